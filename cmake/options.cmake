@@ -1,0 +1,16 @@
+# Flags every target of the project is compiled with: link trireme_options.
+add_library(trireme_options INTERFACE)
+target_include_directories(trireme_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(trireme_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference -Werror
+  -fno-math-errno  # errno after sqrt and exp is never read; value-changing math flags stay off
+  -ffp-contract=off  # fused multiply-adds are written where they are meant, so that bits do not depend on the compiler's mood
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(trireme_options INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference)  # false reports in GCC 12 at -O3
+endif()
+if(TRIREME_SANITIZE)
+  target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -g)
+  target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
+endif()

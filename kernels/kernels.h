@@ -1,0 +1,79 @@
+#pragma once
+/// Every operation, declared once. A Kernels object is bound to one stream; calls enqueue and return.
+///
+/// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
+/// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it stays f32 on the CPU.
+/// Decode phase (at most kMaxRows rows): a row gets the same bits whether it is computed alone or among others,
+/// whatever the thread count. Prefill phase: any number of rows, fixed chunks, same bits for any thread count.
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/kv.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+enum class Phase { kDecode, kPrefill };
+
+class Kernels {
+  public:
+    virtual ~Kernels() = default;
+
+    /// out[r] = table[ids[r]].  out f32 [rows, dim], table [vocab, dim], ids i32 [rows], each in [0, vocab).
+    void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
+    /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, n] (may be the same), weight f32 [n].
+    void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
+    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k] contiguous. out and x do not overlap.
+    void matmul(const Tensor& out, const Tensor& x, const Tensor& w);
+    /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
+    /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
+    void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
+    /// Decode: k, v f32 [rows, kv_heads * head_dim], rounded into kv.staged_k/v rows 0 .. rows-1.
+    void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v);
+    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.positions.
+    void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
+    /// Staged row kept[i, 0] goes to position kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3].
+    void kv_keep(const LayerKv& kv, const Tensor& kept);
+    /// out[r] = sum_p softmax_p(q[r] . k_p / sqrt(head_dim)) v_p, p as RowsView says; query head h reads KV head
+    /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
+    /// Accumulated by tiles of 256 positions: each tile gives (max, sum, acc), merged in tile order.
+    void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                   const RowsView& rows);
+    /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
+    void swiglu(const Tensor& out, const Tensor& gate_up);
+    /// x += y.  f32 [rows, n].
+    void add(const Tensor& x, const Tensor& y);
+    /// out[i] = x[rows[i]].  f32; rows i32 [n].
+    void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
+
+  private:
+    virtual void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) = 0;
+    virtual void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) = 0;
+    virtual void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) = 0;
+    virtual void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) = 0;
+    virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) = 0;
+    virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
+    virtual void do_kv_keep(const LayerKv& kv, const Tensor& kept) = 0;
+    virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                              const RowsView& rows) = 0;
+    virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;
+    virtual void do_add(const Tensor& x, const Tensor& y) = 0;
+    virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
+};
+
+/// Largest shapes the object will see: its scratch is allocated here, never later.
+struct KernelLimits {
+    int64_t max_rows = 0;  // kMaxRows for decode, kPrefillRows for prefill
+    int64_t max_k = 0;     // longest matmul input row
+    int64_t max_n = 0;     // most matmul output columns
+    int64_t heads = 0;     // query heads of this rank
+    int64_t head_dim = 0;
+};
+
+/// The backend is the stream's device's. `device` must outlive the object.
+std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
+
+}  // namespace trireme

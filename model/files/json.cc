@@ -1,0 +1,88 @@
+#include "model/files/json.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+/// Builds the value as nlohmann's own DOM parser does, and refuses what that one lets through.
+class BoundedSax final : public nlohmann::json_sax<Json> {
+  public:
+    BoundedSax(std::string_view what, std::string_view text, int depth) : what_(what), text_(text), max_depth_(depth) {}
+
+    Json result;
+
+    bool null() override { return put(nullptr); }
+    bool boolean(bool v) override { return put(v); }
+    bool number_integer(number_integer_t v) override { return put(v); }
+    bool number_unsigned(number_unsigned_t v) override { return put(v); }
+    bool number_float(number_float_t v, const string_t&) override { return put(v); }
+    bool string(string_t& v) override { return put(std::move(v)); }
+    bool binary(binary_t&) override { return false; }
+    bool key(string_t& k) override {
+        Json& object = *open_.back();
+        require(!object.contains(k), Exit::kData, "{}: JSON key '{}' appears twice in one object", what_,
+                k.substr(0, 80));
+        key_ = std::move(k);
+        return true;
+    }
+    bool start_object(size_t) override { return start(Json::object()); }
+    bool start_array(size_t) override { return start(Json::array()); }
+    bool end_object() override { return end(); }
+    bool end_array() override { return end(); }
+    bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) override {
+        const auto at = text_.substr(0, std::min(position, text_.size()));
+        const auto line = 1 + std::count(at.begin(), at.end(), '\n');
+        const std::string reason = e.what();
+        fail(Exit::kData, "{}: not valid JSON at line {} (byte {}): {}", what_, line, position,
+             reason.substr(
+                 std::min(reason.size(), reason.rfind(": ") == std::string::npos ? 0 : reason.rfind(": ") + 2), 120));
+    }
+
+  private:
+    template <class T>
+    bool put(T&& v) {
+        slot() = std::forward<T>(v);
+        return true;
+    }
+    bool start(Json&& container) {
+        require(static_cast<int>(open_.size()) < max_depth_, Exit::kData, "{}: JSON is nested deeper than {} levels",
+                what_, max_depth_);
+        Json& s = slot();
+        s = std::move(container);
+        open_.push_back(&s);
+        return true;
+    }
+    bool end() {
+        open_.pop_back();
+        return true;
+    }
+    /// Where the next value goes. Pointers into arrays stay valid: a parent never grows while a child is open.
+    Json& slot() {
+        if (open_.empty()) return result;
+        Json& parent = *open_.back();
+        if (parent.is_array()) return parent.emplace_back();
+        return parent[std::move(key_)];
+    }
+
+    std::string_view what_, text_;
+    int max_depth_;
+    std::vector<Json*> open_;
+    std::string key_;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view what, JsonLimits limits) {
+    require(text.size() <= limits.bytes, Exit::kData, "{}: {} bytes of JSON, at most {} are read", what, text.size(),
+            limits.bytes);
+    BoundedSax sax(what, text, limits.depth);
+    Json::sax_parse(text.begin(), text.end(), &sax);
+    return std::move(sax.result);
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+#pragma once
+/// JSON from files nobody vouches for: bounded depth and size, duplicate keys refused (reliability.md 1.1, JSON).
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+
+using Json = nlohmann::json;
+
+struct JsonLimits {
+    int depth = 64;
+    size_t bytes = size_t{16} << 20;
+};
+
+/// `what` names the source in messages. Errors: Exit::kData with line and column.
+Json parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
+
+}  // namespace trireme

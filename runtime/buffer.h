@@ -1,0 +1,79 @@
+#pragma once
+/// Owners of memory. Work is asynchronous: an owner outlives what is queued on its memory.
+
+#include <cstddef>
+
+#include "runtime/device.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// One allocation of a device, freed with the owner.
+template <Space S>
+class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(Device& device, size_t bytes)
+        : device_(&device), data_(bytes ? device.allocate(S, bytes) : nullptr), bytes_(bytes) {}
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~Buffer() {
+        if (data_) device_->release(S, data_, bytes_);
+    }
+
+    void* data() const { return data_; }
+    size_t bytes() const { return bytes_; }
+    BasicTensor<S> tensor(DType dtype, const Shape& shape) const {
+        const BasicTensor<S> t(data_, dtype, shape);
+        check(t.bytes() <= bytes_, "buffer of {} bytes: a tensor {} of {} does not fit", bytes_, shape.str(),
+              name_of(dtype));
+        return t;
+    }
+
+  private:
+    void swap(Buffer& other) noexcept {
+        std::swap(device_, other.device_);
+        std::swap(data_, other.data_);
+        std::swap(bytes_, other.bytes_);
+    }
+
+    Device* device_ = nullptr;
+    void* data_ = nullptr;
+    size_t bytes_ = 0;
+};
+
+/// Bump allocation from one buffer: made once, in a constructor; nothing is ever given back singly.
+/// Sizes are added up first: `Arena(device, bytes_of(a) + bytes_of(b))`.
+template <Space S>
+class Arena {
+  public:
+    static constexpr size_t kAlign = 256;
+
+    static size_t bytes_of(DType dtype, const Shape& shape) {
+        const size_t raw = static_cast<size_t>(shape.elements()) * size_of(dtype);
+        return (raw + kAlign - 1) / kAlign * kAlign;
+    }
+
+    Arena() = default;
+    Arena(Device& device, size_t bytes) : buffer_(device, bytes) {}
+
+    BasicTensor<S> take(DType dtype, const Shape& shape) {
+        const size_t bytes = bytes_of(dtype, shape);
+        check(used_ + bytes <= buffer_.bytes(), "arena of {} bytes: {} used, {} more wanted for {}", buffer_.bytes(),
+              used_, bytes, shape.str());
+        void* at = static_cast<char*>(buffer_.data()) + used_;
+        used_ += bytes;
+        return BasicTensor<S>(at, dtype, shape);
+    }
+    size_t used() const { return used_; }
+    size_t bytes() const { return buffer_.bytes(); }
+
+  private:
+    Buffer<S> buffer_;
+    size_t used_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#pragma once
+/// A CPU stream is a worker thread that runs small closures in order: no allocation to enqueue one.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/stream.h"
+
+namespace trireme {
+
+class CpuStream final : public Stream {
+  public:
+    /// Largest closure: an operation's tensors by value.
+    static constexpr size_t kClosureBytes = 960;
+
+    /// `threads`: OpenMP threads of the closures' parallel regions.
+    CpuStream(const char* name, int threads);
+    ~CpuStream() override;
+
+    /// Runs f() on the worker after everything before it. `what` (a literal) and `bytes` go into the trace.
+    template <class F>
+    void enqueue(const char* what, size_t bytes, F&& f) {
+        using Closure = std::decay_t<F>;
+        static_assert(sizeof(Closure) <= kClosureBytes && alignof(Closure) <= alignof(std::max_align_t));
+        static_assert(std::is_trivially_destructible_v<Closure>, "a skipped closure is dropped, not destroyed");
+        Task& task = next_slot();
+        ::new (static_cast<void*>(task.closure.data())) Closure(std::forward<F>(f));
+        task.run = [](void* closure) { (*static_cast<Closure*>(closure))(); };
+        task.what = what;
+        task.bytes = bytes;
+        publish();
+    }
+
+    Event record() override;
+    void wait(const Event& event) override;
+    bool reached(const Event& event) const override;
+    void synchronize(const Event& event) override;
+    using Stream::synchronize;
+    const char* name() const override { return name_; }
+    int threads() const { return threads_; }
+
+  protected:
+    void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
+
+  private:
+    struct Task {
+        alignas(std::max_align_t) std::array<std::byte, kClosureBytes> closure;
+        void (*run)(void*);
+        const char* what;
+        size_t bytes;
+    };
+    static constexpr uint64_t kSlots = 1024;
+
+    Task& next_slot();
+    void publish();
+    void work();
+    void set_error(std::exception_ptr error);
+    std::exception_ptr error() const;
+    /// Blocks the calling thread until `ticket` tasks have finished; false when nothing moved for the deadline.
+    bool await(uint64_t ticket) const;
+
+    const char* name_;
+    int threads_;
+    std::unique_ptr<Task[]> tasks_;
+    std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever
+    std::atomic<const char*> running_{""};
+    std::atomic<bool> stop_{false}, failed_{false};
+    mutable std::mutex error_mutex_;
+    std::exception_ptr error_;
+    std::thread worker_;
+};
+
+/// The stream as the CPU backend's; a stream of another backend is a bug.
+CpuStream& cpu(Stream& stream);
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#pragma once
+/// A device: memory, pinned host memory, streams.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "runtime/stream.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+enum class Backend { kCpu, kCuda };
+
+class Device {
+  public:
+    virtual ~Device() = default;
+
+    virtual Backend backend() const = 0;
+    virtual std::string name() const = 0;
+    virtual size_t memory_total() const = 0;
+    virtual size_t memory_free() const = 0;
+
+    /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
+    virtual void* allocate(Space space, size_t bytes) = 0;
+    virtual void release(Space space, void* data, size_t bytes) noexcept = 0;
+    /// Bytes allocated now, and the most there ever were.
+    size_t used(Space space) const { return used_[static_cast<size_t>(space)]; }
+    size_t peak(Space space) const { return peak_[static_cast<size_t>(space)]; }
+
+    /// `name` must outlive the stream; it appears in traces and messages.
+    virtual std::unique_ptr<Stream> make_stream(const char* name) = 0;
+
+  protected:
+    void account(Space space, ptrdiff_t bytes);
+
+  private:
+    size_t used_[2] = {0, 0}, peak_[2] = {0, 0};
+};
+
+/// What --device names: "cpu". `threads` compute threads of every CPU stream. Errors: Exit::kUnavailable.
+std::unique_ptr<Device> open_device(const std::string& name, int threads);
+
+}  // namespace trireme

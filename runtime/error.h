@@ -1,0 +1,72 @@
+#pragma once
+/// One exception type for the whole program, and the exit code it ends with.
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace trireme {
+
+/// Exit codes (sysexits). All ranks leave with the same one: the numerically largest wins.
+enum class Exit : int {
+    kOk = 0,
+    kUsage = 64,        // unknown flag, contradictory flags
+    kData = 65,         // content of a model, tokenizer or snapshot
+    kNoInput = 66,      // a file that is not there
+    kUnavailable = 69,  // device or peer
+    kInternal = 70,     // a bug of ours, ranks that disagree
+    kOs = 71,           // memory, memlock, file descriptors
+    kCantCreate = 73,   // an output that cannot be created
+    kIo = 74,           // read or write error
+    kTryAgain = 75,     // work is saved: requeue
+    kPermission = 77,
+    kConfig = 78,  // a value out of range, a prompt beyond the context
+};
+
+/// What was found, what was wanted, where, and what to do: one line.
+class Error : public std::runtime_error {
+  public:
+    Error(Exit code, const std::string& what) : std::runtime_error(what), code_(code) {}
+    Exit code() const { return code_; }
+
+  private:
+    Exit code_;
+};
+
+/// A format string that remembers where it was written (std::source_location is missing in clang 14).
+template <class... Args>
+struct FormatAt {
+    template <class S>
+    consteval FormatAt(const S& s, const char* f = __builtin_FILE(), int l = __builtin_LINE())
+        : text(s), file(f), line(l) {}
+    fmt::format_string<Args...> text;
+    const char* file;
+    int line;
+};
+
+/// Ends the operation with what the user has to know.
+template <class... Args>
+[[noreturn]] void fail(Exit code, fmt::format_string<std::type_identity_t<Args>...> text, Args&&... args) {
+    throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// A condition that only a bug of ours can break: exit code 70, with file and line.
+template <class... Args>
+void check(bool condition, FormatAt<std::type_identity_t<Args>...> at, Args&&... args) {
+    if (!condition) [[unlikely]] {
+        throw Error(Exit::kInternal,
+                    fmt::format("{}:{}: {}", at.file, at.line, fmt::format(at.text, std::forward<Args>(args)...)));
+    }
+}
+
+/// A condition that input, user or machine can break.
+template <class... Args>
+void require(bool condition, Exit code, fmt::format_string<std::type_identity_t<Args>...> text, Args&&... args) {
+    if (!condition) [[unlikely]]
+        throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace trireme

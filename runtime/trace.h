@@ -1,0 +1,49 @@
+#pragma once
+/// Spans of time with the bytes they moved. Totals are always kept (two clock reads a span); the spans themselves only
+/// between start() and write(), as Chrome trace events that Perfetto opens.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::trace {
+
+struct Total {
+    const char* name;
+    uint64_t count, ns, bytes;
+};
+
+/// Nanoseconds of the monotonic clock.
+uint64_t now();
+/// Names the calling thread's lane in the trace. `name` must be a literal.
+void name_lane(const char* name);
+/// A finished span of the calling thread. `name` must be a literal: totals are kept by its address.
+void add(const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
+
+/// Sums over all threads, by name. Call while no stream is busy.
+std::vector<Total> totals();
+Total total(const char* name);
+void reset_totals();
+
+/// Keeps spans from now on (at most `max_spans` a thread; what is dropped is counted and said).
+void start(size_t max_spans = 1u << 20);
+bool recording();
+/// The spans as Chrome trace JSON. `rank` becomes the process id.
+std::string json(int rank);
+
+/// RAII form for the host side.
+class Span {
+  public:
+    explicit Span(const char* name, size_t bytes = 0) : name_(name), bytes_(bytes), begin_(now()) {}
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+    ~Span() { add(name_, begin_, now(), bytes_); }
+
+  private:
+    const char* name_;
+    size_t bytes_;
+    uint64_t begin_;
+};
+
+}  // namespace trireme::trace
