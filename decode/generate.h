@@ -1,0 +1,64 @@
+#pragma once
+/// A prompt to its continuations: prefill, rounds of the chain, stopping, streaming text, statistics.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "model/llama.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+struct GenerateRequest {
+    std::vector<int32_t> prompt;  // at least one id
+    int64_t max_new = -1;         // -1: until a stop or the end of the context
+    int64_t num_samples = 1;      // independent continuations of one prefill
+    uint64_t seed = 0;
+    SamplingParams sampling;
+    std::vector<int32_t> eos;  // empty with --ignore-eos
+    std::vector<std::string> stop;
+};
+
+enum class StopReason { kEos, kStopString, kLimit, kContext };
+const char* name_of(StopReason reason);
+
+/// One continuation. `ids` has every generated id, EOS included; `text` ends before EOS and before a stop string.
+struct Continuation {
+    std::vector<int32_t> ids;
+    std::string text;
+    StopReason stop = StopReason::kLimit;
+};
+
+/// Metric names as in reports (DESIGN section 4). Times in milliseconds.
+struct GenerateStats {
+    int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
+    double prefill_ms = 0;  // prompt to logits
+    double ttft_ms = 0;     // prompt to first token
+    double decode_ms = 0;   // all tokens but each sample's first
+    double tpot_ms = 0;     // decode_ms per such token
+    double allreduce_ms = 0;
+    uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
+};
+
+/// Called on every rank as text becomes printable; text may be empty. `id` < 0 flushes the sample's last bytes.
+using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
+
+/// `tokenizer` may be null when only ids are wanted (then `stop` must be empty).
+/// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
+std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                   GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {});
+
+/// Natural-log probabilities of ids[1..] given what precedes them.
+struct Score {
+    std::vector<double> logprobs;  // one fewer than ids
+    double perplexity = 0;
+};
+/// `each`, if given, receives every position's logits as they come (--dump-logits).
+Score score(Llama& model, const std::vector<int32_t>& ids, const Llama::EachLogits& each = {},
+            const Progress& progress = {});
+
+}  // namespace trireme
