@@ -1,0 +1,139 @@
+"""A Llama forward in float64, written from the formulas and independent of transformers.
+
+It bounds the error of the goldens: transformers in fp32 against this says how far fp32 itself is from the truth.
+Angles come either from float64 frequencies or, to tell the two sources of error apart, from frequencies and angles
+rounded to fp32 the way transformers rounds them.
+"""
+
+import math
+
+import numpy as np
+
+
+def rope_settings(config):
+    """The rope dictionary of either spelling, with rope_type and rope_theta filled in."""
+    rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+    rope.setdefault("rope_theta", config.get("rope_theta", 10000.0))
+    rope.setdefault("rope_type", rope.get("type", "default"))
+    return rope
+
+
+def head_dim(config):
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
+def plain_frequencies(base, dim):
+    return base ** -(np.arange(0, dim, 2, dtype=np.float64) / dim)
+
+
+def yarn(rope, base, dim):
+    """Frequencies and the factor on cos and sin ("NTK by parts")."""
+    factor, original = rope["factor"], rope["original_max_position_embeddings"]
+
+    def dimension(rotations):
+        return dim * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
+
+    low, high = dimension(rope.get("beta_fast") or 32), dimension(rope.get("beta_slow") or 1)
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    if low == high:
+        high += 0.001
+    ramp = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+    plain = plain_frequencies(base, dim)
+
+    def scale(mscale):
+        return 1.0 if factor <= 1 else 0.1 * mscale * math.log(factor) + 1.0
+
+    attention = rope.get("attention_factor")
+    if attention is None:
+        both = rope.get("mscale") and rope.get("mscale_all_dim")
+        attention = scale(rope["mscale"]) / scale(rope["mscale_all_dim"]) if both else scale(1.0)
+    return plain / factor * ramp + plain * (1 - ramp), attention
+
+
+def llama3(rope, base, dim):
+    plain = plain_frequencies(base, dim)
+    original, low, high = (rope[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
+    wavelength = 2 * math.pi / plain
+    smooth = np.clip((original / wavelength - low) / (high - low), 0, 1)
+    return (1 - smooth) * plain / rope["factor"] + smooth * plain
+
+
+def frequencies(config, length):
+    """Inverse frequencies [head_dim / 2] for a pass over `length` positions, and the factor on cos and sin."""
+    rope, dim = rope_settings(config), head_dim(config)
+    base, kind = rope["rope_theta"], rope["rope_type"]
+    if kind == "default":
+        return plain_frequencies(base, dim), 1.0
+    if kind == "linear":
+        return plain_frequencies(base, dim) / rope["factor"], 1.0
+    if kind == "dynamic":
+        trained = config["max_position_embeddings"]
+        stretch = rope["factor"] * max(length, trained) / trained - (rope["factor"] - 1)
+        return plain_frequencies(base * stretch ** (dim / (dim - 2)), dim), 1.0
+    if kind == "yarn":
+        return yarn(rope, base, dim)
+    if kind == "llama3":
+        return llama3(rope, base, dim), 1.0
+    raise ValueError(f"rope_type {kind!r}")
+
+
+def angles(config, prompt_len, length, fp32_angles):
+    """cos and sin [length, head_dim / 2]: prompt rows for the prompt's length, row p behind it for p + 1."""
+    rows, factor = [], 1.0
+    for position in range(length):
+        inverse, factor = frequencies(config, prompt_len if position < prompt_len else position + 1)
+        if fp32_angles:
+            rows.append((np.float32(position) * inverse.astype(np.float32)).astype(np.float64))
+        else:
+            rows.append(position * inverse)
+    table = np.array(rows)
+    return np.cos(table) * factor, np.sin(table) * factor
+
+
+def rms_norm(x, weight, eps):
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
+
+
+def rotate(x, cos, sin):
+    """x [n, heads, d]; pairs are (i, i + d / 2)."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    cos, sin = cos[:, None, :], sin[:, None, :]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def softmax(scores):
+    scores = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return scores / np.sum(scores, axis=-1, keepdims=True)
+
+
+def forward(config, weights, ids, prompt_len=None, fp32_angles=False):
+    """Logits [n, vocab] in float64. weights: HF names -> arrays. A causal pass, so the rows do not depend on how the
+    ids were cut into passes except through the rope of `dynamic`, which prompt_len decides (default: all are prompt)."""
+    w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+    n, d, eps = len(ids), head_dim(config), config["rms_norm_eps"]
+    heads = config["num_attention_heads"]
+    kv_heads = config.get("num_key_value_heads") or heads
+    cos, sin = angles(config, n if prompt_len is None else prompt_len, n, fp32_angles)
+    future = np.triu(np.full((n, n), -np.inf), 1)
+
+    x = w["model.embed_tokens.weight"][ids]
+    for layer in range(config["num_hidden_layers"]):
+        prefix = f"model.layers.{layer}."
+        h = rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
+        q = rotate((h @ w[prefix + "self_attn.q_proj.weight"].T).reshape(n, heads, d), cos, sin)
+        k = rotate((h @ w[prefix + "self_attn.k_proj.weight"].T).reshape(n, kv_heads, d), cos, sin)
+        v = (h @ w[prefix + "self_attn.v_proj.weight"].T).reshape(n, kv_heads, d)
+        mixed = np.empty((n, heads, d))
+        for head in range(heads):
+            group = head // (heads // kv_heads)
+            mixed[:, head] = softmax(q[:, head] @ k[:, group].T / math.sqrt(d) + future) @ v[:, group]
+        x = x + mixed.reshape(n, heads * d) @ w[prefix + "self_attn.o_proj.weight"].T
+        h = rms_norm(x, w[prefix + "post_attention_layernorm.weight"], eps)
+        gate = h @ w[prefix + "mlp.gate_proj.weight"].T
+        up = h @ w[prefix + "mlp.up_proj.weight"].T
+        x = x + (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
+    head = w["model.embed_tokens.weight" if config.get("tie_word_embeddings") else "lm_head.weight"]
+    return rms_norm(x, w["model.norm.weight"], eps) @ head.T
