@@ -1,0 +1,14 @@
+#pragma once
+/// The tokenizer inside a GGUF file.
+
+#include <filesystem>
+
+#include "model/tokenizer/gguf_tokenizer.h"
+
+namespace trireme {
+
+/// Reads the metadata only. Types are checked here, content by make_tokenizer().
+/// Errors: Exit::kNoInput, kPermission, kData (not a GGUF file, a key of a wrong type, no tokenizer).
+GgufTokenizer read_gguf_tokenizer(const std::filesystem::path& path);
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+#pragma once
+/// HDF5 files assembled in memory. The library writes no file itself: it has no durability and crashes on a full disk.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// Datasets of float or int32 in the root group, row-major. Bytes depend on the content alone (no time stamps).
+class Hdf5Image {
+  public:
+    /// Memory grows to the size of the data. Errors: Exit::kInternal from the library.
+    Hdf5Image();
+    ~Hdf5Image();
+    Hdf5Image(const Hdf5Image&) = delete;
+    Hdf5Image& operator=(const Hdf5Image&) = delete;
+
+    /// A dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
+    void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values);
+    void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values);
+    /// A dataset filled row block by row block: write_rows() in any order; rows never written are zero.
+    void create(const std::string& name, const std::vector<int64_t>& shape);
+    void write_rows(const std::string& name, int64_t row0, std::span<const float> rows);
+
+    /// Closes the image, reopens it in memory, checks that every dataset has its shape and checksum, and returns the
+    /// file's bytes. The image takes no more data. Errors: Exit::kIo.
+    std::vector<std::byte> finish();
+    /// finish(), then runtime/atomic_file.h.
+    void save(const std::filesystem::path& path);
+
+  private:
+    class Impl;
+    Impl* impl_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#pragma once
+/// A checkpoint, opened: its config, its tensors under their Hugging Face names, and slices of them on demand.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/files/stored_type.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+struct TensorInfo {
+    std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight", ...
+    StoredType type;
+    Shape shape;  // [rows, columns], or [elements]
+};
+
+/// Headers are read and every needed tensor's presence, type and shape are checked before one exists. `read` may be
+/// called from several threads at once.
+class WeightSource {
+  public:
+    virtual ~WeightSource() = default;
+
+    const LlamaConfig& config() const { return config_; }
+    /// The checkpoint's type: what --dtype auto means. f16 for quantised files.
+    DType natural_dtype() const { return natural_dtype_; }
+    /// The tensors the forward needs (nothing else that the files may hold), in forward order.
+    const std::vector<TensorInfo>& tensors() const { return tensors_; }
+    bool has(std::string_view name) const;
+    const TensorInfo& info(std::string_view name) const;
+
+    /// Fills `out` (f32, f16 or bf16; rows may be strided) with rows [row0, row0 + out.rows()) and columns
+    /// [col0, col0 + out.cols()) of a matrix, or with elements [row0, row0 + out.rows()) of a vector (col0 is 0).
+    /// Reads only what it needs. Query and key rows are in rotate-half order whatever the file's.
+    /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
+    /// kIo (a read failed, or the file is not the one that was opened).
+    void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
+
+  protected:
+    /// `out` lies inside the tensor. Values are written unchecked for f16 overflow; stored NaN and infinity fail here.
+    virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
+
+    LlamaConfig config_;
+    DType natural_dtype_ = DType::kF32;
+    std::vector<TensorInfo> tensors_;
+};
+
+/// A Hugging Face folder (config.json and safetensors), a .gguf file, or a folder holding one .gguf file.
+/// Errors: Exit::kNoInput, kPermission, kData (all wrong tensors at once, as a table).
+std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
+
+/// The .gguf file `path` names or, being a folder without config.json, holds; empty if it is something else.
+/// Errors: Exit::kNoInput (nothing there, or several .gguf files: they are named).
+std::filesystem::path find_gguf(const std::filesystem::path& path);
+
+}  // namespace trireme
