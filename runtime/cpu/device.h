@@ -1,0 +1,27 @@
+#pragma once
+/// The CPU as a device: its "device" memory is an arena of its own that streams fill, as on a card.
+
+#include <memory>
+#include <string>
+
+#include "runtime/device.h"
+
+namespace trireme {
+
+class CpuDevice final : public Device {
+  public:
+    explicit CpuDevice(int threads) : threads_(threads) {}
+
+    Backend backend() const override { return Backend::kCpu; }
+    std::string name() const override;
+    size_t memory_total() const override;
+    size_t memory_free() const override;
+    void* allocate(Space space, size_t bytes) override;
+    void release(Space space, void* data, size_t bytes) noexcept override;
+    std::unique_ptr<Stream> make_stream(const char* name) override;
+
+  private:
+    int threads_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "runtime/cpu/stream.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "runtime/cpu/parallel.h"
+#include "runtime/env.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Waits until done() or until progress() has not changed for the deadline. Yields first, then sleeps in short steps:
+/// a waiter must not take a core from the worker it waits for.
+template <class Done, class Progress>
+bool poll(const Done& done, const Progress& progress) {
+    for (int i = 0; i < 64; ++i) {
+        if (done()) return true;
+        std::this_thread::yield();
+    }
+    auto seen = progress();
+    auto since = Clock::now();
+    auto nap = std::chrono::microseconds(2);
+    while (!done()) {
+        std::this_thread::sleep_for(nap);
+        if (nap < std::chrono::microseconds(50)) nap *= 2;
+        if (const auto p = progress(); p != seen) {
+            seen = p;
+            since = Clock::now();
+        } else if (std::chrono::duration<double>(Clock::now() - since).count() > env().timeout_s) {
+            return done();
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+CpuStream::CpuStream(const char* name, int threads)
+    : name_(name), threads_(threads), tasks_(new Task[kSlots]), worker_([this] { work(); }) {}
+
+CpuStream::~CpuStream() {
+    stop_.store(true, std::memory_order_release);
+    enqueue("stop", 0, [] {});
+    worker_.join();
+}
+
+CpuStream::Task& CpuStream::next_slot() {
+    const uint64_t ticket = enqueued_.load(std::memory_order_relaxed);
+    if (ticket >= kSlots && finished_.load(std::memory_order_acquire) + kSlots <= ticket) {
+        // The ring is full: the host runs far ahead of the worker.
+        const bool moved = poll([&] { return finished_.load(std::memory_order_acquire) + kSlots > ticket; },
+                                [&] { return finished_.load(std::memory_order_relaxed); });
+        require(moved, Exit::kUnavailable,
+                "stream {}: '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, running_.load(),
+                env().timeout_s);
+    }
+    return tasks_[ticket % kSlots];
+}
+
+void CpuStream::publish() {
+    enqueued_.fetch_add(1, std::memory_order_release);
+    enqueued_.notify_one();
+}
+
+void CpuStream::work() {
+    trace::name_lane(name_);
+#ifdef _OPENMP
+    omp_set_num_threads(threads_);
+#endif
+    uint64_t ticket = 0;
+    while (true) {
+        // Between the tokens of a decode loop the next task comes within microseconds: look a while before sleeping.
+        for (int i = 0; i < 256 && enqueued_.load(std::memory_order_acquire) == ticket; ++i) std::this_thread::yield();
+        enqueued_.wait(ticket, std::memory_order_acquire);
+        Task& task = tasks_[ticket % kSlots];
+        running_.store(task.what, std::memory_order_relaxed);
+        if (!failed_.load(std::memory_order_relaxed)) {
+            const uint64_t begin = trace::now();
+            try {
+                task.run(task.closure.data());
+            } catch (...) {
+                set_error(std::current_exception());
+            }
+            if (task.what[0] != '\0') trace::add(task.what, begin, trace::now(), task.bytes);
+        }
+        const bool last =
+            stop_.load(std::memory_order_acquire) && enqueued_.load(std::memory_order_acquire) == ticket + 1;
+        finished_.store(++ticket, std::memory_order_release);
+        if (last) return;
+    }
+}
+
+void CpuStream::set_error(std::exception_ptr error) {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::move(error);
+    failed_.store(true, std::memory_order_release);
+}
+
+std::exception_ptr CpuStream::error() const {
+    const std::lock_guard lock(error_mutex_);
+    return error_;
+}
+
+Event CpuStream::record() {
+    return {this, enqueued_.load(std::memory_order_relaxed)};
+}
+
+bool CpuStream::reached(const Event& event) const {
+    return event.stream == nullptr || finished_.load(std::memory_order_acquire) >= event.ticket;
+}
+
+bool CpuStream::await(uint64_t ticket) const {
+    return poll([&] { return finished_.load(std::memory_order_acquire) >= ticket; },
+                [&] { return finished_.load(std::memory_order_relaxed); });
+}
+
+void CpuStream::wait(const Event& event) {
+    if (event.stream == nullptr || event.stream == this) return;
+    const auto* other = static_cast<const CpuStream*>(event.stream);
+    enqueue("wait", 0, [this, other, ticket = event.ticket] {
+        require(other->await(ticket), Exit::kUnavailable,
+                "stream {}: waits for '{}' of stream {}, which has not moved for {} s", name_, other->running_.load(),
+                other->name_, env().timeout_s);
+        if (other->failed_.load(std::memory_order_acquire)) std::rethrow_exception(other->error());
+    });
+}
+
+void CpuStream::synchronize(const Event& event) {
+    if (event.stream == nullptr) return;
+    check(event.stream == this, "stream {}: asked to synchronize an event of stream {}", name_, event.stream->name());
+    require(await(event.ticket), Exit::kUnavailable,
+            "stream {}: '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, running_.load(),
+            env().timeout_s);
+    if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error());
+}
+
+void CpuStream::do_copy(void* dst, const void* src, size_t bytes, const char* what) {
+    enqueue(what, bytes, [dst, src, bytes] {
+        if (bytes) std::memcpy(dst, src, bytes);
+    });
+}
+
+CpuStream& cpu(Stream& stream) {
+    auto* s = dynamic_cast<CpuStream*>(&stream);
+    check(s != nullptr, "stream {} is not a CPU stream", stream.name());
+    return *s;
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#include "runtime/device.h"
+
+#include <algorithm>
+
+#include "runtime/cpu/device.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+void Device::account(Space space, ptrdiff_t bytes) {
+    const size_t i = static_cast<size_t>(space);
+    used_[i] = static_cast<size_t>(static_cast<ptrdiff_t>(used_[i]) + bytes);
+    peak_[i] = std::max(peak_[i], used_[i]);
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int threads) {
+    if (name == "cpu" || name == "auto") return std::make_unique<CpuDevice>(threads);
+    fail(Exit::kUnavailable, "--device {}: this build has cpu only; use --device cpu", name);
+}
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+#include "runtime/env.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+std::string get(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+Env read() {
+    Env e;
+    if (const std::string s = get("TRIREME_TIMEOUT_S"); !s.empty()) {
+        char* end = nullptr;
+        errno = 0;
+        const double x = std::strtod(s.c_str(), &end);
+        require(errno == 0 && *end == '\0' && std::isfinite(x) && x > 0, Exit::kConfig,
+                "TRIREME_TIMEOUT_S='{}': want a positive number of seconds", s);
+        e.timeout_s = x;
+    }
+    if (const std::string s = get("TRIREME_LOG"); !s.empty()) {
+        require(s == "all" || s == "rank0", Exit::kConfig, "TRIREME_LOG='{}': want all or rank0", s);
+        e.log_all = s == "all";
+    }
+    e.no_color = !get("NO_COLOR").empty();
+    if (const std::string own = get("TRIREME_CACHE"); !own.empty()) {
+        e.cache_dir = own;
+    } else if (const std::string xdg = get("XDG_CACHE_HOME"); !xdg.empty()) {
+        e.cache_dir = xdg + "/trireme";
+    } else {
+        e.cache_dir = get("HOME") + "/.cache/trireme";
+    }
+    return e;
+}
+
+}  // namespace
+
+const Env& env() {
+    static const Env e = read();
+    return e;
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+#include "runtime/log.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "runtime/env.h"
+#include "runtime/error.h"
+#include "runtime/trace.h"
+
+namespace trireme::log {
+namespace {
+
+struct State {
+    int rank = 0, size = 1;
+    std::atomic<Level> level{Level::kInfo};
+    uint64_t start = trace::now();
+    std::shared_ptr<spdlog::logger> out;
+
+    State() {
+        auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
+            env().no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
+        out = std::make_shared<spdlog::logger>("trireme", sink);
+        out->set_pattern("%^%v%$");
+        out->set_level(spdlog::level::trace);
+        out->flush_on(spdlog::level::trace);
+    }
+};
+
+State& state() {
+    static State s;
+    return s;
+}
+
+constexpr std::array<std::string_view, 6> kNames = {"trace", "debug", "info", "warn", "error", "off"};
+
+}  // namespace
+
+void configure(int rank, int size, Level level) {
+    state().rank = rank;
+    state().size = size;
+    state().level = level;
+}
+
+Level level() {
+    return state().level;
+}
+
+Level parse_level(std::string_view name) {
+    for (size_t i = 0; i < kNames.size(); ++i) {
+        if (name == kNames[i]) return static_cast<Level>(i);
+    }
+    fail(Exit::kConfig, "log level '{}': want trace, debug, info, warn, error or off", name);
+}
+
+void write(Level level, std::string_view line) {
+    State& s = state();
+    if (level < s.level.load() || (s.rank != 0 && level < Level::kError && !env().log_all)) return;
+    constexpr size_t kLongest = 4000;
+    std::string text =
+        fmt::format("[{}/{} {:.3f}s] {}", s.rank, s.size, static_cast<double>(trace::now() - s.start) * 1e-9,
+                    level == Level::kWarn ? "warning: " : "");
+    for (const char c : line.substr(0, kLongest)) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+            text += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+        } else {
+            text += c;
+        }
+    }
+    if (line.size() > kLongest) text += "...";
+    s.out->log(static_cast<spdlog::level::level_enum>(level), fmt::runtime("{}"), text);
+}
+
+}  // namespace trireme::log

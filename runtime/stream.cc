@@ -1,0 +1,27 @@
+#include "runtime/stream.h"
+
+namespace trireme {
+namespace {
+
+template <Space D, Space S>
+size_t checked_bytes(const BasicTensor<D>& dst, const BasicTensor<S>& src) {
+    check(dst.dtype() == src.dtype() && dst.shape().elements() == src.shape().elements(),
+          "copy: {} {} does not fit {} {}", name_of(src.dtype()), src.shape().str(), name_of(dst.dtype()),
+          dst.shape().str());
+    check(dst.contiguous() && src.contiguous(), "copy: strided {} to {}", src.shape().str(), dst.shape().str());
+    return dst.bytes();
+}
+
+}  // namespace
+
+void Stream::copy(const Tensor& dst, const HostTensor& src) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_h2d");
+}
+void Stream::copy(const HostTensor& dst, const Tensor& src) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2h");
+}
+void Stream::copy(const Tensor& dst, const Tensor& src) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2d");
+}
+
+}  // namespace trireme

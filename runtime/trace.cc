@@ -1,0 +1,152 @@
+#include "runtime/trace.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+
+namespace trireme::trace {
+namespace {
+
+struct SpanRecord {
+    const char* name;
+    uint64_t begin, end, bytes;
+};
+
+/// One per thread, written by that thread alone; kept after the thread has ended.
+struct Lane {
+    static constexpr size_t kNames = 128;
+    const char* name = "host";
+    std::array<Total, kNames> totals{};
+    std::vector<SpanRecord> spans;
+    size_t dropped = 0;
+};
+
+struct Registry {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    std::atomic<bool> recording{false};
+    size_t max_spans = 0;
+    uint64_t start_ns = 0;
+};
+
+Registry& registry() {
+    static Registry r;
+    return r;
+}
+
+Lane& lane() {
+    thread_local Lane* mine = [] {
+        Registry& r = registry();
+        const std::lock_guard lock(r.mutex);
+        r.lanes.push_back(std::make_unique<Lane>());
+        if (r.recording) r.lanes.back()->spans.reserve(r.max_spans);
+        return r.lanes.back().get();
+    }();
+    return *mine;
+}
+
+}  // namespace
+
+uint64_t now() {
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
+}
+
+void name_lane(const char* name) {
+    lane().name = name;
+}
+
+void add(const char* name, uint64_t begin, uint64_t end, size_t bytes) {
+    Lane& l = lane();
+    for (Total& t : l.totals) {
+        if (t.name != nullptr && t.name != name) continue;
+        t = {name, t.count + 1, t.ns + (end - begin), t.bytes + bytes};
+        break;
+    }
+    if (registry().recording.load(std::memory_order_relaxed)) {
+        if (l.spans.size() < registry().max_spans) {
+            l.spans.push_back({name, begin, end, bytes});
+        } else {
+            ++l.dropped;
+        }
+    }
+}
+
+std::vector<Total> totals() {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    std::vector<Total> sums;
+    for (const auto& l : r.lanes) {
+        for (const Total& t : l->totals) {
+            if (t.name == nullptr) break;
+            const auto same = std::find_if(sums.begin(), sums.end(),
+                                           [&](const Total& s) { return std::strcmp(s.name, t.name) == 0; });
+            if (same == sums.end()) {
+                sums.push_back(t);
+            } else {
+                *same = {same->name, same->count + t.count, same->ns + t.ns, same->bytes + t.bytes};
+            }
+        }
+    }
+    return sums;
+}
+
+Total total(const char* name) {
+    for (const Total& t : totals()) {
+        if (std::strcmp(t.name, name) == 0) return t;
+    }
+    return {name, 0, 0, 0};
+}
+
+void reset_totals() {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    for (const auto& l : r.lanes) l->totals.fill({});
+}
+
+void start(size_t max_spans) {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    r.max_spans = max_spans;
+    r.start_ns = now();
+    r.recording = true;
+}
+
+bool recording() {
+    return registry().recording;
+}
+
+std::string json(int rank) {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+    out += fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}"}}}})", rank);
+    for (size_t tid = 0; tid < r.lanes.size(); ++tid) {
+        const Lane& l = *r.lanes[tid];
+        out += fmt::format(
+            ",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}", rank,
+            tid, l.name);
+        for (const SpanRecord& s : l.spans) {
+            out += fmt::format(
+                ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{"
+                "\"bytes\":{}}}}}",
+                rank, tid, s.name, static_cast<double>(s.begin - r.start_ns) * 1e-3,
+                static_cast<double>(s.end - s.begin) * 1e-3, s.bytes);
+        }
+        if (l.dropped) {
+            out += fmt::format(
+                ",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"dropped_spans\",\"args\":{{\"count\":{}}}}}", rank,
+                tid, l.dropped);
+        }
+    }
+    return out + "\n]}\n";
+}
+
+}  // namespace trireme::trace
