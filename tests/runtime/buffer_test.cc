@@ -1,0 +1,54 @@
+#include "runtime/buffer.h"
+
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "runtime/cpu/device.h"
+
+namespace trireme::test {
+namespace {
+
+TEST(Buffer, IsZeroedCountedAndGivenBack) {
+    CpuDevice device(1);
+    {
+        Buffer<Space::kDevice> a(device, 10000);
+        EXPECT_GE(device.used(Space::kDevice), 10000u);
+        EXPECT_EQ(device.used(Space::kHost), 0u);
+        for (int i = 0; i < 10000; ++i) ASSERT_EQ(static_cast<char*>(a.data())[i], 0);
+
+        Buffer<Space::kDevice> b = std::move(a);
+        EXPECT_EQ(a.data(), nullptr);
+        EXPECT_NE(b.data(), nullptr);
+    }
+    EXPECT_EQ(device.used(Space::kDevice), 0u);
+    EXPECT_GE(device.peak(Space::kDevice), 10000u);
+}
+
+TEST(Buffer, RefusesMoreThanThereIs) {
+    CpuDevice device(1);
+    try {
+        Buffer<Space::kDevice> b(device, size_t{1} << 50);
+        FAIL() << "a petabyte was granted";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Exit::kOs);
+    }
+    EXPECT_EQ(device.used(Space::kDevice), 0u);
+}
+
+TEST(Arena, HandsOutAlignedPiecesUntilItIsFull) {
+    CpuDevice device(1);
+    using A = Arena<Space::kDevice>;
+    A arena(device, A::bytes_of(DType::kF32, {3, 5}) + A::bytes_of(DType::kF16, {7}));
+
+    const Tensor x = arena.take(DType::kF32, {3, 5});
+    const Tensor y = arena.take(DType::kF16, {7});
+
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(x.data()) % A::kAlign, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(y.data()) % A::kAlign, 0u);
+    EXPECT_NE(x.data(), y.data());
+    EXPECT_THROW(arena.take(DType::kU8, {1}), Error);
+}
+
+}  // namespace
+}  // namespace trireme::test

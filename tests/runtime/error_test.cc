@@ -1,0 +1,34 @@
+#include "runtime/error.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace trireme::test {
+namespace {
+
+TEST(Error, CheckNamesFileAndLine) {
+    const int line = __LINE__ + 2;
+    try {
+        check(false, "{} rows, want {}", 3, 4);
+        FAIL() << "no error";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Exit::kInternal);
+        EXPECT_NE(std::string(e.what()).find(fmt::format("error_test.cc:{}: 3 rows, want 4", line)), std::string::npos)
+            << e.what();
+    }
+}
+
+TEST(Error, FailCarriesItsCode) {
+    try {
+        fail(Exit::kData, "bad {}", "news");
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Exit::kData);
+        EXPECT_STREQ(e.what(), "bad news");
+    }
+    EXPECT_NO_THROW(require(true, Exit::kData, "unused"));
+    EXPECT_NO_THROW(check(true, "unused"));
+}
+
+}  // namespace
+}  // namespace trireme::test

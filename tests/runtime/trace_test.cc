@@ -1,0 +1,41 @@
+#include "runtime/trace.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "runtime/cpu/stream.h"
+
+namespace trireme::test {
+namespace {
+
+TEST(Trace, AddsUpBytesAndCountsOverThreads) {
+    trace::reset_totals();
+    CpuStream a("a", 1), b("b", 1);
+
+    for (int i = 0; i < 3; ++i) a.enqueue("trace_test_op", 100, [] {});
+    b.enqueue("trace_test_op", 11, [] {});
+    a.synchronize();
+    b.synchronize();
+
+    EXPECT_EQ(trace::total("trace_test_op").count, 4u);
+    EXPECT_EQ(trace::total("trace_test_op").bytes, 311u);
+    EXPECT_EQ(trace::total("no such name").count, 0u);
+}
+
+TEST(Trace, WritesSpansAsChromeEvents) {
+    trace::start(16);
+    CpuStream s("lane_of_s", 1);
+
+    s.enqueue("spanned", 7, [] {});
+    s.synchronize();
+
+    const std::string json = trace::json(3);
+    EXPECT_NE(json.find(R"("name":"rank 3")"), std::string::npos);
+    EXPECT_NE(json.find(R"("name":"lane_of_s")"), std::string::npos);
+    EXPECT_NE(json.find(R"("name":"spanned")"), std::string::npos);
+    EXPECT_NE(json.find(R"("bytes":7)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme::test
