@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import pathlib
+import subprocess
 
 import numpy as np
 import safetensors.numpy
@@ -16,6 +17,12 @@ def versions(*packages):
 
 
 HF_VERSIONS = versions("transformers", "torch", "numpy")
+
+
+def demo_model():
+    """Path of SmolLM2-135M-Instruct (GGUF, Q4_1), fetched into the cache folder when it is not there."""
+    script = DATA.parent.parent / "launch" / "fetch_demo_model.sh"
+    return pathlib.Path(subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def write_json(path, value):
@@ -41,6 +48,7 @@ def write_tensors(path, tensors):
             array = array.astype(np.int32)
         cast[name] = np.ascontiguousarray(array)
     safetensors.numpy.save_file(cast, path)
+    path.chmod(0o644)
 
 
 def max_abs(array):

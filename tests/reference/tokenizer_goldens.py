@@ -1,0 +1,134 @@
+"""Ids of 2,000 strings for every tokenizer: tests/data/tokenizers/<name>/golden.json.
+
+Special tokens in a string are parsed; no BOS is added. Where two references disagree the golden has the ids of one and
+lists what the other says, by the string's index.
+"""
+
+import base64
+import functools
+import re
+
+import llama_cpp
+import sentencepiece
+import transformers
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import Tokenizer
+
+import inputs
+import test_strings
+from common import DATA, demo_model, versions, write_json
+
+OUT = DATA / "tokenizers"
+COUNT, SEED = 2000, 1
+HUGGING_FACE = ["llama3", "gpt2", "gpt2-prefix-space", "smollm", "llama2", "llama2-metaspace", "llama2-unk"]
+SP_SPECIALS = ["<unk>", "<s>", "</s>"]
+HELLO = "Hello world"
+
+
+@functools.cache
+def strings():
+    return test_strings.generate(COUNT, SEED, inputs.text("kjv_60k.txt"))
+
+
+def llama_cpp_encoder(path):
+    llm = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+    return lambda text, bos=False: llm.tokenize(text.encode(), add_bos=bos, special=True)
+
+
+def sentencepiece_encoder(path):
+    """SentencePiece with its special pieces parsed. As in transformers' non-legacy mode, only text at the very start gets
+    the prefix space: what follows a special piece is encoded as it stands."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    bare = sentencepiece.SentencePieceProcessor()
+    proto = sentencepiece_model_pb2.ModelProto.FromString(processor.serialized_model_proto())
+    proto.normalizer_spec.add_dummy_prefix = False
+    bare.LoadFromSerializedProto(proto.SerializeToString())
+
+    def encode(text):
+        ids = []
+        for number, part in enumerate(re.split("(<unk>|<s>|</s>)", text)):
+            if number % 2:
+                ids.append(SP_SPECIALS.index(part))
+            else:
+                ids += (processor if number == 0 else bare).encode(part)
+        return ids
+
+    return encode
+
+
+def differences(ids, others):
+    """[[index, the other's ids], ...]"""
+    return [[index, other] for index, (mine, other) in enumerate(zip(ids, others)) if mine != other]
+
+
+def write(name, what, ids, hello_with_specials, irreversible, used, **more):
+    golden = {
+        "what": what,
+        "versions": versions(*used),
+        "with_special": {"text": HELLO, "ids": hello_with_specials},
+        "irreversible": irreversible,
+        **more,
+        "strings": strings(),
+        "ids": ids,
+    }
+    write_json(OUT / name / "golden.json", golden)
+    size = (OUT / name / "golden.json").stat().st_size
+    found = {key: len(value) for key, value in more.items()}
+    print(f"{name:20s} {sum(map(len, ids))} ids, {size / 1024:.0f} KiB, {len(irreversible)} irreversible, {found}")
+
+
+def make_hugging_face(name):
+    tokenizer = Tokenizer.from_file(str(OUT / name / "tokenizer.json"))
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in strings()]
+    back = [tokenizer.decode(row, skip_special_tokens=False) for row in ids]
+    irreversible = [index for index, text in enumerate(strings()) if back[index] != text]
+    write(name, "ids by tokenizers", ids, tokenizer.encode(HELLO).ids, irreversible, ["tokenizers"])
+
+
+def make_sentencepiece():
+    folder = DATA / "models" / "kjv-target"
+    encode = sentencepiece_encoder(folder / "tokenizer.model")
+    ids = [encode(text) for text in strings()]
+    hf = transformers.LlamaTokenizer.from_pretrained(folder)
+    hf_ids = [hf.encode(text, add_special_tokens=False) for text in strings()]
+    cpp = llama_cpp_encoder(OUT / "gguf-spm" / "tokenizer.gguf")
+    cpp_ids = [cpp(text) for text in strings()]
+    what = ("ids by sentencepiece, special pieces parsed, prefix space only at the start of the string; transformers adds none "
+            "before a space; llama.cpp adds one after every special piece too")
+    # U+2581 stands for a space in the vocabulary, so it comes back as one
+    irreversible = [index for index, text in enumerate(strings()) if "\u2581" in text]
+    write("sentencepiece", what, ids, [1, *encode(HELLO)], irreversible, ["sentencepiece", "transformers", "llama-cpp-python"],
+          hf_differs=differences(ids, hf_ids), llama_cpp_differs=differences(ids, cpp_ids))
+
+
+def make_gguf(name, path, twin):
+    """Ids by llama.cpp; twin: the same vocabulary in another form, whose ids must be the same or are listed."""
+    encode = llama_cpp_encoder(path)
+    ids = [encode(text) for text in strings()]
+    more, irreversible, used = {}, [], ["llama-cpp-python"]
+    if twin == "sentencepiece":
+        def comes_back(text):
+            return "\u2581" not in text and not any(piece in text for piece in SP_SPECIALS)
+
+        irreversible = [index for index, text in enumerate(strings()) if not comes_back(text)]
+        twin_encode = sentencepiece_encoder(OUT / twin / "tokenizer.model")
+        more["sentencepiece_differs"] = differences(ids, [twin_encode(text) for text in strings()])
+    elif twin:
+        tokenizer = Tokenizer.from_file(str(OUT / twin / "tokenizer.json"))
+        more["tokenizers_differs"] = differences(ids, [tokenizer.encode(text, add_special_tokens=False).ids for text in strings()])
+        used.append("tokenizers")
+    write(name, "ids by llama.cpp (special tokens parsed)", ids, encode(HELLO, bos=True), irreversible, used, **more)
+
+
+def main():
+    for name in HUGGING_FACE:
+        make_hugging_face(name)
+    make_sentencepiece()
+    for name, twin in {"gguf-llama-bpe": "llama3", "gguf-gpt-2": "gpt2", "gguf-smollm": "smollm", "gguf-spm": "sentencepiece"}.items():
+        make_gguf(name, OUT / name / "tokenizer.gguf", twin)
+    make_gguf("smollm2", demo_model(), None)
+    write_json(OUT / "invalid_utf8.json", [base64.b64encode(case).decode() for case in test_strings.invalid_utf8(5)])
+
+
+if __name__ == "__main__":
+    main()
