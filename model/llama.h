@@ -9,21 +9,16 @@
 
 #include "dist/comm.h"
 #include "kernels/kernels.h"
+#include "model/batch.h"
 #include "model/config.h"
 #include "model/files/weight_source.h"
+#include "model/scratch.h"
 #include "model/shard.h"
+#include "model/weights.h"
 #include "offload/kv_cache.h"
 #include "runtime/device.h"
 
 namespace trireme {
-
-/// A token to be computed. Its parent is an earlier row of the same forward, or -1: the last committed token.
-struct Row {
-    int32_t token;
-    int32_t position;
-    int32_t parent = -1;
-    int32_t sequence = 0;
-};
 
 struct LlamaOptions {
     DType weights = DType::kF16;  // type in memory: f32, f16 or bf16
@@ -32,21 +27,19 @@ struct LlamaOptions {
     int64_t sequences = 1;
 };
 
-/// done and total in bytes (loading) or tokens (prefill). Called on the host thread.
-using Progress = std::function<void(int64_t done, int64_t total)>;
-
 class Llama {
   public:
-    /// Reads this rank's slices. Errors: Exit::kData (checkpoint), kConfig (context, ranks), kOs (memory).
+    /// Reads this rank's slices; `device` and `comm` must outlive the model. Errors: Exit::kData (checkpoint), kConfig
+    /// (context, ranks), kOs (memory).
     Llama(Device& device, Comm& comm, const WeightSource& source, const LlamaOptions& options,
           const Progress& progress = {});
     ~Llama();
 
-    const LlamaConfig& config() const;
-    const Shard& shard() const;
-    int64_t context() const;
+    const LlamaConfig& config() const { return config_; }
+    const Shard& shard() const { return shard_; }
+    int64_t context() const { return kv_.shape().context; }
     /// Committed tokens of a sequence.
-    int64_t length(int sequence = 0) const;
+    int64_t length(int sequence = 0) const { return kv_.length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Logits of the last token: `logits()` row 0.
     /// With `each`, also hands out the logits of every row: each(first position, f32 [rows, vocab]).
@@ -66,13 +59,31 @@ class Llama {
     void truncate(int sequence, int64_t n);
 
     /// Bytes a decode step reads on this rank: weights once, and the KV of a sequence of this length.
-    size_t weight_bytes() const;
+    size_t weight_bytes() const { return weights_.bytes_per_step(); }
     size_t kv_bytes(int64_t tokens) const;
-    Stream& stream();
+    Stream& stream() { return *compute_; }
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    void layers(Kernels& op, const Batch& batch);
+    void attention(Kernels& op, int64_t layer, const Batch& batch);
+    void feed_forward(Kernels& op, int64_t layer, const Batch& batch);
+    void head(const Tensor& x);
+    Tensor kv_of_head() const { return kv_of_head_.tensor(DType::kI32, {shard_.n_heads}); }
+
+    LlamaConfig config_;
+    Shard shard_;
+    Comm& comm_;
+    std::unique_ptr<Stream> compute_;
+    Weights weights_;
+    KvCache kv_;
+    Scratch s_;
+    std::unique_ptr<Kernels> decode_op_, prefill_op_;
+    Rope rope_;
+    BatchMaker decode_batch_, prefill_batch_;
+    Buffer<Space::kDevice> kv_of_head_;    // i32 [n_heads]
+    std::vector<int64_t> owner_of_layer_;  // index into the KV cache of the layer whose K/V layer l reads
+    std::vector<int64_t> committed_;       // of every sequence, as the last decode batch saw it
+    int64_t logits_rows_ = 0;
 };
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 /// The KV of every owner layer as tiles with addresses for ever; rows become tokens by keep().
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,8 +26,8 @@ struct KvShape {
 
 class KvCache {
   public:
-    /// Errors: Exit::kOs when the device has no room.
-    KvCache(Device& device, const KvShape& shape);
+    /// Errors: Exit::kOs when the device has no room. `stream` fills the address tables and is where keep() runs.
+    KvCache(Device& device, Stream& stream, const KvShape& shape);
 
     const KvShape& shape() const { return shape_; }
     /// What attention of one owner layer sees.
@@ -37,20 +38,27 @@ class KvCache {
     /// Prefill has put n more tokens into the tiles.
     void append(int64_t sequence, int64_t n);
     /// Staged rows `rows` become the sequence's next tokens. Enqueues one small kernel a layer.
-    void keep(Kernels& op, Stream& stream, int64_t sequence, std::span<const int32_t> rows);
+    void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows);
     /// Forgets tokens from position n on; their slots are overwritten later.
     void truncate(int64_t sequence, int64_t n);
 
   private:
+    /// A keep() list on its way to the device. A small ring of them, so that enqueueing need not wait for the last.
+    struct KeptSlot {
+        HostTensor host;  // i32 [kMaxRows, 3]
+        Tensor device;
+        Event free;  // the kernels that read it are done
+    };
+    static constexpr size_t kKeptSlots = 8;
+
     KvShape shape_;
-    Buffer<Space::kDevice> tiles_, meta_;
-    Buffer<Space::kHost> staging_;
+    Stream& stream_;
+    Buffer<Space::kDevice> tiles_;
+    Arena<Space::kDevice> device_meta_;  // address tables, staged rows, keep() lists
+    Arena<Space::kHost> host_meta_;
     std::vector<LayerKv> layers_;
     std::vector<int64_t> lengths_;
-    // keep() lists travel through a small ring of pinned slots, so that enqueueing never waits for the last one.
-    std::vector<HostTensor> kept_host_;
-    std::vector<Tensor> kept_device_;
-    std::vector<Event> kept_done_;
+    std::array<KeptSlot, kKeptSlots> kept_;
     size_t next_kept_ = 0;
 };
 

@@ -1,0 +1,84 @@
+#pragma once
+/// What a forward is told about its rows, built on the host and sent in one copy.
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "kernels/kv.h"
+#include "model/config.h"
+#include "runtime/buffer.h"
+#include "runtime/stream.h"
+
+namespace trireme {
+
+/// A token to be computed. Its parent is an earlier row of the same forward, or -1: the last committed token.
+struct Row {
+    int32_t token;
+    int32_t position;
+    int32_t parent = -1;
+    int32_t sequence = 0;
+};
+
+/// The rows of one forward in device memory.
+struct Batch {
+    int64_t rows = 0;
+    bool prefill = false;
+    Tensor ids;      // i32 [rows]
+    Tensor cos_sin;  // f32 [rows, head_dim]: cosines of the pairs, then sines
+    RowsView view;
+};
+
+/// Cosines and sines of a row's position. Angles are f32 products as in transformers; the table of dynamic scaling
+/// depends on the row's length, the others are made once.
+class Rope {
+  public:
+    Rope(const RopeConfig& config, int64_t head_dim);
+    /// out f32 [head_dim]. `length`: tokens the row counts as its sequence's length (dynamic scaling).
+    void fill(std::span<float> out, int64_t position, int64_t length);
+
+  private:
+    RopeConfig config_;
+    int64_t head_dim_, table_length_ = -1;
+    RopeTable table_;
+};
+
+/// Makes batches of at most `max_rows`, reusing a few pinned slots: no allocation after construction.
+class BatchMaker {
+  public:
+    BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows);
+
+    /// A decode batch. `committed[s]`: tokens of sequence s that lie in tiles. A row at position p counts as p + 1
+    /// tokens.
+    Batch decode(std::span<const Row> rows, std::span<const int64_t> committed);
+    /// Consecutive prompt tokens from `position` on; all count as `length` tokens, the prompt's own.
+    Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length);
+    /// The batch made last may be overwritten once everything enqueued so far is done.
+    void release();
+
+  private:
+    struct Slot {
+        HostTensor host;  // u8: the fields below, one after the other
+        Tensor device;
+        Event free;
+    };
+    struct Fields {
+        int32_t *ids, *positions, *sequences, *committed, *ancestors;
+        float* cos_sin;
+    };
+    static constexpr size_t kSlots = 4;
+
+    Slot& next_slot();
+    Fields fields(void* base) const;
+    Batch send(Slot& slot, int64_t rows, int64_t max_positions);
+
+    Stream& stream_;
+    Rope& rope_;
+    int64_t head_dim_, max_rows_;
+    Arena<Space::kHost> host_;
+    Arena<Space::kDevice> device_;
+    std::array<Slot, kSlots> slots_;
+    size_t next_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+#pragma once
+/// Every activation buffer, allocated once, with its shape. Heads, ffn and vocabulary are this rank's.
+
+#include <cstdint>
+
+#include "model/config.h"
+#include "model/shard.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+struct Scratch {
+    Scratch(Device& device, const LlamaConfig& config, const Shard& shard);
+
+    Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed and add write it
+    Tensor h;                  // [kPrefillRows, dim] normed input, then a rank's partial output
+    Tensor qkv;                // [kPrefillRows, (n_heads + 2 n_kv_heads) head_dim]
+    Tensor att;                // [kPrefillRows, n_heads head_dim]
+    Tensor gate_up;            // [kPrefillRows, 2 ffn_dim]
+    Tensor act;                // [kPrefillRows, ffn_dim]
+    Tensor last;               // [kMaxRows, dim] rows whose logits are wanted, normed
+    Tensor part;               // [kMaxRows, vocab_part] this rank's logits
+    Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; unused by one rank
+    HostTensor gathered_host;  // the same, pinned
+    HostTensor logits;         // [kMaxRows, vocab] what callers see; one rank: a view of gathered_host
+
+  private:
+    Arena<Space::kDevice> device_;
+    Arena<Space::kHost> host_;
+};
+
+}  // namespace trireme

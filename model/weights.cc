@@ -1,0 +1,129 @@
+#include "model/weights.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+
+/// A slice of a checkpoint tensor and the rows of a device tensor it fills.
+struct Piece {
+    std::string name;
+    int64_t row0, col0;
+    Tensor to;
+};
+
+/// Copies pieces through two pinned buffers: one is read from the file while the other travels.
+class Loader {
+  public:
+    Loader(Device& device, Stream& stream, const WeightSource& source, const Progress& progress, int64_t total)
+        : stream_(stream), source_(source), progress_(progress), total_(total) {
+        for (Slot& slot : slots_) slot.buffer = Buffer<Space::kHost>(device, kBytes);
+    }
+
+    void load(const Piece& piece) {
+        const int64_t rows = piece.to.rows(), cols = piece.to.cols();
+        if (rows == 0 || cols == 0) return;
+        const size_t row_bytes = static_cast<size_t>(cols) * size_of(piece.to.dtype());
+        check(row_bytes <= kBytes, "{}: a row of {} bytes does not fit the staging buffer", piece.name, row_bytes);
+        const int64_t step = std::min(rows, static_cast<int64_t>(kBytes / row_bytes));
+        for (int64_t r = 0; r < rows; r += step) {
+            const int64_t n = std::min(step, rows - r);
+            Slot& slot = slots_[next_];
+            next_ = 1 - next_;
+            if (slot.free.stream != nullptr) stream_.synchronize(slot.free);
+            const Shape shape = piece.to.shape().rank() == 1 ? Shape{n} : Shape{n, cols};
+            const HostTensor host = slot.buffer.tensor(piece.to.dtype(), shape);
+            source_.read(piece.name, piece.row0 + r, piece.col0, host);
+            stream_.copy(piece.to.slice_rows(r, n), host);
+            slot.free = stream_.record();
+            done_ += static_cast<int64_t>(host.bytes());
+            if (progress_) progress_(done_, total_);
+        }
+    }
+
+  private:
+    static constexpr size_t kBytes = size_t{16} << 20;
+    struct Slot {
+        Buffer<Space::kHost> buffer;
+        Event free;
+    };
+
+    Stream& stream_;
+    const WeightSource& source_;
+    const Progress& progress_;
+    Slot slots_[2];
+    int next_ = 0;
+    int64_t done_ = 0, total_;
+};
+
+}  // namespace
+
+Weights::Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
+                 const Progress& progress) {
+    const LlamaConfig& c = source.config();
+    const int64_t q_rows = shard.n_heads * c.head_dim, kv_rows = shard.n_kv_heads * c.head_dim;
+    const auto owns_kv = [&](int64_t l) { return c.kv_source[static_cast<size_t>(l)] == l; };
+    const auto qkv_shape = [&](int64_t l) { return Shape{q_rows + (owns_kv(l) ? 2 * kv_rows : 0), c.dim}; };
+    const Shape norm{c.dim}, wo{c.dim, q_rows}, gate_up{2 * shard.ffn_dim, c.dim}, down{c.dim, shard.ffn_dim};
+    const Shape embedding_shape{c.vocab, c.dim}, head_shape{shard.vocab, c.dim};
+
+    size_t bytes = DeviceArena::bytes_of(dtype, embedding_shape) + DeviceArena::bytes_of(DType::kF32, norm);
+    if (!c.tied_embeddings) bytes += DeviceArena::bytes_of(dtype, head_shape);
+    for (int64_t l = 0; l < c.n_layers; ++l) {
+        bytes += 2 * DeviceArena::bytes_of(DType::kF32, norm);
+        for (const Shape& s : {qkv_shape(l), wo, gate_up, down}) bytes += DeviceArena::bytes_of(dtype, s);
+    }
+    arena_ = DeviceArena(device, bytes);
+
+    std::vector<Piece> pieces;
+    embedding = arena_.take(dtype, embedding_shape);
+    pieces.push_back({"model.embed_tokens.weight", 0, 0, embedding});
+    for (int64_t l = 0; l < c.n_layers; ++l) {
+        LayerWeights w;
+        w.attn_norm = arena_.take(DType::kF32, norm);
+        w.wqkv = arena_.take(dtype, qkv_shape(l));
+        w.wo = arena_.take(dtype, wo);
+        w.ffn_norm = arena_.take(DType::kF32, norm);
+        w.gate_up = arena_.take(dtype, gate_up);
+        w.down = arena_.take(dtype, down);
+
+        const std::string at = fmt::format("model.layers.{}.", l);
+        const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
+        pieces.push_back({at + "input_layernorm.weight", 0, 0, w.attn_norm});
+        pieces.push_back({at + "self_attn.q_proj.weight", head_row, 0, w.wqkv.first_rows(q_rows)});
+        if (owns_kv(l)) {
+            pieces.push_back({at + "self_attn.k_proj.weight", kv_row, 0, w.wqkv.slice_rows(q_rows, kv_rows)});
+            pieces.push_back({at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(q_rows + kv_rows, kv_rows)});
+        }
+        pieces.push_back({at + "self_attn.o_proj.weight", 0, head_row, w.wo});
+        pieces.push_back({at + "post_attention_layernorm.weight", 0, 0, w.ffn_norm});
+        pieces.push_back({at + "mlp.gate_proj.weight", shard.ffn_begin, 0, w.gate_up.first_rows(shard.ffn_dim)});
+        pieces.push_back(
+            {at + "mlp.up_proj.weight", shard.ffn_begin, 0, w.gate_up.slice_rows(shard.ffn_dim, shard.ffn_dim)});
+        pieces.push_back({at + "mlp.down_proj.weight", 0, shard.ffn_begin, w.down});
+        for (const Tensor& t : {w.attn_norm, w.wqkv, w.wo, w.ffn_norm, w.gate_up, w.down}) bytes_per_step_ += t.bytes();
+        layers.push_back(w);
+    }
+    final_norm = arena_.take(DType::kF32, norm);
+    pieces.push_back({"model.norm.weight", 0, 0, final_norm});
+    if (c.tied_embeddings) {
+        lm_head = embedding.slice_rows(shard.vocab_begin, shard.vocab);
+    } else {
+        lm_head = arena_.take(dtype, head_shape);
+        pieces.push_back({"lm_head.weight", shard.vocab_begin, 0, lm_head});
+    }
+    bytes_per_step_ += final_norm.bytes() + lm_head.bytes();
+
+    int64_t total = 0;
+    for (const Piece& p : pieces) total += static_cast<int64_t>(p.to.bytes());
+    Loader loader(device, stream, source, progress, total);
+    for (const Piece& p : pieces) loader.load(p);
+    stream.synchronize();
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+#pragma once
+/// This rank's slices of the checkpoint, in device memory.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/files/weight_source.h"
+#include "model/shard.h"
+#include "runtime/buffer.h"
+#include "runtime/stream.h"
+
+namespace trireme {
+
+/// done and total in bytes (loading) or tokens (prefill). Called on the host thread.
+using Progress = std::function<void(int64_t done, int64_t total)>;
+
+/// Matrices [out, in] in the weights' type, norms f32. Heads, ffn and vocab are this rank's.
+struct LayerWeights {
+    Tensor attn_norm;  // [dim]
+    Tensor wqkv;       // [(n_heads + 2 n_kv_heads) head_dim, dim]; a layer that owns no KV has the query rows alone
+    Tensor wo;         // [dim, n_heads head_dim]
+    Tensor ffn_norm;   // [dim]
+    Tensor gate_up;    // [2 ffn_dim, dim]: gate, then up
+    Tensor down;       // [dim, ffn_dim]
+};
+
+class Weights {
+  public:
+    /// Reads only this rank's slices; blocks until they are on the device. Errors: as WeightSource::read, and kOs.
+    Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
+            const Progress& progress);
+
+    Tensor embedding;  // [vocab, dim], all of it
+    std::vector<LayerWeights> layers;
+    Tensor final_norm;  // [dim]
+    Tensor lm_head;     // [this rank's rows of the vocabulary, dim]; with tied embeddings a part of `embedding`
+
+    size_t bytes() const { return arena_.used(); }
+    /// What a decode step reads of them: all but the embedding's rows (one a token), which count as lm_head if tied.
+    size_t bytes_per_step() const { return bytes_per_step_; }
+
+  private:
+    Arena<Space::kDevice> arena_;
+    size_t bytes_per_step_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+// A decode forward allocates nothing and does not wait for the stream.
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dist/self_comm.h"
+#include "runtime/cpu/stream.h"
+#include "tests/support/engine.h"
+#include "tests/support/golden.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+void* operator new(size_t bytes) {
+    ++allocations;
+    if (void* p = std::malloc(bytes)) return p;
+    throw std::bad_alloc();
+}
+void* operator new(size_t bytes, std::align_val_t align) {
+    ++allocations;
+    const size_t a = static_cast<size_t>(align);
+    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
+    throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, size_t) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+    std::free(p);
+}
+void operator delete(void* p, size_t, std::align_val_t) noexcept {
+    std::free(p);
+}
+
+namespace trireme::test {
+namespace {
+
+TEST(DecodeForward, AllocatesNothing) {
+    SelfComm comm;
+    Engine engine(data("models/kjv-target"), {}, comm, 2);
+    const std::vector<int32_t> prompt(300, 7);
+    engine->prefill(0, prompt);
+    const std::vector<int32_t> first = {0};
+    std::vector<Row> rows = {{.token = 3, .position = 300}};
+    const auto step = [&] {
+        rows[0].position = static_cast<int32_t>(engine->length());
+        engine->forward(rows);
+        engine->keep(0, first);
+    };
+    step();  // threads, lanes and library handles are made on first use
+    engine->logits();
+
+    const int64_t before = allocations;
+    for (int i = 0; i < 20; ++i) {
+        step();
+        engine->logits();
+    }
+
+    EXPECT_EQ(allocations - before, 0);
+}
+
+TEST(DecodeForward, DoesNotWaitForTheStream) {
+    SelfComm comm;
+    Engine engine(data("models/kjv-target"), {}, comm, 1);
+    const std::vector<int32_t> prompt(5, 7);
+    engine->prefill(0, prompt);
+    std::atomic<bool> go{false};
+    auto* flag = &go;
+    cpu(engine->stream()).enqueue("block", 0, [flag] { flag->wait(false); });
+
+    const std::vector<Row> rows = {{.token = 3, .position = 5}};
+    const std::vector<int32_t> first = {0};
+    engine->forward(rows);
+    engine->keep(0, first);
+
+    EXPECT_FALSE(engine->stream().reached(engine->stream().record()));  // we are here, the work is not done
+    go = true;
+    go.notify_all();
+    EXPECT_EQ(engine->logits().rows(), 1);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,123 @@
+// Logits against transformers' (fp32, eager attention) for checkpoints of every rope scaling, spelling and type.
+
+#include "tests/support/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dist/self_comm.h"
+#include "tests/support/engine.h"
+#include "tests/support/near.h"
+
+namespace trireme::test {
+namespace {
+
+// Issue "Plain decoding": 2e-5 of the largest logit in f32. transformers' own fp32 error against fp64 is up to 4e-6.
+constexpr double kF32 = 2e-5;
+
+double largest(std::span<const float> x) {
+    double top = 0;
+    for (const float v : x) top = std::max(top, std::fabs(static_cast<double>(v)));
+    return top;
+}
+
+std::vector<float> rows_of(const std::vector<float>& logits, const GoldenTensor& rows, int64_t cols) {
+    std::vector<float> out;
+    for (const int32_t r : rows.i32) out.insert(out.end(), logits.begin() + r * cols, logits.begin() + (r + 1) * cols);
+    return out;
+}
+
+testing::AssertionResult close(const std::vector<float>& got, const std::vector<float>& want, double relative) {
+    return near(std::span(got), std::span(want), relative * largest(want));
+}
+
+struct Case {
+    std::string model, golden;
+};
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const std::string& name : data_entries("tiny")) {
+        all.push_back({"tiny/" + name, "tiny/" + name + "/golden.safetensors"});
+    }
+    for (const std::string& name : data_entries("gguf", ".gguf")) {
+        all.push_back({"gguf/" + name, "gguf/" + name.substr(0, name.size() - 5) + ".golden.safetensors"});
+    }
+    return all;
+}
+
+class GoldenLogits : public testing::TestWithParam<Case> {
+  protected:
+    Golden golden = read_golden(data(GetParam().golden));
+    SelfComm comm;
+    int64_t n() const { return static_cast<int64_t>(golden.at("ids").i32.size()); }
+    LlamaOptions options(LlamaOptions o = kExact) const {
+        o.context = n();  // some checkpoints are used beyond their trained length on purpose
+        return o;
+    }
+};
+
+TEST_P(GoldenLogits, OfThePromptAreTransformers) {
+    Engine engine(data(GetParam().model), options(), comm);
+
+    const std::vector<float> got = engine.prefill_logits(golden.at("ids").i32);
+
+    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), engine->config().vocab), golden.at("logits").f32, kF32));
+}
+
+TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
+    const bool dynamic = golden.contains("logits_steps");
+    Engine engine(data(GetParam().model), options(), comm);
+    const std::vector<int32_t>& ids = golden.at("ids").i32;
+    const int64_t cols = engine->config().vocab;
+    // Dynamic scaling depends on what was prompt and what was generated; the others do not.
+    size_t prompt = ids.size() / 2;
+    if (dynamic)
+        prompt = static_cast<size_t>(
+            std::stoll(read_text(data(GetParam().model) / "golden.json")
+                           .substr(read_text(data(GetParam().model) / "golden.json").find("\"prompt_len\":") + 13)));
+
+    std::vector<float> got;
+    if (prompt > 0) got = engine.prefill_logits(std::span(ids).first(prompt));
+    for (size_t i = prompt; i < ids.size(); ++i) {
+        const std::vector<float> row = engine.step(ids[i]);
+        got.insert(got.end(), row.begin(), row.end());
+    }
+
+    const auto& want = golden.at(dynamic ? "logits_steps" : "logits").f32;
+    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), cols), want, kF32));
+}
+
+// In 16 bits every weight and every key and value is off by at most half a unit in the last place, u = eps / 2. A layer
+// has seven roundings of operands in a row on its longest path (x into qkv, k, v, wo, gate/up, down, and the weights'
+// own), independent of each other: rms error u / sqrt(3) each, amplified by at most the ratio of residual to logits,
+// about 4 here; the largest of some 10^4 logits lies 4 sigma out: 4 * 4 * u * sqrt(7 layers / 3).
+double bound_16(DType t, int64_t layers) {
+    return 16 * eps_of(t) / 2 * std::sqrt(7.0 * static_cast<double>(layers) / 3);
+}
+
+TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
+    for (const DType type : {DType::kF16, DType::kBF16}) {
+        Engine engine(data(GetParam().model), options({.weights = type, .k_type = type, .v_type = type}), comm);
+
+        const std::vector<float> got = engine.prefill_logits(golden.at("ids").i32);
+
+        EXPECT_TRUE(close(rows_of(got, golden.at("rows"), engine->config().vocab), golden.at("logits").f32,
+                          bound_16(type, engine->config().n_layers)))
+            << name_of(type);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()), [](const auto& info) {
+    std::string name = info.param.model;
+    for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    return name;
+});
+
+}  // namespace
+}  // namespace trireme::test

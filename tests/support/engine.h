@@ -1,0 +1,36 @@
+#pragma once
+/// A model ready to run in a test.
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dist/comm.h"
+#include "model/llama.h"
+
+namespace trireme::test {
+
+/// Opens, loads and owns everything a Llama stands on, but the ranks.
+class Engine {
+  public:
+    Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1);
+
+    Llama& operator*() { return *model_; }
+    Llama* operator->() { return model_.get(); }
+
+    /// Logits of every token of `ids`, by the prefill path; the tokens are committed behind what is there.
+    std::vector<float> prefill_logits(std::span<const int32_t> ids);
+    /// Logits of one token behind the committed ones, which is then committed.
+    std::vector<float> step(int32_t id);
+
+  private:
+    std::unique_ptr<Device> device_;
+    std::unique_ptr<WeightSource> source_;
+    std::unique_ptr<Llama> model_;
+};
+
+/// f32 everywhere: parity with float32 references.
+inline constexpr LlamaOptions kExact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32};
+
+}  // namespace trireme::test
