@@ -1,0 +1,97 @@
+// Decode against the memory it reads: tokens/s, (weights + KV bytes)/s beside the DRAM read rate measured between the
+// steps, and the cost of verifying 8 rows at once.   [mpirun -n R] bench_decode MODEL [threads] [contexts...]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "dist/make_comm.h"
+#include "model/llama.h"
+#include "tests/bench/dram.h"
+
+namespace trireme::bench {
+namespace {
+
+double median(std::vector<double> x) {
+    std::sort(x.begin(), x.end());
+    return x[x.size() / 2];
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double forward_seconds(Llama& model, const std::vector<Row>& rows) {
+    const auto begin = std::chrono::steady_clock::now();
+    model.forward(rows);
+    model.logits();
+    return seconds_since(begin);
+}
+
+int run(int argc, char** argv) {
+    if (argc < 2) {
+        std::fprintf(stderr, "usage: [mpirun -n R] bench_decode MODEL [threads = 2] [contexts = 64 4096 8000]\n");
+        return 64;
+    }
+    const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
+    std::vector<int64_t> contexts;
+    for (int i = 3; i < argc; ++i) contexts.push_back(std::atoll(argv[i]));
+    if (contexts.empty()) contexts = {64, 4096, 8000};
+
+    const auto comm = make_comm();
+    const auto device = open_device("cpu", threads);
+    const auto source = open_model(argv[1]);
+    LlamaOptions options{.weights = source->natural_dtype()};
+    options.context = contexts.back() + kMaxRows;
+    Llama model(*device, *comm, *source, options);
+    DramReader dram;
+
+    if (comm->rank() == 0) {
+        std::printf("%s, weights %s, KV f16, %d rank(s) x %d thread(s)\n", argv[1],
+                    std::string(name_of(options.weights)).c_str(), comm->size(), threads);
+        std::printf(
+            "| context | tok/s | read GB/s | DRAM GB/s | ratio | 8 rows / 1 row |\n|---|---|---|---|---|---|\n");
+    }
+    for (const int64_t context : contexts) {
+        std::vector<int32_t> ids(static_cast<size_t>(context - model.length()));
+        for (size_t i = 0; i < ids.size(); ++i) {
+            ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(model.config().vocab));
+        }
+        model.prefill(0, ids);
+        std::vector<Row> rows;
+        for (int32_t r = 0; r < 8; ++r) {
+            rows.push_back({.token = 11 + r, .position = static_cast<int32_t>(context) + r, .parent = r - 1});
+        }
+        const std::vector<Row> one = {rows[0]};
+        forward_seconds(model, one);
+        forward_seconds(model, rows);
+
+        std::vector<double> step, eight, rate;
+        for (int i = 0; i < 15; ++i) {
+            comm->barrier();
+            rate.push_back(dram.pass(threads) * comm->size());
+            comm->barrier();
+            for (int j = 0; j < 4; ++j) step.push_back(forward_seconds(model, one));
+            eight.push_back(forward_seconds(model, rows));
+        }
+        // Ranks hold equal parts but for a boundary head: rank 0's bytes stand for all.
+        const double bytes = static_cast<double>(model.weight_bytes() + model.kv_bytes(context)) * comm->size();
+        const double gbs = bytes / median(step) * 1e-9, limit = median(rate) * 1e-9;
+        if (comm->rank() == 0) {
+            std::printf("| %ld | %.1f | %.1f | %.1f | %.2f | %.2f |\n", static_cast<long>(context), 1 / median(step),
+                        gbs, limit, gbs / limit, median(eight) / median(step));
+            std::fflush(stdout);
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+    return trireme::bench::run(argc, argv);
+}
