@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,19 +12,31 @@
 
 namespace trireme {
 
+/// An error that every rank throws with the same text: rank 0 reports it, nobody has to be aborted.
+class AgreedError : public Error {
+  public:
+    using Error::Error;
+};
+
 /// Every rank makes the same calls in the same order. Device calls enqueue on the stream and return; control calls
-/// block the host, with a deadline of TRIREME_TIMEOUT_S (then Exit::kUnavailable, naming call and rank).
+/// block the host, with a deadline of TRIREME_TIMEOUT_S (then Exit::kUnavailable, naming call and rank). Device calls
+/// of one Comm are all on one stream, or on streams ordered by events. A Comm outlives what was enqueued through it.
 class Comm {
   public:
+    Comm() = default;
+    Comm(const Comm&) = delete;
+    Comm& operator=(const Comm&) = delete;
     virtual ~Comm() = default;
 
     virtual int rank() const = 0;
     virtual int size() const = 0;
     virtual const char* name() const = 0;
 
-    /// x = x_0 + x_1 + ... in rank order, the same bits on every rank whatever the length.  f32, contiguous.
+    /// x = x_0 + x_1 + ... in rank order, the same bits on every rank whatever the length (the payload of a NaN apart).
+    /// f32, contiguous, of one shape on all ranks.
     void all_reduce(Stream& stream, const Tensor& x);
-    /// out[r] = part of rank r.  out [size, ...part's shape], part contiguous, of one shape on all ranks.
+    /// out[r] = part of rank r.  out [size, ...part's shape], part contiguous, of one shape on all ranks; either apart
+    /// from out, or out[rank] itself.
     void all_gather(Stream& stream, const Tensor& out, const Tensor& part);
 
     /// The bytes of rank `root` on every rank. Sizes may differ between ranks before the call.
@@ -37,8 +47,22 @@ class Comm {
     /// The most severe status: ranks leave a phase together.
     Exit agree(Exit status);
 
-    /// Ends all ranks with `code`, now. Never waits for a peer; survivors' waits return with an error.
+    /// Ends all ranks with `code`, now: processes exit, ranks that are threads throw. Never waits for a peer;
+    /// survivors' waits return with an error.
     [[noreturn]] virtual void abort(Exit code) = 0;
+
+  private:
+    enum class Call : char { kBroadcast, kGather, kBarrier, kAgree };
+
+    virtual void do_all_reduce(Stream& stream, const Tensor& x) = 0;
+    virtual void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) = 0;
+    /// The one primitive of control calls: what every rank gave, in rank order. Blocks. Sizes may differ.
+    virtual std::vector<std::string> do_gather(const std::string& mine) = 0;
+
+    /// Gathers with a header, so that ranks in different calls find out. Errors: AgreedError, Exit::kInternal.
+    std::vector<std::string> gather(Call call, const std::string& mine);
+
+    uint64_t calls_ = 0;  // control calls made so far
 };
 
 }  // namespace trireme

@@ -1,0 +1,231 @@
+#include "dist/mpi_comm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+#include <mpi.h>
+
+#include "dist/mpi_exchange.h"
+#include "dist/ordered_sum.h"
+#include "runtime/cpu/stream.h"
+#include "runtime/env.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+// Up to here every rank adds everything; beyond, each adds a slice and gathers the others' (half the traffic of W = 4,
+// one more round trip). Equal at 32 KiB with 2 and 4 ranks on shared memory; bench_comm.
+constexpr int64_t kWhole = 8192;    // floats
+constexpr int64_t kSliceUnit = 16;  // floats: slices begin on cache lines
+
+/// Ends the process in 2 s, whatever the calling thread gets stuck in meanwhile.
+void leave_soon(Exit code) {
+    std::thread([code] {
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        _exit(static_cast<int>(code));
+    }).detach();
+}
+
+/// MPI_Init_thread ... MPI_Finalize.
+class Library {
+  public:
+    explicit Library(Watchdog& watchdog) : watchdog_(watchdog) {
+        // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call a message.
+        constexpr const char* kSingleCopy = "OMPI_MCA_btl_vader_single_copy_mechanism";
+        if (std::getenv(kSingleCopy) == nullptr) {
+            setenv(kSingleCopy, "none", 0);
+            log::debug("mpi: {}=none (for latency; set it yourself to keep yours)", kSingleCopy);
+        }
+        const Watchdog::Watch watch(watchdog_, Watchdog::kControl, "MPI_Init_thread");
+        int provided = MPI_THREAD_SINGLE;
+        mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+        mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+        require(provided >= MPI_THREAD_SERIALIZED, Exit::kUnavailable,
+                "this MPI allows calls from one thread only (level {}), want MPI_THREAD_SERIALIZED", provided);
+    }
+    ~Library() {
+        const Watchdog::Watch watch(watchdog_, Watchdog::kControl, "MPI_Finalize");
+        MPI_Finalize();
+    }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+  private:
+    Watchdog& watchdog_;
+};
+
+}  // namespace
+
+class MpiComm::Impl {
+  public:
+    explicit Impl(const MpiOptions& options)
+        : watchdog_(env().timeout_s,
+                    [this](const char* call, uint64_t sequence, double s) { hang(call, sequence, s); }),
+          library_(watchdog_),
+          device_(mutex_, watchdog_, Watchdog::kDevice),
+          control_(mutex_, watchdog_, Watchdog::kControl) {
+        rank_ = device_.rank();
+        size_ = device_.size();
+        require(options.ranks == 0 || options.ranks == size_, Exit::kUnavailable,
+                "the launcher started {} ranks, MPI sees {}: start them with this MPI's own mpirun, or with "
+                "srun --mpi=pmix",
+                options.ranks, size_);
+        grow(options.max_elements);
+    }
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+
+    void all_reduce(float* x, int64_t n);
+    void all_gather(char* out, const char* part, size_t bytes);
+    std::vector<std::string> gather(const std::string& mine);
+    [[noreturn]] void abort(Exit code);
+
+  private:
+    /// This rank's part of n floats that all ranks add together.
+    struct Slice {
+        int64_t begin, count;
+    };
+    Slice slice_of(int64_t n, int rank) const {
+        const int64_t length = ((n + size_ - 1) / size_ + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
+        const int64_t begin = std::min(n, rank * length);
+        return {begin, std::min(n, begin + length) - begin};
+    }
+    void grow(int64_t elements);
+    [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
+
+    int rank_ = -1, size_ = 0;  // until MPI says
+    std::mutex mutex_;
+    Watchdog watchdog_;
+    Library library_;
+    MpiExchange device_, control_;
+    std::vector<float> scratch_;  // what peers sent, rank by rank
+};
+
+/// Room for what an all_reduce of `elements` receives, and of all shorter ones.
+void MpiComm::Impl::grow(int64_t elements) {
+    const int64_t whole = size_ * std::min(elements, kWhole);
+    const int64_t slices = size_ * slice_of(elements, 0).count;
+    const size_t room = static_cast<size_t>(std::max(whole, slices));
+    if (scratch_.size() < room) scratch_.resize(room);
+}
+
+void MpiComm::Impl::all_reduce(float* x, int64_t n) {
+    constexpr const char* kCall = "all_reduce";
+    const auto message = [](float* data, int64_t count) {
+        return Message{data, static_cast<size_t>(count) * sizeof(float)};
+    };
+    grow(n);
+    const Slice mine = n <= kWhole ? Slice{0, n} : slice_of(n, rank_);
+    const auto received = [&](int r) { return scratch_.data() + r * mine.count; };
+
+    device_.run(
+        kCall,
+        [&](int q) {
+            const Slice s = n <= kWhole ? mine : slice_of(n, q);
+            return message(x + s.begin, s.count);
+        },
+        [&](int q) { return message(received(q), mine.count); });
+    float* sum = x + mine.begin;
+    ordered_sum(sum, size_, mine.count, [&](int r) { return r == rank_ ? sum : received(r); });
+    if (n <= kWhole) return;
+
+    device_.run(
+        kCall, [&](int) { return message(sum, mine.count); },
+        [&](int q) { return message(x + slice_of(n, q).begin, slice_of(n, q).count); });
+}
+
+void MpiComm::Impl::all_gather(char* out, const char* part, size_t bytes) {
+    char* own = out + static_cast<size_t>(rank_) * bytes;
+    if (own != part) std::memcpy(own, part, bytes);
+    device_.run(
+        "all_gather",
+        [&](int) {
+            return Message{own, bytes};
+        },
+        [&](int q) {
+            return Message{out + static_cast<size_t>(q) * bytes, bytes};
+        });
+}
+
+std::vector<std::string> MpiComm::Impl::gather(const std::string& mine) {
+    constexpr const char* kCall = "a control call";
+    std::vector<uint64_t> sizes(static_cast<size_t>(size_), mine.size());
+    const auto size_from = [&](int r) { return Message{&sizes[static_cast<size_t>(r)], sizeof(uint64_t)}; };
+    control_.run(
+        kCall, [&](int) { return size_from(rank_); }, size_from);
+
+    std::vector<std::string> all;
+    for (const uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
+    all[static_cast<size_t>(rank_)] = mine;
+    const auto bytes_from = [&](int r) {
+        std::string& s = all[static_cast<size_t>(r)];
+        return Message{s.data(), s.size()};
+    };
+    control_.run(
+        kCall, [&](int) { return bytes_from(rank_); }, bytes_from);
+    return all;
+}
+
+void MpiComm::Impl::abort(Exit code) {
+    leave_soon(code);
+    std::fflush(nullptr);
+    int started = 0;
+    MPI_Initialized(&started);
+    // Without the mutex: who holds it may be the one that hangs, and does not come back from here.
+    if (started) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+    _exit(static_cast<int>(code));
+}
+
+void MpiComm::Impl::hang(const char* call, uint64_t sequence, double seconds) {
+    leave_soon(Exit::kUnavailable);
+    log::error(
+        "rank {}: {} (number {}) has waited {:.0f} s for its peers: one has died, hangs or is slow "
+        "(TRIREME_TIMEOUT_S); the run ends",
+        rank_, call, sequence, seconds);
+    abort(Exit::kUnavailable);
+}
+
+MpiComm::MpiComm(const MpiOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+
+MpiComm::~MpiComm() {
+    if (std::uncaught_exceptions() > 0) impl_->abort(Exit::kInternal);
+}
+
+int MpiComm::rank() const {
+    return impl_->rank();
+}
+
+int MpiComm::size() const {
+    return impl_->size();
+}
+
+void MpiComm::abort(Exit code) {
+    impl_->abort(code);
+}
+
+void MpiComm::do_all_reduce(Stream& stream, const Tensor& x) {
+    cpu(stream).enqueue("all_reduce", x.bytes(), [impl = impl_.get(), x] {
+        impl->all_reduce(static_cast<float*>(x.data()), x.shape().elements());
+    });
+}
+
+void MpiComm::do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) {
+    cpu(stream).enqueue("all_gather", out.bytes(), [impl = impl_.get(), out, part] {
+        impl->all_gather(static_cast<char*>(out.data()), static_cast<const char*>(part.data()), part.bytes());
+    });
+}
+
+std::vector<std::string> MpiComm::do_gather(const std::string& mine) {
+    return impl_->gather(mine);
+}
+
+}  // namespace trireme

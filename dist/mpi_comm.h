@@ -1,0 +1,42 @@
+#pragma once
+/// Ranks as processes that mpirun or srun started.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+
+namespace trireme {
+
+struct MpiOptions {
+    int ranks = 0;             // as the launcher said; 0: it did not say
+    int64_t max_elements = 0;  // of an all_reduce; a longer one grows the scratch, once
+};
+
+/// MPI from its initialisation to its end: one object per process and life, made before other threads are started
+/// (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on the
+/// caller's, each on a communicator of its own. A watchdog is the deadline of both.
+class MpiComm final : public Comm {
+  public:
+    /// Errors: Exit::kUnavailable, if MPI cannot be started or sees another number of ranks than the launcher.
+    explicit MpiComm(const MpiOptions& options);
+    /// Waits for all ranks, unless an exception is on its way: then the run is aborted with Exit::kInternal.
+    ~MpiComm() override;
+
+    int rank() const override;
+    int size() const override;
+    const char* name() const override { return "mpi"; }
+    /// Every rank leaves with `code`; this one within 2 s, even if MPI or stdio hangs.
+    [[noreturn]] void abort(Exit code) override;
+
+  private:
+    void do_all_reduce(Stream& stream, const Tensor& x) override;
+    void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
+    std::vector<std::string> do_gather(const std::string& mine) override;
+
+    class Impl;  // keeps mpi.h out
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme

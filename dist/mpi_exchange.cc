@@ -1,0 +1,109 @@
+#include "dist/mpi_exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <string>
+#include <thread>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+/// How a waiting thread passes its time: it looks at once, for the few microseconds a decode step's message takes;
+/// then it lets others have its core between looks; a long wait sleeps, at the cost of at most 1% more waiting.
+class Patience {
+  public:
+    void wait() {
+        using Clock = std::chrono::steady_clock;
+        constexpr std::chrono::milliseconds kYielding(10), kLongestNap(1);
+        if (++looks_ <= 64) return;
+        if (looks_ == 65) since_ = Clock::now();
+        const auto waited = Clock::now() - since_;
+        if (waited < kYielding) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::min<Clock::duration>(waited / 128, kLongestNap));
+        }
+    }
+
+  private:
+    int64_t looks_ = 0;
+    std::chrono::steady_clock::time_point since_;
+};
+
+int count_of(const char* call, const Message& message) {
+    check(message.bytes <= INT_MAX, "{}: a message of {} bytes, MPI takes at most {}", call, message.bytes, INT_MAX);
+    return static_cast<int>(message.bytes);
+}
+
+}  // namespace
+
+void mpi(int code, const char* call) {
+    if (code == MPI_SUCCESS) return;
+    std::string text(MPI_MAX_ERROR_STRING, '\0');
+    int length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    text.resize(static_cast<size_t>(length));
+    fail(Exit::kUnavailable, "{}: {}", call, text);
+}
+
+MpiExchange::MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane)
+    : mutex_(mutex), watchdog_(watchdog), lane_(lane) {
+    const Watchdog::Watch watch(watchdog_, lane_, "MPI_Comm_dup");
+    mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    const size_t messages = 2 * static_cast<size_t>(size_ - 1);
+    requests_.reserve(messages);
+    statuses_.resize(messages);
+    wanted_.reserve(messages);
+    peers_.reserve(messages);
+}
+
+MpiExchange::~MpiExchange() {
+    const Watchdog::Watch watch(watchdog_, lane_, "MPI_Comm_free");
+    MPI_Comm_free(&comm_);
+}
+
+void MpiExchange::receive(const char* call, int from, const Message& message) {
+    const int bytes = count_of(call, message);
+    mpi(MPI_Irecv(message.data, bytes, MPI_BYTE, from, 0, comm_, &requests_.emplace_back()), call);
+    wanted_.push_back(bytes);
+    peers_.push_back(from);
+}
+
+void MpiExchange::send(const char* call, int to, const Message& message) {
+    const int bytes = count_of(call, message);
+    mpi(MPI_Isend(message.data, bytes, MPI_BYTE, to, 0, comm_, &requests_.emplace_back()), call);
+}
+
+void MpiExchange::finish(const char* call, std::unique_lock<std::mutex>& lock) {
+    Patience patience;
+    for (int done = 0;;) {
+        const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
+        if (code == MPI_ERR_IN_STATUS) {
+            for (size_t i = 0; i < requests_.size(); ++i) {
+                if (statuses_[i].MPI_ERROR != MPI_ERR_PENDING) mpi(statuses_[i].MPI_ERROR, call);
+            }
+        }
+        mpi(code, call);
+        if (done) break;
+        if (lane_ == Watchdog::kControl) lock.unlock();
+        patience.wait();
+        if (lane_ == Watchdog::kControl) lock.lock();
+    }
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+        int bytes = 0;
+        mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes), call);
+        check(bytes == wanted_[i], "{}: rank {} sent {} bytes, rank {} wanted {}", call, peers_[i], bytes, rank_,
+              wanted_[i]);
+    }
+    requests_.clear();
+    wanted_.clear();
+    peers_.clear();
+}
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+#pragma once
+/// Messages between all pairs of ranks at once: the one pattern that collectives and control calls are made of.
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include <mpi.h>
+
+#include "dist/watchdog.h"
+
+namespace trireme {
+
+/// Throws what an MPI call that returned `code` reports: Exit::kUnavailable. `call` is what the user knows.
+void mpi(int code, const char* call);
+
+/// What goes to or comes from one peer.
+struct Message {
+    void* data;
+    size_t bytes;
+};
+
+/// One communicator and its requests. Two of them share a mutex, since MPI is asked for SERIALIZED only (MULTIPLE costs
+/// 0.3 us a call): a device call holds it until done; a control call between its looks, so it never blocks the other.
+class MpiExchange {
+  public:
+    MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane);
+    ~MpiExchange();
+    MpiExchange(const MpiExchange&) = delete;
+    MpiExchange& operator=(const MpiExchange&) = delete;
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+
+    /// to(q) is sent to every other rank q, from(q) filled by it: exactly its bytes, else Exit::kInternal.
+    template <class To, class From>
+    void run(const char* call, const To& to, const From& from) {
+        const Watchdog::Watch watch(watchdog_, lane_, call);
+        std::unique_lock lock(mutex_);
+        // Rank r starts with r + 1, so that not all send to rank 0 first.
+        for (int d = 1; d < size_; ++d) receive(call, (rank_ + d) % size_, from((rank_ + d) % size_));
+        for (int d = 1; d < size_; ++d) send(call, (rank_ + d) % size_, to((rank_ + d) % size_));
+        finish(call, lock);
+    }
+
+  private:
+    void receive(const char* call, int from, const Message& message);
+    void send(const char* call, int to, const Message& message);
+    void finish(const char* call, std::unique_lock<std::mutex>& lock);
+
+    std::mutex& mutex_;
+    Watchdog& watchdog_;
+    Watchdog::Lane lane_;
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    int rank_ = 0, size_ = 1;
+    std::vector<MPI_Request> requests_;  // receives, then sends
+    std::vector<MPI_Status> statuses_;
+    std::vector<int> wanted_;  // bytes of each receive
+    std::vector<int> peers_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#pragma once
+/// The deadline of calls that have none.
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace trireme {
+
+/// A thread that looks at what other threads are blocked in. Time is counted in its own ticks, so a run that was
+/// suspended as a whole is not taken for one that hangs.
+class Watchdog {
+  public:
+    enum Lane : size_t { kDevice, kControl };  // at most one call at a time in each
+
+    /// `fire` is called once, on the watchdog's thread, when a call has lasted `timeout_s`.
+    using Fire = std::function<void(const char* call, uint64_t sequence, double seconds)>;
+    Watchdog(double timeout_s, Fire fire);
+    ~Watchdog();
+
+    /// A call under watch, from construction to destruction. `call` must be a literal.
+    class Watch {
+      public:
+        Watch(Watchdog& dog, Lane lane, const char* call);
+        ~Watch();
+        Watch(const Watch&) = delete;
+        Watch& operator=(const Watch&) = delete;
+
+      private:
+        std::atomic<const char*>& call_;
+    };
+
+  private:
+    struct Watched {
+        std::atomic<const char*> call{nullptr};  // null: nothing is under way
+        std::atomic<uint64_t> sequence{0};       // calls ever
+    };
+
+    void run(double timeout_s, const Fire& fire);
+
+    std::array<Watched, 2> lanes_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool stop_ = false;
+    std::thread thread_;
+};
+
+}  // namespace trireme
