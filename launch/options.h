@@ -1,0 +1,53 @@
+#pragma once
+/// What a run was asked for, typed. Defaults are here and nowhere else: --help prints them from a fresh Options.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "runtime/dtype.h"
+#include "runtime/log.h"
+
+namespace trireme {
+
+enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4 };
+
+enum class PromptFrom { kNowhere, kText, kFile, kIds };
+enum class Print { kText, kIds };
+
+struct Options {
+    std::string config;  // an INI file
+
+    std::string model;      // a folder or a .gguf file
+    std::string tokenizer;  // where the tokenizer is instead; empty: with the model
+    PromptFrom prompt_from = PromptFrom::kNowhere;
+    std::string prompt;               // the text, or the path of its file or of its ids; "-" is stdin
+    std::optional<bool> add_special;  // nothing: tokenize does not, generate and score do
+
+    int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context
+    int64_t num_samples = 1;
+    bool ignore_eos = false;
+    std::vector<std::string> stop;
+    Print print = Print::kText;
+
+    uint64_t seed = 0;
+    SamplingParams sampling;
+
+    int64_t ctx_size = 0;        // tokens; 0: the model's
+    std::optional<DType> dtype;  // nothing: the checkpoint's
+    DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
+
+    std::string device = "auto";
+    int64_t threads = 0;          // a rank; 0: its share of the cores
+    bool bind = true;             // widen the binding to the rank's share of the cores
+    int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are
+
+    std::string report_json, dump_logits, trace;  // files; empty: none
+    bool force = false;
+    bool no_progress = false;
+    log::Level log_level = log::Level::kInfo;
+};
+
+}  // namespace trireme

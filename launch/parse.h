@@ -1,0 +1,41 @@
+#pragma once
+/// Text to values, strictly: the whole text or nothing. No blanks, no '+', no hexadecimal, no nan, no infinity, and
+/// nothing that would overflow or round to zero.
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+std::optional<int64_t> parse_integer(std::string_view text);
+std::optional<uint64_t> parse_unsigned(std::string_view text);
+/// A whole number, optionally times k, m, g (powers of 1000) or K, M, G (powers of 1024): 128k is 128000, 128K 131072.
+std::optional<int64_t> parse_size(std::string_view text);
+std::optional<double> parse_real(std::string_view text);
+/// on, true, yes, 1; off, false, no, 0.
+std::optional<bool> parse_switch(std::string_view text);
+
+/// A value as somebody wrote it, and where: "--top-k", "TRIREME_TOP_K" or "demo.ini:4: top-k". Each reader fails with
+/// Exit::kConfig naming the place, the text and what is legal.
+struct Setting {
+    std::string where;
+    std::string text;
+    bool first = true;  // of its name in its source: a flag that may repeat starts a new list
+
+    int64_t integer(int64_t least, int64_t most) const;
+    uint64_t any_unsigned() const;
+    int64_t size(int64_t least, int64_t most) const;
+    double real(double least, double most) const;
+    /// The lower bound itself is not legal.
+    double real_above(double bound, double most) const;
+    bool on() const;
+    /// The index of the text among `names`.
+    size_t one_of(std::initializer_list<std::string_view> names) const;
+    /// Not empty.
+    const std::string& word() const;
+};
+
+}  // namespace trireme

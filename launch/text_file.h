@@ -1,0 +1,14 @@
+#pragma once
+/// Text from outside, read whole: prompts, ids, INI files. Pipes are welcome.
+
+#include <cstddef>
+#include <string>
+
+namespace trireme {
+
+/// Errors: Exit::kNoInput (not there, or a folder), kPermission, kIo, kData beyond `limit` bytes.
+std::string read_text_file(const std::string& path, size_t limit);
+/// The same; "-" is stdin.
+std::string read_text_file_or_stdin(const std::string& path, size_t limit);
+
+}  // namespace trireme

@@ -1,0 +1,249 @@
+#include "launch/command_line.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/flags.h"
+#include "launch/help.h"
+#include "runtime/error.h"
+#include "tests/launch/ini_file.h"
+
+namespace trireme::test {
+namespace {
+
+using Words = std::vector<std::string>;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Invocation parse(const Words& words, const Words& environment = {}) {
+    return parse_command_line(words, environment);
+}
+
+Options options(Words more, const Words& environment = {}) {
+    Words words = {"generate", "-m", "M", "-p", "P"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse(words, environment).options;
+}
+
+// "78 message"
+std::string refusal(const Words& words, const Words& environment = {}) {
+    try {
+        parse(words, environment);
+    } catch (const Error& e) {
+        return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
+    }
+    return "accepted";
+}
+std::string refused_with(Words more, const Words& environment = {}) {
+    Words words = {"generate", "-m", "M", "-p", "P"};
+    words.insert(words.end(), more.begin(), more.end());
+    return refusal(words, environment);
+}
+
+TEST(CommandLine, TakesTheSpellingsOfThePeers) {
+    const Options o = options({"-n",  "7",         "-c",   "4K",       "-t",     "2",  "-tp",
+                               "3",   "-ctk",      "bf16", "-ctv=f32", "-lv",    "5",  "--temperature",
+                               "0.5", "--top-k=3", "-r",   "one",      "--stop", "two"});
+    EXPECT_EQ(o.n_predict, 7);
+    EXPECT_EQ(o.ctx_size, 4096);
+    EXPECT_EQ(o.threads, 2);
+    EXPECT_EQ(o.tensor_parallel, 3);
+    EXPECT_EQ(o.cache_type_k, DType::kBF16);
+    EXPECT_EQ(o.cache_type_v, DType::kF32);
+    EXPECT_EQ(o.log_level, log::Level::kTrace);
+    EXPECT_EQ(o.sampling.temperature, 0.5);
+    EXPECT_EQ(o.sampling.top_k, 3);
+    EXPECT_THAT(o.stop, ElementsAre("one", "two"));
+    for (const char* same : {"-n", "--n-predict", "--max-new-tokens", "--max-tokens"}) {
+        EXPECT_EQ(options({same, "9"}).n_predict, 9) << same;
+    }
+    EXPECT_EQ(options({"--kv-cache-dtype", "f32"}).cache_type_k, DType::kF32);
+    EXPECT_EQ(options({"--kv-cache-dtype", "f32"}).cache_type_v, DType::kF32);
+    EXPECT_EQ(options({"--max-model-len", "64k"}).ctx_size, 64000);
+}
+
+TEST(CommandLine, TakesValuesThatLookLikeNothingElse) {
+    EXPECT_EQ(options({"-n", "-1"}).n_predict, -1);
+    EXPECT_EQ(parse({"generate", "-m", "M", "-p", "-x = y"}).options.prompt, "-x = y");
+    EXPECT_EQ(parse({"generate", "-m", "M", "--prompt=--seed"}).options.prompt, "--seed");
+    EXPECT_EQ(parse({"generate", "-m", "M", "-p", ""}).options.prompt, "");
+    EXPECT_EQ(parse({"generate", "-m", "M", "-f", "-"}).options.prompt, "-");
+}
+
+TEST(CommandLine, RefusesUnknownFlagsWithTheNearest) {
+    EXPECT_EQ(refused_with({"--sed", "1"}), "64 --sed: unknown flag; the nearest is --seed");
+    EXPECT_EQ(refused_with({"--see=1"}), "64 --see: unknown flag; the nearest is --seed");  // no abbreviations
+    EXPECT_EQ(refused_with({"--m", "X"}), "64 --m: unknown flag; the nearest is -m");
+    EXPECT_EQ(refused_with({"-xyzzy"}), "64 -xyzzy: unknown flag; see trireme generate --help");
+    EXPECT_EQ(refused_with({"word"}), "64 'word': a word without a flag; trireme generate --help lists the flags");
+    EXPECT_THAT(refused_with({"--"}), HasSubstr("64 --: unknown flag"));
+    EXPECT_THAT(refused_with({"-n16"}), HasSubstr("64 -n16: unknown flag"));
+}
+
+TEST(CommandLine, RefusesUnknownCommands) {
+    EXPECT_EQ(refusal({"genrate"}), "64 'genrate': no such command; the nearest is generate");
+    EXPECT_THAT(refusal({"--seed", "1"}), HasSubstr("64 '--seed': no such command"));
+    EXPECT_THAT(refusal({}), HasSubstr("64 no command"));
+    EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: stands alone"));
+}
+
+TEST(CommandLine, RefusesAFlagTwice) {
+    EXPECT_EQ(refused_with({"--seed", "1", "--seed", "1"}), "64 --seed: given twice (--seed '1' before)");
+    EXPECT_EQ(refused_with({"--temp", "1", "--temperature=2"}), "64 --temperature: given twice (--temp '1' before)");
+}
+
+TEST(CommandLine, RefusesContradictions) {
+    EXPECT_EQ(refused_with({"-f", "F"}), "64 -f: contradicts -p; give one of them");
+    EXPECT_EQ(refused_with({"--prompt-ids", "F"}), "64 --prompt-ids: contradicts -p; give one of them");
+    EXPECT_EQ(refused_with({"-ctk", "f16", "--kv-cache-dtype", "f16"}),
+              "64 --kv-cache-dtype: contradicts -ctk; give one of them");
+    EXPECT_EQ(refused_with({"-v", "-lv", "3"}), "64 -lv: contradicts -v; give one of them");
+}
+
+TEST(CommandLine, RefusesMissingValuesAndForeignFlags) {
+    EXPECT_EQ(refused_with({"--seed"}), "64 --seed: no value behind it, want N");
+    EXPECT_THAT(refused_with({"--seed", "--temp", "1"}), HasSubstr("64 --seed: no value, but the flag --temp"));
+    EXPECT_THAT(refusal({"tokenize", "-m", "M", "-p", "P", "--seed", "1"}),
+                HasSubstr("64 --seed: not a flag of trireme tokenize"));
+    EXPECT_THAT(refusal({"generate", "-p", "P"}), HasSubstr("64 trireme generate: no model; give -m PATH"));
+    EXPECT_THAT(refusal({"score", "-m", "M"}), HasSubstr("64 trireme score: no text"));
+}
+
+TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
+    const struct {
+        const char *flag, *value;
+    } cases[] = {
+        {"-c", "-1"},
+        {"-c", "99999999999999999999"},
+        {"-c", "1e9"},
+        {"-c", "0x10"},
+        {"-c", "7 "},
+        {"-c", "9999999T"},
+        {"-c", "16777217"},
+        {"-n", "0"},
+        {"-n", "-2"},
+        {"-n", "nan"},
+        {"-t", "0"},
+        {"-t", "1025"},
+        {"--seed", "-1"},
+        {"--seed", "1.5"},
+        {"--temp", "nan"},
+        {"--temp", "inf"},
+        {"--temp", "-0.1"},
+        {"--temp", "101"},
+        {"--temp", "1e400"},
+        {"--top-p", "0"},
+        {"--top-p", "1.0001"},
+        {"--top-p", "nan"},
+        {"--top-k", "-1"},
+        {"--top-k", "4294967296"},
+        {"--min-p", "-1e-300"},
+        {"--min-p", "2"},
+        {"--seed", "18446744073709551616"},
+        {"--dtype", "int8"},
+        {"-ctk", "auto"},
+        {"--device", "tpu"},
+        {"--bind", "core"},
+        {"--print", "json"},
+        {"-lv", "6"},
+        {"-tp", "0"},
+        {"--num-samples", "0"},
+        {"--stop", ""},
+        {"--report-json", ""},
+        {"--log-level", ""},
+    };
+    for (const auto& [flag, value] : cases) {
+        EXPECT_THAT(refused_with({flag, value}), HasSubstr(fmt::format("78 {} '{}': want ", flag, value)));
+    }
+    EXPECT_THAT(refused_with({"--force=maybe"}), HasSubstr("78 --force 'maybe': want on or off"));
+}
+
+TEST(CommandLine, ALaterSourceWins) {
+    const IniFile file("seed = 1\ntop-k = 1\ntop-p = 0.5\nstop = a\nstop = b\nfile = F\n");
+    const Words environment = {"TRIREME_SEED=2", "TRIREME_TOP_K=2", "TRIREME_STOP=c", "TRIREME_CONFIG=" + file.path()};
+
+    const Options low = parse({"generate", "-m", "M"}, environment).options;
+    const Options high = options({"--seed", "3", "--stop", "d"}, environment);
+
+    EXPECT_EQ(low.seed, 2u);
+    EXPECT_EQ(high.seed, 3u);
+    EXPECT_EQ(high.sampling.top_k, 2);
+    EXPECT_EQ(high.sampling.top_p, 0.5);
+    EXPECT_EQ(high.sampling.min_p, Options{}.sampling.min_p);
+    EXPECT_THAT(low.stop, ElementsAre("c"));
+    EXPECT_THAT(high.stop, ElementsAre("d"));
+    EXPECT_EQ(low.prompt_from, PromptFrom::kFile);   // the file's
+    EXPECT_EQ(high.prompt_from, PromptFrom::kText);  // the command line's: no contradiction between sources
+    EXPECT_EQ(high.prompt, "P");
+}
+
+TEST(CommandLine, SwitchesCanBeTurnedOffAgain) {
+    EXPECT_TRUE(options({"--ignore-eos"}).ignore_eos);
+    EXPECT_TRUE(options({}, {"TRIREME_IGNORE_EOS=1"}).ignore_eos);
+    EXPECT_FALSE(options({"--ignore-eos=off"}, {"TRIREME_IGNORE_EOS=1"}).ignore_eos);
+}
+
+TEST(Environment, SaysWhereAValueCameFrom) {
+    EXPECT_THAT(refused_with({}, {"TRIREME_TOP_K=-1"}), HasSubstr("78 TRIREME_TOP_K '-1': want a whole number"));
+    EXPECT_THAT(refused_with({}, {"TRIREME_FILE=a", "TRIREME_PROMPT=b"}), HasSubstr("78 TRIREME_PROMPT: contradicts"));
+}
+
+TEST(Environment, WarnsOfVariablesThatNoFlagHas) {
+    const Words environment = {"TRIREME_TOPK=1", "TRIREME_LOG=all", "TRIREME_TIMEOUT_S=3", "TRIREME_SEED=", "HOME=/"};
+
+    const Invocation call = parse({"generate", "-m", "M", "-p", "P"}, environment);
+
+    EXPECT_THAT(call.warnings, ElementsAre("TRIREME_TOPK: no flag is called so; the nearest is TRIREME_TOP_K"));
+    EXPECT_EQ(call.options.seed, 0u);  // empty counts as unset
+}
+
+TEST(Ini, TakesCommentsBlanksAndAliases) {
+    const IniFile file("# a run\r\n\n  seed =  5   # five\nmax-tokens=9\n\tignore-eos = yes\n");
+
+    const Options o = options({"--config", file.path()});
+
+    EXPECT_EQ(o.seed, 5u);
+    EXPECT_EQ(o.n_predict, 9);
+    EXPECT_TRUE(o.ignore_eos);
+}
+
+TEST(Ini, NamesTheLineOfEveryMistake) {
+    const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"seed = 1\nsed = 2\n", ":2: sed: unknown key; the nearest is seed"},
+        {"seed = 1\n\nseed = 2\n", ":3: seed: given twice ("},
+        {"top-k = -1\n", ":1: top-k '-1': want a whole number"},
+        {"[sampling]\n", ":1: '[sampling]': want name = value"},
+        {"seed\n", ":1: 'seed': want name = value"},
+        {"stop = C#\n", ":1: '#' begins a comment"},
+        {"config = other.ini\n", ":1: config: files do not name further files"},
+        {"file = a\nprompt = b\n", ":2: prompt: contradicts "},
+        {"-m = a\n", ":1: -m: unknown key"},
+        {"= a\n", ":1: "},
+    };
+    for (const auto& [text, want] : cases) {
+        const IniFile file(text);
+        const std::string message = refused_with({"--config", file.path()});
+        EXPECT_THAT(message, HasSubstr("78 " + file.path() + want));
+    }
+}
+
+TEST(Ini, MustBeThere) {
+    EXPECT_THAT(refused_with({"--config", "/nowhere/run.ini"}), HasSubstr("66 /nowhere/run.ini: cannot be opened"));
+    EXPECT_THAT(refused_with({"--config", "/"}), HasSubstr("66 /: cannot be read"));
+}
+
+TEST(CommandLine, HelpNeedsNothingElseToBeRight) {
+    EXPECT_EQ(parse({"generate", "--help"}, {"TRIREME_TOP_K=-1"}).what, Invocation::What::kHelp);
+    EXPECT_EQ(parse({"generate", "--help=seed"}).help_keyword, "seed");
+    EXPECT_EQ(parse({"--help"}).what, Invocation::What::kHelp);
+    EXPECT_EQ(parse({"--version"}).what, Invocation::What::kVersion);
+    EXPECT_EQ(parse({"--list-devices"}).what, Invocation::What::kListDevices);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,156 @@
+#include "launch/flags.h"
+
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/command_line.h"
+#include "launch/help.h"
+#include "runtime/error.h"
+#include "tests/launch/ini_file.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+// A legal value of every flag that is not its default. A flag that is missing here fails the tests below.
+const std::map<std::string, std::string> kExamples = {
+    {"model", "models/a"},
+    {"tokenizer", "t.json"},
+    {"prompt", "Hello"},
+    {"file", "text.txt"},
+    {"prompt-ids", "ids.json"},
+    {"add-special", "on"},
+    {"ctx-size", "4096"},
+    {"n-predict", "12"},
+    {"num-samples", "3"},
+    {"stop", "END"},
+    {"ignore-eos", "on"},
+    {"print", "ids"},
+    {"seed", "18446744073709551615"},
+    {"temp", "0.25"},
+    {"top-k", "7"},
+    {"top-p", "0.5"},
+    {"min-p", "0.125"},
+    {"dtype", "bf16"},
+    {"cache-type-k", "f32"},
+    {"cache-type-v", "bf16"},
+    {"kv-cache-dtype", "f32"},
+    {"device", "cpu"},
+    {"threads", "2"},
+    {"bind", "none"},
+    {"tensor-parallel-size", "2"},
+    {"report-json", "r.json"},
+    {"dump-logits", "l.h5"},
+    {"trace", "t.json"},
+    {"force", "on"},
+    {"no-progress", "on"},
+    {"log-level", "error"},
+    {"verbose", "on"},
+    {"config", ""},
+};
+
+Command command_of(const Flag& flag) {
+    for (const Command c : {Command::kGenerate, Command::kTokenize, Command::kScore}) {
+        if (flag.belongs_to(c)) return c;
+    }
+    ADD_FAILURE() << flag.name << " belongs to no command";
+    return Command::kGenerate;
+}
+
+// The flag's value as a run with these sources sees it; model and prompt are given unless the flag is one of them.
+std::string seen(const Flag& flag, const Words& line, const Words& environment) {
+    Words words = {std::string(name_of(command_of(flag)))};
+    words.insert(words.end(), line.begin(), line.end());
+    Words lines = environment;
+    if (flag.name != "model") lines.push_back("TRIREME_MODEL=M");
+    const bool prompt = flag.name == "prompt" || flag.name == "file" || flag.name == "prompt-ids";
+    if (!prompt) lines.push_back("TRIREME_PROMPT=P");
+    return flag.show(parse_command_line(words, lines).options);
+}
+
+TEST(Flags, HaveUniqueSpellings) {
+    std::set<std::string> all;
+    for (const Flag& flag : flags()) {
+        for (const std::string_view s : flag.spellings) {
+            EXPECT_TRUE(all.insert(std::string(s)).second) << s;
+            EXPECT_EQ(find_spelling(s), &flag);
+        }
+        EXPECT_EQ(find_key(flag.name), &flag) << "no spelling --" << flag.name;
+        EXPECT_TRUE(all.insert(flag.env_name()).second);
+        for (const std::string_view other : flag.conflicts) {
+            const Flag* o = find_key(other);
+            ASSERT_NE(o, nullptr) << other;
+            EXPECT_THAT(o->conflicts, testing::Contains(flag.name));
+        }
+    }
+}
+
+TEST(Flags, AreAllDocumented) {
+    for (const Flag& flag : flags()) {
+        const std::string text = help_text(command_of(flag), "");
+        EXPECT_FALSE(flag.help.empty());
+        for (const std::string_view s : flag.spellings) EXPECT_THAT(text, HasSubstr(std::string(s)));
+        EXPECT_THAT(text, HasSubstr(std::string(flag.help)));
+        EXPECT_THAT(text, HasSubstr(fmt::format("[env: {}]", flag.env_name())));
+        const std::string value = flag.show(Options{});
+        EXPECT_FALSE(value.empty() && flag.fallback.empty()) << flag.name << ": --help would show no default";
+        EXPECT_THAT(text, HasSubstr(fmt::format("[default: {}]", value.empty() ? flag.fallback : value)));
+    }
+}
+
+TEST(Flags, AreListedOnlyWhereTheyBelong) {
+    for (const Command c : {Command::kGenerate, Command::kTokenize, Command::kScore}) {
+        const std::string text = help_text(c, "");
+        for (const Flag& flag : flags()) {
+            EXPECT_EQ(text.find("[env: " + flag.env_name() + "]") != std::string::npos, flag.belongs_to(c))
+                << flag.name << " in " << name_of(c);
+        }
+    }
+}
+
+TEST(Flags, MeanTheSameInAllThreeSources) {
+    for (const Flag& flag : flags()) {
+        if (flag.name == "config") continue;  // stands on the command line and in the environment alone
+        ASSERT_TRUE(kExamples.contains(std::string(flag.name))) << flag.name << ": no example";
+        const std::string value = kExamples.at(std::string(flag.name));
+        ASSERT_NE(flag.show(Options{}), value) << flag.name << ": the example is the default";
+        const IniFile file(fmt::format("{} = {}\n", flag.name, value));
+
+        for (const std::string_view s : flag.spellings) {
+            EXPECT_EQ(seen(flag, {fmt::format("{}={}", s, value)}, {}), value) << s;
+            if (flag.is_switch()) {
+                EXPECT_EQ(seen(flag, {std::string(s)}, {}), "on");
+            } else {
+                EXPECT_EQ(seen(flag, {std::string(s), value}, {}), value) << s;
+            }
+        }
+        EXPECT_EQ(seen(flag, {}, {fmt::format("{}={}", flag.env_name(), value)}), value);
+        if (flag.name != "prompt" && flag.name != "file" && flag.name != "prompt-ids") {
+            EXPECT_EQ(seen(flag, {"--config", file.path()}, {}), value) << "INI " << flag.name;
+        }
+    }
+}
+
+TEST(Help, FindsAWord) {
+    const std::string text = help_text(Command::kGenerate, "NUCLEUS");
+    EXPECT_THAT(text, HasSubstr("No flag mentions 'NUCLEUS'"));
+    EXPECT_THAT(help_text(Command::kGenerate, "temper"), HasSubstr("--temperature"));
+    EXPECT_THAT(help_text(Command::kGenerate, "temper"), testing::Not(HasSubstr("--model")));
+    EXPECT_THAT(help_text(std::nullopt, "hdf5"), HasSubstr("--dump-logits"));
+}
+
+TEST(Version, NamesCommitAndLibraries) {
+    const std::string text = version_text();
+    for (const char* what : {"trireme 0.", "(commit ", "compiler", "Open MPI", "HDF5", "oneDNN", "Highway", "Boost",
+                             "PCRE2", "sentencepiece", "hwloc"}) {
+        EXPECT_THAT(text, HasSubstr(what));
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,31 @@
+#include "launch/nearest.h"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+const std::array<std::string, 5> kNames = {"--seed", "--temp", "--temperature", "--top-k", "--top-p"};
+
+TEST(Nearest, FindsTheNameThatWasMeant) {
+    EXPECT_EQ(nearest("--sed", kNames), "--seed");
+    EXPECT_EQ(nearest("--see", kNames), "--seed");
+    EXPECT_EQ(nearest("--sede", kNames), "--seed");  // one swap
+    EXPECT_EQ(nearest("--temprature", kNames), "--temperature");
+    EXPECT_EQ(nearest("--top_k", kNames), "--top-k");
+}
+
+TEST(Nearest, TakesTheFirstOfEquals) {
+    EXPECT_EQ(nearest("--top-x", kNames), "--top-k");
+}
+
+TEST(Nearest, SaysNothingWhenNothingIsNear) {
+    EXPECT_EQ(nearest("", kNames), "");
+    EXPECT_EQ(nearest("xyzzy", kNames), "");
+    EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kNames), "");
+}
+
+}  // namespace
+}  // namespace trireme
