@@ -48,6 +48,9 @@ struct LlamaConfig {
 /// Errors: Exit::kData with the key, what it says and what is supported.
 LlamaConfig parse_config(const Json& json, std::string_view what);
 
+/// A generation_config.json, where there is one, has the last word on what ends a text. Errors: as parse_config.
+void apply_generation_config(LlamaConfig& config, const Json& json, std::string_view what);
+
 /// The checks that any source of a LlamaConfig must pass. Errors: Exit::kData.
 void validate(const LlamaConfig& config, std::string_view what);
 

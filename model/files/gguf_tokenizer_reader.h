@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "model/files/gguf_file.h"
 #include "model/tokenizer/gguf_tokenizer.h"
 
 namespace trireme {
@@ -10,5 +11,8 @@ namespace trireme {
 /// Reads the metadata only. Types are checked here, content by make_tokenizer().
 /// Errors: Exit::kNoInput, kPermission, kData (not a GGUF file, a key of a wrong type, no tokenizer).
 GgufTokenizer read_gguf_tokenizer(const std::filesystem::path& path);
+
+/// The same from metadata already read.
+GgufTokenizer gguf_tokenizer(const GgufMetadata& metadata);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ class Hdf5Image {
     /// A dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values);
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values);
-    /// A dataset filled row block by row block: write_rows() in any order; rows never written are zero.
+    /// A dataset of floats filled by write_rows(), whole rows in any order, none twice; rows never written are zero.
     void create(const std::string& name, const std::vector<int64_t>& shape);
     void write_rows(const std::string& name, int64_t row0, std::span<const float> rows);
 
@@ -34,7 +35,7 @@ class Hdf5Image {
 
   private:
     class Impl;
-    Impl* impl_;
+    std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/files/shown.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -12,7 +13,8 @@ namespace {
 /// Builds the value as nlohmann's own DOM parser does, and refuses what that one lets through.
 class BoundedSax final : public nlohmann::json_sax<Json> {
   public:
-    BoundedSax(std::string_view what, std::string_view text, int depth) : what_(what), text_(text), max_depth_(depth) {}
+    BoundedSax(std::string_view what, std::string_view text, JsonLimits limits)
+        : what_(what), text_(text), limits_(limits) {}
 
     Json result;
 
@@ -25,8 +27,7 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     bool binary(binary_t&) override { return false; }
     bool key(string_t& k) override {
         Json& object = *open_.back();
-        require(!object.contains(k), Exit::kData, "{}: JSON key '{}' appears twice in one object", what_,
-                k.substr(0, 80));
+        require(!object.contains(k), Exit::kData, "{}: JSON key '{}' appears twice in one object", what_, shown(k));
         key_ = std::move(k);
         return true;
     }
@@ -37,10 +38,12 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) override {
         const auto at = text_.substr(0, std::min(position, text_.size()));
         const auto line = 1 + std::count(at.begin(), at.end(), '\n');
-        const std::string reason = e.what();
-        fail(Exit::kData, "{}: not valid JSON at line {} (byte {}): {}", what_, line, position,
-             reason.substr(
-                 std::min(reason.size(), reason.rfind(": ") == std::string::npos ? 0 : reason.rfind(": ") + 2), 120));
+        std::string_view why = e.what();  // "[json.exception.<name>.<id>] parse error at <where>: <what is wrong>"
+        for (const std::string_view prefix : {"] ", ": "}) {
+            const size_t at_prefix = why.find(prefix);
+            if (at_prefix != std::string_view::npos) why.remove_prefix(at_prefix + 2);
+        }
+        fail(Exit::kData, "{}: not valid JSON at line {} (byte {}): {}", what_, line, position, shown(why));
     }
 
   private:
@@ -50,8 +53,8 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
         return true;
     }
     bool start(Json&& container) {
-        require(static_cast<int>(open_.size()) < max_depth_, Exit::kData, "{}: JSON is nested deeper than {} levels",
-                what_, max_depth_);
+        require(static_cast<int>(open_.size()) < limits_.depth, Exit::kData, "{}: JSON is nested deeper than {} levels",
+                what_, limits_.depth);
         Json& s = slot();
         s = std::move(container);
         open_.push_back(&s);
@@ -63,6 +66,7 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     }
     /// Where the next value goes. Pointers into arrays stay valid: a parent never grows while a child is open.
     Json& slot() {
+        require(++values_ <= limits_.values, Exit::kData, "{}: more than {} JSON values", what_, limits_.values);
         if (open_.empty()) return result;
         Json& parent = *open_.back();
         if (parent.is_array()) return parent.emplace_back();
@@ -70,7 +74,8 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     }
 
     std::string_view what_, text_;
-    int max_depth_;
+    JsonLimits limits_;
+    size_t values_ = 0;
     std::vector<Json*> open_;
     std::string key_;
 };
@@ -80,7 +85,7 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
 Json parse_json(std::string_view text, std::string_view what, JsonLimits limits) {
     require(text.size() <= limits.bytes, Exit::kData, "{}: {} bytes of JSON, at most {} are read", what, text.size(),
             limits.bytes);
-    BoundedSax sax(what, text, limits.depth);
+    BoundedSax sax(what, text, limits);
     Json::sax_parse(text.begin(), text.end(), &sax);
     return std::move(sax.result);
 }

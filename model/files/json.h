@@ -12,9 +12,10 @@ using Json = nlohmann::json;
 struct JsonLimits {
     int depth = 64;
     size_t bytes = size_t{16} << 20;
+    size_t values = size_t{1} << 23;  // memory: a value of two bytes of text costs some hundred as a tree
 };
 
-/// `what` names the source in messages. Errors: Exit::kData with line and column.
+/// `what` names the source in messages. Errors: Exit::kData with line and byte.
 Json parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,7 +28,7 @@ class WeightSource {
     virtual ~WeightSource() = default;
 
     const LlamaConfig& config() const { return config_; }
-    /// The checkpoint's type: what --dtype auto means. f16 for quantised files.
+    /// The type most elements are stored in, f16 where that is a quantised one: what --dtype auto means.
     DType natural_dtype() const { return natural_dtype_; }
     /// The tensors the forward needs (nothing else that the files may hold), in forward order.
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -42,12 +43,17 @@ class WeightSource {
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
 
   protected:
-    /// `out` lies inside the tensor. Values are written unchecked for f16 overflow; stored NaN and infinity fail here.
+    /// `tensor` indexes tensors(); `out` has its rank. Everything else `read` promises is done here.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
+
+    void add_tensor(TensorInfo info);
 
     LlamaConfig config_;
     DType natural_dtype_ = DType::kF32;
     std::vector<TensorInfo> tensors_;
+
+  private:
+    std::map<std::string, size_t, std::less<>> index_;  // name -> tensors_
 };
 
 /// A Hugging Face folder (config.json and safetensors), a .gguf file, or a folder holding one .gguf file.

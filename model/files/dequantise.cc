@@ -1,0 +1,138 @@
+#include "model/files/dequantise.h"
+
+#include <cstring>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+uint8_t u8(const std::byte* p) {
+    return static_cast<uint8_t>(*p);
+}
+float i8(const std::byte* p) {
+    return static_cast<float>(static_cast<int8_t>(*p));
+}
+
+float half_at(const std::byte* p) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, p, 2);
+    return static_cast<float>(f16::from_bits(bits));
+}
+
+// Blocks of 32: [d][m: x_1 only][high bits, 4 bytes: 5-bit only][16 bytes]. Byte j holds element j in its low half and
+// element j + 16 in its high half; bit j of the high bits is bit 4 of element j.
+template <bool kFive, bool kOffset>
+void small_block(const std::byte* b, float* out) {
+    const float d = half_at(b);
+    const float m = kOffset ? half_at(b + 2) : 0.0f;
+    const std::byte* high_at = b + (kOffset ? 4 : 2);
+    const std::byte* q = high_at + (kFive ? 4 : 0);
+    uint32_t high = 0;
+    if constexpr (kFive) std::memcpy(&high, high_at, 4);
+    for (size_t j = 0; j < 16; ++j) {
+        int lo = u8(q + j) & 15, hi = u8(q + j) >> 4;
+        if constexpr (kFive) {
+            lo |= static_cast<int>((high >> j) & 1u) << 4;
+            hi |= static_cast<int>((high >> (j + 16)) & 1u) << 4;
+        }
+        if constexpr (kOffset) {
+            out[j] = static_cast<float>(lo) * d + m;
+            out[j + 16] = static_cast<float>(hi) * d + m;
+        } else {
+            constexpr int kZero = kFive ? 16 : 8;
+            out[j] = static_cast<float>(lo - kZero) * d;
+            out[j + 16] = static_cast<float>(hi - kZero) * d;
+        }
+    }
+}
+
+void q8_0(const std::byte* b, float* out) {
+    const float d = half_at(b);
+    for (size_t j = 0; j < 32; ++j) out[j] = i8(b + 2 + j) * d;
+}
+
+/// Scale and minimum of group `g` of 8, six bits each, packed in 12 bytes: groups 0..3 lie in the low bits of bytes g
+/// and g + 4; groups 4..7 have their low four bits in byte g + 4 and the upper two on top of bytes g - 4 and g.
+struct ScaleMin {
+    float scale, min;
+};
+ScaleMin scale_min(const std::byte* s, size_t g) {
+    if (g < 4) return {static_cast<float>(u8(s + g) & 63), static_cast<float>(u8(s + g + 4) & 63)};
+    const int scale = (u8(s + g + 4) & 15) | ((u8(s + g - 4) >> 6) << 4);
+    const int min = (u8(s + g + 4) >> 4) | ((u8(s + g) >> 6) << 4);
+    return {static_cast<float>(scale), static_cast<float>(min)};
+}
+
+// Blocks of 256 in 8 groups of 32: [d][dmin][12 bytes of scales][32 bytes of fifth bits: Q5_K only][128 bytes].
+// 32 bytes hold two groups: the low halves, then the high ones. Bit g of byte l is bit 4 of element l of group g.
+template <bool kFive>
+void k_block(const std::byte* b, float* out) {
+    const float d = half_at(b), dmin = half_at(b + 2);
+    const std::byte* scales = b + 4;
+    const std::byte* high = b + 16;
+    const std::byte* q = high + (kFive ? 32 : 0);
+    for (size_t g = 0; g < 8; ++g) {
+        const ScaleMin s = scale_min(scales, g);
+        const float scale = d * s.scale, min = dmin * s.min;
+        const std::byte* bytes = q + g / 2 * 32;
+        for (size_t l = 0; l < 32; ++l) {
+            int v = g % 2 == 0 ? u8(bytes + l) & 15 : u8(bytes + l) >> 4;
+            if constexpr (kFive) v |= ((u8(high + l) >> g) & 1) << 4;
+            out[g * 32 + l] = scale * static_cast<float>(v) - min;
+        }
+    }
+}
+
+// Blocks of 256: [128 bytes of low halves][64 bytes of upper two bits][16 signed scales][d]. Each half of the block has
+// four runs of 32: the low halves of its 64 bytes, then the high ones; run r's upper bits are bits 2r of 32 bytes.
+void q6_k(const std::byte* b, float* out) {
+    const float d = half_at(b + 208);
+    for (size_t half = 0; half < 2; ++half) {
+        const std::byte* low = b + half * 64;
+        const std::byte* high = b + 128 + half * 32;
+        const std::byte* scales = b + 192 + half * 8;
+        for (size_t r = 0; r < 4; ++r) {
+            for (size_t l = 0; l < 32; ++l) {
+                const int byte = u8(low + r % 2 * 32 + l);
+                const int v = (r < 2 ? byte & 15 : byte >> 4) | (((u8(high + l) >> (2 * r)) & 3) << 4);
+                out[half * 128 + r * 32 + l] = d * i8(scales + 2 * r + l / 16) * static_cast<float>(v - 32);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out) {
+    const BlockLayout layout = layout_of(type);
+    check(is_quantised(type) && n % layout.elements == 0, "dequantise: {} elements of {}", n, name_of(type));
+    const auto all = [&](auto block) {
+        for (int64_t i = 0; i < n; i += layout.elements, blocks += layout.bytes) block(blocks, out + i);
+    };
+    switch (type) {
+        case StoredType::kQ4_0:
+            return all(small_block<false, false>);
+        case StoredType::kQ4_1:
+            return all(small_block<false, true>);
+        case StoredType::kQ5_0:
+            return all(small_block<true, false>);
+        case StoredType::kQ5_1:
+            return all(small_block<true, true>);
+        case StoredType::kQ8_0:
+            return all(q8_0);
+        case StoredType::kQ4_K:
+            return all(k_block<false>);
+        case StoredType::kQ5_K:
+            return all(k_block<true>);
+        case StoredType::kQ6_K:
+            return all(q6_k);
+        case StoredType::kF32:
+        case StoredType::kF16:
+        case StoredType::kBF16:
+            break;
+    }
+    fail(Exit::kInternal, "dequantise: {} has no blocks", name_of(type));
+}
+
+}  // namespace trireme

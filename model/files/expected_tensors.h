@@ -1,0 +1,51 @@
+#pragma once
+/// What a Llama checkpoint must hold, and the one message that says everything that is wrong with one.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/files/stored_type.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+struct ExpectedTensor {
+    std::string name;  // Hugging Face's
+    Shape shape;
+};
+
+/// In forward order: embedding, layers, norm, lm_head unless tied. Layers that read another's K/V have none.
+std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& config);
+
+/// "[64, 32]" of extents that need not make sense.
+std::string dims_text(const std::vector<uint64_t>& dims);
+
+/// Collects wrong tensors; all are shown at once.
+class TensorProblems {
+  public:
+    void add(std::string_view tensor, std::string_view expected, std::string_view found);
+    /// Compares type and extents. Returns false and adds a line where they differ. `type_name` is the file's word.
+    bool compare(const ExpectedTensor& want, bool type_supported, std::string_view type_name,
+                 const std::vector<uint64_t>& dims);
+    /// Exit::kData if there was any problem: "what: 3 tensors do not fit the config (tensor: expected / found): ...".
+    void raise(std::string_view what) const;
+
+  private:
+    std::vector<std::string> lines_;  // the first kProblemsShown
+    size_t count_ = 0;
+};
+
+/// The type that most elements have; f16 where that is a quantised one.
+class NaturalType {
+  public:
+    void add(StoredType type, int64_t elements) { elements_[static_cast<size_t>(type)] += elements; }
+    DType get() const;
+
+  private:
+    int64_t elements_[static_cast<size_t>(StoredType::kQ6_K) + 1] = {};
+};
+
+}  // namespace trireme

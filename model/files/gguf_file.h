@@ -1,0 +1,69 @@
+#pragma once
+/// The header of a GGUF file, versions 2 and 3: metadata and the list of tensors.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/files/byte_source.h"
+#include "model/files/stored_type.h"
+
+namespace trireme {
+
+/// Integers of all widths are int64_t; those beyond it uint64_t, and no reader wants them. Floats are double, arrays
+/// of bool are int64_t. Long arrays outside `tokenizer.` are checked, skipped and left as monostate.
+using GgufValue = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string>>;
+
+struct GgufTensor {
+    std::string name;
+    std::vector<uint64_t> dims;      // outermost first, as everywhere here (the file has them the other way round)
+    std::optional<StoredType> type;  // empty: one that is not read
+    std::string type_name;           // as llama.cpp spells it
+    uint64_t offset;                 // of the first byte in the file
+    uint64_t bytes;                  // 0 without type
+};
+
+/// Keys and values with the types the reader expects. Errors name the key: Exit::kData.
+class GgufMetadata {
+  public:
+    GgufMetadata(std::string what, std::map<std::string, GgufValue, std::less<>> values)
+        : what_(std::move(what)), values_(std::move(values)) {}
+
+    const std::string& what() const { return what_; }
+    bool has(std::string_view key) const { return values_.contains(key); }
+    std::optional<int64_t> integer(std::string_view key) const;
+    std::optional<double> number(std::string_view key) const;  // an integer will do
+    std::optional<bool> boolean(std::string_view key) const;
+    std::optional<std::string> string(std::string_view key) const;
+    /// Empty where the key is missing.
+    std::vector<int64_t> integers(std::string_view key) const;
+    std::vector<double> numbers(std::string_view key) const;
+    std::vector<std::string> strings(std::string_view key) const;
+    /// Elements of an array of any type, 0 where the key is missing.
+    size_t array_size(std::string_view key) const;
+
+    int64_t required_integer(std::string_view key) const;
+    std::string required_string(std::string_view key) const;
+
+  private:
+    template <class T>
+    const T* get(std::string_view key, const char* wanted) const;
+
+    std::string what_;
+    std::map<std::string, GgufValue, std::less<>> values_;
+};
+
+struct GgufFile {
+    GgufMetadata metadata;
+    std::vector<GgufTensor> tensors;
+};
+
+/// Bounded: no allocation by a number from the file that was not first compared with the bytes left. Tensors of the
+/// types that are read must lie inside the file, aligned, without overlap or hole. Errors: Exit::kData, kIo.
+GgufFile read_gguf(const ByteSource& source);
+
+}  // namespace trireme

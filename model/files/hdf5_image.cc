@@ -1,0 +1,257 @@
+#include "model/files/hdf5_image.h"
+
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include <hdf5.h>
+#include <xxhash.h>
+
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kGrow = size_t{1} << 20;  // the image's memory grows by
+
+/// An HDF5 identifier with the function that closes it.
+class Id {
+  public:
+    using Close = herr_t (*)(hid_t);
+
+    Id() = default;
+    Id(hid_t id, Close close, const char* what) : id_(id), close_(close) { check(id >= 0, "HDF5: {} failed", what); }
+    Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+    Id& operator=(Id&& other) noexcept {
+        std::swap(id_, other.id_);
+        std::swap(close_, other.close_);
+        return *this;
+    }
+    ~Id() {
+        if (id_ >= 0) close_(id_);
+    }
+    operator hid_t() const { return id_; }  // NOLINT(google-explicit-constructor): an argument of every call
+
+  private:
+    hid_t id_ = -1;
+    Close close_ = nullptr;
+};
+
+void ok(herr_t status, const char* what) {
+    check(status >= 0, "HDF5: {} failed", what);
+}
+
+std::vector<hsize_t> extents(const std::vector<int64_t>& shape) {
+    std::vector<hsize_t> dims;
+    for (const int64_t d : shape) {
+        check(d >= 0, "HDF5: a negative extent {}", d);
+        dims.push_back(static_cast<hsize_t>(d));
+    }
+    check(!dims.empty(), "HDF5: a dataset without dimensions");
+    return dims;
+}
+
+int64_t elements(const std::vector<int64_t>& shape) {
+    int64_t n = 1;
+    for (const int64_t d : shape) n *= d;
+    return n;
+}
+
+Id access_in_memory() {
+    Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+    ok(H5Pset_fapl_core(access, kGrow, /*backing_store=*/false), "H5Pset_fapl_core");
+    return access;
+}
+
+/// All calls go through this one: messages of the library never reach stderr, and plugins are off.
+void configure_library() {
+    static const bool done = [] {
+        ok(H5open(), "H5open");
+        ok(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
+        ok(H5PLset_loading_state(0), "H5PLset_loading_state");
+        return true;
+    }();
+    (void)done;
+}
+
+// An image of hundreds of megabytes is verified where it lies: the library may look at it, not copy or free it.
+void* same_memory(size_t, H5FD_file_image_op_t, void* image) {
+    return image;
+}
+void* no_copy(void* to, const void*, size_t, H5FD_file_image_op_t, void*) {
+    return to;
+}
+void* no_growth(void*, size_t, H5FD_file_image_op_t, void*) {
+    return nullptr;
+}
+herr_t keep(void*, H5FD_file_image_op_t, void*) {
+    return 0;
+}
+void* same_image(void* image) {
+    return image;
+}
+herr_t keep_image(void*) {
+    return 0;
+}
+
+Id open_image(std::vector<std::byte>& bytes) {
+    const Id access = access_in_memory();
+    H5FD_file_image_callbacks_t callbacks = {same_memory, no_copy,    no_growth,   keep,
+                                             same_image,  keep_image, bytes.data()};
+    ok(H5Pset_file_image_callbacks(access, &callbacks), "H5Pset_file_image_callbacks");
+    ok(H5Pset_file_image(access, bytes.data(), bytes.size()), "H5Pset_file_image");
+    return Id(H5Fopen("image", H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
+}
+
+}  // namespace
+
+class Hdf5Image::Impl {
+  public:
+    Impl() {
+        configure_library();
+        const Id access = access_in_memory();
+        const Id create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "H5Pcreate");
+        ok(H5Pset_obj_track_times(create, false), "H5Pset_obj_track_times");
+        file_ = Id(H5Fcreate("image", H5F_ACC_TRUNC, create, access), H5Fclose, "H5Fcreate");
+    }
+
+    void create(const std::string& name, const std::vector<int64_t>& shape, hid_t file_type, hid_t memory_type) {
+        check(!finished_, "HDF5: the image is finished, '{}' comes too late", name);
+        check(!datasets_.contains(name), "HDF5: dataset '{}' exists", name);
+        const std::vector<hsize_t> dims = extents(shape);
+        const Id space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose,
+                       "H5Screate_simple");
+        const Id properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate");
+        ok(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
+        Dataset d{.id = Id(H5Dcreate2(file_, name.c_str(), file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                           H5Dclose, "H5Dcreate2"),
+                  .shape = shape,
+                  .memory_type = memory_type,
+                  .row_bytes = static_cast<size_t>(elements({shape.begin() + 1, shape.end()})) * 4};
+        datasets_.emplace(name, std::move(d));
+    }
+
+    int64_t row_elements(const std::string& name) const {
+        const auto it = datasets_.find(name);
+        check(it != datasets_.end(), "HDF5: no dataset '{}'", name);
+        return static_cast<int64_t>(it->second.row_bytes / 4);
+    }
+
+    void write(const std::string& name, int64_t row0, int64_t rows, const void* data) {
+        check(!finished_, "HDF5: the image is finished, rows of '{}' come too late", name);
+        const auto it = datasets_.find(name);
+        check(it != datasets_.end(), "HDF5: no dataset '{}'", name);
+        Dataset& d = it->second;
+        check(row0 >= 0 && rows >= 0 && row0 + rows <= d.shape[0], "HDF5: dataset '{}' has {} rows, not [{}, {})", name,
+              d.shape[0], row0, row0 + rows);
+        if (rows == 0 || d.row_bytes == 0) return;
+        const auto next = d.pieces.upper_bound(row0);
+        const bool free_after = next == d.pieces.end() || next->first >= row0 + rows;
+        const bool free_before =
+            next == d.pieces.begin() || std::prev(next)->first + std::prev(next)->second.rows <= row0;
+        check(free_after && free_before, "HDF5: rows [{}, {}) of '{}' are written twice", row0, row0 + rows, name);
+        const Block block = select(d, row0, rows);
+        ok(H5Dwrite(d.id, d.memory_type, block.memory, block.file, H5P_DEFAULT, data), "H5Dwrite");
+        d.pieces.emplace(row0, Piece{rows, XXH3_64bits(data, static_cast<size_t>(rows) * d.row_bytes)});
+    }
+
+    std::vector<std::byte> finish() {
+        check(!finished_, "HDF5: the image was finished before");
+        finished_ = true;
+        for (auto& [name, d] : datasets_) d.id = Id();
+        ok(H5Fflush(file_, H5F_SCOPE_GLOBAL), "H5Fflush");
+        const ssize_t size = H5Fget_file_image(file_, nullptr, 0);
+        check(size > 0, "HDF5: the image has no size");
+        std::vector<std::byte> bytes(static_cast<size_t>(size));
+        check(H5Fget_file_image(file_, bytes.data(), bytes.size()) == size, "HDF5: H5Fget_file_image failed");
+        file_ = Id();
+        verify(bytes);
+        return bytes;
+    }
+
+  private:
+    struct Piece {
+        int64_t rows;
+        uint64_t hash;
+    };
+    struct Dataset {
+        Id id;
+        std::vector<int64_t> shape;
+        hid_t memory_type;
+        size_t row_bytes;
+        std::map<int64_t, Piece> pieces = {};  // what was written, by first row
+    };
+    struct Block {
+        Id file, memory;
+    };
+
+    static Block select(const Dataset& d, int64_t row0, int64_t rows) {
+        std::vector<hsize_t> count = extents(d.shape), start(count.size(), 0);
+        start[0] = static_cast<hsize_t>(row0);
+        count[0] = static_cast<hsize_t>(rows);
+        Block b{
+            Id(H5Dget_space(d.id), H5Sclose, "H5Dget_space"),
+            Id(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose, "H5Screate_simple")};
+        ok(H5Sselect_hyperslab(b.file, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+           "H5Sselect_hyperslab");
+        return b;
+    }
+
+    /// Opens the image as a reader will, and compares every piece with what was handed in.
+    void verify(std::vector<std::byte>& bytes) {
+        const Id file = open_image(bytes);
+        std::vector<std::byte> read;
+        for (auto& [name, d] : datasets_) {
+            d.id = Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2");
+            for (const auto& [row0, piece] : d.pieces) {
+                read.resize(static_cast<size_t>(piece.rows) * d.row_bytes);
+                const Block block = select(d, row0, piece.rows);
+                ok(H5Dread(d.id, d.memory_type, block.memory, block.file, H5P_DEFAULT, read.data()), "H5Dread");
+                require(XXH3_64bits(read.data(), read.size()) == piece.hash, Exit::kIo,
+                        "HDF5: rows [{}, {}) of '{}' read back differently; nothing was written", row0,
+                        row0 + piece.rows, name);
+            }
+            d.id = Id();
+        }
+    }
+
+    std::map<std::string, Dataset> datasets_;
+    Id file_;
+    bool finished_ = false;
+};
+
+Hdf5Image::Hdf5Image() : impl_(std::make_unique<Impl>()) {}
+Hdf5Image::~Hdf5Image() = default;
+
+void Hdf5Image::add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values) {
+    check(elements(shape) == static_cast<int64_t>(values.size()), "HDF5: '{}' gets {} values", name, values.size());
+    impl_->create(name, shape, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);
+    impl_->write(name, 0, shape[0], values.data());
+}
+
+void Hdf5Image::add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values) {
+    check(elements(shape) == static_cast<int64_t>(values.size()), "HDF5: '{}' gets {} values", name, values.size());
+    impl_->create(name, shape, H5T_STD_I32LE, H5T_NATIVE_INT32);
+    impl_->write(name, 0, shape[0], values.data());
+}
+
+void Hdf5Image::create(const std::string& name, const std::vector<int64_t>& shape) {
+    impl_->create(name, shape, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);
+}
+
+void Hdf5Image::write_rows(const std::string& name, int64_t row0, std::span<const float> rows) {
+    const int64_t row = impl_->row_elements(name), n = static_cast<int64_t>(rows.size());
+    check(row > 0 && n % row == 0, "HDF5: '{}' has rows of {}, {} values are no whole number of them", name, row, n);
+    impl_->write(name, row0, n / row, rows.data());
+}
+
+std::vector<std::byte> Hdf5Image::finish() {
+    return impl_->finish();
+}
+
+void Hdf5Image::save(const std::filesystem::path& path) {
+    write_file_atomically(path, finish());
+}
+
+}  // namespace trireme

@@ -1,0 +1,151 @@
+#include "model/files/safetensors_model.h"
+
+#include <map>
+#include <optional>
+
+#include "model/files/byte_source.h"
+#include "model/files/expected_tensors.h"
+#include "model/files/json.h"
+#include "model/files/limits.h"
+#include "model/files/safetensors.h"
+#include "model/files/shown.h"
+#include "model/files/slice_reader.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+struct Shard {
+    std::unique_ptr<ByteSource> source;
+    SafetensorsHeader header;
+};
+
+std::optional<StoredType> stored_type(std::string_view dtype) {
+    if (dtype == "F32") return StoredType::kF32;
+    if (dtype == "F16") return StoredType::kF16;
+    if (dtype == "BF16") return StoredType::kBF16;
+    return {};
+}
+
+Json read_json(const fs::path& folder, const std::string& file, uint64_t limit) {
+    const auto source = open_in_folder(folder, file);
+    return parse_json(read_text(*source, limit), source->name(), {.bytes = static_cast<size_t>(limit)});
+}
+
+/// Tensors nobody needs. Exporters leave rotary buffers in, and an lm_head beside a tied embedding.
+bool is_harmless(const std::string& name, const LlamaConfig& config) {
+    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight") ||
+           (!name.starts_with("model.") && !name.starts_with("lm_head."));
+}
+
+class SafetensorsModel final : public WeightSource {
+  public:
+    explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
+        config_ =
+            parse_config(read_json(folder, "config.json", limits::kConfigBytes), (folder / "config.json").string());
+        if (fs::exists(folder / "generation_config.json")) {
+            apply_generation_config(config_, read_json(folder, "generation_config.json", limits::kConfigBytes),
+                                    (folder / "generation_config.json").string());
+        }
+        if (fs::exists(fs::symlink_status(folder / kSingle))) {
+            for (const auto& [name, entry] : shard(kSingle).header) found_.emplace(name, kSingle);
+        } else {
+            read_index();
+        }
+        take_tensors();
+    }
+
+  private:
+    void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
+        read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
+    }
+
+    const Shard& shard(const std::string& file) {
+        const auto it = shards_.find(file);
+        if (it != shards_.end()) return it->second;
+        require(shards_.size() < limits::kShards, Exit::kData, "{}: more than {} shards", folder_.string(),
+                limits::kShards);
+        Shard s{open_in_folder(folder_, file), {}};
+        s.header = read_safetensors_header(*s.source);
+        return shards_.emplace(file, std::move(s)).first->second;
+    }
+
+    void read_index() {
+        require(fs::exists(fs::symlink_status(folder_ / kIndex)), Exit::kNoInput,
+                "{}: holds neither {} nor {}; pickled weights (.bin, .pt) are not read: save as safetensors",
+                folder_.string(), kSingle, kIndex);
+        const std::string what = (folder_ / kIndex).string();
+        const Json index = read_json(folder_, kIndex, limits::kIndexBytes);
+        require(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(), Exit::kData,
+                "{}: no object 'weight_map'", what);
+        const Json& map = index["weight_map"];
+        require(map.size() <= limits::kTensors, Exit::kData, "{}: {} tensors, at most {} are read", what, map.size(),
+                limits::kTensors);
+        for (const auto& [name, file] : map.items()) {
+            require(file.is_string(), Exit::kData, "{}: '{}' names no file", what, shown(name));
+            found_.emplace(name, file.get<std::string>());
+        }
+    }
+
+    void take_tensors() {
+        TensorProblems problems;
+        NaturalType natural;
+        for (const ExpectedTensor& want : expected_tensors(config_)) {
+            const auto it = found_.find(want.name);
+            if (it == found_.end()) {
+                problems.add(want.name, want.shape.str(), "missing");
+                continue;
+            }
+            take(want, it->second, problems, natural);
+            found_.erase(it);
+        }
+        for (const auto& [name, file] : found_) {
+            if (!is_harmless(name, config_)) {
+                problems.add(name, "nothing", "a tensor a Llama of this config does not have");
+            } else {
+                log::debug("{}: tensor '{}' is not used", folder_.string(), shown(name));
+            }
+        }
+        problems.raise(folder_.string());
+        natural_dtype_ = natural.get();
+    }
+
+    void take(const ExpectedTensor& want, const std::string& file, TensorProblems& problems, NaturalType& natural) {
+        const Shard& s = shard(file);
+        const auto entry = s.header.find(want.name);
+        if (entry == s.header.end()) {
+            problems.add(want.name, want.shape.str(), fmt::format("not in {}, where the index has it", shown(file)));
+            return;
+        }
+        const SafetensorsEntry& e = entry->second;
+        const auto type = stored_type(e.dtype);
+        if (!problems.compare(want, type.has_value(), e.dtype, e.dims)) return;
+        const bool vector = want.shape.rank() == 1;
+        stored_.push_back({.source = s.source.get(),
+                           .offset = e.offset,
+                           .type = *type,
+                           .rows = vector ? 1 : want.shape[0],
+                           .cols = vector ? want.shape[0] : want.shape[1]});
+        add_tensor({want.name, *type, want.shape});
+        natural.add(*type, want.shape.elements());
+    }
+
+    fs::path folder_;
+    std::map<std::string, Shard> shards_;
+    std::map<std::string, std::string> found_;  // tensor -> file; what is left after take_tensors() is not used
+    std::vector<StoredMatrix> stored_;          // as tensors_
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_safetensors_model(const fs::path& folder) {
+    return std::make_unique<SafetensorsModel>(folder);
+}
+
+}  // namespace trireme

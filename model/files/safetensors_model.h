@@ -1,0 +1,14 @@
+#pragma once
+/// A model folder as transformers writes it: config.json and safetensors, in one file or in shards with an index.
+
+#include <filesystem>
+#include <memory>
+
+#include "model/files/weight_source.h"
+
+namespace trireme {
+
+/// Errors: those of open_model.
+std::unique_ptr<WeightSource> open_safetensors_model(const std::filesystem::path& folder);
+
+}  // namespace trireme

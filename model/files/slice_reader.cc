@@ -1,0 +1,147 @@
+#include "model/files/slice_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "model/files/convert.h"
+#include "model/files/dequantise.h"
+#include "model/files/shown.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kReadBytes = size_t{1} << 20;  // of the file at a time
+
+DType plain_type(StoredType t) {
+    return t == StoredType::kF32 ? DType::kF32 : t == StoredType::kF16 ? DType::kF16 : DType::kBF16;
+}
+
+/// Where rotate-half row `row` of a head lies among rows stored as pairs.
+int64_t stored_row(int64_t row, int64_t head_dim) {
+    if (head_dim == 0) return row;
+    const int64_t head = row / head_dim, r = row % head_dim, half = head_dim / 2;
+    return head * head_dim + 2 * (r % half) + r / half;
+}
+
+class SliceReader {
+  public:
+    SliceReader(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t col0, int64_t rows, int64_t cols,
+                DType to)
+        : m_(m), name_(name), row0_(row0), col0_(col0), rows_(rows), cols_(cols), to_(to), layout_(layout_of(m.type)) {
+        first_block_ = col0 / layout_.elements;
+        blocks_ = (col0 + cols + layout_.elements - 1) / layout_.elements - first_block_;
+        row_blocks_ = m.cols / layout_.elements;
+    }
+
+    /// `out`: the first row; `stride` in bytes.
+    void read(std::byte* out, size_t stride) {
+        const bool plain = !is_quantised(m_.type);
+        if (plain && plain_type(m_.type) == to_ && whole_rows() && m_.paired_rows == 0 &&
+            stride == static_cast<size_t>(cols_) * size_of(to_)) {
+            m_.source->read(at(row0_), std::span(out, static_cast<size_t>(rows_) * stride));
+            scan(to_, out, rows_ * cols_, row0_ * m_.cols);
+        } else {
+            for (int64_t r = 0; r < rows_;) {
+                const Span span = next_rows(row0_ + r);
+                fetch(span);
+                for (int64_t i = 0; i < span.rows; ++i, ++r) {
+                    const int64_t row = row0_ + r;
+                    decode(
+                        row,
+                        span_.data() + static_cast<size_t>(stored_row(row, m_.paired_rows) - span.stored) * run_bytes(),
+                        out + static_cast<size_t>(r) * stride);
+                }
+            }
+        }
+        m_.source->check_unchanged();
+    }
+
+  private:
+    /// `rows` wanted rows lie within `stored_rows` rows of the file from `stored` on.
+    struct Span {
+        int64_t rows, stored, stored_rows;
+    };
+
+    bool whole_rows() const { return blocks_ == row_blocks_; }
+    size_t run_bytes() const { return static_cast<size_t>(blocks_) * layout_.bytes; }
+    uint64_t at(int64_t stored) const {  // sizes were checked against the file when it was opened
+        return m_.offset + static_cast<uint64_t>(stored * row_blocks_ + first_block_) * layout_.bytes;
+    }
+
+    Span next_rows(int64_t row) const {
+        const int64_t left = row0_ + rows_ - row;
+        if (m_.paired_rows == 0) {
+            const auto fit = static_cast<int64_t>(kReadBytes / std::max<size_t>(run_bytes(), 1));
+            const int64_t n = whole_rows() ? std::clamp<int64_t>(fit, 1, left) : 1;
+            return {n, row, n};
+        }
+        // To the end of the head: its rows lie together, in another order.
+        const int64_t n = whole_rows() ? std::min(left, m_.paired_rows - row % m_.paired_rows) : 1;
+        int64_t low = stored_row(row, m_.paired_rows), high = low;
+        for (int64_t i = 1; i < n; ++i) {
+            const int64_t s = stored_row(row + i, m_.paired_rows);
+            low = std::min(low, s);
+            high = std::max(high, s);
+        }
+        return {n, low, high - low + 1};
+    }
+
+    void fetch(const Span& span) {
+        span_.resize(static_cast<size_t>(span.stored_rows) * run_bytes());
+        m_.source->read(at(span.stored), span_);
+    }
+
+    void decode(int64_t row, const std::byte* run, std::byte* out) {
+        const int64_t skip = col0_ - first_block_ * layout_.elements, index = row * m_.cols + col0_;
+        if (!is_quantised(m_.type)) {
+            const DType from = plain_type(m_.type);
+            scan(from, run, cols_, index);
+            convert(from, run, to_, out, cols_);
+        } else {
+            values_.resize(static_cast<size_t>(blocks_ * layout_.elements));
+            dequantise(m_.type, run, blocks_ * layout_.elements, values_.data());
+            scan(DType::kF32, values_.data() + skip, cols_, index);
+            convert(DType::kF32, values_.data() + skip, to_, out, cols_);
+        }
+        if (to_ != DType::kF16 || m_.type == StoredType::kF16) return;
+        const int64_t bad = first_nonfinite(DType::kF16, out, cols_);
+        require(bad < 0, Exit::kConfig,
+                "{}: tensor '{}' has a value beyond the range of f16 at element {}; use --dtype bf16 or f32",
+                m_.source->name(), shown(name_), index + std::max<int64_t>(bad, 0));
+    }
+
+    void scan(DType type, const void* values, int64_t n, int64_t index) const {
+        const int64_t bad = first_nonfinite(type, values, n);
+        require(bad < 0, Exit::kData, "{}: tensor '{}' has a NaN or an infinity at element {}; the file is damaged",
+                m_.source->name(), shown(name_), index + std::max<int64_t>(bad, 0));
+    }
+
+    const StoredMatrix& m_;
+    std::string_view name_;
+    int64_t row0_, col0_, rows_, cols_;
+    DType to_;
+    BlockLayout layout_;
+    int64_t first_block_, blocks_, row_blocks_;
+    std::vector<std::byte> span_;
+    std::vector<float> values_;
+};
+
+}  // namespace
+
+void read_slice(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) {
+    // A vector is one row: its elements are columns.
+    const bool vector = out.shape().rank() == 1;
+    const int64_t rows = vector ? 1 : out.rows(), cols = vector ? out.rows() : out.cols();
+    if (vector) std::swap(row0, col0);
+    check(row0 >= 0 && col0 >= 0 && row0 + rows <= m.rows && col0 + cols <= m.cols,
+          "tensor '{}' of {} x {}: rows [{}, {}) and columns [{}, {}) do not exist", name, m.rows, m.cols, row0,
+          row0 + rows, col0, col0 + cols);
+    check(!vector || out.contiguous(), "tensor '{}': a vector is read into contiguous memory", name);
+    if (rows == 0 || cols == 0) return;
+    const auto stride = static_cast<size_t>(vector ? cols : out.stride()) * size_of(out.dtype());
+    SliceReader(m, name, row0, col0, rows, cols, out.dtype()).read(static_cast<std::byte*>(out.data()), stride);
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+#pragma once
+/// Rows and columns out of a stored matrix: read, decoded, checked for NaN, converted.
+
+#include <cstdint>
+#include <string_view>
+
+#include "model/files/byte_source.h"
+#include "model/files/stored_type.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// A row-major matrix in a file. A vector is a matrix of one row.
+struct StoredMatrix {
+    const ByteSource* source;
+    uint64_t offset;  // of the first byte in the source
+    StoredType type;
+    int64_t rows, cols;
+    /// 0, or the head dimension of a GGUF query or key matrix: each head's rows are stored as pairs (0, h/2),
+    /// (1, h/2 + 1), ... and handed out in rotate-half order 0, 1, ...
+    int64_t paired_rows = 0;
+};
+
+/// Fills `out` (f32, f16, bf16) with rows from row0 and columns from col0; any columns, also inside a block of a
+/// quantised type. `name` is the tensor's in messages. Errors: those of WeightSource::read.
+void read_slice(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out);
+
+}  // namespace trireme

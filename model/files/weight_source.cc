@@ -1,0 +1,67 @@
+#include "model/files/weight_source.h"
+
+#include <algorithm>
+
+#include "model/files/gguf_model.h"
+#include "model/files/safetensors_model.h"
+#include "model/files/slice_reader.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+bool WeightSource::has(std::string_view name) const {
+    return index_.contains(name);
+}
+
+const TensorInfo& WeightSource::info(std::string_view name) const {
+    const auto it = index_.find(name);
+    check(it != index_.end(), "no tensor '{}' in this checkpoint", name);
+    return tensors_[it->second];
+}
+
+void WeightSource::read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const {
+    const TensorInfo& tensor = info(name);
+    check(out.shape().rank() == tensor.shape.rank(), "tensor '{}' {} read as {}", name, tensor.shape.str(),
+          out.shape().str());
+    do_read(index_.find(name)->second, row0, col0, out);
+}
+
+void WeightSource::add_tensor(TensorInfo info) {
+    index_.emplace(info.name, tensors_.size());
+    tensors_.push_back(std::move(info));
+}
+
+fs::path find_gguf(const fs::path& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    require(fs::exists(status), Exit::kNoInput, "{}: no such file or folder", path.string());
+    if (!fs::is_directory(status)) return path.extension() == ".gguf" ? path : fs::path();
+    if (fs::exists(path / "config.json", error)) return {};
+
+    fs::directory_iterator files(path, error);
+    require(!error, Exit::kPermission, "{}: cannot list the folder: {}", path.string(), error.message());
+    std::vector<fs::path> found;
+    for (const fs::directory_entry& entry : files) {
+        if (entry.path().extension() == ".gguf") found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    require(found.size() <= 1, Exit::kNoInput, "{}: {} .gguf files ({}, {}, ...); name one of them", path.string(),
+            found.size(), found.empty() ? "" : found[0].filename().string(),
+            found.size() < 2 ? "" : found[1].filename().string());
+    return found.empty() ? fs::path() : found.front();
+}
+
+std::unique_ptr<WeightSource> open_model(const fs::path& path) {
+    const fs::path gguf = find_gguf(path);
+    if (!gguf.empty()) return open_gguf_model(open_file(gguf));
+    require(fs::is_directory(path), Exit::kData,
+            "{}: neither a model folder nor a .gguf file; a safetensors file is opened by the folder it lies in",
+            path.string());
+    require(fs::exists(path / "config.json"), Exit::kNoInput, "{}: holds neither a config.json nor a .gguf file",
+            path.string());
+    return open_safetensors_model(path);
+}
+
+}  // namespace trireme
