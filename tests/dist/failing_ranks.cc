@@ -1,0 +1,66 @@
+/// Ranks of which one goes wrong: what mpi_failure_test starts. argv[1] says how.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "dist/agreement.h"
+#include "dist/mpi_comm.h"
+#include "runtime/cpu/stream.h"
+
+namespace trireme::test {
+namespace {
+
+/// Rank 1 of the last phase.
+void go_wrong(const std::string& how) {
+    if (how == "throw") fail(Exit::kData, "this rank's file is broken");
+    if (how == "unwind") fail(Exit::kData, "thrown past the Comm");
+    if (how == "kill") std::raise(SIGKILL);
+    if (how.starts_with("stop")) std::raise(SIGSTOP);
+    if (how == "leave") _exit(0);
+    if (how == "slow") std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+
+/// As the program's main does it: whoever catches aborts.
+int run(const std::string& how) {
+    MpiComm comm({.ranks = how == "miscounted" ? 5 : 3});
+    const auto phase = [&] {
+        std::fprintf(stderr, "pid %d\n", static_cast<int>(getpid()));
+        comm.barrier();
+        if (how == "settings") require_agreement(comm, {{"context", comm.rank() == 1 ? "8192" : "32768"}});
+        CpuStream stream("collectives", 1);
+        std::vector<float> x(100000, 1.0f);
+        comm.all_reduce(stream, Tensor(x.data(), DType::kF32, Shape{std::ssize(x)}));
+        stream.synchronize();
+        if (comm.rank() == 1) go_wrong(how);
+        if (how.ends_with("control")) comm.barrier();
+        comm.all_reduce(stream, Tensor(x.data(), DType::kF32, Shape{how == "lengths" && comm.rank() == 1 ? 7 : 8}));
+        stream.synchronize();
+    };
+    if (how == "unwind") phase();
+    try {
+        phase();
+    } catch (const AgreedError& e) {
+        if (comm.rank() == 0) std::fprintf(stderr, "%s\n", e.what());
+        return static_cast<int>(e.code());
+    } catch (const Error& e) {
+        std::fprintf(stderr, "rank %d: %s\n", comm.rank(), e.what());
+        comm.abort(e.code());
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace trireme::test
+
+int main(int argc, char** argv) {
+    try {
+        return trireme::test::run(argc > 1 ? argv[1] : "");
+    } catch (const trireme::Error& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return static_cast<int>(e.code());
+    }
+}

@@ -1,0 +1,144 @@
+/// One rank goes wrong: all are gone within seconds, with a code that says why.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace trireme::test {
+namespace {
+
+struct Outcome {
+    int code = -1;
+    std::string output;
+    std::vector<pid_t> ranks;
+};
+
+Outcome run(const std::string& how) {
+    // The command has a deadline of its own, beyond those under test: `timeout` ends with 124.
+    const std::string command = TRIREME_FAILING_RANKS " " + how + " 2>&1";
+    Outcome o;
+    FILE* pipe = popen(command.c_str(), "r");
+    for (int c; (c = std::fgetc(pipe)) != EOF;) o.output += static_cast<char>(c);
+    const int status = pclose(pipe);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+
+    std::istringstream words(o.output);
+    for (std::string word; words >> word;) {
+        if (word != "pid") continue;
+        o.ranks.emplace_back();
+        words >> o.ranks.back();
+    }
+    return o;
+}
+
+/// All three ranks started, and none is left.
+testing::AssertionResult gone(const Outcome& o) {
+    if (o.ranks.size() != 3) return testing::AssertionFailure() << o.ranks.size() << " ranks started:\n" << o.output;
+    for (const pid_t pid : o.ranks) {
+        for (int tries = 0; kill(pid, 0) == 0; ++tries) {  // a killed rank takes a moment to be reaped
+            if (tries == 100) return testing::AssertionFailure() << "pid " << pid << " lives on:\n" << o.output;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+    }
+    return testing::AssertionSuccess();
+}
+
+bool says(const Outcome& o, const std::string& text) {
+    return o.output.find(text) != std::string::npos;
+}
+
+TEST(MpiFailure, NoneIsNone) {
+    const Outcome o = run("none");
+
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, ARankThatAbortsEndsAllWithItsCode) {
+    const Outcome o = run("throw");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kData)) << o.output;
+    EXPECT_TRUE(says(o, "rank 1: this rank's file is broken")) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, AnExceptionThatPassesTheCommIsAnAbortToo) {
+    const Outcome o = run("unwind");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kInternal)) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, AKilledRankEndsAll) {
+    const Outcome o = run("kill");
+
+    EXPECT_EQ(o.code, 128 + SIGKILL) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, ARankThatJustLeavesEndsAll) {
+    const Outcome o = run("leave");
+
+    EXPECT_NE(o.code, 0) << o.output;
+    EXPECT_NE(o.code, 124) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, AStoppedRankIsGivenUpInACollective) {
+    const Outcome o = run("stop");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
+    EXPECT_TRUE(says(o, ": all_reduce (number ") && says(o, ") has waited 2 s for its peers")) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, AStoppedRankIsGivenUpInAControlCall) {
+    const Outcome o = run("stop-control");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
+    EXPECT_TRUE(says(o, ": a control call (number ") && says(o, ") has waited 2 s for its peers")) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, ASlowRankIsGivenUp) {
+    const Outcome o = run("slow");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, LengthsThatDifferEndAll) {
+    const Outcome o = run("lengths");
+
+    EXPECT_TRUE(o.code == static_cast<int>(Exit::kInternal) || o.code == static_cast<int>(Exit::kUnavailable))
+        << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, SettingsThatDifferEndAllInOneLine) {
+    const Outcome o = run("settings");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kConfig)) << o.output;
+    const size_t at = o.output.find("rank 1 differs: context=8192 (others 32768)");
+    EXPECT_NE(at, std::string::npos) << o.output;
+    EXPECT_EQ(o.output.find("rank 1 differs", at + 1), std::string::npos) << "said once:\n" << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
+TEST(MpiFailure, AnotherMpisLauncherIsNoticed) {
+    const Outcome o = run("miscounted");
+
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
+    EXPECT_TRUE(says(o, "the launcher started 5 ranks, MPI sees 3")) << o.output;
+}
+
+}  // namespace
+}  // namespace trireme::test
