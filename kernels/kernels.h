@@ -18,6 +18,15 @@ namespace trireme {
 
 enum class Phase { kDecode, kPrefill };
 
+/// Largest shapes the object will see: its scratch is allocated here, never later.
+struct KernelLimits {
+    int64_t max_rows = 0;  // kMaxRows for decode, kPrefillRows for prefill
+    int64_t max_k = 0;     // longest matmul input row
+    int64_t max_n = 0;     // most matmul output columns
+    int64_t heads = 0;     // query heads of this rank
+    int64_t head_dim = 0;
+};
+
 class Kernels {
   public:
     virtual ~Kernels() = default;
@@ -49,6 +58,11 @@ class Kernels {
     /// out[i] = x[rows[i]].  f32; rows i32 [n].
     void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
 
+  protected:
+    Kernels(Phase phase, const KernelLimits& limits) : phase_(phase), limits_(limits) {}
+    Phase phase() const { return phase_; }
+    const KernelLimits& limits() const { return limits_; }
+
   private:
     virtual void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) = 0;
     virtual void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) = 0;
@@ -62,15 +76,9 @@ class Kernels {
     virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
-};
 
-/// Largest shapes the object will see: its scratch is allocated here, never later.
-struct KernelLimits {
-    int64_t max_rows = 0;  // kMaxRows for decode, kPrefillRows for prefill
-    int64_t max_k = 0;     // longest matmul input row
-    int64_t max_n = 0;     // most matmul output columns
-    int64_t heads = 0;     // query heads of this rank
-    int64_t head_dim = 0;
+    Phase phase_;
+    KernelLimits limits_;
 };
 
 /// The backend is the stream's device's. `device` must outlive the object.

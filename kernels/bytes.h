@@ -1,0 +1,40 @@
+#pragma once
+/// Bytes an operation must move at least: what traces and benchmarks divide by time.
+
+#include <cstddef>
+
+#include "kernels/kernels.h"
+
+namespace trireme::bytes {
+
+inline size_t embed(const Tensor& out, const Tensor& table) {
+    return out.bytes() + static_cast<size_t>(out.rows() * out.cols()) * size_of(table.dtype());
+}
+inline size_t rmsnorm(const Tensor& x) {
+    return 2 * x.bytes();
+}
+inline size_t matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
+    return w.bytes() + x.bytes() + out.bytes();
+}
+inline size_t rope(const Tensor& x) {
+    return 2 * x.bytes();
+}
+/// `rows` tokens' keys and values, read as f32 or moved once they are rounded.
+inline size_t kv_write(const LayerKv& kv, int64_t rows) {
+    return static_cast<size_t>(rows) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
+}
+/// Every position's keys and values, read once.
+inline size_t attention(const LayerKv& kv, const RowsView& rows) {
+    return static_cast<size_t>(rows.max_positions) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
+}
+inline size_t swiglu(const Tensor& gate_up) {
+    return gate_up.bytes() + gate_up.bytes() / 2;
+}
+inline size_t add(const Tensor& x) {
+    return 3 * x.bytes();
+}
+inline size_t gather_rows(const Tensor& out) {
+    return 2 * out.bytes();
+}
+
+}  // namespace trireme::bytes

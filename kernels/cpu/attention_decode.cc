@@ -1,0 +1,205 @@
+/// Attention of up to 64 rows over tiles and staged rows. A (tile, KV head) pair is read once for all rows and query
+/// heads; threads share the pairs, and what the pairs leave behind is merged in tile order: the same bits for any
+/// number of threads.
+
+#include "kernels/cpu/attention_decode.h"
+
+#include <cmath>
+
+#include "kernels/cpu/ops.h"
+
+namespace trireme {
+namespace {
+
+/// Query heads [begin, end) read KV head `head`.
+struct HeadRun {
+    int64_t head, begin, end;
+};
+
+int64_t padded(int64_t dim) {
+    return (dim + 15) / 16 * 16;
+}
+
+/// Where each piece of the scratch begins, in floats.
+struct Scratch {
+    Scratch(const KernelLimits& limits, int threads) {
+        const int64_t dim = padded(limits.head_dim), queries = limits.heads * limits.max_rows;
+        q = limits.heads * static_cast<int64_t>(sizeof(HeadRun) / sizeof(float));
+        running = q + queries * dim;
+        records = running + queries * (kRecordHead + dim);
+        items = records + std::max(queries * 8, limits.heads * 128) * (kRecordHead + dim);
+        total = items + threads * attend_item_floats(dim);
+    }
+    int64_t q, running, records, items, total;  // the runs of heads lie at 0
+};
+
+/// The rows of one sequence. Query vectors and records lie as [run of heads][row][head of the run].
+struct Sequence {
+    const KvView& view;
+    KvLayout layout;
+    Matrix<float> out;
+    Matrix<const float> in;
+    Matrix<const int32_t> positions, committed, ancestors;
+    const HeadRun* runs;
+    int64_t n_runs, heads, id, rows;
+    int64_t dim_padded, record;
+    int64_t shared, stored, tiles;  // positions committed for every row, for any row; tiles that any row reaches
+    float *q, *running, *records;
+
+    void scale_queries() const {
+        const float scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim));
+        float* to = q;
+        for (int64_t i = 0; i < n_runs; ++i) {
+            for (int64_t r = 0; r < rows; ++r) {
+                for (int64_t h = runs[i].begin; h < runs[i].end; ++h, to += dim_padded) {
+                    scale_query(in.row(r) + h * layout.head_dim, scale, to, layout.head_dim, dim_padded);
+                }
+            }
+        }
+    }
+
+    /// Pair i of the wave of tiles that begins with `first`: all runs of a tile, then the next tile's.
+    DecodeItem item(int64_t first, int64_t i, int64_t end) const {
+        const HeadRun& run = runs[i % n_runs];
+        const int64_t t = first + i / n_runs, slot0 = t * kTileTokens;
+        DecodeItem it{.view = &view,
+                      .layout = layout,
+                      .tile = slot0 < stored ? view.tile(id, t) : view.staged_k,  // nothing is read of the latter
+                      .head = run.head,
+                      .first = slot0,
+                      .rows = rows,
+                      .group = run.end - run.begin,
+                      .shared = std::clamp(shared - slot0, int64_t{0}, kTileTokens),
+                      .positions = positions.data,
+                      .committed = committed.data,
+                      .ancestors = ancestors.data,
+                      .ancestors_stride = ancestors.stride,
+                      .q = q + run.begin * rows * dim_padded,
+                      .records = records + (i / n_runs * heads + run.begin) * rows * record,
+                      .dim_padded = dim_padded,
+                      .next = nullptr};
+        const int64_t next = first + (i + 1) / n_runs;
+        if (i + 1 < end && next * kTileTokens < stored) {
+            it.next = view.key(view.tile(id, next), runs[(i + 1) % n_runs].head, 0);
+        }
+        return it;
+    }
+
+    /// Merges the wave's records of query vectors [begin, end); after the last wave, writes their results.
+    void merge(int64_t first, int64_t in_wave, int64_t begin, int64_t end) const {
+        const HeadRun* run = runs;
+        for (int64_t v = begin; v < end; ++v) {
+            while (v >= run->end * rows) ++run;
+            const int64_t group = run->end - run->begin, within = v - run->begin * rows;
+            const int64_t r = within / group, h = run->begin + within % group;
+            const int64_t reach = std::min(first + in_wave, *positions.row(r) / kTileTokens + 1);
+            float* sum = running + v * record;
+            for (int64_t t = first; t < reach; ++t) {
+                const float* part = records + ((t - first) * heads * rows + v) * record;
+                if (t == 0) {
+                    std::copy(part, part + record, sum);
+                } else {
+                    merge_record(sum, part, dim_padded);
+                }
+            }
+            if (first + in_wave == tiles) finish_record(sum, out.row(r) + h * layout.head_dim, layout.head_dim);
+        }
+    }
+};
+
+template <class T>
+Matrix<T> from_row(const Matrix<T>& m, int64_t row) {
+    return {m.row(row), m.rows - row, m.cols, m.stride};
+}
+
+void check_rows(const Sequence& s, int64_t staged) {
+    for (int64_t r = 0; r < s.rows; ++r) {
+        const int64_t p = *s.positions.row(r), c = *s.committed.row(r);
+        check(c >= 0 && c <= p && p - c < kMaxRows, "attention: a row stands at {} after {} committed tokens", p, c);
+        for (int64_t i = 0; i <= p - c; ++i) {
+            const int32_t a = s.ancestors(r, i);
+            check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
+        }
+    }
+    for (int64_t p = 0; p < s.stored; p += kTileTokens) s.view.check_tile(s.id, p, "attention");
+}
+
+}  // namespace
+
+size_t attention_decode_scratch(const KernelLimits& limits, int threads) {
+    return static_cast<size_t>(Scratch(limits, threads).total) * sizeof(float);
+}
+
+void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                      const RowsView& rows, const KernelLimits& limits, void* scratch) {
+    const KvView view(kv);
+    const Matrix<float> o = out.as<float>();
+    const Matrix<const float> in = q.as<const float>();
+    const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
+    const Matrix<const int32_t> positions = rows.positions.as<const int32_t>();
+    const Matrix<const int32_t> committed = rows.committed.as<const int32_t>();
+    const Matrix<const int32_t> sequences = rows.sequences.as<const int32_t>();
+    const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
+    const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
+    const Scratch at(limits, parallel_width());
+    float* floats = static_cast<float*>(scratch);
+
+    HeadRun* runs = static_cast<HeadRun*>(scratch);
+    int64_t n_runs = 0;
+    for (int64_t h = 0; h < heads; ++h) {
+        const int64_t head = *kv_head.row(h);
+        check(head >= 0 && head < kv.layout.kv_heads, "attention: query head {} reads KV head {} of {}", h, head,
+              kv.layout.kv_heads);
+        if (h == 0 || runs[n_runs - 1].head != head) runs[n_runs++] = {head, h, h};
+        runs[n_runs - 1].end = h + 1;
+    }
+
+    for (int64_t begin = 0, end = 0; begin < in.rows; begin = end) {
+        const int32_t id = *sequences.row(begin);
+        int64_t shared = *committed.row(begin), stored = shared, last = 0;
+        for (end = begin; end < in.rows && *sequences.row(end) == id; ++end) {
+            shared = std::min(shared, int64_t{*committed.row(end)});
+            stored = std::max(stored, int64_t{*committed.row(end)});
+            last = std::max(last, int64_t{*positions.row(end)});
+        }
+        const Sequence s{.view = view,
+                         .layout = kv.layout,
+                         .out = from_row(o, begin),
+                         .in = from_row(in, begin),
+                         .positions = from_row(positions, begin),
+                         .committed = from_row(committed, begin),
+                         .ancestors = from_row(ancestors, begin),
+                         .runs = runs,
+                         .n_runs = n_runs,
+                         .heads = heads,
+                         .id = id,
+                         .rows = end - begin,
+                         .dim_padded = dim_padded,
+                         .record = record,
+                         .shared = shared,
+                         .stored = stored,
+                         .tiles = last / kTileTokens + 1,
+                         .q = floats + at.q,
+                         .running = floats + at.running,
+                         .records = floats + at.records};
+        check_rows(s, in.rows);
+        s.scale_queries();
+        // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
+        const int64_t wave = (at.items - at.records) / (record * heads * s.rows);
+        parallel([&](int thread, int threads) {
+            float* item_scratch = floats + at.items + thread * attend_item_floats(dim_padded);
+            for (int64_t first = 0; first < s.tiles; first += wave) {
+                const int64_t in_wave = std::min(wave, s.tiles - first);
+                const Part items = part_of(in_wave * n_runs, thread, threads);
+                for (int64_t i = items.begin; i < items.end; ++i)
+                    attend_item(s.item(first, i, items.end), item_scratch);
+                parallel_barrier();
+                const Part merges = part_of(heads * s.rows, thread, threads);
+                s.merge(first, in_wave, merges.begin, merges.end);
+                parallel_barrier();
+            }
+        });
+    }
+}
+
+}  // namespace trireme

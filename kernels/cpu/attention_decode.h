@@ -1,0 +1,41 @@
+#pragma once
+/// Decode attention inside one tile, and the records that tiles leave behind.
+
+#include <cstdint>
+
+#include "kernels/cpu/kv_view.h"
+
+namespace trireme {
+
+/// Softmax over part of the positions, of one query head: max and sum at [0] and [1], the accumulator from here on.
+inline constexpr int64_t kRecordHead = 16;
+
+/// One (tile, KV head) for the rows of one sequence. Query vector r * group + i is row r's i-th head of this KV head.
+struct DecodeItem {
+    const KvView* view;
+    KvLayout layout;
+    char* tile;
+    int64_t head;                                      // KV head
+    int64_t first;                                     // position of the tile's slot 0
+    int64_t rows, group;                               // rows of the sequence, query heads of this KV head
+    int64_t shared;                                    // leading slots that hold committed tokens of every row
+    const int32_t *positions, *committed, *ancestors;  // from the sequence's first row on
+    int64_t ancestors_stride;
+    const float* q;      // [rows * group, dim_padded], scaled
+    float* records;      // [rows * group, kRecordHead + dim_padded]
+    int64_t dim_padded;  // head_dim in whole vectors of any target
+    const char* next;    // keys the thread will read after this item, or null
+};
+
+/// Scratch of attend_item.
+int64_t attend_item_floats(int64_t dim_padded);
+/// Fills the item's records. Those of rows that end before the tile are left without meaning.
+void attend_item(const DecodeItem& item, float* scratch);
+/// running = running and partial together.
+void merge_record(float* running, const float* partial, int64_t dim_padded);
+/// out = accumulator / sum.
+void finish_record(const float* record, float* out, int64_t dim);
+/// to = scale * q, padded with zeros.
+void scale_query(const float* q, float scale, float* to, int64_t dim, int64_t dim_padded);
+
+}  // namespace trireme

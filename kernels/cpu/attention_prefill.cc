@@ -1,0 +1,213 @@
+/// Causal attention of a prefill chunk. An item is a block of query vectors of one KV head: it walks the tiles in
+/// order, and each tile is two packed multiplies with a softmax between, merged into the block's running result.
+
+#include <atomic>
+#include <cmath>
+
+#include "kernels/cpu/kv_view.h"
+#include "kernels/cpu/ops.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_prefill.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/softmax-inl.h"
+// clang-format on
+
+#ifndef TRIREME_KERNELS_CPU_ATTENTION_PREFILL_ONCE
+#define TRIREME_KERNELS_CPU_ATTENTION_PREFILL_ONCE
+namespace trireme {
+
+inline constexpr int64_t kQueryBlock = 96;  // 16 register tiles; packing K and V costs 4 % of the multiplies
+inline constexpr int64_t kScoreStride = kTileTokens + 16;  // rows 1 KiB apart would share cache sets
+
+/// A block of query vectors: vector v is head `head_begin + v % group` of row v / group.
+struct PrefillItem {
+    const KvView* view;
+    KvLayout layout;
+    int64_t sequence, head;     // KV head
+    int64_t head_begin, group;  // its query heads
+    int64_t begin, end;         // query vectors
+    const int32_t* positions;   // [rows]
+    Matrix<const float> q;
+    Matrix<float> out;
+};
+
+}  // namespace trireme
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme {
+namespace HWY_NAMESPACE {
+
+void pack_keys(const void* from, DType type, int64_t count, int64_t dim, float* panels) {
+    for (int64_t at = 0; at < count;) {
+        const int64_t width = panel_width(at, count), rows = std::min(width, count - at);
+        switch (type) {
+            case DType::kF16:
+                pack_transposed(static_cast<const f16*>(from) + at * dim, dim, rows, dim, panels, width);
+                break;
+            case DType::kBF16:
+                pack_transposed(static_cast<const bf16*>(from) + at * dim, dim, rows, dim, panels, width);
+                break;
+            default:
+                pack_transposed(static_cast<const float*>(from) + at * dim, dim, rows, dim, panels, width);
+                break;
+        }
+        panels += width * dim;
+        at += width;
+    }
+}
+
+void pack_values(const void* from, DType type, int64_t count, int64_t dim, float* panels) {
+    switch (type) {
+        case DType::kF16:
+            return pack_columns(static_cast<const f16*>(from), dim, count, dim, panels);
+        case DType::kBF16:
+            return pack_columns(static_cast<const bf16*>(from), dim, count, dim, panels);
+        default:
+            return pack_columns(static_cast<const float*>(from), dim, count, dim, panels);
+    }
+}
+
+/// c [rows, n] = a [rows, k] times panels of n columns.
+HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const float* panels, int64_t k, float* c,
+                                int64_t ldc, int64_t n) {
+    for (int64_t at = 0; at < n;) {
+        const int64_t width = panel_width(at, n);
+        multiply_panel<false>(a, lda, rows, panels, width, k, c + at, ldc, std::min(width, n - at));
+        panels += width * k;
+        at += width;
+    }
+}
+
+/// running = running * e^(max - top) + fresh * e^(fresh_max - top), and likewise the sums.
+HWY_INLINE void merge_tile(float& max, float& sum, float* running, float fresh_max, float fresh_sum, const float* fresh,
+                           int64_t dim) {
+    const F d;
+    const float top = std::max(max, fresh_max);
+    const Vf a = exp(d, hn::Set(d, max - top)), b = exp(d, hn::Set(d, fresh_max - top));
+    max = top;
+    sum = hn::GetLane(hn::MulAdd(hn::Set(d, fresh_sum), b, hn::Mul(hn::Set(d, sum), a)));
+    for (int64_t i = 0; i < dim; i += kLanes) {
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, fresh + i), b, hn::Mul(hn::LoadU(d, running + i), a)), d, running + i);
+    }
+}
+
+void attend_block(const PrefillItem& it, float* scratch) {
+    const F d;
+    const int64_t dim = it.layout.head_dim, stride = (dim + 15) / 16 * 16, count = it.end - it.begin;
+    float* q = scratch;                        // [count, dim], scaled
+    float* scores = q + kQueryBlock * stride;  // [count, kScoreStride]
+    float* panels = scores + kQueryBlock * kScoreStride;
+    float* fresh = panels + kTileTokens * ((dim + 63) / 64 * 64);  // [count, stride]
+    float* running = fresh + kQueryBlock * stride;
+    float max[kQueryBlock], sum[kQueryBlock];
+
+    const Vf scale = hn::Set(d, 1.0f / std::sqrt(static_cast<float>(dim)));
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t v = it.begin + i;
+        const float* from = it.q.row(v / it.group) + (it.head_begin + v % it.group) * dim;
+        map_row(from, q + i * stride, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Mul(x, scale); });
+        max[i] = -std::numeric_limits<float>::infinity();
+        sum[i] = 0;
+        std::fill(running + i * stride, running + (i + 1) * stride, 0.0f);
+        std::fill(fresh + i * stride, fresh + (i + 1) * stride, 0.0f);
+    }
+
+    const int64_t last = it.positions[(it.end - 1) / it.group];  // rows are consecutive positions
+    for (int64_t first = 0; first <= last; first += kTileTokens) {
+        char* tile = it.view->tile(it.sequence, first / kTileTokens);
+        const int64_t keys = std::min(kTileTokens, last - first + 1);
+        pack_keys(it.view->key(tile, it.head, 0), it.layout.k_type, keys, dim, panels);
+        multiply_panels(q, stride, count, panels, dim, scores, kScoreStride, keys);
+        float tile_max[kQueryBlock], tile_sum[kQueryBlock];
+        for (int64_t i = 0; i < count; ++i) {
+            float* s = scores + i * kScoreStride;
+            const int64_t visible = std::clamp(it.positions[(it.begin + i) / it.group] - first + 1, int64_t{0}, keys);
+            softmax_row(s, visible, tile_max[i], tile_sum[i]);
+            for (int64_t j = visible; j < keys; ++j) s[j] = 0;
+        }
+        pack_values(it.view->value(tile, it.head, 0), it.layout.v_type, keys, dim, panels);
+        multiply_panels(scores, kScoreStride, count, panels, keys, fresh, stride, dim);
+        for (int64_t i = 0; i < count; ++i) {
+            if (it.positions[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
+            merge_tile(max[i], sum[i], running + i * stride, tile_max[i], tile_sum[i], fresh + i * stride, stride);
+        }
+    }
+
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t v = it.begin + i;
+        float* to = it.out.row(v / it.group) + (it.head_begin + v % it.group) * dim;
+        const Vf total = hn::Set(d, sum[i]);
+        map_row(running + i * stride, to, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Div(x, total); });
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme {
+
+HWY_EXPORT(attend_block);
+
+namespace {
+
+int64_t thread_floats(int64_t dim) {
+    const int64_t stride = (dim + 15) / 16 * 16;
+    return kQueryBlock * (3 * stride + kScoreStride) + kTileTokens * ((dim + 63) / 64 * 64);
+}
+
+}  // namespace
+
+size_t attention_prefill_scratch(const KernelLimits& limits, int threads) {
+    return static_cast<size_t>(threads * thread_floats(limits.head_dim)) * sizeof(float);
+}
+
+void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                       const RowsView& rows, void* scratch) {
+    const KvView view(kv);
+    const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
+    const Matrix<const int32_t> positions = rows.positions.as<const int32_t>();
+    const int64_t n = q.rows(), heads = kv_head.rows, sequence = *rows.sequences.as<const int32_t>().row(0);
+    for (int64_t r = 0; r < n; ++r) {
+        check(*positions.row(r) == *positions.row(0) + r, "attention: prefill rows 0 and {} stand at {} and {}", r,
+              *positions.row(0), *positions.row(r));
+    }
+    for (int64_t p = 0; p <= *positions.row(n - 1); p += kTileTokens) view.check_tile(sequence, p, "attention");
+    for (int64_t h = 0; h < heads; ++h) {
+        check(*kv_head.row(h) >= 0 && *kv_head.row(h) < kv.layout.kv_heads,
+              "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
+    }
+
+    // Items in order: the blocks of the first run of heads, of the next, ...; a thread takes the next when it is free.
+    std::atomic<int64_t> taken{0};
+    parallel([&](int thread, int) {
+        float* mine = static_cast<float*>(scratch) + thread * thread_floats(kv.layout.head_dim);
+        int64_t before = 0, wanted = taken.fetch_add(1);
+        for (int64_t begin = 0, end = 0; begin < heads; begin = end) {
+            while (end < heads && *kv_head.row(end) == *kv_head.row(begin)) ++end;
+            const int64_t group = end - begin, vectors = n * group;
+            const int64_t blocks = (vectors + kQueryBlock - 1) / kQueryBlock;
+            for (; wanted < before + blocks; wanted = taken.fetch_add(1)) {
+                const int64_t first = (wanted - before) * kQueryBlock;
+                const PrefillItem item{&view,          kv.layout,
+                                       sequence,       *kv_head.row(begin),
+                                       begin,          group,
+                                       first,          std::min(first + kQueryBlock, vectors),
+                                       positions.data, q.as<const float>(),
+                                       out.as<float>()};
+                HWY_DYNAMIC_DISPATCH(attend_block)(item, mine);
+            }
+            before += blocks;
+        }
+    });
+}
+
+}  // namespace trireme
+#endif  // HWY_ONCE

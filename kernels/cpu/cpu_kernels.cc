@@ -1,0 +1,78 @@
+#include "kernels/cpu/cpu_kernels.h"
+
+#include "kernels/bytes.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme {
+namespace {
+
+size_t scratch_bytes(Phase phase, const KernelLimits& limits, int threads) {
+    if (phase == Phase::kDecode) {
+        return std::max(matmul_decode_scratch(limits), attention_decode_scratch(limits, threads));
+    }
+    return std::max(matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads));
+}
+
+}  // namespace
+
+CpuKernels::CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits)
+    : Kernels(phase, limits), stream_(stream), scratch_(device, scratch_bytes(phase, limits, stream.threads())) {}
+
+void CpuKernels::do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
+    stream_.enqueue("embed", bytes::embed(out, table), [=] { trireme::embed(out, table, ids); });
+}
+
+void CpuKernels::do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
+    stream_.enqueue("rmsnorm", bytes::rmsnorm(x), [=] { trireme::rmsnorm(out, x, weight, eps); });
+}
+
+void CpuKernels::do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
+    void* scratch = scratch_.data();
+    if (phase() == Phase::kDecode) {
+        stream_.enqueue("matmul", bytes::matmul(out, x, w), [=] { matmul_decode(out, x, w, scratch); });
+    } else {
+        stream_.enqueue("matmul_prefill", bytes::matmul(out, x, w), [=] { matmul_prefill(out, x, w, scratch); });
+    }
+}
+
+void CpuKernels::do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
+    stream_.enqueue("rope", bytes::rope(x), [=] { trireme::rope(x, cos_sin, head_dim); });
+}
+
+void CpuKernels::do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) {
+    stream_.enqueue("kv_stage", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_stage(kv, k, v); });
+}
+
+void CpuKernels::do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    stream_.enqueue("kv_append", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_append(kv, k, v, rows); });
+}
+
+void CpuKernels::do_kv_keep(const LayerKv& kv, const Tensor& kept) {
+    stream_.enqueue("kv_keep", bytes::kv_write(kv, kept.rows()), [=] { trireme::kv_keep(kv, kept); });
+}
+
+void CpuKernels::do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                              const RowsView& rows) {
+    void* scratch = scratch_.data();
+    if (phase() == Phase::kDecode) {
+        stream_.enqueue("attention", bytes::attention(kv, rows),
+                        [=, limits = limits()] { attention_decode(out, q, kv, kv_of_head, rows, limits, scratch); });
+    } else {
+        stream_.enqueue("attention_prefill", bytes::attention(kv, rows),
+                        [=] { attention_prefill(out, q, kv, kv_of_head, rows, scratch); });
+    }
+}
+
+void CpuKernels::do_swiglu(const Tensor& out, const Tensor& gate_up) {
+    stream_.enqueue("swiglu", bytes::swiglu(gate_up), [=] { trireme::swiglu(out, gate_up); });
+}
+
+void CpuKernels::do_add(const Tensor& x, const Tensor& y) {
+    stream_.enqueue("add", bytes::add(x), [=] { trireme::add(x, y); });
+}
+
+void CpuKernels::do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
+    stream_.enqueue("gather_rows", bytes::gather_rows(out), [=] { trireme::gather_rows(out, x, rows); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+#pragma once
+/// The CPU backend: every operation is one closure on the stream's worker.
+
+#include "kernels/kernels.h"
+#include "runtime/buffer.h"
+#include "runtime/cpu/stream.h"
+
+namespace trireme {
+
+class CpuKernels final : public Kernels {
+  public:
+    CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits);
+
+  private:
+    void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override;
+    void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override;
+    void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override;
+    void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override;
+    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override;
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override;
+    void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                      const RowsView& rows) override;
+    void do_swiglu(const Tensor& out, const Tensor& gate_up) override;
+    void do_add(const Tensor& x, const Tensor& y) override;
+    void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;
+
+    CpuStream& stream_;
+    Buffer<Space::kDevice> scratch_;  // of the operation that runs; they never overlap
+};
+
+}  // namespace trireme

@@ -1,0 +1,137 @@
+/// out = x w^T for up to 64 rows: the weights stream from memory once, whatever the number of rows.
+
+#include "kernels/cpu/ops.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/matmul_decode.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/dot-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme {
+namespace HWY_NAMESPACE {
+
+// Rows are taken in groups of at most 4, weight rows in tiles whose accumulators fill the registers: 12 of the 16 that
+// AVX2 has. Every tile height divides 12.
+template <int R>
+inline constexpr int kTile = R <= 2   ? 6
+                             : R == 3 ? 4
+                                      : 3;
+
+/// Weight rows [begin, end) of one group of R rows.
+template <int R, class T>
+void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t end, Ahead& ahead) {
+    constexpr int W = kTile<R>;
+    const float* x = a.x + row * a.x_stride;
+    float* out = a.out + row * a.out_stride;
+    const T* rows[W];
+    int64_t n = begin;
+    for (; n + W <= end; n += W) {
+        for (int j = 0; j < W; ++j) rows[j] = w + (n + j) * a.k;
+        dot_tile<W, R>(rows, x, a.x_stride, a.k, out + n, a.out_stride, ahead);
+    }
+    for (; n < end; ++n) {
+        rows[0] = w + n * a.k;
+        dot_tile<1, R>(rows, x, a.x_stride, a.k, out + n, a.out_stride, ahead);
+    }
+}
+
+/// Weight rows [begin, end), in blocks that stay in the cache while the groups pass over them; meanwhile the next block
+/// is fetched.
+template <class T>
+void columns(const MatmulArgs& a, int64_t begin, int64_t end) {
+    const T* w = static_cast<const T*>(a.w);
+    const int64_t groups = (a.rows + 3) / 4;
+    const int64_t row_bytes = a.k * static_cast<int64_t>(sizeof(T));
+    const int64_t block = row_bytes * 48 <= 64 * 1024 ? 48 : row_bytes * 24 <= 64 * 1024 ? 24 : 12;
+    for (int64_t n = begin; n < end; n += block) {
+        const int64_t n_end = std::min(n + block, end);
+        Ahead ahead{reinterpret_cast<const char*>(w + n_end * a.k)};
+        for (int64_t g = 0; g < groups; ++g) {
+            const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
+            const int64_t rows = part.end - part.begin;
+            const int64_t tile = rows <= 2 ? 6 : rows == 3 ? 4 : 3;
+            ahead.step = 64 * tile / groups;
+            ahead.lines = n_end < end ? (ahead.step + 63) / 64 : 0;
+            switch (rows) {
+                case 1:
+                    group<1>(a, w, part.begin, n, n_end, ahead);
+                    break;
+                case 2:
+                    group<2>(a, w, part.begin, n, n_end, ahead);
+                    break;
+                case 3:
+                    group<3>(a, w, part.begin, n, n_end, ahead);
+                    break;
+                default:
+                    group<4>(a, w, part.begin, n, n_end, ahead);
+                    break;
+            }
+        }
+    }
+}
+
+void matmul_columns(const MatmulArgs& a, DType type, int64_t begin, int64_t end) {
+    switch (type) {
+        case DType::kF16:
+            return columns<f16>(a, begin, end);
+        case DType::kBF16:
+            return columns<bf16>(a, begin, end);
+        default:
+            return columns<float>(a, begin, end);
+    }
+}
+
+/// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.
+void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int64_t stride) {
+    const F d;
+    for (int64_t r = 0; r < x.rows; ++r) {
+        const float* from = x.row(r);
+        float* to = packed + r * stride;
+        for (int64_t i = 0; i < x.cols; i += kLanes) {
+            const Vf v = i + kLanes <= x.cols ? hn::LoadU(d, from + i) : load_n(d, from + i, x.cols - i);
+            hn::StoreU(to_bf16 ? round_to_bf16(d, v) : v, d, to + i);
+        }
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme {
+namespace {
+
+HWY_EXPORT(matmul_columns);
+HWY_EXPORT(matmul_pack);
+
+/// Whole vectors of any target, and a cache line more: rows 4 KiB apart would fight for the same cache sets.
+int64_t packed_stride(int64_t k) {
+    return (k + 15) / 16 * 16 + 16;
+}
+
+}  // namespace
+
+size_t matmul_decode_scratch(const KernelLimits& limits) {
+    return static_cast<size_t>(limits.max_rows * packed_stride(limits.max_k)) * sizeof(float);
+}
+
+void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch) {
+    const Matrix<float> o = out.as<float>();
+    const int64_t n = w.dim(0), k = w.dim(1);
+    float* packed = static_cast<float*>(scratch);
+    HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), w.dtype() == DType::kBF16, packed, packed_stride(k));
+    const MatmulArgs args{packed, w.data(), o.data, o.rows, k, packed_stride(k), o.stride};
+    parallel([&](int thread, int threads) {
+        const Part units = part_of((n + 11) / 12, thread, threads);
+        HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), units.begin * 12, std::min(units.end * 12, n));
+    });
+}
+
+}  // namespace trireme
+#endif  // HWY_ONCE

@@ -1,0 +1,54 @@
+#pragma once
+/// The bodies of the CPU operations: they run inside a closure of the stream, on its worker thread, with its OpenMP
+/// threads. `scratch` is the Kernels object's; operations of one stream never overlap, so all share it.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+#include "runtime/cpu/parallel.h"
+
+namespace trireme {
+
+/// Bytes of scratch each operation needs within the limits, with `threads` threads.
+size_t matmul_decode_scratch(const KernelLimits& limits);
+size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
+size_t attention_decode_scratch(const KernelLimits& limits, int threads);
+size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
+
+void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
+void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
+void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);
+void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);
+void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
+void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v);
+void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
+void kv_keep(const LayerKv& kv, const Tensor& kept);
+void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                      const RowsView& rows, const KernelLimits& limits, void* scratch);
+void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                       const RowsView& rows, void* scratch);
+void swiglu(const Tensor& out, const Tensor& gate_up);
+void add(const Tensor& x, const Tensor& y);
+void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
+
+/// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).
+template <class Body>
+void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
+    if (rows * row_elements < 1 << 16) return body(int64_t{0}, rows);
+    parallel([&](int thread, int threads) {
+        const Part part = part_of(rows, thread, threads);
+        body(part.begin, part.end);
+    });
+}
+
+/// What one thread needs to know of a matmul.
+struct MatmulArgs {
+    const float* x;  // [rows, x_stride], packed
+    const void* w;   // [n, k]
+    float* out;      // [rows, out_stride]
+    int64_t rows, k, x_stride, out_stride;
+};
+
+}  // namespace trireme

@@ -1,0 +1,175 @@
+#include "kernels/kernels.h"
+
+#include "kernels/cpu/cpu_kernels.h"
+
+namespace trireme {
+namespace {
+
+/// Names the operand that is wrong: "matmul: x is f16 [3, 4], wanted f32 [3, 8]".
+void check_operand(const char* op, const char* operand, const Tensor& t, DType type, const Shape& shape) {
+    check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {} {}{}, wanted {} {}",
+          op, operand, t ? "" : "null ", name_of(t.dtype()), t.shape().str(), name_of(type), shape.str());
+}
+
+void check_rank(const char* op, const char* operand, const Tensor& t, int rank) {
+    check(t.shape().rank() == rank, "{}: {} has shape {}, wanted {} dimensions", op, operand, t.shape().str(), rank);
+}
+
+void check_weight_type(const char* op, const char* operand, const Tensor& t) {
+    check(t.dtype() == DType::kF32 || t.dtype() == DType::kF16 || t.dtype() == DType::kBF16,
+          "{}: {} is {}, wanted f32, f16 or bf16", op, operand, name_of(t.dtype()));
+    check(static_cast<bool>(t), "{}: {} is null", op, operand);
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+    const auto end = [](const Tensor& t) {
+        return static_cast<char*>(t.data()) +
+               static_cast<size_t>((t.rows() - 1) * t.stride() + t.cols()) * size_of(t.dtype());
+    };
+    return a.data() < end(b) && b.data() < end(a);
+}
+
+void check_kv(const char* op, const LayerKv& kv) {
+    const KvLayout& l = kv.layout;
+    check(l.head_dim > 0 && l.head_dim % 8 == 0, "{}: head_dim {} is not a multiple of 8", op, l.head_dim);
+    check(kv.tiles.dtype() == DType::kI64 && kv.tiles.shape().rank() == 2,
+          "{}: tiles are {} {}, wanted i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape().str());
+    for (const DType type : {l.k_type, l.v_type}) {
+        check(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
+              "{}: KV is {}, wanted f32, f16 or bf16", op, name_of(type));
+    }
+}
+
+void check_staged(const char* op, const LayerKv& kv) {
+    const Shape staged{kv.layout.kv_heads, kMaxRows, kv.layout.head_dim};
+    check_operand(op, "staged_k", kv.staged_k, kv.layout.k_type, staged);
+    check_operand(op, "staged_v", kv.staged_v, kv.layout.v_type, staged);
+    check(kv.staged_k.contiguous() && kv.staged_v.contiguous(), "{}: staged rows are strided", op);
+}
+
+void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Tensor& v) {
+    check_rank(op, "k", k, 2);
+    const Shape shape{k.rows(), kv.layout.kv_heads * kv.layout.head_dim};
+    check_operand(op, "k", k, DType::kF32, shape);
+    check_operand(op, "v", v, DType::kF32, shape);
+}
+
+}  // namespace
+
+void Kernels::embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
+    check_rank("embed", "ids", ids, 1);
+    check_rank("embed", "table", table, 2);
+    check_weight_type("embed", "table", table);
+    check_operand("embed", "ids", ids, DType::kI32, Shape{ids.rows()});
+    check_operand("embed", "out", out, DType::kF32, Shape{ids.rows(), table.dim(1)});
+    if (out.rows() > 0) do_embed(out, table, ids);
+}
+
+void Kernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
+    check_rank("rmsnorm", "x", x, 2);
+    check_operand("rmsnorm", "x", x, DType::kF32, x.shape());
+    check_operand("rmsnorm", "out", out, DType::kF32, x.shape());
+    check_operand("rmsnorm", "weight", weight, DType::kF32, Shape{x.cols()});
+    if (out.rows() > 0) do_rmsnorm(out, x, weight, eps);
+}
+
+void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
+    check_rank("matmul", "w", w, 2);
+    check_rank("matmul", "x", x, 2);
+    check_weight_type("matmul", "w", w);
+    check(w.contiguous(), "matmul: w has a row stride of {}, wanted {}", w.stride(), w.cols());
+    check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.dim(1)});
+    check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.dim(0)});
+    check(x.rows() <= limits_.max_rows && w.dim(1) <= limits_.max_k && w.dim(0) <= limits_.max_n,
+          "matmul: {} rows by w {}, the limits are {} rows and [{}, {}]", x.rows(), w.shape().str(), limits_.max_rows,
+          limits_.max_n, limits_.max_k);
+    if (out.shape().elements() == 0) return;
+    check(!overlap(out, x), "matmul: out and x overlap");
+    do_matmul(out, x, w);
+}
+
+void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
+    check_rank("rope", "x", x, 2);
+    check(head_dim > 0 && head_dim % 8 == 0 && x.cols() % head_dim == 0,
+          "rope: head_dim {} in rows of {}, wanted a multiple of 8 that divides them", head_dim, x.cols());
+    check_operand("rope", "x", x, DType::kF32, x.shape());
+    check_operand("rope", "cos_sin", cos_sin, DType::kF32, Shape{x.rows(), head_dim});
+    if (x.rows() > 0) do_rope(x, cos_sin, head_dim);
+}
+
+void Kernels::kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) {
+    check_kv("kv_stage", kv);
+    check_staged("kv_stage", kv);
+    check_new_rows("kv_stage", kv, k, v);
+    check(k.rows() <= kMaxRows, "kv_stage: {} rows, at most {} are staged", k.rows(), kMaxRows);
+    if (k.rows() > 0) do_kv_stage(kv, k, v);
+}
+
+void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    check_kv("kv_append", kv);
+    check_new_rows("kv_append", kv, k, v);
+    check_operand("kv_append", "positions", rows.positions, DType::kI32, Shape{k.rows()});
+    check_operand("kv_append", "sequences", rows.sequences, DType::kI32, Shape{k.rows()});
+    if (k.rows() > 0) do_kv_append(kv, k, v, rows);
+}
+
+void Kernels::kv_keep(const LayerKv& kv, const Tensor& kept) {
+    check_kv("kv_keep", kv);
+    check_staged("kv_keep", kv);
+    check_rank("kv_keep", "kept", kept, 2);
+    check_operand("kv_keep", "kept", kept, DType::kI32, Shape{kept.rows(), 3});
+    if (kept.rows() > 0) do_kv_keep(kv, kept);
+}
+
+void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                        const RowsView& rows) {
+    check_kv("attention", kv);
+    check_rank("attention", "kv_of_head", kv_of_head, 1);
+    check_rank("attention", "q", q, 2);
+    const int64_t n = q.rows(), heads = kv_of_head.rows(), head_dim = kv.layout.head_dim;
+    check(n <= limits_.max_rows && heads <= limits_.heads && head_dim <= limits_.head_dim,
+          "attention: {} rows of {} heads by {}, the limits are {}, {} and {}", n, heads, head_dim, limits_.max_rows,
+          limits_.heads, limits_.head_dim);
+    check_operand("attention", "q", q, DType::kF32, Shape{n, heads * head_dim});
+    check_operand("attention", "out", out, DType::kF32, q.shape());
+    check_operand("attention", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
+    check_operand("attention", "positions", rows.positions, DType::kI32, Shape{n});
+    check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
+    if (phase_ == Phase::kDecode) {
+        check(n <= kMaxRows, "attention: {} rows, at most {} in a decode forward", n, kMaxRows);
+        check_staged("attention", kv);
+        check_operand("attention", "committed", rows.committed, DType::kI32, Shape{n});
+        check_operand("attention", "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
+    }
+    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows);
+}
+
+void Kernels::swiglu(const Tensor& out, const Tensor& gate_up) {
+    check_rank("swiglu", "out", out, 2);
+    check_operand("swiglu", "out", out, DType::kF32, out.shape());
+    check_operand("swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
+    if (out.rows() > 0) do_swiglu(out, gate_up);
+}
+
+void Kernels::add(const Tensor& x, const Tensor& y) {
+    check_rank("add", "x", x, 2);
+    check_operand("add", "x", x, DType::kF32, x.shape());
+    check_operand("add", "y", y, DType::kF32, x.shape());
+    if (x.rows() > 0) do_add(x, y);
+}
+
+void Kernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
+    check_rank("gather_rows", "x", x, 2);
+    check_rank("gather_rows", "rows", rows, 1);
+    check_operand("gather_rows", "x", x, DType::kF32, x.shape());
+    check_operand("gather_rows", "rows", rows, DType::kI32, Shape{rows.rows()});
+    check_operand("gather_rows", "out", out, DType::kF32, Shape{rows.rows(), x.cols()});
+    if (out.rows() > 0) do_gather_rows(out, x, rows);
+}
+
+std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
+    check(device.backend() == Backend::kCpu, "make_kernels: no kernels for device {}", device.name());
+    return std::make_unique<CpuKernels>(device, cpu(stream), phase, limits);
+}
+
+}  // namespace trireme
