@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "dist/self_comm.h"
 #include "tests/support/engine.h"
@@ -77,10 +78,10 @@ TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     const int64_t cols = engine->config().vocab;
     // Dynamic scaling depends on what was prompt and what was generated; the others do not.
     size_t prompt = ids.size() / 2;
-    if (dynamic)
-        prompt = static_cast<size_t>(
-            std::stoll(read_text(data(GetParam().model) / "golden.json")
-                           .substr(read_text(data(GetParam().model) / "golden.json").find("\"prompt_len\":") + 13)));
+    if (dynamic) {
+        const auto facts = nlohmann::json::parse(read_text(data(GetParam().model + "/golden.json")));
+        prompt = facts.at("prompt_len").get<size_t>();
+    }
 
     std::vector<float> got;
     if (prompt > 0) got = engine.prefill_logits(std::span(ids).first(prompt));
@@ -113,8 +114,8 @@ TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()), [](const auto& info) {
-    std::string name = info.param.model;
+INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()), [](const auto& param) {
+    std::string name = param.param.model;
     for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     return name;
 });

@@ -2,6 +2,8 @@
 
 #include "tests/support/ranks.h"
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,20 +18,20 @@
 namespace trireme::test {
 namespace {
 
-struct Run {
+struct Output {
     std::vector<int32_t> tokens;
     std::vector<float> logits;  // of the prompt
 };
 
-Run greedy(const std::string& model, int ranks, int threads) {
-    Run run;
+Output greedy(const std::string& model, int ranks, int threads) {
+    Output run;
     run_ranks(ranks, [&](Comm& comm) {
         Engine engine(data(model), kExact, comm, threads);
         std::vector<int32_t> prompt(33);
         for (size_t i = 0; i < prompt.size(); ++i) {
             prompt[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(engine->config().vocab));
         }
-        Run mine;
+        Output mine;
         mine.logits = engine.prefill_logits(prompt);
         std::vector<float> last(mine.logits.end() - engine->config().vocab, mine.logits.end());
         for (int i = 0; i < 24; ++i) {
@@ -51,11 +53,11 @@ double bound(int64_t layers) {
 class Ranks : public testing::TestWithParam<std::string> {};
 
 TEST_P(Ranks, GiveTheSameGreedyTokensAndNearlyTheSameLogits) {
-    const Run one = greedy(GetParam(), 1, 1);
+    const Output one = greedy(GetParam(), 1, 1);
     double largest = 0;
     for (const float x : one.logits) largest = std::max(largest, std::fabs(static_cast<double>(x)));
     for (const int ranks : {2, 3, 4}) {
-        const Run many = greedy(GetParam(), ranks, 1);
+        const Output many = greedy(GetParam(), ranks, 1);
 
         EXPECT_EQ(many.tokens, one.tokens) << ranks << " ranks";
         EXPECT_TRUE(near(std::span<const float>(many.logits), std::span<const float>(one.logits), bound(6) * largest))
@@ -65,9 +67,9 @@ TEST_P(Ranks, GiveTheSameGreedyTokensAndNearlyTheSameLogits) {
 
 TEST_P(Ranks, GiveTheSameBitsForAnyNumberOfThreads) {
     for (const int ranks : {1, 2}) {
-        const Run one = greedy(GetParam(), ranks, 1);
+        const Output one = greedy(GetParam(), ranks, 1);
         for (const int threads : {2, 3}) {
-            const Run more = greedy(GetParam(), ranks, threads);
+            const Output more = greedy(GetParam(), ranks, threads);
             EXPECT_EQ(more.tokens, one.tokens);
             EXPECT_TRUE(same_bits(std::span<const float>(more.logits), std::span<const float>(one.logits)))
                 << ranks << " ranks, " << threads << " threads";
@@ -76,8 +78,8 @@ TEST_P(Ranks, GiveTheSameBitsForAnyNumberOfThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
-                         [](const auto& info) {
-                             std::string name = info.param;
+                         [](const auto& param) {
+                             std::string name = param.param;
                              for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                              return name;
                          });

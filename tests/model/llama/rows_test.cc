@@ -174,8 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{1, 2, DType::kBF16, DType::kBF16}, Setting{2, 1, DType::kF16, DType::kF16},
                     Setting{2, 2, DType::kBF16, DType::kF32}, Setting{3, 1, DType::kF32, DType::kBF16},
                     Setting{3, 2, DType::kF16, DType::kF16}),
-    [](const auto& info) {
-        const Setting& s = info.param;
+    [](const auto& param) {
+        const Setting& s = param.param;
         return fmt::format("ranks{}_threads{}_{}_{}", s.ranks, s.threads, name_of(s.weights), name_of(s.kv));
     });
 
