@@ -8,6 +8,7 @@ import base64
 import functools
 import re
 
+import gguf
 import llama_cpp
 import sentencepiece
 import transformers
@@ -61,6 +62,23 @@ def differences(ids, others):
     return [[index, other] for index, (mine, other) in enumerate(zip(ids, others)) if mine != other]
 
 
+def byte_of_character():
+    """Byte-level BPE spells each byte as a printable character: itself where it is one, else U+0100 and on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + rank): byte for rank, byte in enumerate(others)}
+
+
+def byte_level_decoder(path):
+    """ids -> bytes with a GGUF file's own tokens."""
+    fields = gguf.GGUFReader(path).fields
+    tokens = fields["tokenizer.ggml.tokens"].contents()
+    kinds = fields["tokenizer.ggml.token_type"].contents()
+    table = byte_of_character()
+    spelled = [token.encode() if kind == gguf.TokenType.CONTROL else bytes(table[c] for c in token) for token, kind in zip(tokens, kinds)]
+    return lambda ids: b"".join(spelled[token] for token in ids)
+
+
 def write(name, what, ids, hello_with_specials, irreversible, used, **more):
     golden = {
         "what": what,
@@ -105,18 +123,19 @@ def make_gguf(name, path, twin):
     """Ids by llama.cpp; twin: the same vocabulary in another form, whose ids must be the same or are listed."""
     encode = llama_cpp_encoder(path)
     ids = [encode(text) for text in strings()]
-    more, irreversible, used = {}, [], ["llama-cpp-python"]
+    more, used = {}, ["llama-cpp-python"]
     if twin == "sentencepiece":
-        def comes_back(text):
-            return "\u2581" not in text and not any(piece in text for piece in SP_SPECIALS)
-
-        irreversible = [index for index, text in enumerate(strings()) if not comes_back(text)]
+        irreversible = [index for index, text in enumerate(strings()) if any(p in text for p in ("\u2581", *SP_SPECIALS))]
         twin_encode = sentencepiece_encoder(OUT / twin / "tokenizer.model")
         more["sentencepiece_differs"] = differences(ids, [twin_encode(text) for text in strings()])
-    elif twin:
-        tokenizer = Tokenizer.from_file(str(OUT / twin / "tokenizer.json"))
-        more["tokenizers_differs"] = differences(ids, [tokenizer.encode(text, add_special_tokens=False).ids for text in strings()])
-        used.append("tokenizers")
+    else:
+        decode = byte_level_decoder(path)
+        irreversible = [index for index, text in enumerate(strings()) if decode(ids[index]) != text.encode()]
+        if twin:
+            tokenizer = Tokenizer.from_file(str(OUT / twin / "tokenizer.json"))
+            twin_ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in strings()]
+            more["tokenizers_differs"] = differences(ids, twin_ids)
+            used.append("tokenizers")
     write(name, "ids by llama.cpp (special tokens parsed)", ids, encode(HELLO, bos=True), irreversible, used, **more)
 
 
