@@ -16,7 +16,9 @@ def continue_greedily(model, prompts):
     for prompt in prompts:
         tokens, margins = hf_llama.greedy(model, prompt["ids"], GREEDY_TOKENS)
         if min(margins) <= LEAST_MARGIN:
-            raise SystemExit(f"margin {min(margins)} at token {int(np.argmin(margins))} after {prompt['text'][:40]!r}: choose another prompt")
+            raise SystemExit(
+                f"margin {min(margins)} at token {np.argmin(margins)} of {prompt['text'][:40]!r}: choose another prompt"
+            )
         records.append({**prompt, "tokens": tokens, "least_margin": significant(min(margins))})
         print(f"  {len(prompt['ids'])} ids, least margin {min(margins):.2g}, {tokens[:8]} ...")
     return records
@@ -34,17 +36,23 @@ def error_against_f64(model, config, weights, ids):
 
 
 def write_golden(folder, what, model, config, weights, prompts, ids, rows, **more):
-    """golden.json: greedy records and perplexity; golden.safetensors: ids, logprobs, rows, logits of the scored text."""
+    """golden.json: greedy records, perplexity; golden.safetensors: ids, logprobs, rows, logits of that text."""
     greedy = continue_greedily(model, prompts)
     logprobs, logits = score(model, ids, rows)
     record = {
         "what": what,
         **more,
         "greedy": greedy,
-        "score": {"tokens": len(ids), "perplexity": hf_llama.perplexity(logprobs), "max_abs_logit": significant(max_abs(logits), 6)},
+        "score": {
+            "tokens": len(ids),
+            "perplexity": hf_llama.perplexity(logprobs),
+            "max_abs_logit": significant(max_abs(logits), 6),
+        },
         "hf_error_vs_f64": error_against_f64(model, config, weights, ids[:300]),
         "versions": HF_VERSIONS,
     }
     write_json(folder / "golden.json", record)
     write_tensors(folder / "golden.safetensors", {"ids": ids, "logprobs": logprobs, "rows": rows, "logits": logits})
-    print(f"  perplexity {record['score']['perplexity']:.6f} over {len(ids)} ids, fp32 error {record['hf_error_vs_f64']:.1e}")
+    print(
+        f"  perplexity {hf_llama.perplexity(logprobs):.6f} over {len(ids)} ids, fp32 error {record['hf_error_vs_f64']:.1e}"
+    )

@@ -11,7 +11,16 @@ from common import DATA, write_tensors
 
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]
 EDGE_BLOCKS = 12
-FLOAT16_AT = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+FLOAT16_AT = {
+    "Q8_0": [0],
+    "Q4_0": [0],
+    "Q4_1": [0, 2],
+    "Q5_0": [0],
+    "Q5_1": [0, 2],
+    "Q4_K": [0, 2],
+    "Q5_K": [0, 2],
+    "Q6_K": [208],
+}
 
 
 def set_float16(blocks, offset, values):
@@ -52,7 +61,9 @@ def edge_blocks(kind, rng):
     size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]
     if kind in ("F32", "F16", "BF16"):
         special = {
-            "F32": np.array([0, -0.0, 1, -1, 1e-45, 1.17549435e-38, 3.4028235e38, -3.4028235e38, 0.1, 1 / 3], np.float32),
+            "F32": np.array(
+                [0, -0.0, 1, -1, 1e-45, 1.17549435e-38, 3.4028235e38, -3.4028235e38, 0.1, 1 / 3], np.float32
+            ),
             "F16": np.array([0, -0.0, 1, -1, 6e-8, 6.1035e-5, 65504, -65504, 0.1, 1 / 3], np.float16),
             "BF16": np.array([0, 0x8000, 0x3F80, 0xBF80, 1, 0x0080, 0x7F7F, 0xFF7F, 0x3DCD, 0x3EAB], np.uint16),
         }[kind]

@@ -2,7 +2,8 @@
 
 The metadata is what llama.cpp's converter writes; the rows of attn_q and attn_k are permuted as it permutes them. The
 goldens are transformers' logits in fp32 from the values that gguf's own dequantisation gives, rows put back in order.
-llama.cpp reads every file too: how far its logits are is recorded (it rounds activations for 16-bit and quantised weights).
+llama.cpp reads every file too, and the distance of its logits is recorded: it rounds activations for 16-bit and
+quantised weights.
 """
 
 import gguf
@@ -20,8 +21,13 @@ OUT = DATA / "gguf"
 VOCAB = 320
 SMALL = dict(shape(64, 4, 2, 96, vocab=VOCAB, tied=True), rope_theta=10000.0)
 LARGE = dict(shape(256, 4, 2, 256, vocab=VOCAB, tied=True), rope_theta=10000.0, num_hidden_layers=1)
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 64}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 Q4_K_M = {"attn_v": "Q6_K", "ffn_down": "Q6_K", "output": "Q6_K"}
 
@@ -37,10 +43,18 @@ MODELS = {
 }
 
 NAMES = {
-    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
-    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
 }
 
 
@@ -84,8 +98,21 @@ def add_metadata(writer, config, kind):
     if "head_dim" in config:
         writer.add_key_length(d)
         writer.add_value_length(d)
-    writer.add_file_type({"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q4_K": 15, "Q5_K": 17,
-                          "Q6_K": 18, "BF16": 32}[kind])
+    writer.add_file_type(
+        {
+            "F32": 0,
+            "F16": 1,
+            "Q4_0": 2,
+            "Q4_1": 3,
+            "Q8_0": 7,
+            "Q5_0": 8,
+            "Q5_1": 9,
+            "Q4_K": 15,
+            "Q5_K": 17,
+            "Q6_K": 18,
+            "BF16": 32,
+        }[kind]
+    )
     writer.add_vocab_size(VOCAB)
     writer.add_rope_dimension_count(d)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
@@ -146,8 +173,16 @@ def write_model(path, config, kind, exceptions, rng):
 
 def llama_cpp_logits(path, ids):
     """All rows by llama.cpp with an fp32 KV cache."""
-    llm = llama_cpp.Llama(str(path), n_ctx=512, n_batch=512, logits_all=True, verbose=False, n_threads=2,
-                          type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32)
+    llm = llama_cpp.Llama(
+        str(path),
+        n_ctx=512,
+        n_batch=512,
+        logits_all=True,
+        verbose=False,
+        n_threads=2,
+        type_k=llama_cpp.GGML_TYPE_F32,
+        type_v=llama_cpp.GGML_TYPE_F32,
+    )
     llm.eval([int(token) for token in ids])
     return np.array(llm.scores[: len(ids)], np.float32)
 
@@ -170,8 +205,10 @@ def make(name, seed):
         "hf_error_vs_f64": significant(max_abs(logits - llama_f64.forward(config, weights, ids)) / scale),
         "llama_cpp_differs_by": significant(max_abs(logits - llama_cpp_logits(path, ids)) / scale),
     }
-    print(f"{name:10s} {path.stat().st_size / 1024:5.0f} KiB |logit| {record['max_abs_logit']:<8} fp32 error "
-          f"{record['hf_error_vs_f64']:.1e} llama.cpp {record['llama_cpp_differs_by']:.1e}")
+    print(
+        f"{name:10s} {path.stat().st_size / 1024:5.0f} KiB |logit| {record['max_abs_logit']:<8} fp32 error "
+        f"{record['hf_error_vs_f64']:.1e} llama.cpp {record['llama_cpp_differs_by']:.1e}"
+    )
     return record
 
 

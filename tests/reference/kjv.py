@@ -31,14 +31,25 @@ def main():
     for name in inputs.MODELS:
         folder = DATA / "models" / name
         config = json.loads((folder / "config.json").read_text())
-        weights = {key: value.float().numpy() for key, value in safetensors.torch.load_file(folder / "model.safetensors").items()}
+        weights = {
+            key: value.float().numpy()
+            for key, value in safetensors.torch.load_file(folder / "model.safetensors").items()
+        }
         encode = sentencepiece_encoder(folder / "tokenizer.model")
         ids = [1, *encode(inputs.text("kjv_60k.txt"))][:SCORED]
         print(f"{name}: {len(weights)} tensors")
         decoding.write_golden(
-            folder, f"{name}, fp16 checkpoint, transformers in fp32; ids by sentencepiece; scored: BOS and the first ids of "
-            "texts/kjv_60k.txt, 2,000 in all", hf_llama.load(folder), config, weights, prompts(encode, SLICES[name]), ids, ROWS,
-            tokenizer_versions=versions("sentencepiece"))
+            folder,
+            f"{name}, fp16 checkpoint, transformers in fp32; ids by sentencepiece; scored: BOS and the first ids of "
+            "texts/kjv_60k.txt, 2,000 in all",
+            hf_llama.load(folder),
+            config,
+            weights,
+            prompts(encode, SLICES[name]),
+            ids,
+            ROWS,
+            tokenizer_versions=versions("sentencepiece"),
+        )
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ def yarn(rope, base, dim):
 
 def llama3(rope, base, dim):
     plain = plain_frequencies(base, dim)
-    original, low, high = (rope[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
+    original, low, high = (
+        rope[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+    )
     wavelength = 2 * math.pi / plain
     smooth = np.clip((original / wavelength - low) / (high - low), 0, 1)
     return (1 - smooth) * plain / rope["factor"] + smooth * plain
@@ -110,8 +112,8 @@ def softmax(scores):
 
 
 def forward(config, weights, ids, prompt_len=None, fp32_angles=False):
-    """Logits [n, vocab] in float64. weights: HF names -> arrays. A causal pass, so the rows do not depend on how the
-    ids were cut into passes except through the rope of `dynamic`, which prompt_len decides (default: all are prompt)."""
+    """Logits [n, vocab] in float64. weights: HF names -> arrays. The pass is causal: how the ids were cut into passes
+    shows only in the rope of `dynamic`, which prompt_len decides (default: all are prompt)."""
     w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
     n, d, eps = len(ids), head_dim(config), config["rms_norm_eps"]
     heads = config["num_attention_heads"]

@@ -50,7 +50,9 @@ def read_gguf(path):
         value = gguf.dequantize(tensor.data, tensor.tensor_type).reshape(tensor.shape[::-1])
         if part in heads:
             value = value[np.argsort(permutation(len(value), heads[part]))]
-        weights[("model.layers." + block[1] + "." if block else "") + names[part] + ".weight"] = np.array(value, np.float32)
+        weights[("model.layers." + block[1] + "." if block else "") + names[part] + ".weight"] = np.array(
+            value, np.float32
+        )
         types[f"{part} {tensor.tensor_type.name}"] += 1
     return config, weights, dict(types)
 
@@ -83,9 +85,18 @@ def main():
     print(f"SmolLM2-135M-Instruct: {config}, {types}")
     model = hf_llama.from_weights(config, weights)
     decoding.write_golden(
-        OUT, "SmolLM2-135M-Instruct, GGUF Q4_1 dequantised, transformers in fp32; ids by llama.cpp; scored text: "
-        "texts/kjv_2000_tokens.txt", model, config, weights, prompts(tokenize), ids, ROWS,
-        tensor_types=types, tokenizer_versions=versions("llama-cpp-python", "gguf"))
+        OUT,
+        "SmolLM2-135M-Instruct, GGUF Q4_1 dequantised, transformers in fp32; ids by llama.cpp; scored text: "
+        "texts/kjv_2000_tokens.txt",
+        model,
+        config,
+        weights,
+        prompts(tokenize),
+        ids,
+        ROWS,
+        tensor_types=types,
+        tokenizer_versions=versions("llama-cpp-python", "gguf"),
+    )
 
 
 if __name__ == "__main__":

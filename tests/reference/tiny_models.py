@@ -53,6 +53,7 @@ def random_weights(config, rng, embed_std):
 
 def stored_tensors(weights, spec):
     """The checkpoint's tensors in its types, with the extras a loader must ignore."""
+
     def kind(name):
         if spec["dtype"] == "MIXED":
             return torch.float32 if "norm" in name else torch.bfloat16
@@ -143,8 +144,10 @@ def make(name, spec, seed):
     write_tensors(folder / "golden.safetensors", golden)
     write_json(folder / "golden.json", record)
     size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{name:24s} {size / 1024:6.0f} KiB  |logit| {record['max_abs_logit']:<8} fp32 error {error:.1e} "
-          f"(fp32 angles {error_fp32_angles:.1e}) steps {record.get('hf_error_vs_f64_steps', '-')}")
+    print(
+        f"{name:24s} {size / 1024:6.0f} KiB  |logit| {record['max_abs_logit']:<8} fp32 error {error:.1e} "
+        f"(fp32 angles {error_fp32_angles:.1e}) steps {record.get('hf_error_vs_f64_steps', '-')}"
+    )
 
 
 def main():

@@ -50,7 +50,9 @@ def write_byte_level(folder, source, pre):
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(ordered)
-    writer.add_token_types([gguf.TokenType.CONTROL if token in specials else gguf.TokenType.NORMAL for token in ordered])
+    writer.add_token_types(
+        [gguf.TokenType.CONTROL if token in specials else gguf.TokenType.NORMAL for token in ordered]
+    )
     writer.add_token_merges(merges)
     first = min(specials.values())
     writer.add_bos_token_id(first)

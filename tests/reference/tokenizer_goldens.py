@@ -37,8 +37,8 @@ def llama_cpp_encoder(path):
 
 
 def sentencepiece_encoder(path):
-    """SentencePiece with its special pieces parsed. As in transformers' non-legacy mode, only text at the very start gets
-    the prefix space: what follows a special piece is encoded as it stands."""
+    """SentencePiece with its special pieces parsed. As in transformers' non-legacy mode, only text at the very start
+    gets the prefix space: what follows a special piece is encoded as it stands."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     bare = sentencepiece.SentencePieceProcessor()
     proto = sentencepiece_model_pb2.ModelProto.FromString(processor.serialized_model_proto())
@@ -59,7 +59,7 @@ def sentencepiece_encoder(path):
 
 def differences(ids, others):
     """[[index, the other's ids], ...]"""
-    return [[index, other] for index, (mine, other) in enumerate(zip(ids, others)) if mine != other]
+    return [[index, other] for index, (mine, other) in enumerate(zip(ids, others, strict=True)) if mine != other]
 
 
 def byte_of_character():
@@ -75,7 +75,10 @@ def byte_level_decoder(path):
     tokens = fields["tokenizer.ggml.tokens"].contents()
     kinds = fields["tokenizer.ggml.token_type"].contents()
     table = byte_of_character()
-    spelled = [token.encode() if kind == gguf.TokenType.CONTROL else bytes(table[c] for c in token) for token, kind in zip(tokens, kinds)]
+    spelled = [
+        token.encode() if kind == gguf.TokenType.CONTROL else bytes(table[c] for c in token)
+        for token, kind in zip(tokens, kinds, strict=True)
+    ]
     return lambda ids: b"".join(spelled[token] for token in ids)
 
 
@@ -111,12 +114,22 @@ def make_sentencepiece():
     hf_ids = [hf.encode(text, add_special_tokens=False) for text in strings()]
     cpp = llama_cpp_encoder(OUT / "gguf-spm" / "tokenizer.gguf")
     cpp_ids = [cpp(text) for text in strings()]
-    what = ("ids by sentencepiece, special pieces parsed, prefix space only at the start of the string; transformers adds none "
-            "before a space; llama.cpp adds one after every special piece too")
+    what = (
+        "ids by sentencepiece, special pieces parsed, prefix space only at the start of the string; "
+        "transformers adds none before a space; llama.cpp adds one after every special piece too"
+    )
     # U+2581 stands for a space in the vocabulary, so it comes back as one
     irreversible = [index for index, text in enumerate(strings()) if "\u2581" in text]
-    write("sentencepiece", what, ids, [1, *encode(HELLO)], irreversible, ["sentencepiece", "transformers", "llama-cpp-python"],
-          hf_differs=differences(ids, hf_ids), llama_cpp_differs=differences(ids, cpp_ids))
+    write(
+        "sentencepiece",
+        what,
+        ids,
+        [1, *encode(HELLO)],
+        irreversible,
+        ["sentencepiece", "transformers", "llama-cpp-python"],
+        hf_differs=differences(ids, hf_ids),
+        llama_cpp_differs=differences(ids, cpp_ids),
+    )
 
 
 def make_gguf(name, path, twin):
@@ -125,7 +138,9 @@ def make_gguf(name, path, twin):
     ids = [encode(text) for text in strings()]
     more, used = {}, ["llama-cpp-python"]
     if twin == "sentencepiece":
-        irreversible = [index for index, text in enumerate(strings()) if any(p in text for p in ("\u2581", *SP_SPECIALS))]
+        irreversible = [
+            index for index, text in enumerate(strings()) if any(p in text for p in ("\u2581", *SP_SPECIALS))
+        ]
         twin_encode = sentencepiece_encoder(OUT / twin / "tokenizer.model")
         more["sentencepiece_differs"] = differences(ids, [twin_encode(text) for text in strings()])
     else:
@@ -143,7 +158,12 @@ def main():
     for name in HUGGING_FACE:
         make_hugging_face(name)
     make_sentencepiece()
-    for name, twin in {"gguf-llama-bpe": "llama3", "gguf-gpt-2": "gpt2", "gguf-smollm": "smollm", "gguf-spm": "sentencepiece"}.items():
+    for name, twin in {
+        "gguf-llama-bpe": "llama3",
+        "gguf-gpt-2": "gpt2",
+        "gguf-smollm": "smollm",
+        "gguf-spm": "sentencepiece",
+    }.items():
         make_gguf(name, OUT / name / "tokenizer.gguf", twin)
     make_gguf("smollm2", demo_model(), None)
     write_json(OUT / "invalid_utf8.json", [base64.b64encode(case).decode() for case in test_strings.invalid_utf8(5)])

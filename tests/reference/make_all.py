@@ -1,0 +1,39 @@
+"""Makes everything under tests/data again, in the order of need: python tests/reference/make_all.py [part ...]
+
+Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2. All of them take some minutes and a network for the demo model's
+first fetch. The inputs (texts, kjv models) are in the tree already; inputs.py says where they came from.
+"""
+
+import sys
+
+import gguf_blocks
+import gguf_models
+import kjv
+import smollm2
+import tiny_models
+import tokenizer_files
+import tokenizer_ggufs
+import tokenizer_goldens
+
+PARTS = {
+    "tiny": [tiny_models],
+    "blocks": [gguf_blocks],
+    "gguf": [gguf_models],
+    "tokenizers": [tokenizer_files, tokenizer_ggufs, tokenizer_goldens],
+    "kjv": [kjv],
+    "smollm2": [smollm2],
+}
+
+
+def main(names):
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        raise SystemExit(f"unknown part {unknown[0]!r}; parts are {', '.join(PARTS)}")
+    for name in names or PARTS:
+        for module in PARTS[name]:
+            print(f"-- {name}: {module.__name__}.py", flush=True)
+            module.main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
