@@ -1,0 +1,53 @@
+#pragma once
+/// Byte-pair encoding with a table of merges: byte-level (GPT-2, Llama 3, SmolLM2), or of characters with byte pieces
+/// for the rest (Llama 2 as tokenizer.json).
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+#include "model/tokenizer/normalizer.h"
+#include "model/tokenizer/pair_table.h"
+#include "model/tokenizer/pre_tokenizer.h"
+#include "model/tokenizer/token_table.h"
+
+namespace trireme {
+
+struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+using TextIds = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
+
+struct BpeParts {
+    std::string what;  // the source, for messages
+    std::vector<Normalizer> normalizers;
+    std::vector<std::unique_ptr<PreTokenizer>> pre_tokenizers;
+
+    bool byte_level = false;              // words are encoded byte by byte, not character by character
+    TextIds ids;                          // ordinary tokens; of a byte-level vocabulary by the bytes they spell
+    PairTable merges;                     // over ids
+    std::array<int32_t, 256> byte_ids{};  // the token of a byte, -1: none. Of characters: their byte fallback
+    bool ignore_merges = false;           // a word that is a token is that token
+    int32_t unknown = -1;                 // for what has no token; -1: left out
+    bool fuse_unknown = false;            // one for a run
+    bool missing_separates = false;       // what is left out keeps its neighbours from merging (llama.cpp's rule)
+};
+
+class BpeTokenizer final : public TableTokenizer {
+  public:
+    BpeTokenizer(TokenTable table, BpeParts parts);
+
+    bool keeps_every_byte() const override;
+
+  private:
+    void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;
+    void encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const;
+    void encode_word(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const;
+
+    BpeParts parts_;
+    bool has_all_bytes_;
+    TokenMatcher normalized_matcher_;  // of the added tokens that are looked for in normalised text
+};
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#pragma once
+/// GPT-2's alphabet: each byte as a printable character, so that a vocabulary can be a text file.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+/// The bytes that `text` spells; nothing if it has a character outside the alphabet.
+std::optional<std::string> bytes_from_byte_level(std::string_view text);
+
+/// The byte that a piece like "<0x0A>" stands for (two upper-case hexadecimal digits), or -1.
+int byte_of_piece(std::string_view piece);
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#pragma once
+/// Fields of a JSON object, with messages that say where they stand.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/files/json.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+/// A view: the object must outlive it. Errors of all members: Exit::kData, "<where>: ...".
+class JsonFields {
+  public:
+    /// Refuses what is not an object.
+    JsonFields(const Json& value, std::string where);
+
+    const std::string& where() const { return where_; }
+    template <class... Args>
+    [[noreturn]] void refuse(fmt::format_string<std::type_identity_t<Args>...> reason, Args&&... args) const {
+        fail(Exit::kData, "{}: {}", where_, fmt::format(reason, std::forward<Args>(args)...));
+    }
+
+    /// A missing field and null are the same: nullptr.
+    const Json* find(const char* name) const;
+    const Json& need(const char* name) const;
+
+    std::string text(const char* name) const;
+    std::optional<std::string> optional_text(const char* name) const;
+    bool flag(const char* name, bool missing) const;
+    std::optional<bool> optional_flag(const char* name) const;
+    /// An integer in [0, limit).
+    int64_t index(const char* name, int64_t limit) const;
+    /// An object.
+    JsonFields object(const char* name) const;
+    /// An array.
+    const Json& list(const char* name) const;
+
+  private:
+    [[noreturn]] void refuse_type(const char* name, const Json& found, const char* wanted) const;
+
+    const Json& value_;
+    std::string where_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#pragma once
+/// The components of tokenizer.json beside the model, as values. Errors everywhere: Exit::kData naming the component.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/files/json.h"
+#include "model/tokenizer/bpe_tokenizer.h"
+#include "model/tokenizer/token_table.h"
+
+namespace trireme {
+
+/// `normalizer`; null for none. `what` is the file. Gives kAfterTokens where a U+2581 is put before the text.
+PrefixSpace read_normalizer(const Json* value, std::string_view what, std::vector<Normalizer>& steps);
+
+/// `pre_tokenizer`; null for none.
+struct PreTokenizerParts {
+    std::vector<std::unique_ptr<PreTokenizer>> steps;
+    bool byte_level = false;
+    PrefixSpace prefix = PrefixSpace::kNone;
+};
+PreTokenizerParts read_pre_tokenizer(const Json* value, std::string_view what);
+
+/// `decoder`: how a token reads inside a text.
+struct DecoderParts {
+    bool byte_fallback = false;            // "<0x0A>" is a byte
+    std::vector<Normalizer> replacements;  // in order
+};
+DecoderParts read_decoder(const Json* value, std::string_view what);
+
+/// `post_processor`: the special tokens it puts around one text. Ids are checked against [0, vocab).
+struct TemplateParts {
+    std::vector<int32_t> before, after;
+};
+TemplateParts read_post_processor(const Json* value, std::string_view what, int64_t vocab);
+
+/// `added_tokens`. Ids are in [0, limits::kVocab), none twice.
+std::vector<AddedToken> read_added_tokens(const Json* value, std::string_view what);
+
+}  // namespace trireme

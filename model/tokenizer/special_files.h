@@ -1,0 +1,48 @@
+#pragma once
+/// The small files beside a tokenizer: who begins and ends a text, and tokens added after training.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/tokenizer/token_table.h"
+
+namespace trireme {
+
+/// tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json (config.json where that is
+/// missing). Every file may be missing; what one says goes before what a later one says.
+struct SpecialFiles {
+    std::optional<std::string> bos, eos;   // texts
+    std::optional<bool> add_bos, add_eos;  // only if said
+    std::optional<bool> add_prefix_space;  // only if said
+    std::optional<int64_t> bos_id;         // of the generation config
+    std::vector<int64_t> eos_ids;          // of the generation config
+    std::vector<AddedToken> added;         // ids in [0, limits::kVocab)
+    std::string what;                      // the folder, for messages
+
+    /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. `find` gives the id of
+    /// a text, -1 for none. Errors: Exit::kData for a name or id that the vocabulary does not have.
+    template <class Find>
+    void apply(TokenTable& table, Find&& find) const {
+        if (bos) table.bos = named("bos_token", *bos, find(*bos));
+        if (!bos && table.bos < 0 && bos_id) table.bos = in_vocab("bos_token_id", *bos_id, table);
+        if (eos) table.eos = named("eos_token", *eos, find(*eos));
+        if (!eos && table.eos < 0 && !eos_ids.empty()) table.eos = in_vocab("eos_token_id", eos_ids[0], table);
+        table.set_ends(eos_ids, what);
+        if (add_bos) set_around(table.before, *add_bos, table.bos);
+        if (add_eos) set_around(table.after, *add_eos, table.eos);
+    }
+
+  private:
+    int32_t named(const char* field, const std::string& text, int32_t id) const;
+    int32_t in_vocab(const char* field, int64_t id, const TokenTable& table) const;
+    /// As the reference does, asking for a token that does not exist asks for nothing.
+    static void set_around(std::vector<int32_t>& ids, bool wanted, int32_t id);
+};
+
+/// Errors: Exit::kData, kIo.
+SpecialFiles read_special_files(const std::filesystem::path& folder);
+
+}  // namespace trireme

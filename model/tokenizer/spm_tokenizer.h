@@ -1,0 +1,30 @@
+#pragma once
+/// SentencePiece's BPE without its library: neighbours are joined while the result is a piece, the best score first.
+
+#include <array>
+#include <string>
+
+#include "model/tokenizer/bpe_tokenizer.h"
+#include "model/tokenizer/spm_model.h"
+#include "model/tokenizer/token_table.h"
+
+namespace trireme {
+
+/// Same ids as sentencepiece for BPE models. A model passes the checks of read_spm_model().
+class SpmTokenizer final : public TableTokenizer {
+  public:
+    SpmTokenizer(TokenTable table, const std::vector<SpmPiece>& pieces);
+
+  private:
+    void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;
+    /// `text` has its spaces escaped and no user-defined piece in it.
+    void encode_escaped(std::string_view text, Merger& merger, std::vector<int32_t>& ids) const;
+
+    TextIds ids_;                  // what joining can make, and single characters
+    std::vector<uint32_t> ranks_;  // [vocab] 0 for the best score, equal for equal ones
+    std::array<int32_t, 256> byte_ids_{};
+    TokenMatcher user_defined_;  // with a space in them: looked for in escaped text
+    size_t longest_ = 0;         // bytes of the longest piece
+};
+
+}  // namespace trireme
