@@ -53,6 +53,5 @@ def write_golden(folder, what, model, config, weights, prompts, ids, rows, **mor
     }
     write_json(folder / "golden.json", record)
     write_tensors(folder / "golden.safetensors", {"ids": ids, "logprobs": logprobs, "rows": rows, "logits": logits})
-    print(
-        f"  perplexity {hf_llama.perplexity(logprobs):.6f} over {len(ids)} ids, fp32 error {record['hf_error_vs_f64']:.1e}"
-    )
+    error = record["hf_error_vs_f64"]
+    print(f"  perplexity {hf_llama.perplexity(logprobs):.6f} over {len(ids)} ids, fp32 error {error:.1e}")
