@@ -1,14 +1,17 @@
 #include "dist/make_comm.h"
 
+#include <cstdlib>
+
 #include "dist/mpi_comm.h"
+#include "dist/rank_env.h"
 #include "dist/self_comm.h"
 
 namespace trireme {
 
 std::unique_ptr<Comm> make_comm(const CommOptions& options) {
-    check(options.ranks >= 0, "make_comm: {} ranks", options.ranks);
-    if (options.ranks == 1) return std::make_unique<SelfComm>();
-    return std::make_unique<MpiComm>(MpiOptions{options.ranks, options.max_elements});
+    const int ranks = rank_env(std::getenv).size;
+    if (ranks == 1) return std::make_unique<SelfComm>();
+    return std::make_unique<MpiComm>(MpiOptions{ranks, options.max_elements});
 }
 
 }  // namespace trireme

@@ -9,7 +9,7 @@ namespace trireme::test {
 namespace {
 
 TEST(MakeComm, OneRankStartsNoMpi) {
-    const auto comm = make_comm({.ranks = 1});
+    const auto comm = make_comm();
 
     int started = 1;
     MPI_Initialized(&started);
