@@ -9,6 +9,7 @@ import transformers
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 torch.set_grad_enabled(False)
+torch.set_num_threads(1)  # one order of sums, however many cores
 
 
 def load(folder):
