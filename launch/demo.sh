@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The main job from a fresh clone: sets up, builds, fetches a real model, and has two ranks continue a long text.
-# Text on stdout, everything else on stderr. Extra arguments go to `trireme generate`, e.g. launch/demo.sh -n 500.
+# The main job from a fresh clone: sets up, builds, fetches a real model, and has two ranks continue a long text
+# (configs/demo.ini). The text goes to stdout, everything else to stderr.
+# Extra arguments go to `trireme generate` and win over the file: launch/demo.sh -n 500 --temp 0
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -10,11 +11,10 @@ source launch/steps.sh
 build release trireme
 model=$(./launch/fetch_demo_model.sh)
 
-# One core: two ranks take turns on it.
-if (( $(nproc) < 2 )); then export OMPI_MCA_rmaps_base_oversubscribe=1; fi
+if (( $(nproc) < 2 )); then export OMPI_MCA_rmaps_base_oversubscribe=1; fi  # one core: the ranks take turns
 report=$root/build/demo_report.json
-set -- mpirun -n 2 build/release/launch/trireme generate --model "$model" --file configs/demo.txt --ctx-size 8192 \
-    --n-predict 200 --temp 0 --report-json "$report" "$@"
+set -- mpirun -n 2 build/release/launch/trireme generate --config configs/demo.ini --model "$model" \
+    --report-json "$report" --force "$@"
 echo "demo: $*" >&2
 "$@"
 echo "demo: the whole report is in $report" >&2
