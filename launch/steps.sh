@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # What demo.sh, tests/run.sh and tests/full.sh share; sourced, after `root` is set to the repository.
 
 # Ranks as processes: root may start them (containers), more ranks than cores take turns instead of spinning, and

@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# The whole acceptance list of plain decoding, about three hours on 2 cores; figures go to docs/ledger.md.
+#   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--no-ledger]
+# An item prints its figures and fails if what it must show is not shown. Speed is printed beside what is wanted of it, and
+# never fails: it belongs to the machine. The last line is "N passed, N failed", counted in items.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+items='1,2,3,4,5,6,7,8' fuzz_seconds=600 ledger=docs/ledger.md
+while (( $# )); do
+    case $1 in
+        --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
+        --fuzz-seconds) fuzz_seconds=${2:?tests/full.sh: --fuzz-seconds wants a number}; shift ;;
+        --no-ledger) ledger=/dev/null ;;
+        *) echo "tests/full.sh: unknown argument '$1'; want --items, --fuzz-seconds or --no-ledger" >&2; exit 64 ;;
+    esac
+    shift
+done
+
+./launch/setup.sh --full
+source launch/steps.sh
+export OMPI_MCA_rmaps_base_oversubscribe=1
+TRIREME_DEMO_MODEL=$(./launch/fetch_demo_model.sh)
+export TRIREME_DEMO_MODEL
+fixed_layout=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
+
+# suite <preset> <regex>: the tests it names, all of which must pass; what they print as "figure: ..." is a figure.
+suite() {
+    local preset=$1 regex=$2 log=$logs/full-suite.log status=0
+    "${fixed_layout[@]}" ctest --preset "$preset" --verbose --no-tests=error --tests-regex "$regex" >"$log" 2>&1 || status=$?
+    sed -n 's/^[0-9]*: figure: //p' "$log"
+    echo "$preset, $regex: $(grep -E 'tests passed|No tests were found' "$log" || echo "ctest ended with $status")"
+    if (( status )); then sed -n '/The following tests FAILED/,$p' "$log"; fi
+    return "$status"
+}
+
+item_title=(
+    [1]='Fresh clone: both commands'
+    [2]='Parity with transformers'
+    [3]='Tokenizers'
+    [4]='Ranks'
+    [5]='Row independence'
+    [6]='Speed'
+    [7]='Bad input, fuzzing'
+    [8]='Sanitizers, a deleted wait'
+)
+
+item_1() {
+    local clone seconds name
+    clone=$(mktemp -d)
+    git clone --quiet "$root" "$clone/trireme"
+    for name in launch/demo.sh tests/run.sh; do
+        seconds=$SECONDS
+        if ! env TRIREME_CACHE="$clone/cache" CCACHE_DISABLE=1 "$clone/trireme/$name" >"$clone/log" 2>&1; then
+            tail -n 40 "$clone/log"
+            rm -rf "$clone"
+            return 1
+        fi
+        echo "$name: $((SECONDS - seconds)) s, without a compiler cache, packages already installed"
+        grep -E '^(trireme: )?(load|prefill|decode|memory) |^[0-9]+ passed' "$clone/log" || true
+    done
+    rm -rf "$clone"
+}
+
+item_2() { suite release '^(llama_golden_test|demo_model_test\.(Greedy|Perplexity))'; }
+
+item_3() { suite release '^tokenizer'; }
+
+item_4() { suite release '^(llama_ranks_test|demo_model_test\.Ranks)'; }
+
+item_5() { suite release '^llama_rows_test'; }
+
+item_6() {
+    build release bench_decode
+    local bench=build/release/tests/bench/bench_decode
+    "$bench" "$TRIREME_DEMO_MODEL" 2
+    mpirun -n 2 "$bench" "$TRIREME_DEMO_MODEL" 1
+    tests/bench/versus_llama_cpp/run.sh
+    suite release '^llama_allocation_test'
+}
+
+item_7() {
+    suite release '(BadInput|Refuse|refuse|Truncation|fuzz_replay)' || return
+    build fuzz || return
+    local program corpus work=$root/build/fuzz-work status=0 total
+    for program in build/fuzz/tests/fuzz/fuzz_*; do
+        if [[ ! -x $program || -d $program ]]; then continue; fi
+        corpus=${program##*/fuzz_}
+        mkdir -p "$work/$corpus"
+        # New inputs go to the work folder; the committed corpus is only read.
+        if "$program" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+            -artifact_prefix="$work/$corpus-" "$work/$corpus" "tests/fuzz/corpus/$corpus" >"$logs/fuzz-$corpus.log" 2>&1; then
+            total=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$corpus.log")
+            echo "fuzz_$corpus: $total inputs in $fuzz_seconds s, clean"
+        else
+            echo "fuzz_$corpus: a finding; see $logs/fuzz-$corpus.log and $work/$corpus-*"
+            status=1
+        fi
+    done
+    return "$status"
+}
+
+item_8() {
+    local preset
+    for preset in asan tsan; do
+        build "$preset" "${preset}_tests" || return
+        "${fixed_layout[@]}" ctest --preset "$preset" --label-regex "^$preset\$" --no-tests=error >"$logs/full-$preset.log" 2>&1 ||
+            { tail -n 30 "$logs/full-$preset.log"; return 1; }
+        echo "$preset: $(grep 'tests passed' "$logs/full-$preset.log")"
+    done
+    deleted_wait
+}
+
+# Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.
+deleted_wait() {
+    local tree status=0
+    tree=$(mktemp -d)
+    git archive HEAD | tar -x -C "$tree"
+    sed -i '/stream_.synchronize(slot.free);/d' "$tree/model/weights.cc"
+    if git diff --quiet --no-index model/weights.cc "$tree/model/weights.cc"; then
+        echo "deleted wait: model/weights.cc has no such line any more"
+        rm -rf "$tree"
+        return 1
+    fi
+    (cd "$tree" && cmake --preset release && cmake --build build/release --target llama_golden_test) \
+        >"$logs/deleted-wait.log" 2>&1 || { tail -n 30 "$logs/deleted-wait.log"; rm -rf "$tree"; return 1; }
+    "$tree/build/release/tests/model/llama/llama_golden_test" >"$logs/deleted-wait.log" 2>&1 || status=$?
+    rm -rf "$tree"
+    if (( status == 0 )); then
+        echo "deleted wait: nobody noticed"
+        return 1
+    fi
+    echo "deleted wait in model/weights.cc: noticed, $(grep -c '^\[  FAILED  \].*ms)' "$logs/deleted-wait.log") tests fail"
+}
+
+machine() {
+    local rate
+    rate=$(build/release/tests/bench/bench_dram 2>/dev/null || echo 'DRAM rate not measured')
+    echo "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $rate"
+}
+
+build release all bench_dram
+dirty=''
+if git status --porcelain --untracked-files=no | grep -q .; then dirty=' with local changes'; fi
+{
+    printf '\n## %s, commit %s%s\n\n%s\n' "$(date -u +%F)" "$(git rev-parse --short=12 HEAD)" "$dirty" "$(machine)"
+} | tee -a "$ledger"
+
+passed=0 failed=0
+IFS=, read -ra chosen <<<"$items"
+for i in "${chosen[@]}"; do
+    if [[ ! ${item_title[$i]:-} ]]; then
+        echo "tests/full.sh: there is no item '$i'" >&2
+        exit 64
+    fi
+    begin=$SECONDS figures=$(mktemp) verdict=shown
+    # In a process of its own, so that `set -e` holds inside: within `if` it would not.
+    set +e
+    (set -e; "item_$i") >"$figures"
+    status=$?
+    set -e
+    if (( status == 0 )); then passed=$((passed + 1)); else failed=$((failed + 1)) verdict='NOT SHOWN'; fi
+    {
+        printf '\n### %d. %s: %s (%d s)\n\n' "$i" "${item_title[$i]}" "$verdict" $((SECONDS - begin))
+        if grep -q '^|' "$figures"; then cat "$figures"; else printf '```\n%s\n```\n' "$(cat "$figures")"; fi
+    } | tee -a "$ledger"
+    rm -f "$figures"
+done
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+(( failed == 0 ))
