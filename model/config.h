@@ -26,7 +26,7 @@ struct RopeConfig {
     bool truncate = true;                              // yarn: the ramp's ends are whole dimensions
     double attention_factor = 0;                       // yarn: scale of cos and sin; 0: 0.1 ln(factor) + 1
     double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-    std::vector<float> factors;  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
+    std::vector<float> factors = {};  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
 };
 
 struct LlamaConfig {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "model/files/gguf_model.h"
 #include "model/files/limits.h"
@@ -102,10 +103,15 @@ LlamaConfig gguf_config(const GgufFile& file) {
     c.context = m.required_integer("llama.context_length");
     c.norm_eps = m.number("llama.attention.layer_norm_rms_epsilon").value_or(1e-6);
     c.vocab = vocabulary(file);
-    require(c.n_layers >= 1 && c.n_layers <= limits::kLayers && c.n_heads >= 1 && c.n_heads <= limits::kHeads &&
-                c.context >= 1 && c.context <= limits::kContext,
-            Exit::kData, "{}: {} layers, {} heads, a context of {}; at most {}, {} and {} are supported", m.what(),
-            c.n_layers, c.n_heads, c.context, limits::kLayers, limits::kHeads, limits::kContext);
+    // Before anything is divided or sized by them; validate() does the rest.
+    const std::tuple<int64_t, int64_t, const char*> ranges[] = {
+        {c.n_layers, limits::kLayers, "llama.block_count"},
+        {c.n_heads, limits::kHeads, "llama.attention.head_count"},
+        {c.context, limits::kContext, "llama.context_length"}};
+    for (const auto& [value, most, key] : ranges) {
+        require(value >= 1 && value <= most, Exit::kData, "{}: '{}' is {}; between 1 and {} is supported", m.what(),
+                key, value, most);
+    }
 
     const auto key_length = m.integer("llama.attention.key_length");
     require(key_length || c.dim % c.n_heads == 0, Exit::kData,

@@ -1,0 +1,293 @@
+#include "model/files/gguf_model.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "model/files/dequantise.h"
+#include "model/files/expected_tensors.h"
+#include "model/files/gguf_tokenizer_reader.h"
+#include "tests/model/files/support.h"
+
+namespace trireme::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kGguf = fs::path(TRIREME_TEST_DATA) / "gguf";
+
+/// Metadata of the small model; `extra` may add keys.
+struct SmallGguf {
+    std::map<std::string, uint32_t> integers = {
+        {"llama.block_count", 1},          {"llama.embedding_length", 16},       {"llama.feed_forward_length", 24},
+        {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}, {"llama.context_length", 32},
+        {"llama.vocab_size", 12},
+    };
+    std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5f}};
+    std::map<std::string, std::string> texts = {{"general.architecture", "llama"}};
+    struct Tensor {
+        std::vector<uint64_t> dims;
+        uint32_t type = 0;
+    };
+    std::map<std::string, Tensor> tensors = {
+        {"token_embd.weight", {{16, 12}}},        {"output_norm.weight", {{16}}},
+        {"blk.0.attn_norm.weight", {{16}}},       {"blk.0.attn_q.weight", {{16, 16}}},
+        {"blk.0.attn_k.weight", {{16, 8}}},       {"blk.0.attn_v.weight", {{16, 8}}},
+        {"blk.0.attn_output.weight", {{16, 16}}}, {"blk.0.ffn_norm.weight", {{16}}},
+        {"blk.0.ffn_gate.weight", {{16, 24}}},    {"blk.0.ffn_up.weight", {{16, 24}}},
+        {"blk.0.ffn_down.weight", {{24, 16}}},
+    };
+
+    /// Element i of each tensor is i.
+    std::string bytes() const {
+        GgufBytes b;
+        b.head(tensors.size(), integers.size() + floats.size() + texts.size());
+        for (const auto& [key, value] : texts) b.text(key, value);
+        for (const auto& [key, value] : integers) b.u32(key, value);
+        for (const auto& [key, value] : floats) b.f32(key, value);
+        std::string data;
+        for (const auto& [name, t] : tensors) {
+            data.resize((data.size() + 31) / 32 * 32);
+            b.tensor(name, t.dims, t.type, data.size());
+            uint64_t n = 1;
+            for (const uint64_t d : t.dims) n *= d;
+            for (uint64_t i = 0; i < n; ++i) {
+                const auto x = static_cast<float>(i);
+                data.append(reinterpret_cast<const char*>(&x), 4);
+            }
+        }
+        return b.pad().append(data).str();
+    }
+};
+
+class Opened {
+  public:
+    explicit Opened(std::string bytes)
+        : bytes_(std::move(bytes)), model_(open_gguf_model(memory_source("x.gguf", bytes_of(bytes_)))) {}
+    const WeightSource* operator->() const { return model_.get(); }
+    const WeightSource& operator*() const { return *model_; }
+
+  private:
+    std::string bytes_;
+    std::unique_ptr<WeightSource> model_;
+};
+
+void expect_refused(const SmallGguf& gguf, const std::vector<std::string>& parts) {
+    expect_error([&] { Opened model(gguf.bytes()); }, Exit::kData, parts);
+}
+
+TEST(GgufModel, ReadsTheSmallModel) {
+    SmallGguf gguf;
+    gguf.floats["llama.rope.freq_base"] = 5000;
+    gguf.texts["general.name"] = "small";
+    gguf.integers["tokenizer.ggml.bos_token_id"] = 1;
+    gguf.integers["tokenizer.ggml.eos_token_id"] = 2;
+    gguf.integers["tokenizer.ggml.eot_token_id"] = 3;
+    const Opened model(gguf.bytes());
+
+    const LlamaConfig& c = model->config();
+    EXPECT_EQ(c.name, "small");
+    EXPECT_EQ(c.n_layers, 1);
+    EXPECT_EQ(c.dim, 16);
+    EXPECT_EQ(c.head_dim, 8);
+    EXPECT_EQ(c.n_kv_heads, 1);
+    EXPECT_EQ(c.ffn_dim, 24);
+    EXPECT_EQ(c.vocab, 12);
+    EXPECT_EQ(c.context, 32);
+    EXPECT_EQ(c.rope.theta, 5000);
+    EXPECT_TRUE(c.tied_embeddings);
+    EXPECT_EQ(c.bos, 1);
+    EXPECT_EQ(c.eos, (std::vector<int32_t>{2, 3}));
+    EXPECT_EQ(model->natural_dtype(), DType::kF32);
+    EXPECT_EQ(model->info("model.layers.0.mlp.down_proj.weight").shape, (Shape{16, 24}));
+    EXPECT_EQ(read_f32(*model, "model.layers.0.mlp.down_proj.weight", 2, 3, {1, 2}), (std::vector<float>{51, 52}));
+    EXPECT_EQ(read_all(*model, "model.norm.weight").back(), 15);
+}
+
+TEST(GgufModel, QueryAndKeyRowsAreInRotateHalfOrder) {
+    const Opened model(SmallGguf().bytes());
+    const std::vector<int64_t> order{0, 2, 4, 6, 1, 3, 5, 7};
+    const auto q = read_f32(*model, "model.layers.0.self_attn.q_proj.weight", 0, 0, {16, 1});
+    const auto k = read_f32(*model, "model.layers.0.self_attn.k_proj.weight", 0, 0, {8, 1});
+    const auto v = read_f32(*model, "model.layers.0.self_attn.v_proj.weight", 0, 0, {8, 1});
+    for (size_t r = 0; r < 8; ++r) {
+        EXPECT_EQ(q[r], static_cast<float>(16 * order[r]));
+        EXPECT_EQ(q[8 + r], static_cast<float>(16 * (8 + order[r])));
+        EXPECT_EQ(k[r], static_cast<float>(16 * order[r]));
+        EXPECT_EQ(v[r], static_cast<float>(16 * r));
+    }
+}
+
+TEST(GgufModel, AnOutputMatrixUntiesTheEmbeddings) {
+    SmallGguf gguf;
+    gguf.tensors["output.weight"] = {{16, 12}};
+    const Opened model(gguf.bytes());
+    EXPECT_FALSE(model->config().tied_embeddings);
+    EXPECT_TRUE(model->has("lm_head.weight"));
+}
+
+TEST(GgufModel, ReadsRopeScalings) {
+    SmallGguf gguf;
+    gguf.texts["llama.rope.scaling.type"] = "linear";
+    gguf.floats["llama.rope.scaling.factor"] = 4;
+    EXPECT_EQ(Opened(gguf.bytes())->config().rope.scaling, RopeScaling::kLinear);
+    EXPECT_EQ(Opened(gguf.bytes())->config().context, 128);
+    gguf.texts["llama.rope.scaling.type"] = "yarn";
+    gguf.integers["llama.rope.scaling.original_context_length"] = 8;
+    gguf.floats["llama.rope.scaling.yarn_beta_fast"] = 16;
+    const LlamaConfig yarn = Opened(gguf.bytes())->config();
+    EXPECT_EQ(yarn.rope.scaling, RopeScaling::kYarn);
+    EXPECT_EQ(yarn.rope.original_context, 8);
+    EXPECT_EQ(yarn.rope.beta_fast, 16);
+    EXPECT_EQ(yarn.rope.attention_factor, 0);
+    EXPECT_EQ(yarn.context, 32);
+    gguf.floats["llama.rope.scaling.attn_factor"] = 2;
+    EXPECT_NEAR(Opened(gguf.bytes())->config().rope.attention_factor, 2 * (0.1 * std::log(4) + 1), 1e-12);
+    gguf.texts["llama.rope.scaling.type"] = "longrope";
+    expect_refused(gguf, {"unknown rope type 'longrope'", "none, linear, yarn"});
+
+    SmallGguf old;
+    old.floats["llama.rope.scale_linear"] = 2;
+    EXPECT_EQ(Opened(old.bytes())->config().rope.factor, 2);
+    SmallGguf factors;
+    factors.tensors["rope_freqs.weight"] = {{4}};
+    expect_refused(factors, {"a rope frequency factor is 0"});  // element 0 is 0
+    factors.tensors["rope_freqs.weight"] = {{8}};
+    expect_refused(factors, {"rope_freqs.weight: [4] / [8]"});
+}
+
+TEST(GgufModel, ReadsFrequencyFactors) {
+    const auto model = open_model(kGguf / "llama3.gguf");
+    const auto& factors = model->config().rope.factors;
+    ASSERT_EQ(factors.size(), static_cast<size_t>(model->config().head_dim / 2));
+    EXPECT_EQ(factors.front(), 1.0f);
+    EXPECT_EQ(factors.back(), 8.0f);
+}
+
+TEST(GgufModel, RefusesOtherModels) {
+    const auto with = [](const std::function<void(SmallGguf&)>& change, const std::vector<std::string>& parts) {
+        SmallGguf gguf;
+        change(gguf);
+        expect_refused(gguf, parts);
+    };
+    with([](SmallGguf& g) { g.texts["general.architecture"] = "qwen2"; }, {"'qwen2'; supported: llama"});
+    with([](SmallGguf& g) { g.texts.clear(); }, {"'general.architecture' is missing"});
+    with([](SmallGguf& g) { g.integers["split.count"] = 3; }, {"one of 3 parts"});
+    with([](SmallGguf& g) { g.integers["llama.expert_count"] = 8; }, {"a mixture of 8 experts"});
+    with([](SmallGguf& g) { g.floats["llama.logit_scale"] = 2; }, {"'llama.logit_scale' is set"});
+    with([](SmallGguf& g) { g.integers["llama.rope.dimension_count"] = 4; }, {"4 of them rotated"});
+    with([](SmallGguf& g) { g.integers["llama.attention.value_length"] = 16; }, {"values of 16"});
+    with([](SmallGguf& g) { g.integers["llama.attention.sliding_window"] = 8; }, {"a sliding window of 8"});
+    with([](SmallGguf& g) { g.integers["tokenizer.ggml.eos_token_id"] = 12; }, {"below the vocabulary of 12"});
+    for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
+                            "llama.attention.head_count", "llama.context_length"}) {
+        with([&](SmallGguf& g) { g.integers.erase(key); }, {std::string("'") + key + "' is missing"});
+        with([&](SmallGguf& g) { g.integers[key] = 0; }, {"is supported"});
+        with([&](SmallGguf& g) { g.integers[key] = 0xffffffffu; }, {"x.gguf"});
+    }
+    with([](SmallGguf& g) { g.integers["llama.attention.head_count_kv"] = 3; }, {"KV heads"});
+}
+
+TEST(GgufModel, EveryWrongTensorIsNamed) {
+    for (const auto& [name, tensor] : SmallGguf().tensors) {
+        SCOPED_TRACE(name);
+        SmallGguf gguf;
+        gguf.tensors[name].dims.front() += 1;
+        expect_refused(gguf, {"1 tensor does not fit", name + ": "});
+        gguf.tensors[name].dims = {4, 4, 4};
+        expect_refused(gguf, {"1 tensor does not fit", name + ": ", "[4, 4, 4]"});
+        gguf.tensors.erase(name);
+        expect_refused(gguf, {"1 tensor does not fit", name + ": ", "missing"});
+    }
+    SmallGguf gguf;
+    gguf.tensors["blk.0.attn_q.bias"] = {{16}};
+    gguf.tensors["blk.0.ffn_down.weight"].type = 10;
+    expect_refused(gguf, {"2 tensors do not fit", "blk.0.attn_q.bias: nothing / ", "blk.0.ffn_down.weight: ", "Q2_K"});
+    SmallGguf old;
+    old.tensors["blk.0.attn_rot_embd.weight"] = {{4}};
+    EXPECT_NO_THROW(Opened(old.bytes()));
+}
+
+TEST(GgufModel, EveryFileOfTheTestDataReadsWholeAndInSlices) {
+    int files = 0;
+    for (const auto& entry : fs::directory_iterator(kGguf)) {
+        if (entry.path().extension() != ".gguf") continue;
+        SCOPED_TRACE(entry.path().filename().string());
+        const auto model = open_model(entry.path());
+        for (const TensorInfo& t : model->tensors()) {
+            const auto all = read_all(*model, t.name);
+            if (t.shape.rank() == 1) continue;
+            const int64_t rows = t.shape[0], cols = t.shape[1];
+            const int64_t r0 = rows / 3, c0 = cols / 5, n = rows / 2, w = cols / 2;
+            const auto part = read_f32(*model, t.name, r0, c0, {n, w});
+            for (int64_t i = 0; i < n * w; ++i) {
+                ASSERT_EQ(part[static_cast<size_t>(i)], all[static_cast<size_t>((r0 + i / w) * cols + c0 + i % w)])
+                    << t.name;
+            }
+        }
+        ++files;
+    }
+    EXPECT_GE(files, 11);
+}
+
+TEST(GgufModel, NaturalTypeOfQuantisedFilesIsF16) {
+    EXPECT_EQ(open_model(kGguf / "q4_0.gguf")->natural_dtype(), DType::kF16);
+    EXPECT_EQ(open_model(kGguf / "q6_k.gguf")->natural_dtype(), DType::kF16);
+    EXPECT_EQ(open_model(kGguf / "f16.gguf")->natural_dtype(), DType::kF16);
+    EXPECT_EQ(open_model(kGguf / "bf16.gguf")->natural_dtype(), DType::kBF16);
+    EXPECT_EQ(open_model(kGguf / "f32.gguf")->natural_dtype(), DType::kF32);
+}
+
+TEST(GgufModel, TruncationAnywhereIsRefused) {
+    const std::string whole = SmallGguf().bytes();
+    for (size_t n = 0; n < whole.size(); ++n) {
+        try {
+            Opened model(whole.substr(0, n));
+            FAIL() << "accepted " << n << " of " << whole.size() << " bytes";
+        } catch (const Error& e) {
+            ASSERT_EQ(e.code(), Exit::kData) << e.what();
+        }
+    }
+}
+
+TEST(GgufModel, AFolderWithOneGgufIsAModel) {
+    const TempFolder folder;
+    const fs::path file = folder.write("a.gguf", SmallGguf().bytes());
+    EXPECT_EQ(find_gguf(folder.path()), file);
+    EXPECT_EQ(find_gguf(file), file);
+    EXPECT_EQ(open_model(folder.path())->config().dim, 16);
+    folder.write("b.gguf", "");
+    expect_error([&] { open_model(folder.path()); }, Exit::kNoInput, {"2 .gguf files (a.gguf, b.gguf"});
+    folder.write("config.json", "{}");
+    EXPECT_TRUE(find_gguf(folder.path()).empty());
+    expect_error([&] { find_gguf(folder.path() / "none"); }, Exit::kNoInput, {"no such file"});
+}
+
+TEST(GgufTokenizerReader, ReadsTheVocabulary) {
+    const GgufTokenizer t = read_gguf_tokenizer(kGguf / "f32.gguf");
+    EXPECT_EQ(t.model, "llama");
+    EXPECT_EQ(t.tokens.size(), 320u);
+    EXPECT_EQ(t.scores.size(), 320u);
+    EXPECT_EQ(t.token_types.size(), 320u);
+    EXPECT_TRUE(t.merges.empty());
+    EXPECT_EQ(t.tokens[1], "<s>");
+    EXPECT_NE(t.what.find("f32.gguf"), std::string::npos);
+}
+
+TEST(GgufTokenizerReader, ChecksTypes) {
+    SmallGguf gguf;
+    expect_error([&] { gguf_tokenizer(read_gguf(*memory_source("x", bytes_of(gguf.bytes()))).metadata); }, Exit::kData,
+                 {"'tokenizer.ggml.model' is missing"});
+    GgufBytes b;
+    b.head(0, 2).text("tokenizer.ggml.model", "llama").u32("tokenizer.ggml.tokens", 3);
+    expect_error([&] { gguf_tokenizer(read_gguf(*memory_source("x", bytes_of(b.str()))).metadata); }, Exit::kData,
+                 {"'tokenizer.ggml.tokens' is not an array of strings"});
+    GgufBytes wide;
+    wide.head(0, 2).text("tokenizer.ggml.model", "llama").string("tokenizer.ggml.token_type");
+    wide.raw(uint32_t{9}).raw(uint32_t{11}).raw(uint64_t{1}).raw(int64_t{1} << 40);
+    expect_error([&] { gguf_tokenizer(read_gguf(*memory_source("x", bytes_of(wide.str()))).metadata); }, Exit::kData,
+                 {"'tokenizer.ggml.token_type' holds 1099511627776"});
+}
+
+}  // namespace
+}  // namespace trireme::test
