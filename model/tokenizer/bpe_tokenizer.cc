@@ -7,6 +7,8 @@
 namespace trireme {
 namespace {
 
+constexpr size_t kPartBytes = 256;
+
 /// Fills a Merger with the symbols a word starts as. Unknown runs wait until a known symbol follows: the references do
 /// so, and byte fallback does not end the wait.
 class WordBuilder {
@@ -91,6 +93,14 @@ void BpeTokenizer::encode_word(std::string_view word, Merger& merger, std::vecto
     if (parts_.ignore_merges) {
         if (const auto whole = parts_.ids.find(word); whole != parts_.ids.end()) return ids.push_back(whole->second);
     }
+    while (!word.empty()) {
+        const size_t size = parts_.cuts.part(word, kPartBytes);
+        merge(word.substr(0, size), merger, ids);
+        word.remove_prefix(size);
+    }
+}
+
+void BpeTokenizer::merge(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const {
     WordBuilder builder(parts_, merger);
     for (size_t at = 0; at < word.size();) {
         const size_t size = parts_.byte_level ? 1 : std::max<size_t>(1, utf8_length(word.substr(at)));

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "model/tokenizer/cut_points.h"
 #include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/pair_table.h"
 #include "model/tokenizer/pre_tokenizer.h"
@@ -28,6 +29,7 @@ struct BpeParts {
     TextIds ids;                          // ordinary tokens; of a byte-level vocabulary by the bytes they spell
     PairTable merges;                     // over ids
     std::array<int32_t, 256> byte_ids{};  // the token of a byte, -1: none. Of characters: their byte fallback
+    CutPoints cuts;                       // of characters: what merges can make
     bool ignore_merges = false;           // a word that is a token is that token
     int32_t unknown = -1;                 // for what has no token; -1: left out
     bool fuse_unknown = false;            // one for a run
@@ -44,6 +46,7 @@ class BpeTokenizer final : public TableTokenizer {
     void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;
     void encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const;
     void encode_word(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const;
+    void merge(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const;
 
     BpeParts parts_;
     bool has_all_bytes_;

@@ -12,14 +12,19 @@
 
 namespace trireme {
 
-/// `normalizer`; null for none. `what` is the file. Gives kAfterTokens where a U+2581 is put before the text.
-PrefixSpace read_normalizer(const Json* value, std::string_view what, std::vector<Normalizer>& steps);
+/// `normalizer`; null for none. `what` is the file.
+struct NormalizerParts {
+    std::vector<Normalizer> steps;
+    PrefixSpace prefix = PrefixSpace::kNone;  // kAfterTokens where a U+2581 is put before the text
+    bool moves_start = false;                 // the first character may get lost or become several
+};
+NormalizerParts read_normalizer(const Json* value, std::string_view what);
 
 /// `pre_tokenizer`; null for none.
 struct PreTokenizerParts {
     std::vector<std::unique_ptr<PreTokenizer>> steps;
     bool byte_level = false;
-    PrefixSpace prefix = PrefixSpace::kNone;
+    PrefixSpace prefix = PrefixSpace::kNone;  // kAtStart: of the text as it was before normalisation
 };
 PreTokenizerParts read_pre_tokenizer(const Json* value, std::string_view what);
 

@@ -11,10 +11,11 @@
 namespace trireme {
 namespace {
 
-// \w as a set: the property Alphabetic with marks, decimal digits and connectors, and Oniguruma's Latin-1 fractions and
-// superscripts, found by asking it about each code point.
-constexpr std::string_view kWordSet = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE}\x{24B6}-\x{24E9})"
-                                      R"(\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+// \w as a set: the property Alphabetic with marks, decimal digits and connectors. Outside of a class Oniguruma also
+// takes some Latin-1 superscripts and fractions for it. Both were found by asking it about each code point.
+constexpr std::string_view kWordSet =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+constexpr std::string_view kLatinNumbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
 constexpr std::array<std::string_view, 37> kCategories = {
     "C", "Cc", "Cf", "Cn", "Co", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",  "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No",
@@ -167,7 +168,8 @@ class Translator {
             return put(2, both);
         if (c == 'v') return put(2, "\\x0B");  // one character here, a class there
         if (c == 'w' && in_class) return put(2, kWordSet);
-        if ((c == 'w' || c == 'W') && !in_class) return put(2, fmt::format("[{}{}]", c == 'w' ? "" : "^", kWordSet));
+        if ((c == 'w' || c == 'W') && !in_class)
+            return put(2, fmt::format("[{}{}{}]", c == 'w' ? "" : "^", kWordSet, kLatinNumbers));
         if (c == 'x' || c == 'u') return code_point(c);
         if (c > ' ' && c < 0x7F && std::isalnum(static_cast<unsigned char>(c)) == 0) return put(2, both);
         refuse(both);

@@ -7,6 +7,7 @@
 
 #include "model/files/shown.h"
 #include "model/tokenizer/byte_level.h"
+#include "model/tokenizer/cut_points.h"
 #include "model/tokenizer/spm_model.h"
 #include "model/tokenizer/token_table.h"
 #include "model/tokenizer/utf8.h"
@@ -14,6 +15,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr size_t kPartBytes = 1024;
 
 void load(sentencepiece::SentencePieceProcessor& processor, const SpmModel& model, const std::string& what) {
     const auto status = processor.LoadFromSerializedProto(serialize(model));
@@ -27,6 +30,8 @@ class SentencePieceTokenizer final : public TableTokenizer {
         for (size_t i = 0; i < model.pieces.size(); ++i) {
             if (model.pieces[i].type == SpmPieceType::kByte)
                 byte_ids_[static_cast<size_t>(byte_of_piece(model.pieces[i].text))] = static_cast<int32_t>(i);
+            // What the library would rewrite, only it can cut.
+            if (model.charsmap.empty() && !model.remove_extra_whitespaces) cuts_.add_token(model.pieces[i].text);
         }
         model.add_dummy_prefix = true;
         load(with_prefix_, model, what);
@@ -37,17 +42,27 @@ class SentencePieceTokenizer final : public TableTokenizer {
   private:
     void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override {
         const auto valid = [&](std::string_view run) {
-            const bool first = prefix && run.data() == text.data();
-            std::vector<int> run_ids;
-            const auto status = (first ? with_prefix_ : plain_).Encode(run, &run_ids);
-            check(status.ok(), "sentencepiece failed on {} bytes: {}", run.size(), status.ToString());
-            ids.insert(ids.end(), run_ids.begin(), run_ids.end());
+            bool first = prefix && run.data() == text.data();
+            for (; !run.empty(); first = false) {
+                const size_t size = cuts_.part(run, kPartBytes, utf8_code_point(kSpmSpace));
+                encode_part(run.substr(0, size), first ? with_prefix_ : plain_, ids);
+                run.remove_prefix(size);
+            }
         };
         const auto invalid = [&](char byte) { ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]); };
         for_each_utf8_run(text, valid, invalid);
     }
 
+    static void encode_part(std::string_view text, const sentencepiece::SentencePieceProcessor& processor,
+                            std::vector<int32_t>& ids) {
+        std::vector<int> part;
+        const auto status = processor.Encode(text, &part);
+        check(status.ok(), "sentencepiece failed on {} bytes: {}", text.size(), status.ToString());
+        ids.insert(ids.end(), part.begin(), part.end());
+    }
+
     sentencepiece::SentencePieceProcessor with_prefix_, plain_;
+    CutPoints cuts_;
     std::array<int32_t, 256> byte_ids_{};
 };
 

@@ -10,6 +10,8 @@
 namespace trireme {
 namespace {
 
+constexpr size_t kPartBytes = 256;
+
 /// A character that is no piece itself, but may be part of one.
 constexpr int32_t kNoPiece = std::numeric_limits<int32_t>::max();
 
@@ -42,6 +44,7 @@ SpmTokenizer::SpmTokenizer(TokenTable table, const std::vector<SpmPiece>& pieces
         }
         if (piece.type != SpmPieceType::kNormal && piece.type != SpmPieceType::kUnused) continue;
         ids_.emplace(piece.text, id);
+        cuts_.add_token(piece.text);
         longest_ = std::max(longest_, piece.text.size());
     }
     user_defined_ = TokenMatcher(std::move(user_defined));
@@ -54,8 +57,12 @@ void SpmTokenizer::encode_plain(std::string_view text, bool prefix, std::vector<
     for (const Segment& segment : user_defined_.split(escaped)) {
         if (segment.id >= 0) {
             ids.push_back(segment.id);
-        } else {
-            encode_escaped(segment.text, merger, ids);
+            continue;
+        }
+        for (std::string_view rest = segment.text; !rest.empty();) {
+            const size_t size = cuts_.part(rest, kPartBytes);
+            encode_escaped(rest.substr(0, size), merger, ids);
+            rest.remove_prefix(size);
         }
     }
 }

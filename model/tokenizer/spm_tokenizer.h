@@ -23,6 +23,7 @@ class SpmTokenizer final : public TableTokenizer {
     TextIds ids_;                  // what joining can make, and single characters
     std::vector<uint32_t> ranks_;  // [vocab] 0 for the best score, equal for equal ones
     std::array<int32_t, 256> byte_ids_{};
+    CutPoints cuts_;
     TokenMatcher user_defined_;  // with a space in them: looked for in escaped text
     size_t longest_ = 0;         // bytes of the longest piece
 };

@@ -8,6 +8,7 @@
 #include "model/tokenizer/byte_level.h"
 #include "model/tokenizer/json_fields.h"
 #include "model/tokenizer/json_parts.h"
+#include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -109,6 +110,26 @@ std::array<int32_t, 256> byte_ids_of(const TextIds& ids, bool byte_level, bool b
     return byte_ids;
 }
 
+/// None if merges can join what a character falls back to: such a token's text is not what it covers.
+void add_cuts(const JsonFields& model, BpeParts& parts) {
+    const auto is_fallback = [&](const std::string& token) {
+        const auto found = parts.ids.find(token);
+        return found != parts.ids.end() && (found->second == parts.unknown || byte_of_piece(token) >= 0);
+    };
+    const Json& merges = model.list("merges");
+    for (size_t rank = 0; rank < merges.size(); ++rank) {
+        const auto [left, right] = read_pair(merges[rank], model, rank);
+        if (is_fallback(left) || is_fallback(right)) {
+            parts.cuts = {};
+            return;
+        }
+        parts.cuts.add_token(left + right);
+    }
+    for (const auto& [text, id] : parts.ids) {
+        if (utf8_length(text) == text.size()) parts.cuts.add_token(text);
+    }
+}
+
 /// Added tokens agree with the vocabulary about ids, and do not share one with another token.
 void check_added(const std::vector<AddedToken>& added, const TextIds& ids, const std::string& what) {
     std::unordered_map<int32_t, std::string_view> texts;
@@ -141,10 +162,13 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     require(vocab > 0, Exit::kData, "{}: the vocabulary is empty", what);
     check_added(table.added, by_text, what);
 
-    const PrefixSpace from_normalizer = read_normalizer(root.find("normalizer"), what, parts.normalizers);
+    NormalizerParts normalizer = read_normalizer(root.find("normalizer"), what);
     PreTokenizerParts pre = read_pre_tokenizer(root.find("pre_tokenizer"), what);
     const DecoderParts decoder = read_decoder(root.find("decoder"), what);
-    table.prefix = std::max(from_normalizer, pre.prefix);
+    require(!normalizer.moves_start || pre.prefix != PrefixSpace::kAtStart, Exit::kData,
+            "{}: prepend_scheme 'first' behind a normalizer that deletes or decomposes is not supported", what);
+    table.prefix = std::max(normalizer.prefix, pre.prefix);
+    parts.normalizers = std::move(normalizer.steps);
     parts.pre_tokenizers = std::move(pre.steps);
     parts.byte_level = pre.byte_level;
 
@@ -172,6 +196,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     const bool byte_fallback = model.flag("byte_fallback", false);
     parts.ids = lookup_of(std::move(by_text), parts.byte_level);
     parts.byte_ids = byte_ids_of(parts.ids, parts.byte_level, byte_fallback);
+    if (!parts.byte_level) add_cuts(model, parts);
     return std::make_unique<BpeTokenizer>(std::move(table), std::move(parts));
 }
 
