@@ -134,13 +134,12 @@ void Llama::head(const Tensor& x) {
     decode_op_->rmsnorm(last, x, weights_.final_norm, static_cast<float>(config_.norm_eps));
     decode_op_->matmul(part.slice_cols(0, shard_.vocab), last, weights_.lm_head);
     const Shape all{shard_.ranks, rows, part_cols};
-    if (shard_.ranks == 1) {
-        compute_->copy(s_.gathered_host.first_rows(1), part);
-    } else {
-        const Tensor gathered(s_.gathered.data(), DType::kF32, all);
+    Tensor gathered = part;
+    if (shard_.ranks > 1) {
+        gathered = Tensor(s_.gathered.data(), DType::kF32, all);
         comm_.all_gather(*compute_, gathered, part);
-        compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all), gathered);
     }
+    compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all), gathered);
     logits_rows_ = rows;
 }
 

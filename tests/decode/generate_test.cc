@@ -17,8 +17,8 @@ namespace {
 class Generate : public testing::Test {
   protected:
     SelfComm comm;
-    Engine engine{data("models/kjv-target"), kExact, comm};
-    std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data("models/kjv-target"));
+    Engine engine{data_path("models/kjv-target"), kExact, comm};
+    std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-target"));
     GenerateStats stats;
     GenerateRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
                             .max_new = 24,
@@ -80,7 +80,7 @@ TEST_F(Generate, EndsBeforeAStopString) {
 TEST_F(Generate, EndsWithTheContext) {
     LlamaOptions options = kExact;
     options.context = static_cast<int64_t>(request.prompt.size()) + 7;
-    Engine small(data("models/kjv-target"), options, comm);
+    Engine small(data_path("models/kjv-target"), options, comm);
     request.max_new = -1;
 
     const Continuation c = generate(*small, tokenizer.get(), request, stats).at(0);
@@ -140,7 +140,7 @@ TEST_F(Generate, TheSeedGivesTheSameTokensOnAnyThreadCount) {
     request.sampling = {.temperature = 0.9};
     request.seed = 5;
     const auto one = run();
-    Engine two(data("models/kjv-target"), kExact, comm, 2);
+    Engine two(data_path("models/kjv-target"), kExact, comm, 2);
     EXPECT_EQ(generate(*two, nullptr, request, stats).at(0).ids, one.at(0).ids);
 }
 
@@ -148,7 +148,7 @@ TEST_F(Generate, RanksDrawTheSameTokensWithoutABroadcast) {
     request.sampling = {.temperature = 1.2, .top_k = 50};
     std::vector<std::vector<int32_t>> drawn(3);
     run_ranks(3, [&](Comm& ranks) {
-        Engine mine(data("models/kjv-target"), kExact, ranks);
+        Engine mine(data_path("models/kjv-target"), kExact, ranks);
         GenerateStats s;
         drawn[static_cast<size_t>(ranks.rank())] = generate(*mine, nullptr, request, s).at(0).ids;
     });

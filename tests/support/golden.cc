@@ -10,7 +10,7 @@
 
 namespace trireme::test {
 
-std::filesystem::path data(std::string_view name) {
+std::filesystem::path data_path(std::string_view name) {
     return std::filesystem::path(TRIREME_TEST_DATA) / name;
 }
 
@@ -24,7 +24,7 @@ std::string read_text(const std::filesystem::path& path) {
 
 std::vector<std::string> data_entries(std::string_view name, std::string_view extension) {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(data(name))) {
+    for (const auto& entry : std::filesystem::directory_iterator(data_path(name))) {
         if (extension.empty() ? entry.is_directory() : entry.path().extension() == extension) {
             names.push_back(entry.path().filename().string());
         }

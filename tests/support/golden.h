@@ -11,7 +11,7 @@
 namespace trireme::test {
 
 /// tests/data/<name>
-std::filesystem::path data(std::string_view name);
+std::filesystem::path data_path(std::string_view name);
 std::string read_text(const std::filesystem::path& path);
 /// Folders of tests/data/<name>, or files with this extension, sorted.
 std::vector<std::string> data_entries(std::string_view name, std::string_view extension = "");

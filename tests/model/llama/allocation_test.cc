@@ -45,7 +45,7 @@ namespace {
 
 TEST(DecodeForward, AllocatesNothing) {
     SelfComm comm;
-    Engine engine(data("models/kjv-target"), {}, comm, 2);
+    Engine engine(data_path("models/kjv-target"), {}, comm, 2);
     const std::vector<int32_t> prompt(300, 7);
     engine->prefill(0, prompt);
     const std::vector<int32_t> first = {0};
@@ -69,7 +69,7 @@ TEST(DecodeForward, AllocatesNothing) {
 
 TEST(DecodeForward, DoesNotWaitForTheStream) {
     SelfComm comm;
-    Engine engine(data("models/kjv-target"), {}, comm, 1);
+    Engine engine(data_path("models/kjv-target"), {}, comm, 1);
     const std::vector<int32_t> prompt(5, 7);
     engine->prefill(0, prompt);
     std::atomic<bool> go{false};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ struct Case {
     std::string model, golden;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.model;
+}
+
 std::vector<Case> cases() {
     std::vector<Case> all;
     for (const std::string& name : data_entries("tiny")) {
@@ -54,7 +59,7 @@ std::vector<Case> cases() {
 
 class GoldenLogits : public testing::TestWithParam<Case> {
   protected:
-    Golden golden = read_golden(data(GetParam().golden));
+    Golden golden = read_golden(data_path(GetParam().golden));
     SelfComm comm;
     int64_t n() const { return static_cast<int64_t>(golden.at("ids").i32.size()); }
     LlamaOptions options(LlamaOptions o = kExact) const {
@@ -64,7 +69,7 @@ class GoldenLogits : public testing::TestWithParam<Case> {
 };
 
 TEST_P(GoldenLogits, OfThePromptAreTransformers) {
-    Engine engine(data(GetParam().model), options(), comm);
+    Engine engine(data_path(GetParam().model), options(), comm);
 
     const std::vector<float> got = engine.prefill_logits(golden.at("ids").i32);
 
@@ -73,13 +78,13 @@ TEST_P(GoldenLogits, OfThePromptAreTransformers) {
 
 TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     const bool dynamic = golden.contains("logits_steps");
-    Engine engine(data(GetParam().model), options(), comm);
+    Engine engine(data_path(GetParam().model), options(), comm);
     const std::vector<int32_t>& ids = golden.at("ids").i32;
     const int64_t cols = engine->config().vocab;
     // Dynamic scaling depends on what was prompt and what was generated; the others do not.
     size_t prompt = ids.size() / 2;
     if (dynamic) {
-        const auto facts = nlohmann::json::parse(read_text(data(GetParam().model + "/golden.json")));
+        const auto facts = nlohmann::json::parse(read_text(data_path(GetParam().model + "/golden.json")));
         prompt = facts.at("prompt_len").get<size_t>();
     }
 
@@ -104,7 +109,7 @@ double bound_16(DType t, int64_t layers) {
 
 TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
-        Engine engine(data(GetParam().model), options({.weights = type, .k_type = type, .v_type = type}), comm);
+        Engine engine(data_path(GetParam().model), options({.weights = type, .k_type = type, .v_type = type}), comm);
 
         const std::vector<float> got = engine.prefill_logits(golden.at("ids").i32);
 

@@ -26,7 +26,7 @@ struct Output {
 Output greedy(const std::string& model, int ranks, int threads) {
     Output run;
     run_ranks(ranks, [&](Comm& comm) {
-        Engine engine(data(model), kExact, comm, threads);
+        Engine engine(data_path(model), kExact, comm, threads);
         std::vector<int32_t> prompt(33);
         for (size_t i = 0; i < prompt.size(); ++i) {
             prompt[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(engine->config().vocab));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <span>
 #include <tuple>
@@ -84,12 +85,20 @@ struct Setting {
     DType weights, kv;
 };
 
+std::string name_of(const Setting& s) {
+    return fmt::format("ranks{}_threads{}_{}_{}", s.ranks, s.threads, trireme::name_of(s.weights),
+                       trireme::name_of(s.kv));
+}
+void PrintTo(const Setting& s, std::ostream* out) {
+    *out << name_of(s);
+}
+
 class Rows : public testing::TestWithParam<Setting> {};
 
 TEST_P(Rows, AreIndependent) {
     const Setting s = GetParam();
     run_ranks(s.ranks, [&](Comm& comm) {
-        Engine engine(data("models/kjv-target"),
+        Engine engine(data_path("models/kjv-target"),
                       {.weights = s.weights, .k_type = s.kv, .v_type = s.kv, .context = 2304}, comm, s.threads);
         uint32_t seed = 1;
         for (const size_t prompt : {1, 2, 37, 192, 255, 256, 257, 511, 700, 1023, 2100}) {
@@ -107,8 +116,8 @@ TEST_P(Rows, AreIndependent) {
 TEST_P(Rows, OfEveryCountAreIndependent) {
     const Setting s = GetParam();
     run_ranks(s.ranks, [&](Comm& comm) {
-        Engine engine(data("models/kjv-target"), {.weights = s.weights, .k_type = s.kv, .v_type = s.kv, .context = 512},
-                      comm, s.threads);
+        Engine engine(data_path("models/kjv-target"),
+                      {.weights = s.weights, .k_type = s.kv, .v_type = s.kv, .context = 512}, comm, s.threads);
         const std::vector<int32_t> ids = some_ids(240, 7);
         for (int k = 1; k <= 64; ++k) {
             expect_rows_independent(engine, ids, k, /*tree=*/k % 2 == 0, 1000 + static_cast<uint32_t>(k));
@@ -119,7 +128,7 @@ TEST_P(Rows, OfEveryCountAreIndependent) {
 
 TEST(Keep, CommitsThePathOfATree) {
     run_ranks(2, [&](Comm& comm) {
-        Engine engine(data("models/kjv-target"), kExact, comm);
+        Engine engine(data_path("models/kjv-target"), kExact, comm);
         const std::vector<int32_t> ids = some_ids(250, 3);
         engine->prefill(0, ids);
         const std::vector<Row> rows = make_rows(40, 250, /*tree=*/true, 11);
@@ -142,7 +151,7 @@ TEST(Sequences, DoNotSeeEachOther) {
         LlamaOptions options = kExact;
         options.sequences = 3;
         options.context = 600;
-        Engine engine(data("models/kjv-target"), options, comm);
+        Engine engine(data_path("models/kjv-target"), options, comm);
         const std::vector<int32_t> lengths = {300, 1, 256};
         std::vector<std::vector<float>> alone;
         for (int s = 0; s < 3; ++s) {
@@ -174,10 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{1, 2, DType::kBF16, DType::kBF16}, Setting{2, 1, DType::kF16, DType::kF16},
                     Setting{2, 2, DType::kBF16, DType::kF32}, Setting{3, 1, DType::kF32, DType::kBF16},
                     Setting{3, 2, DType::kF16, DType::kF16}),
-    [](const auto& param) {
-        const Setting& s = param.param;
-        return fmt::format("ranks{}_threads{}_{}_{}", s.ranks, s.threads, name_of(s.weights), name_of(s.kv));
-    });
+    [](const auto& param) { return name_of(param.param); });
 
 }  // namespace
 }  // namespace trireme::test
