@@ -38,8 +38,11 @@ uint16_t narrow(float x) {
     // Subnormal halves: adding 0.5 makes the float unit round at 2^-24, where the halves' last bit is.
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(a) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
-    const uint32_t finite = a < 0x38800000u ? small : normal;
-    return static_cast<uint16_t>((a >= 0x477ff000u ? 0x7c00u : finite) | sign >> 16);
+    // Masks, not conditions: the compiler does not move a float addition behind one, and then does not vectorise.
+    const uint32_t is_small = 0u - static_cast<uint32_t>(a < 0x38800000u);
+    const uint32_t is_large = 0u - static_cast<uint32_t>(a >= 0x477ff000u);
+    const uint32_t finite = (small & is_small) | (normal & ~is_small);
+    return static_cast<uint16_t>((finite & ~is_large) | (0x7c00u & is_large) | sign >> 16);
 }
 
 template <class In, class Out, class F>

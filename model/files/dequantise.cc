@@ -93,10 +93,14 @@ void q6_k(const std::byte* b, float* out) {
         const std::byte* high = b + 128 + half * 32;
         const std::byte* scales = b + 192 + half * 8;
         for (size_t r = 0; r < 4; ++r) {
-            for (size_t l = 0; l < 32; ++l) {
-                const int byte = u8(low + r % 2 * 32 + l);
-                const int v = (r < 2 ? byte & 15 : byte >> 4) | (((u8(high + l) >> (2 * r)) & 3) << 4);
-                out[half * 128 + r * 32 + l] = d * i8(scales + 2 * r + l / 16) * static_cast<float>(v - 32);
+            for (size_t l0 = 0; l0 < 32; l0 += 16) {
+                const float scale = d * i8(scales + 2 * r + l0 / 16);
+                const int low_shift = r < 2 ? 0 : 4, high_shift = 2 * static_cast<int>(r);
+                for (size_t l = l0; l < l0 + 16; ++l) {
+                    const int v =
+                        ((u8(low + r % 2 * 32 + l) >> low_shift) & 15) | (((u8(high + l) >> high_shift) & 3) << 4);
+                    out[half * 128 + r * 32 + l] = scale * static_cast<float>(v - 32);
+                }
             }
         }
     }
