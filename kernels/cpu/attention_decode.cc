@@ -23,7 +23,7 @@ int64_t padded(int64_t dim) {
 /// Where each piece of the scratch begins, in floats.
 struct Scratch {
     Scratch(const KernelLimits& limits, int threads) {
-        const int64_t dim = padded(limits.head_dim), queries = limits.heads * limits.max_rows;
+        const int64_t dim = padded(limits.head_dim), queries = limits.heads * std::min(limits.max_rows, kMaxRows);
         q = limits.heads * static_cast<int64_t>(sizeof(HeadRun) / sizeof(float));
         running = q + queries * dim;
         records = running + queries * (kRecordHead + dim);

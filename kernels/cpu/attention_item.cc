@@ -225,6 +225,7 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
         }
         for (int64_t q = q0; q < q1; ++q) {
             const int64_t slots = std::min(kTileTokens, it.positions[q / it.group] + 1 - it.first);
+            if (slots <= 0) continue;  // the row ends before this tile
             float* rec = it.records + q * record;
             softmax_row(scores + (q - q0) * kTileTokens, slots, rec[0], rec[1]);
             std::fill(rec + kRecordHead, rec + record, 0.0f);
