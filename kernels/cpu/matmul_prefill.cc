@@ -100,6 +100,10 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
     const Matrix<float> o = out.as<float>();
     const Matrix<const float> in = x.as<const float>();
     const int64_t n = w.dim(0), k = w.dim(1);
+    if (k == 0) {  // a rank without columns of the MLP adds nothing
+        for (int64_t r = 0; r < o.rows; ++r) std::fill_n(o.row(r), n, 0.0f);
+        return;
+    }
     float* panels = static_cast<float*>(scratch);
     float* rounded = panels + parallel_width() * kPanelFloats;
     MatmulArgs args{in.data, w.data(), o.data, o.rows, k, in.stride, o.stride};
