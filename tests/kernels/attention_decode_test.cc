@@ -1,0 +1,272 @@
+#include <algorithm>
+
+#include "tests/kernels/kv_harness.h"
+
+namespace trireme::test {
+namespace {
+
+struct Case {
+    int64_t head_dim;
+    int64_t kv_heads;
+    std::vector<int32_t> kv_of_head;
+    DType k_type, v_type;
+};
+
+const Case kCases[] = {
+    {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kF16, DType::kF16},
+    {64, 2, {0, 0, 1, 1, 1}, DType::kBF16, DType::kF32},  // an uneven rank
+    {40, 4, {0, 1, 2, 3}, DType::kF32, DType::kF16},
+    {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16},  // a KV head that nobody reads
+    {8, 1, {0}, DType::kBF16, DType::kBF16},
+    {96, 1, std::vector<int32_t>(50, 0), DType::kF16, DType::kF16},  // more heads than a chunk of scores holds
+};
+
+/// One sequence of `committed` tokens and `parents.size()` staged rows; parent -1 is the last committed token.
+struct Scene {
+    Scene(const Case& c, int64_t context, const std::vector<int>& tree, uint32_t seed)
+        : shape(c),
+          committed(context),
+          parents(tree),
+          kv({c.kv_heads, c.head_dim, c.k_type, c.v_type}, 2, (context + 63) / kTileTokens + 1),
+          k(DType::kF32, context, kv.width(), 1),
+          v(DType::kF32, context, kv.width(), 2),
+          new_k(DType::kF32, rows(), kv.width(), 3),
+          new_v(DType::kF32, rows(), kv.width()),
+          q(DType::kF32, rows(), static_cast<int64_t>(c.kv_of_head.size()) * c.head_dim, 5),
+          heads(Operand::ids(c.kv_of_head)) {
+        k.randomize(seed);
+        v.randomize(seed + 1);
+        new_k.randomize(seed + 2);
+        new_v.randomize(seed + 3);
+        q.randomize(seed + 4, 2);
+        Machine prefill(Phase::kPrefill);
+        append_all(prefill, kv, 1, k, v);
+    }
+    int64_t rows() const { return static_cast<int64_t>(parents.size()); }
+    std::vector<int32_t> path(int64_t row) const {
+        std::vector<int32_t> p;
+        for (int r = static_cast<int>(row); r >= 0; r = parents[static_cast<size_t>(r)]) p.push_back(r);
+        std::reverse(p.begin(), p.end());
+        return p;
+    }
+    /// All rows at once.
+    Operand attend(Machine& m) {
+        RowSet set(rows());
+        for (int64_t r = 0; r < rows(); ++r) set.set(r, 1, committed, path(r));
+        Operand out(DType::kF32, rows(), q.cols(), 3);
+        m->kv_stage(kv.view(), new_k.tensor(), new_v.tensor());
+        m->attention(out.tensor(), q.tensor(), kv.view(), heads.vector(), set.view(committed + rows()));
+        m.stream->synchronize();
+        EXPECT_TRUE(out.intact());
+        return out;
+    }
+    /// Plain decoding of one row's path: each ancestor alone, kept before the next. The last row's result.
+    std::vector<float> decode_alone(Machine& m, int64_t row) {
+        Operand out(DType::kF32, 1, q.cols());
+        int64_t at = committed;
+        for (const int32_t r : path(row)) {
+            RowSet set(1);
+            set.set(0, 1, at, {0});
+            m->kv_stage(kv.view(), new_k.tensor().slice_rows(r, 1), new_v.tensor().slice_rows(r, 1));
+            if (r == row) {
+                m->attention(out.tensor(), q.tensor().slice_rows(r, 1), kv.view(), heads.vector(), set.view(at + 1));
+            }
+            Operand kept(DType::kI32, 1, 3);
+            kept.at<int32_t>(0, 0) = 0;
+            kept.at<int32_t>(0, 1) = static_cast<int32_t>(at++);
+            kept.at<int32_t>(0, 2) = 1;
+            m->kv_keep(kv.view(), kept.tensor());
+            m.stream->synchronize();
+        }
+        return out.floats();
+    }
+    Rows want(int64_t row) {
+        const std::vector<int32_t> p = path(row);
+        Rows keys(committed + static_cast<int64_t>(p.size()), kv.width()), values = keys;
+        const Rows ks = stored(k, shape.k_type), vs = stored(v, shape.v_type);
+        const Rows nk = stored(new_k, shape.k_type), nv = stored(new_v, shape.v_type);
+        for (int64_t i = 0; i < keys.rows; ++i) {
+            for (int64_t c = 0; c < kv.width(); ++c) {
+                const int64_t staged = i - committed;
+                keys(i, c) = staged < 0 ? ks(i, c) : nk(p[static_cast<size_t>(staged)], c);
+                values(i, c) = staged < 0 ? vs(i, c) : nv(p[static_cast<size_t>(staged)], c);
+            }
+        }
+        Rows one(1, q.cols());
+        for (int64_t c = 0; c < q.cols(); ++c) one(0, c) = q.get(row, c);
+        tolerance = attention_tolerance(one, keys, values, static_cast<int64_t>(shape.kv_of_head.size()));
+        return reference::attention(one, keys, values, shape.kv_of_head);
+    }
+
+    Case shape;
+    int64_t committed;
+    std::vector<int> parents;
+    Kv kv;
+    Operand k, v, new_k, new_v, q, heads;
+    double tolerance = 0;
+};
+
+std::vector<int> chain(int n) {
+    std::vector<int> parents;
+    for (int i = 0; i < n; ++i) parents.push_back(i - 1);
+    return parents;
+}
+std::vector<int> random_tree(int n, uint32_t seed) {
+    Normal pick(seed);
+    std::vector<int> parents;
+    for (int i = 0; i < n; ++i) parents.push_back(static_cast<int>(pick.below(i + 1)) - 1);
+    return parents;
+}
+
+constexpr int64_t kContexts[] = {0, 1, 255, 256, 257, 511, 700, 2100};
+
+TEST(AttentionDecode, MatchesTheReference) {
+    for (const Case& c : kCases) {
+        for (const int64_t context : kContexts) {
+            Scene s(c, context, random_tree(5, 7), 11);
+            std::vector<Rows> want;
+            for (int64_t r = 0; r < s.rows(); ++r) want.push_back(s.want(r));
+            on_every_target([&] {
+                Machine m;
+
+                Operand out = s.attend(m);
+
+                for (int64_t r = 0; r < s.rows(); ++r) {
+                    ASSERT_TRUE((near<float, double>(out.row(r), want[static_cast<size_t>(r)].at, s.tolerance)))
+                        << "head_dim " << c.head_dim << " context " << context << " row " << r;
+                }
+            });
+        }
+    }
+}
+
+TEST(AttentionDecode, ARowOfATreeEqualsPlainDecoding) {
+    on_every_target([] {
+        for (const Case& c : kCases) {
+            for (const int64_t context : {0, 200, 255}) {
+                Scene s(c, context, random_tree(context == 200 ? 64 : 9, 5), 21);
+                Machine m;
+                Operand together = s.attend(m);
+
+                for (int64_t r = 0; r < s.rows(); r += context == 200 ? 9 : 1) {
+                    const std::vector<float> alone = s.decode_alone(m, r);
+                    ASSERT_TRUE(same_bits<float>(together.row(r), alone))
+                        << "head_dim " << c.head_dim << " context " << context << " row " << r;
+                }
+            }
+        }
+    });
+}
+
+TEST(AttentionDecode, AnyNumberOfRowsAndThreadsGivesTheSameBits) {
+    Scene s(kCases[0], 2100, chain(64), 31);
+    Machine one(Phase::kDecode, 1);
+    Operand want = s.attend(one);
+    for (const int threads : {1, 2, 3}) {
+        Machine m(Phase::kDecode, threads);
+        for (int rows = 1; rows <= 64; rows += rows < 9 ? 1 : 11) {
+            s.parents = chain(rows);
+            RowSet set(rows);
+            for (int64_t r = 0; r < rows; ++r) set.set(r, 1, s.committed, s.path(r));
+            Operand out(DType::kF32, rows, s.q.cols());
+            m->attention(out.tensor(), s.q.tensor().first_rows(rows), s.kv.view(), s.heads.vector(),
+                         set.view(s.committed + rows));
+            m.stream->synchronize();
+
+            for (int64_t r = 0; r < rows; ++r) {
+                ASSERT_TRUE(same_bits(out.row(r), want.row(r)))
+                    << "rows " << rows << " row " << r << " threads " << threads;
+            }
+        }
+    }
+}
+
+TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
+    // Records of 8 tiles at a time for 64 rows, of 128 for one: waves end elsewhere.
+    Scene s(kCases[1], 2500, chain(64), 41);
+    Machine wide, narrow(Phase::kDecode, 2, {.max_rows = 64, .max_k = 8, .max_n = 8, .heads = 5, .head_dim = 64});
+
+    Operand a = s.attend(wide), b = s.attend(narrow);
+
+    const std::vector<float> x = a.floats(), y = b.floats();
+    EXPECT_TRUE(same_bits<float>(x, y));
+}
+
+TEST(AttentionDecode, SequencesDoNotMix) {
+    Machine m;
+    Scene s(kCases[0], 300, chain(4), 51);
+    Machine prefill(Phase::kPrefill);
+    Operand k0 = Operand(DType::kF32, 40, s.kv.width()).randomize(60),
+            v0 = Operand(DType::kF32, 40, s.kv.width()).randomize(61);
+    append_all(prefill, s.kv, 0, k0, v0);
+    Operand alone = s.attend(m);
+
+    // Rows 0 and 1 belong to sequence 1, rows 2 and 3 to sequence 0.
+    RowSet set(4);
+    set.set(0, 1, 300, {0});
+    set.set(1, 1, 300, {0, 1});
+    set.set(2, 0, 40, {2});
+    set.set(3, 0, 40, {2, 3});
+    Operand out(DType::kF32, 4, s.q.cols());
+    m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(302));
+    m.stream->synchronize();
+
+    EXPECT_TRUE(same_bits(out.row(0), alone.row(0)));
+    EXPECT_TRUE(same_bits(out.row(1), alone.row(1)));
+    EXPECT_FALSE(same_bits(out.row(2), alone.row(2)));
+    EXPECT_TRUE(std::isfinite(out.get(3, 0)));
+}
+
+TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
+    // Row 1 sees row 0's token in the tile, row 0 has it staged: both see the same two keys at the end.
+    Machine m;
+    Scene s(kCases[0], 255, chain(2), 71);
+    Operand want = s.attend(m);
+    const std::vector<float> first = s.decode_alone(m, 0);  // leaves row 0's token at position 255
+
+    RowSet set(2);
+    set.set(0, 1, 255, {0});
+    set.set(1, 1, 256, {1});
+    Operand out(DType::kF32, 2, s.q.cols());
+    m->kv_stage(s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
+    m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(257));
+    m.stream->synchronize();
+
+    EXPECT_TRUE(same_bits(out.row(0), want.row(0)));
+    EXPECT_TRUE(same_bits(out.row(1), want.row(1)));
+}
+
+TEST(AttentionDecode, SurvivesScoresFarApart) {
+    on_every_target([] {
+        Machine m;
+        Scene s(kCases[0], 600, chain(1), 81);
+        for (int64_t c = 0; c < s.q.cols(); ++c) s.q.set(0, c, s.q.get(0, c) * 200);  // softmax picks one key
+        Operand out = s.attend(m);
+
+        const Rows want = s.want(0);
+        EXPECT_TRUE((near<float, double>(out.row(0), want.at, s.tolerance)));
+    });
+}
+
+TEST(AttentionDecode, RefusesRowsThatContradictThemselves) {
+    Scene s(kCases[0], 10, chain(2), 91);
+    const auto run = [&](int32_t position, int32_t committed, int32_t ancestor) {
+        Machine m;
+        RowSet set(1);
+        set.set(0, 1, committed, {ancestor});
+        set.positions.at<int32_t>(0, 0) = position;
+        Operand out(DType::kF32, 1, s.q.cols());
+        m->attention(out.tensor(), s.q.tensor().first_rows(1), s.kv.view(), s.heads.vector(), set.view(100));
+        m.stream->synchronize();
+    };
+
+    EXPECT_NO_THROW(run(10, 10, 0));
+    EXPECT_THROW(run(9, 10, 0), Error);       // before its committed tokens
+    EXPECT_THROW(run(10, 10, 1), Error);      // an ancestor that is not staged
+    EXPECT_THROW(run(11, 10, 0), Error);      // its second ancestor is missing
+    EXPECT_THROW(run(74, 10, 0), Error);      // more ancestors than can be staged
+    EXPECT_THROW(run(9999, 9999, 0), Error);  // no such tile
+}
+
+}  // namespace
+}  // namespace trireme::test

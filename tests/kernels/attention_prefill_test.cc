@@ -1,0 +1,123 @@
+#include "tests/kernels/kv_harness.h"
+
+namespace trireme::test {
+namespace {
+
+struct Case {
+    int64_t head_dim;
+    int64_t kv_heads;
+    std::vector<int32_t> kv_of_head;
+    DType k_type, v_type;
+    int64_t before, rows;  // positions already cached, rows of the chunk
+};
+
+const Case kCases[] = {
+    {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kF16, DType::kF16, 0, 1},
+    {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kF16, DType::kF16, 0, 300},
+    {64, 2, {0, 0, 1, 1, 1}, DType::kBF16, DType::kF32, 512, 130},
+    {40, 2, {0, 1}, DType::kF32, DType::kF16, 255, 33},
+    {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16, 256, 257},
+    {96, 1, {0}, DType::kF16, DType::kF16, 700, 7},
+    {8, 1, std::vector<int32_t>(50, 0), DType::kBF16, DType::kBF16, 1, 40},
+};
+
+struct Scene {
+    explicit Scene(const Case& c)
+        : shape(c),
+          kv({c.kv_heads, c.head_dim, c.k_type, c.v_type}, 1, (c.before + c.rows) / kTileTokens + 1),
+          k(DType::kF32, c.before + c.rows, kv.width()),
+          v(DType::kF32, c.before + c.rows, kv.width()),
+          q(DType::kF32, c.rows, static_cast<int64_t>(c.kv_of_head.size()) * c.head_dim, 5),
+          heads(Operand::ids(c.kv_of_head)),
+          rows(c.rows) {
+        k.randomize(1);
+        v.randomize(2);
+        q.randomize(3, 2);
+        for (int64_t r = 0; r < c.rows; ++r) rows.set(r, 0, c.before + r, {0});
+        Machine m(Phase::kPrefill);
+        append_all(m, kv, 0, k, v);
+    }
+    Operand attend(Machine& m) {
+        Operand out(DType::kF32, shape.rows, q.cols(), 3);
+        m->attention(out.tensor(), q.tensor(), kv.view(), heads.vector(), rows.view(shape.before + shape.rows));
+        m.stream->synchronize();
+        EXPECT_TRUE(out.intact());
+        return out;
+    }
+
+    Case shape;
+    Kv kv;
+    Operand k, v, q, heads;
+    RowSet rows;
+};
+
+TEST(AttentionPrefill, MatchesTheReference) {
+    on_every_target([] {
+        Machine m(Phase::kPrefill);
+        for (const Case& c : kCases) {
+            Scene s(c);
+            const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type), qs = s.q.values();
+
+            Operand out = s.attend(m);
+
+            for (int64_t r = 0; r < c.rows; r += r + 7 < c.rows ? 7 : 1) {
+                const int64_t n = c.before + r + 1, w = s.kv.width();
+                const Rows keys(n, w, {ks.at.begin(), ks.at.begin() + n * w}),
+                    values(n, w, {vs.at.begin(), vs.at.begin() + n * w});
+                const Rows one(1, qs.cols, {qs.at.begin() + r * qs.cols, qs.at.begin() + (r + 1) * qs.cols});
+                const double tol = attention_tolerance(one, keys, values, static_cast<int64_t>(c.kv_of_head.size()));
+                const Rows want = reference::attention(one, keys, values, c.kv_of_head);
+                ASSERT_TRUE((near<float, double>(out.row(r), want.at, tol)))
+                    << "head_dim " << c.head_dim << " row " << r;
+            }
+        }
+    });
+}
+
+TEST(AttentionPrefill, HasTheSameBitsForAnyNumberOfThreads) {
+    for (const Case& c : kCases) {
+        Scene s(c);
+        Machine one(Phase::kPrefill, 1);
+        const std::vector<float> want = s.attend(one).floats();
+        for (const int threads : {2, 3, 5}) {
+            Machine m(Phase::kPrefill, threads);
+            const std::vector<float> got = s.attend(m).floats();
+            EXPECT_TRUE(same_bits<float>(got, want)) << threads;
+        }
+    }
+}
+
+TEST(AttentionPrefill, IsCloseToDecodeOfTheSameRow) {
+    for (const Case& c : kCases) {
+        Scene s(c);
+        Machine prefill(Phase::kPrefill), decode;
+        Operand chunk = s.attend(prefill);
+        const int64_t r = c.rows - 1;
+        RowSet set(1);
+        set.set(0, 0, c.before + r, {0});
+        Operand one(DType::kF32, 1, s.q.cols());
+        decode->kv_stage(s.kv.view(), s.k.tensor().slice_rows(c.before + r, 1),
+                         s.v.tensor().slice_rows(c.before + r, 1));
+        decode->attention(one.tensor(), s.q.tensor().slice_rows(r, 1), s.kv.view(), s.heads.vector(),
+                          set.view(c.before + c.rows));
+        decode.stream->synchronize();
+
+        const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type);
+        const double tol = 2 * attention_tolerance(s.q.values(), ks, vs, static_cast<int64_t>(c.kv_of_head.size()));
+        EXPECT_TRUE((near<float, float>(chunk.row(r), one.row(0), tol)));
+    }
+}
+
+TEST(AttentionPrefill, RefusesRowsThatAreNotConsecutive) {
+    Machine m(Phase::kPrefill);
+    Scene s(kCases[1]);
+    s.rows.positions.at<int32_t>(7, 0) = 3;
+    Operand out(DType::kF32, s.shape.rows, s.q.cols());
+
+    m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(300));
+
+    EXPECT_THROW(m.stream->synchronize(), Error);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,184 @@
+#pragma once
+/// What the kernel tests share: operands with canaries, a device to run on, every Highway target of the machine.
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include "kernels/kernels.h"
+#include "runtime/cpu/device.h"
+#include "tests/support/near.h"
+#include "tests/support/reference.h"
+
+namespace trireme::test {
+
+using reference::Rows;
+
+/// Seeded numbers: normal, with variance 1.
+class Normal {
+  public:
+    explicit Normal(uint32_t seed) : engine_(seed) {}
+    /// Box-Muller over mt19937: the same numbers with every standard library.
+    double operator()() {
+        const double u = (static_cast<double>(engine_()) + 1) / 4294967297.0;
+        const double v = static_cast<double>(engine_()) / 4294967296.0;
+        return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+    }
+    int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+
+  private:
+    std::mt19937 engine_;
+};
+
+/// Rows of any type, `gap` elements between them, canaries in the gaps and around.
+class Operand {
+  public:
+    Operand(DType type, int64_t rows, int64_t cols, int64_t gap = 0)
+        : type_(type), rows_(rows), cols_(cols), stride_(cols + gap), bytes_(size(rows * stride_ + 2 * kGuard)) {
+        std::fill(bytes_.begin(), bytes_.end(), kCanary);
+    }
+    /// One column, as the vectors of indices are.
+    static Operand ids(const std::vector<int32_t>& values) {
+        Operand o(DType::kI32, static_cast<int64_t>(values.size()), 1);
+        for (int64_t r = 0; r < o.rows_; ++r) o.at<int32_t>(r, 0) = values[static_cast<size_t>(r)];
+        return o;
+    }
+
+    Tensor tensor() { return Tensor(data(0), type_, Shape{rows_, cols_}, stride_); }
+    Tensor vector() { return Tensor(data(0), type_, Shape{rows_ * cols_}); }
+    template <class T>
+    T& at(int64_t r, int64_t c) {
+        return *reinterpret_cast<T*>(data(r * stride_ + c));
+    }
+    std::span<const float> row(int64_t r) { return {&at<float>(r, 0), static_cast<size_t>(cols_)}; }
+    int64_t rows() const { return rows_; }
+    int64_t cols() const { return cols_; }
+
+    void set(int64_t r, int64_t c, double x) {
+        switch (type_) {
+            case DType::kF16:
+                at<f16>(r, c) = f16(static_cast<float>(x));
+                break;
+            case DType::kBF16:
+                at<bf16>(r, c) = bf16(static_cast<float>(x));
+                break;
+            default:
+                at<float>(r, c) = static_cast<float>(x);
+                break;
+        }
+    }
+    double get(int64_t r, int64_t c) {
+        switch (type_) {
+            case DType::kF16:
+                return static_cast<double>(static_cast<float>(at<f16>(r, c)));
+            case DType::kBF16:
+                return static_cast<double>(static_cast<float>(at<bf16>(r, c)));
+            default:
+                return static_cast<double>(at<float>(r, c));
+        }
+    }
+    Operand& randomize(uint32_t seed, double scale = 1) {
+        Normal normal(seed);
+        for (int64_t r = 0; r < rows_; ++r)
+            for (int64_t c = 0; c < cols_; ++c) set(r, c, scale * normal());
+        return *this;
+    }
+    Rows values() {
+        Rows v(rows_, cols_);
+        for (int64_t r = 0; r < rows_; ++r)
+            for (int64_t c = 0; c < cols_; ++c) v(r, c) = get(r, c);
+        return v;
+    }
+    /// The elements alone, row after row.
+    std::vector<float> floats() {
+        std::vector<float> v;
+        for (int64_t r = 0; r < rows_; ++r) v.insert(v.end(), row(r).begin(), row(r).end());
+        return v;
+    }
+    /// True while nothing but the elements has been written.
+    bool intact() const {
+        const size_t e = size_of(type_);
+        for (size_t i = 0; i < bytes_.size(); ++i) {
+            const int64_t at = static_cast<int64_t>(i / e) - kGuard;
+            const bool inside = at >= 0 && at < rows_ * stride_ && at % stride_ < cols_;
+            if (!inside && bytes_[i] != kCanary) return false;
+        }
+        return true;
+    }
+
+  private:
+    static constexpr int64_t kGuard = 64;
+    static constexpr uint8_t kCanary = 0xa5;
+    size_t size(int64_t elements) const { return static_cast<size_t>(elements) * size_of(type_); }
+    uint8_t* data(int64_t element) { return bytes_.data() + size(element + kGuard); }
+
+    DType type_;
+    int64_t rows_, cols_, stride_;
+    std::vector<uint8_t> bytes_;
+};
+
+/// A device, a stream of `threads` threads and its kernels.
+struct Machine {
+    explicit Machine(Phase phase = Phase::kDecode, int threads = 2,
+                     const KernelLimits& limits =
+                         {.max_rows = kPrefillRows, .max_k = 2048, .max_n = 4096, .heads = 50, .head_dim = 96})
+        : device(threads), stream(device.make_stream("test")), kernels(make_kernels(device, *stream, phase, limits)) {}
+    ~Machine() {
+        try {
+            stream->synchronize();  // the operands must outlive what is queued on them
+        } catch (const Error&) {    // the test has looked at it already
+        }
+    }
+    Kernels& operator*() { return *kernels; }
+    Kernels* operator->() { return kernels.get(); }
+
+    CpuDevice device;
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<Kernels> kernels;
+};
+
+/// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
+inline void on_every_target(const std::function<void()>& body) {
+    for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_EMU128, HWY_NEON}) {
+        if ((hwy::SupportedTargets() & target) == 0) continue;
+        SCOPED_TRACE(hwy::TargetName(target));
+        hwy::SetSupportedTargetsForTest(target);
+        body();
+        hwy::SetSupportedTargetsForTest(0);
+    }
+}
+
+inline testing::AssertionResult near(Operand& got, const Rows& want, double tol) {
+    if (!got.intact()) return testing::AssertionFailure() << "wrote outside its elements";
+    const std::vector<float> g = got.floats();
+    return near<float, double>(g, want.at, tol);
+}
+
+/// The largest 2-norm of a row.
+inline double row_norm(const Rows& x) {
+    double worst = 0;
+    for (int64_t r = 0; r < x.rows; ++r) {
+        double squares = 0;
+        for (int64_t c = 0; c < x.cols; ++c) squares += x(r, c) * x(r, c);
+        worst = std::fmax(worst, std::sqrt(squares));
+    }
+    return worst;
+}
+inline double largest(const Rows& x) {
+    double worst = 0;
+    for (const double v : x.at) worst = std::fmax(worst, std::fabs(v));
+    return worst;
+}
+
+inline constexpr double kEps = 0x1p-23;  // of f32
+inline constexpr DType kFloatTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+}  // namespace trireme::test

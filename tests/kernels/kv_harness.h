@@ -1,0 +1,95 @@
+#pragma once
+/// A layer's KV for tests: tiles scattered in memory, filled through the kernels, and what attention should see.
+
+#include "tests/kernels/harness.h"
+
+namespace trireme::test {
+
+struct Kv {
+    Kv(const KvLayout& l, int64_t sequences, int64_t max_tiles)
+        : layout(l),
+          table(DType::kI64, sequences, max_tiles, 2),
+          staged_k(l.k_type, l.kv_heads * kMaxRows, l.head_dim),
+          staged_v(l.v_type, l.kv_heads * kMaxRows, l.head_dim) {
+        // Tiles lie in reverse, a gap between them: nothing may rely on their order.
+        const size_t bytes = layout.tile_bytes() + 192;
+        memory.resize(static_cast<size_t>(sequences * max_tiles) * bytes, 0x7f);  // NaN in every type
+        for (int64_t i = 0; i < sequences * max_tiles; ++i) {
+            char* tile = memory.data() + memory.size() - static_cast<size_t>(i + 1) * bytes;
+            table.at<int64_t>(i / max_tiles, i % max_tiles) = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile));
+        }
+    }
+    LayerKv view() {
+        const Shape staged{layout.kv_heads, kMaxRows, layout.head_dim};
+        return {layout, table.tensor(), Tensor(staged_k.tensor().data(), layout.k_type, staged),
+                Tensor(staged_v.tensor().data(), layout.v_type, staged)};
+    }
+    int64_t width() const { return layout.kv_heads * layout.head_dim; }
+
+    KvLayout layout;
+    Operand table;
+    std::vector<char> memory;
+    Operand staged_k, staged_v;
+};
+
+/// RowsView and the memory behind it.
+struct RowSet {
+    explicit RowSet(int64_t rows)
+        : positions(DType::kI32, rows, 1),
+          sequences(DType::kI32, rows, 1),
+          committed(DType::kI32, rows, 1),
+          ancestors(DType::kI32, rows, kMaxRows, 1) {
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t i = 0; i < kMaxRows; ++i) ancestors.at<int32_t>(r, i) = -1;  // what must not be read
+    }
+    void set(int64_t row, int64_t sequence, int64_t committed_tokens, const std::vector<int32_t>& path) {
+        sequences.at<int32_t>(row, 0) = static_cast<int32_t>(sequence);
+        committed.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens);
+        positions.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens + static_cast<int64_t>(path.size()) - 1);
+        for (size_t i = 0; i < path.size(); ++i) ancestors.at<int32_t>(row, static_cast<int64_t>(i)) = path[i];
+    }
+    RowsView view(int64_t max_positions) {
+        return {positions.vector(), sequences.vector(), committed.vector(), ancestors.tensor(), max_positions};
+    }
+
+    Operand positions, sequences, committed, ancestors;
+};
+
+/// Writes rows [0, keys.rows()) of keys and values to positions [0, ..) of a sequence through a prefill machine.
+inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Operand& values) {
+    if (keys.rows() == 0) return;
+    RowSet rows(keys.rows());
+    for (int64_t r = 0; r < keys.rows(); ++r) rows.set(r, sequence, r, {0});
+    m->kv_append(kv.view(), keys.tensor(), values.tensor(), rows.view(keys.rows()));
+    m.stream->synchronize();
+}
+
+/// Rows of a matrix as the cache's type stores them.
+inline Rows stored(Operand& x, DType type) {
+    Rows v = x.values();
+    for (double& e : v.at) e = reference::rounded(e, type);
+    return v;
+}
+
+/// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
+/// twice that plus the exponential's, and the weighted mean is a sum over positions.
+inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads) {
+    const double dim = static_cast<double>(q.cols / heads);
+    double norms = 0;
+    const auto head_norm = [](const Rows& x, int64_t head_dim) {
+        double worst = 0;
+        for (int64_t r = 0; r < x.rows; ++r) {
+            for (int64_t c = 0; c < x.cols; c += head_dim) {
+                double squares = 0;
+                for (int64_t i = 0; i < head_dim; ++i) squares += x(r, c + i) * x(r, c + i);
+                worst = std::fmax(worst, std::sqrt(squares));
+            }
+        }
+        return worst;
+    };
+    norms = head_norm(q, q.cols / heads) * head_norm(k, q.cols / heads);
+    const double score = kEps * norms * (1 + 1 / std::sqrt(dim));
+    return (2 * score + kEps * (8 + std::sqrt(static_cast<double>(k.rows)))) * largest(v);
+}
+
+}  // namespace trireme::test
