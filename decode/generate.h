@@ -19,8 +19,8 @@ struct GenerateRequest {
     int64_t num_samples = 1;      // independent continuations of one prefill
     uint64_t seed = 0;
     SamplingParams sampling;
-    std::vector<int32_t> eos;  // empty with --ignore-eos
-    std::vector<std::string> stop;
+    std::vector<int32_t> eos = {};  // empty with --ignore-eos
+    std::vector<std::string> stop = {};
 };
 
 enum class StopReason { kEos, kStopString, kLimit, kContext };
