@@ -1,26 +1,119 @@
-#include <cstdio>
-#include <exception>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
-#include "launch/command_line.h"
+#include "dist/make_comm.h"
+#include "dist/rank_env.h"
+#include "launch/binding.h"
+#include "launch/commands.h"
 #include "launch/help.h"
-#include "runtime/error.h"
+#include "launch/outcome.h"
+#include "launch/output.h"
+#include "launch/placement.h"
+#include "launch/signals.h"
+#include "runtime/env.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+RankEnv this_rank() {
+    return rank_env([](const char* name) { return static_cast<const char*>(std::getenv(name)); });
+}
+
+// What needs no ranks and no model.
+void print_about(const Invocation& call) {
+    TextOut out(STDOUT_FILENO);
+    switch (call.what) {
+        case Invocation::What::kHelp:
+            out.write(help_text(call.command, call.help_keyword));
+            break;
+        case Invocation::What::kVersion:
+            out.write(version_text());
+            break;
+        case Invocation::What::kListDevices:
+            out.write(list_devices());
+            break;
+        case Invocation::What::kRun:
+            break;
+    }
+}
+
+// Before any thread is started, MPI's included: threads inherit the binding.
+void settle(Start& start, const RankEnv& rank) {
+    if (*start.call.command == Command::kTokenize) return;
+    const Options& o = start.call.options;
+    const Placement placement = place(rank, read_node(rank), o.bind);
+    const bool bound = bind_to(placement.cpus);
+    start.threads = o.threads != 0 ? static_cast<int>(o.threads) : placement.threads;
+    start.placement = bound ? placement.line : placement.line + "; but the system refused";
+}
+
+void run_command(const Start& start, const Crew& crew) {
+    crew.phase([&] {
+        const int64_t wanted = start.call.options.tensor_parallel, ranks = crew.comm().size();
+        require(wanted == 0 || wanted == ranks, Exit::kConfig,
+                "--tensor-parallel-size {}: the run has {} rank{}; start it with mpirun -n {}", wanted, ranks,
+                ranks == 1 ? "" : "s", wanted);
+    });
+    switch (*start.call.command) {
+        case Command::kGenerate:
+            return run_generate(start, crew);
+        case Command::kTokenize:
+            return run_tokenize(start, crew);
+        case Command::kScore:
+            return run_score(start, crew);
+    }
+}
+
+int run(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
+    ignore_closed_pipes();
+    Start start;
+    start.command_line = words;
+    RankEnv launched;
+    const Outcome parsed = attempt([&] {
+        launched = this_rank();
+        env();
+        start.call = parse_command_line(words, environment);
+        if (start.call.what == Invocation::What::kRun) {
+            settle(start, launched);
+        } else if (launched.rank == 0) {
+            print_about(start.call);
+        }
+    });
+    if (parsed.status == 0 && start.call.what != Invocation::What::kRun) return 0;
+
+    std::unique_ptr<Comm> comm;
+    const Outcome outcome = attempt([&] {
+        comm = make_comm();
+        log::configure(comm->rank(), comm->size(), start.call.options.log_level);
+        const Crew crew(*comm);
+        crew.phase([&] {
+            require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
+            for (const std::string& w : start.call.warnings) log::warn("{}", w);
+        });
+        run_command(start, crew);
+    });
+    if (outcome.status == 0) return 0;
+
+    // Ranks that fail by themselves often fail alike. Rank 0 then speaks for all: its end is the end of the others,
+    // which mpirun takes about a second to bring about.
+    const int rank = comm ? comm->rank() : launched.rank;
+    if (!outcome.agreed && rank != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    if (!outcome.message.empty() && !(outcome.agreed && rank != 0)) print_error(outcome.message);
+    if (!outcome.agreed && comm && comm->size() > 1) comm->abort(static_cast<Exit>(outcome.status));
+    return outcome.status;
+}
+
+}  // namespace
+}  // namespace trireme
 
 int main(int argc, char** argv) {
-    using namespace trireme;
-    try {
-        const std::vector<std::string> words(argv + 1, argv + argc);
-        std::vector<std::string> environment;
-        for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
-        const Invocation call = parse_command_line(words, environment);
-        if (call.what == Invocation::What::kHelp)
-            std::fputs(help_text(call.command, call.help_keyword).c_str(), stdout);
-        if (call.what == Invocation::What::kVersion) std::fputs(version_text().c_str(), stdout);
-        return 0;
-    } catch (const Error& e) {
-        std::fprintf(stderr, "trireme: error: %s\n", e.what());
-        return static_cast<int>(e.code());
-    }
+    std::vector<std::string> environment;
+    for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
+    return trireme::run({argv + 1, argv + argc}, environment);
 }

@@ -1,0 +1,27 @@
+#pragma once
+/// The ranks of a run as one: they pass each phase together, or leave together with one message and one code.
+
+#include <functional>
+
+#include "dist/comm.h"
+
+namespace trireme {
+
+class Crew {
+  public:
+    explicit Crew(Comm& comm) : comm_(comm) {}
+
+    Comm& comm() const { return comm_; }
+    bool first() const { return comm_.rank() == 0; }
+
+    /// Runs `work` on every rank; it may fail on some, and makes no calls of Comm. If it failed anywhere, every rank
+    /// throws the most severe failure (of the lowest rank that has it) as an AgreedError. A control call.
+    void phase(const std::function<void()>& work) const;
+    /// A phase that only rank 0 has work in.
+    void first_only(const std::function<void()>& work) const;
+
+  private:
+    Comm& comm_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+
+#include "decode/generate.h"
+#include "launch/commands.h"
+#include "launch/outcome.h"
+#include "launch/output.h"
+#include "launch/progress.h"
+#include "launch/report.h"
+#include "launch/session.h"
+#include "launch/signals.h"
+#include "runtime/atomic_file.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kReaderGone = 1;  // among statuses that ranks agree on: below every signal's
+
+// Prints samples as they come. Text: exactly what was generated, with a heading a sample if there are several.
+// Ids: one array a line.
+class Printer {
+  public:
+    Printer(Print print, int64_t num_samples) : out_(STDOUT_FILENO), print_(print), num_samples_(num_samples) {}
+
+    bool reader_gone() const { return out_.closed(); }
+    int64_t tokens() const { return tokens_; }
+
+    void take(int64_t sample, int32_t id, std::string_view text) {
+        if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
+        sample_ = sample;
+        if (id >= 0) {
+            ++tokens_;
+            ids_.push_back(id);
+        }
+        if (print_ == Print::kText) {
+            out_.write(text);
+        } else if (id < 0) {
+            out_.write(ids_as_json(ids_) + "\n");
+        }
+        if (id < 0) ids_.clear();
+    }
+    /// Lets the log begin a line of its own on a terminal. On stderr: stdout has nothing but the text, and whether it
+    /// is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
+    void end_line() const {
+        if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
+    }
+
+  private:
+    void heading(int64_t sample) {
+        if (out_.last() != '\n') out_.write("\n");
+        out_.write(fmt::format("{}=== sample {} of {} ===\n", sample > 0 ? "\n" : "", sample + 1, num_samples_));
+    }
+
+    TextOut out_;
+    Print print_;
+    int64_t num_samples_, sample_ = -1, tokens_ = 0;
+    std::vector<int32_t> ids_;
+};
+
+// A signal may reach the ranks at different tokens, and stdout concerns rank 0 alone: they agree, and leave together.
+void leave_if_stopped(const Crew& crew, Printer& printer) {
+    const int number = remembered_signal();
+    const int mine = number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0;
+    const int all = static_cast<int>(crew.comm().agree(static_cast<Exit>(mine)));
+    if (all == 0) return;
+    if (all == kReaderGone) throw Stopped{0};
+    if (crew.first()) printer.end_line();
+    log::info("stopped by signal {} after {} tokens", all - 128, printer.tokens());
+    throw Stopped{all};
+}
+
+GenerateRequest request_of(const Options& o, const Session& s) {
+    GenerateRequest request = {.prompt = s.ids,
+                               .max_new = o.n_predict,
+                               .num_samples = o.num_samples,
+                               .seed = o.seed,
+                               .sampling = o.sampling,
+                               .eos = {},
+                               .stop = o.stop};
+    if (o.ignore_eos) return request;
+    request.eos = s.source->config().eos;
+    const std::vector<int32_t> more = s.tokenizer ? s.tokenizer->eos_ids() : std::vector<int32_t>();
+    request.eos.insert(request.eos.end(), more.begin(), more.end());
+    return request;
+}
+
+}  // namespace
+
+void run_generate(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    const Session s = open_session(start, crew);
+    const GenerateRequest request = request_of(o, s);
+    Printer printer(o.print, o.num_samples);
+    const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
+    remember_signals();
+
+    GenerateStats stats;
+    std::vector<Continuation> samples;
+    {
+        ProgressMeter prefill("prefill", "tokens", sink);
+        samples = generate(
+            *s.model, s.tokenizer.get(), request, stats,
+            [&](int64_t sample, int32_t id, std::string_view text) {
+                if (crew.first()) printer.take(sample, id, text);
+                leave_if_stopped(crew, printer);
+            },
+            [&](int64_t done, int64_t total) {
+                prefill(done, total);
+                leave_if_stopped(crew, printer);
+            });
+    }
+    if (crew.first()) printer.end_line();
+
+    const RunReport report = {.call = start.call,
+                              .session = s,
+                              .stats = stats,
+                              .samples = samples,
+                              .ranks = gather_facts(crew.comm(), own_facts(s, stats)),
+                              .command_line = start.command_line};
+    for (const std::string& line : report_lines(report)) log::info("{}", line);
+    crew.first_only([&] {
+        if (o.report_json.empty()) return;
+        const std::string text = report_json(report);
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)));
+    });
+    write_trace(o, crew);
+}
+
+}  // namespace trireme

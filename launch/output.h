@@ -1,0 +1,30 @@
+#pragma once
+/// What a run puts out: stdout as it comes, and files that must be writable before work begins.
+
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+/// Writes to a descriptor at once, without a buffer: a token is seen when it is made.
+class TextOut {
+  public:
+    explicit TextOut(int fd) : fd_(fd) {}
+
+    /// False once the reader has closed the other end. Errors: Exit::kIo.
+    bool write(std::string_view text);
+    bool closed() const { return closed_; }
+    /// The last byte written, '\n' before the first.
+    char last() const { return last_; }
+
+  private:
+    int fd_;
+    bool closed_ = false;
+    char last_ = '\n';
+};
+
+/// Proves that `path` can become a file, leaving nothing behind; an empty path is no file at all. `flag` is what named
+/// it. Errors: Exit::kCantCreate (exists, without `force`; no regular file; no folder for it), kPermission.
+void probe_output(std::string_view flag, const std::string& path, bool force);
+
+}  // namespace trireme

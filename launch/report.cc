@@ -1,0 +1,176 @@
+#include "launch/report.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "generated/commit.h"
+#include "launch/flags.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+
+// How facts travel between ranks, and stand in the report. Found by its namespace, so not in the one below.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes, kv_bytes,
+                                   device_peak_bytes, peak_rss_bytes, allreduce_ms)
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string host_name() {
+    char name[256] = {};
+    ::gethostname(name, sizeof name - 1);
+    return name;
+}
+
+std::string utc_now() {
+    const std::time_t t = std::time(nullptr);
+    std::tm parts = {};
+    ::gmtime_r(&t, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+/// The figures both forms print.
+struct Rates {
+    double prefill_tok_s, decode_tok_s, read_gbps;
+    uint64_t weight_bytes = 0, kv_bytes = 0, read_bytes_per_token = 0, peak_rss_bytes = 0;  // of all ranks
+};
+
+double per_second(double count, double ms) {
+    return ms > 0 ? count / ms * 1e3 : 0;
+}
+
+Rates rates(const RunReport& r) {
+    Rates all = {};
+    for (const RankFacts& f : r.ranks) {
+        all.weight_bytes += f.weight_bytes;
+        all.kv_bytes += f.kv_bytes;
+        all.read_bytes_per_token += f.read_bytes_per_token;
+        all.peak_rss_bytes += f.peak_rss_bytes;
+    }
+    all.prefill_tok_s = per_second(static_cast<double>(r.stats.prompt_tokens), r.stats.prefill_ms);
+    all.decode_tok_s = per_second(1, r.stats.tpot_ms);
+    all.read_gbps = per_second(static_cast<double>(all.read_bytes_per_token) * 1e-9, r.stats.tpot_ms);
+    return all;
+}
+
+double mb(uint64_t bytes) {
+    return static_cast<double>(bytes) * 1e-6;
+}
+
+OrderedJson model_facts(const Session& s) {
+    const LlamaConfig& c = s.source->config();
+    return {{"name", c.name},
+            {"arch", c.arch},
+            {"n_layers", c.n_layers},
+            {"dim", c.dim},
+            {"n_heads", c.n_heads},
+            {"n_kv_heads", c.n_kv_heads},
+            {"head_dim", c.head_dim},
+            {"ffn_dim", c.ffn_dim},
+            {"vocab", c.vocab},
+            {"context", c.context},
+            {"rope_scaling", name_of(c.rope.scaling)},
+            {"tied_embeddings", c.tied_embeddings}};
+}
+
+OrderedJson settings(const RunReport& r) {
+    OrderedJson all = OrderedJson::object();
+    for (const Flag& flag : flags()) {
+        if (flag.belongs_to(*r.call.command)) all[std::string(flag.name)] = flag.show(r.call.options);
+    }
+    return all;
+}
+
+}  // namespace
+
+RankFacts own_facts(const Session& s, const GenerateStats& stats) {
+    struct rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return {.host = host_name(),
+            .device = s.device->name(),
+            .threads = s.threads,
+            .read_bytes_per_token = stats.read_bytes_per_token,
+            .weight_bytes = s.model->weight_bytes(),
+            .kv_bytes = s.model->kv_bytes(s.model->context()),
+            .device_peak_bytes = s.device->peak(Space::kDevice),
+            .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
+            .allreduce_ms = static_cast<double>(trace::total("all_reduce").ns) * 1e-6};
+}
+
+std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine) {
+    std::vector<RankFacts> all;
+    for (const std::string& s : comm.gather_bytes(nlohmann::json(mine).dump())) {
+        all.push_back(nlohmann::json::parse(s).get<RankFacts>());
+    }
+    return all;
+}
+
+std::vector<std::string> report_lines(const RunReport& r) {
+    const Rates all = rates(r);
+    const GenerateStats& t = r.stats;
+    std::string stops;
+    for (const Continuation& c : r.samples) stops += fmt::format("{}{}", stops.empty() ? "" : ", ", name_of(c.stop));
+    return {
+        fmt::format("load    {:10.1f} ms  on {} x {} threads", r.session.load_ms,
+                    r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.session.threads),
+        fmt::format("prefill {:10.1f} ms  {} tokens, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms, t.prompt_tokens,
+                    all.prefill_tok_s, t.ttft_ms),
+        fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
+                    t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
+        fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
+                    mb(all.peak_rss_bytes), name_of(r.session.weight_type.type), mb(all.weight_bytes),
+                    name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
+                    r.session.model->context()),
+        fmt::format("stopped by {}", stops),
+    };
+}
+
+std::string report_json(const RunReport& r) {
+    const Rates all = rates(r);
+    const GenerateStats& t = r.stats;
+    OrderedJson samples = OrderedJson::array();
+    for (const Continuation& c : r.samples) {
+        samples.push_back({{"ids", c.ids}, {"text", c.text}, {"stop", name_of(c.stop)}});
+    }
+    const OrderedJson json = {
+        {"version", TRIREME_VERSION},
+        {"build_commit", TRIREME_COMMIT},
+        {"test_time", utc_now()},
+        {"command_line", r.command_line},
+        {"settings", settings(r)},
+        {"model", model_facts(r.session)},
+        {"weights", {{"dtype", name_of(r.session.weight_type.type)}, {"reason", r.session.weight_type.reason}}},
+        {"context", r.session.model->context()},
+        {"n_ranks", r.ranks.size()},
+        {"n_threads", r.session.threads},
+        {"n_prompt", t.prompt_tokens},
+        {"n_gen", t.new_tokens},
+        {"rounds", t.rounds},
+        {"load_ms", r.session.load_ms},
+        {"prefill_ms", t.prefill_ms},
+        {"prefill_tok_s", all.prefill_tok_s},
+        {"ttft_ms", t.ttft_ms},
+        {"decode_ms", t.decode_ms},
+        {"tpot_ms", t.tpot_ms},
+        {"decode_tok_s", all.decode_tok_s},
+        {"allreduce_ms", r.ranks[0].allreduce_ms},
+        {"read_bytes_per_token", all.read_bytes_per_token},
+        {"read_gbps", all.read_gbps},
+        {"weight_bytes", all.weight_bytes},
+        {"kv_bytes", all.kv_bytes},
+        {"peak_rss_bytes", all.peak_rss_bytes},
+        {"ranks", nlohmann::json(r.ranks)},
+        {"samples", samples},
+    };
+    // A sample may have been cut inside a character's bytes; JSON holds characters only.
+    return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+#pragma once
+/// What generate and score stand on: a device, a checkpoint, token ids, a model in memory.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "launch/commands.h"
+#include "launch/crew.h"
+#include "launch/weight_type.h"
+#include "model/files/weight_source.h"
+#include "model/llama.h"
+#include "model/tokenizer/tokenizer.h"
+#include "runtime/device.h"
+
+namespace trireme {
+
+struct Session {
+    int threads = 0;  // of this rank
+    std::unique_ptr<Device> device;
+    std::unique_ptr<WeightSource> source;
+    std::unique_ptr<Tokenizer> tokenizer;  // null where ids go in and ids come out
+    WeightType weight_type;
+    std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
+    std::unique_ptr<Llama> model;
+    double load_ms = 0;  // files to memory
+};
+
+/// Checks everything that can be checked before the weights are read, then reads them. Ranks pass or leave together.
+Session open_session(const Start& start, const Crew& crew);
+
+/// The merged trace of all ranks as a file, if --trace asks for one. A control call.
+void write_trace(const Options& options, const Crew& crew);
+
+}  // namespace trireme

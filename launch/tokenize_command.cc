@@ -1,0 +1,32 @@
+#include <unistd.h>
+
+#include "launch/commands.h"
+#include "launch/output.h"
+#include "launch/prompt.h"
+#include "model/tokenizer/tokenizer.h"
+#include "runtime/device.h"
+
+namespace trireme {
+
+std::string ids_as_json(const std::vector<int32_t>& ids) {
+    std::string text = "[";
+    for (const int32_t id : ids) text += fmt::format("{}{}", text.size() > 1 ? "," : "", id);
+    return text + "]";
+}
+
+void run_tokenize(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    crew.first_only([&] {
+        const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
+        const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o), o.add_special.value_or(false));
+        TextOut(STDOUT_FILENO).write(ids_as_json(ids) + "\n");
+    });
+}
+
+std::string list_devices() {
+    const std::unique_ptr<Device> cpu = open_device("cpu", 1);
+    return fmt::format("cpu  {}, {:.1f} GB of memory, {:.1f} free\n", cpu->name(),
+                       static_cast<double>(cpu->memory_total()) * 1e-9, static_cast<double>(cpu->memory_free()) * 1e-9);
+}
+
+}  // namespace trireme

@@ -1,0 +1,191 @@
+// What a run does with input that cannot be right: one line, its code, nothing on stdout, no file.
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+
+/// A copy of the model, to be spoilt.
+class Spoilt {
+  public:
+    Spoilt() {
+        for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
+            write_file(folder_ / name, read_file(model() + "/" + name));
+        }
+    }
+    std::string path() const { return folder_.path(); }
+    Spoilt& replace(const std::string& file, const std::string& from, const std::string& to) {
+        std::string text = read_file(folder_ / file);
+        const size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        text.replace(at, from.size(), to);
+        write_file(folder_ / file, text);
+        return *this;
+    }
+    Spoilt& edit(const std::string& file, const std::function<void(std::string&)>& change) {
+        std::string text = read_file(folder_ / file);
+        change(text);
+        write_file(folder_ / file, text);
+        return *this;
+    }
+    Spoilt& remove(const std::string& file) {
+        std::filesystem::remove(folder_ / file);
+        return *this;
+    }
+
+  private:
+    TempFolder folder_;
+};
+
+/// Runs it alone and on two ranks. `want`: substrings of the one error line.
+void expect_error(int status, const std::vector<std::string>& want, Words words, const ProcessOptions& options = {}) {
+    SCOPED_TRACE(testing::PrintToString(words));
+    const TempFolder folder;
+    const bool writes = words[0] == "generate";
+    if (writes) words.insert(words.end(), {"--report-json", folder / "report.json"});
+
+    const ProcessResult alone = trireme(words, options);
+    EXPECT_EQ(alone.status, status) << alone.err;
+    EXPECT_THAT(lines_of(alone.err), SizeIs(1)) << alone.err;
+    EXPECT_THAT(alone.err, StartsWith("trireme: error: "));
+    EXPECT_EQ(alone.out, "");
+    for (const std::string& part : want) EXPECT_THAT(alone.err, HasSubstr(part));
+
+    const ProcessResult two = trireme_on(2, words, options);
+    EXPECT_EQ(two.status, status) << two.err;
+    EXPECT_THAT(error_lines(two), SizeIs(1)) << two.err;
+    EXPECT_EQ(two.out, "");
+    EXPECT_THAT(folder.names(), SizeIs(0));
+}
+
+Words with_model(const std::string& path) {
+    return {"generate", "-m", path, "-p", "In the beginning", "-n", "2", "-t", "1"};
+}
+Words good(Words more) {
+    Words words = {"generate", "-m", model(), "-n", "2", "-t", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+TEST(BadInput, CommandLine) {
+    expect_error(64, {"--sed: unknown flag; the nearest is --seed"}, good({"-p", "x", "--sed", "1"}));
+    expect_error(64, {"-f: contradicts -p"}, good({"-p", "x", "-f", "y"}));
+    expect_error(78, {"--top-k '-1': want a whole number from 0"}, good({"-p", "x", "--top-k", "-1"}));
+    expect_error(78, {"--temp 'nan'"}, good({"-p", "x", "--temp", "nan"}));
+    expect_error(78, {"-c '99999999999999999999'"}, good({"-p", "x", "-c", "99999999999999999999"}));
+    expect_error(78, {"TRIREME_TOP_P '2'"}, good({"-p", "x"}), {.environment = {"TRIREME_TOP_P=2"}});
+    expect_error(78, {"TRIREME_TIMEOUT_S"}, good({"-p", "x"}), {.environment = {"TRIREME_TIMEOUT_S=soon"}});
+    expect_error(69, {"--device cuda"}, good({"-p", "x", "--device", "cuda"}));
+    expect_error(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
+}
+
+TEST(BadInput, MissingFiles) {
+    expect_error(66, {"/nowhere"}, with_model("/nowhere"));
+    expect_error(66, {"/nowhere.txt"}, good({"-f", "/nowhere.txt"}));
+    expect_error(66, {"/nowhere.json"}, good({"--prompt-ids", "/nowhere.json"}));
+    expect_error(66, {"/nowhere.ini"}, good({"-p", "x", "--config", "/nowhere.ini"}));
+    expect_error(66, {}, with_model(Spoilt().remove("model.safetensors").path() + "/"));
+}
+
+TEST(BadInput, Prompts) {
+    const TempFolder folder;
+    const auto ids = [&](const std::string& text) {
+        write_file(folder / "ids.json", text);
+        return good({"--prompt-ids", folder / "ids.json"});
+    };
+    expect_error(78, {"id 1024 at index 1", "0 to 1023"}, ids("[5, 1024]"));
+    expect_error(78, {"id -1 at index 0"}, ids("[-1]"));
+    expect_error(78, {"at index 0"}, ids("[18446744073709551615]"));
+    expect_error(78, {"0 tokens"}, ids("[]"));
+    expect_error(65, {"element 1"}, ids("[1, 2.5]"));
+    expect_error(65, {"element 0"}, ids("[\"1\"]"));
+    expect_error(65, {"want an array"}, ids("{\"ids\": [1]}"));
+    expect_error(65, {"ids.json"}, ids("[1, 2"));
+    expect_error(65, {"ids.json"}, ids("In the beginning"));
+    expect_error(78, {"0 tokens"}, good({"-p", "", "--add-special=off"}));
+    expect_error(78, {"the context 4", "-c"}, good({"-p", "In the beginning was the Word", "-c", "4"}));
+    std::string many = "[1";
+    for (int i = 1; i < 2048; ++i) many += ",1";
+    expect_error(78, {"2048 tokens", "the context 2048"}, ids(many + "]"));
+}
+
+TEST(BadInput, OutputFiles) {
+    const TempFolder folder;
+    write_file(folder / "old.json", "kept");
+    const Words run = good({"-p", "x"});
+    const auto to = [&](const std::string& path) {
+        Words words = run;
+        words.insert(words.end(), {"--trace", path});
+        return words;
+    };
+    expect_error(73, {"--trace", "exists", "--force"}, to(folder / "old.json"));
+    expect_error(73, {"no regular file"}, to(folder.path()));
+    expect_error(73, {"No such file or directory"}, to(folder / "none/t.json"));
+    EXPECT_EQ(read_file(folder / "old.json"), "kept");
+    EXPECT_THAT(folder.names(), SizeIs(1));
+
+    Words forced = to(folder / "old.json");
+    forced.push_back("--force");
+    EXPECT_EQ(trireme(forced).status, 0);
+    EXPECT_NE(read_file(folder / "old.json"), "kept");
+}
+
+TEST(BadInput, Checkpoints) {
+    expect_error(65, {"model.safetensors"},
+                 with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s.resize(s.size() / 2); }).path()));
+    expect_error(65, {"model.safetensors"},
+                 with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s = "garbage"; }).path()));
+    expect_error(65, {"model.safetensors"},
+                 with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s[7] = '\x7f'; }).path()));
+    expect_error(65, {"config.json"},
+                 with_model(Spoilt().edit("config.json", [](std::string& s) { s.resize(99); }).path()));
+    expect_error(65, {"hyper"},
+                 with_model(Spoilt()
+                                .replace("config.json", "\"rope_scaling\": null",
+                                         R"("rope_scaling": {"rope_type": "hyper", "factor": 2.0})")
+                                .path()));
+    expect_error(
+        65, {"num_hidden_layers"},
+        with_model(Spoilt().replace("config.json", "\"num_hidden_layers\": 6", "\"num_hidden_layers\": -6").path()));
+    expect_error(65, {"lm_head.weight", "model.embed_tokens.weight"},  // all wrong shapes at once
+                 with_model(Spoilt().replace("config.json", "\"vocab_size\": 1024", "\"vocab_size\": 1000").path()));
+}
+
+TEST(BadInput, NotANumberAmongTheWeights) {
+    Spoilt spoilt;
+    spoilt.edit("model.safetensors", [](std::string& s) {
+        uint64_t header = 0;
+        std::memcpy(&header, s.data(), sizeof header);
+        const uint16_t nan = 0x7e00;  // f16
+        std::memcpy(s.data() + 8 + header + 2 * 77, &nan, sizeof nan);
+    });
+    expect_error(65, {"lm_head.weight"}, with_model(spoilt.path()));
+}
+
+TEST(BadInput, Tokenizers) {
+    expect_error(65, {"tokenizer.model"},
+                 with_model(Spoilt().edit("tokenizer.model", [](std::string& s) { s.resize(1000); }).path()));
+    expect_error(66, {}, {"tokenize", "-m", "/nowhere", "-p", "x"});
+    expect_error(66, {}, with_model(Spoilt().remove("tokenizer.model").path()));
+}
+
+TEST(BadInput, MoreRanksThanHeads) {
+    const ProcessResult r = trireme_on(5, with_model(model()));
+    EXPECT_EQ(r.status, 78) << r.err;
+    EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,64 @@
+#include "launch/crew.h"
+
+#include <new>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/outcome.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+TEST(Attempt, TurnsEveryExceptionIntoAnOutcome) {
+    const auto status = [](const std::function<void()>& work) { return attempt(work).status; };
+
+    EXPECT_EQ(status([] {}), 0);
+    EXPECT_EQ(status([] { fail(Exit::kData, "x"); }), 65);
+    EXPECT_EQ(status([] { throw std::bad_alloc(); }), 71);
+    EXPECT_EQ(status([] { throw std::runtime_error("x"); }), 70);
+    EXPECT_EQ(status([] { throw Stopped{143}; }), 143);
+    EXPECT_TRUE(attempt([] { throw AgreedError(Exit::kConfig, "x"); }).agreed);
+    EXPECT_TRUE(attempt([] { throw Stopped{0}; }).agreed);
+    EXPECT_FALSE(attempt([] { fail(Exit::kData, "x"); }).agreed);
+    EXPECT_EQ(attempt([] { fail(Exit::kData, "{} {}", "a", 1); }).message, "a 1");
+}
+
+// What each of three ranks says of a phase in which rank r ends with codes[r].
+std::vector<std::string> after_phase(const std::vector<Exit>& codes, const std::string& text) {
+    std::vector<std::string> said(codes.size());
+    run_ranks(static_cast<int>(codes.size()), [&](Comm& comm) {
+        const auto me = static_cast<size_t>(comm.rank());
+        const Outcome o = attempt([&] {
+            Crew(comm).phase([&] {
+                if (codes[me] != Exit::kOk) fail(codes[me], "{}", fmt::format(fmt::runtime(text), me));
+            });
+        });
+        EXPECT_EQ(o.agreed, o.status != 0);
+        said[me] = fmt::format("{} {}", o.status, o.message);
+    });
+    return said;
+}
+
+TEST(Crew, PassesTogether) {
+    EXPECT_THAT(after_phase({Exit::kOk, Exit::kOk, Exit::kOk}, "x"), testing::Each("0 "));
+}
+
+TEST(Crew, LeavesTogetherWithTheWorstOfTheLowestRank) {
+    EXPECT_THAT(after_phase({Exit::kOk, Exit::kData, Exit::kOk}, "bad {}"), testing::Each("65 rank 1: bad 1"));
+    EXPECT_THAT(after_phase({Exit::kData, Exit::kIo, Exit::kIo}, "bad {}"), testing::Each("74 rank 1: bad 1"));
+    EXPECT_THAT(after_phase({Exit::kOs, Exit::kOk, Exit::kOs}, "bad {}"), testing::Each("71 bad 0"));
+    EXPECT_THAT(after_phase({Exit::kData, Exit::kData, Exit::kData}, "bad"), testing::Each("65 bad"));
+}
+
+TEST(Crew, LetsRankZeroWorkAlone) {
+    run_ranks(3, [](Comm& comm) {
+        bool worked = false;
+        Crew(comm).first_only([&] { worked = true; });
+        EXPECT_EQ(worked, comm.rank() == 0);
+    });
+}
+
+}  // namespace
+}  // namespace trireme::test

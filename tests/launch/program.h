@@ -1,0 +1,44 @@
+#pragma once
+/// The program under test: `trireme` alone, or several of it under mpirun.
+
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+
+namespace trireme::test {
+
+using Words = std::vector<std::string>;
+
+inline ProcessResult trireme(const Words& words, const ProcessOptions& options = {}) {
+    Words argv = {TRIREME_PROGRAM};
+    argv.insert(argv.end(), words.begin(), words.end());
+    return run_process(argv, options);
+}
+
+inline ProcessResult trireme_on(int ranks, const Words& words, ProcessOptions options = {}) {
+    Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", std::to_string(ranks)};
+    argv.push_back(TRIREME_PROGRAM);
+    argv.insert(argv.end(), words.begin(), words.end());
+    return run_process(argv, options);
+}
+
+/// Lines that report an error; mpirun adds words of its own around them.
+inline Words error_lines(const ProcessResult& r) {
+    Words errors;
+    for (const std::string& line : lines_of(r.err)) {
+        if (line.find("trireme: error: ") != std::string::npos) errors.push_back(line);
+    }
+    return errors;
+}
+
+inline std::string data(const std::string& name) {
+    return std::string(TRIREME_TEST_DATA) + "/" + name;
+}
+
+/// A small model that can do everything: Llama, 6 layers, 4 heads on 2 KV heads, 1024 sentencepiece ids, context 2048.
+inline std::string model() {
+    return data("models/kjv-target");
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,137 @@
+// `trireme score`, `trireme tokenize` and what needs no model, as processes.
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+const std::string kText = "And God said, Let there be light: and there was light.";
+
+json score(Words more) {
+    Words words = {"score", "-m", model(), "-t", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult r = trireme(words);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return json::parse(r.out, nullptr, /*allow_exceptions=*/false);
+}
+
+json tokens(const Words& more, const std::string& input = "") {
+    Words words = {"tokenize", "-m", model()};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult r = trireme(words, {.input = input});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.err, "");
+    return json::parse(r.out, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(ScoreCommand, GivesOneLogProbabilityForEveryTokenButTheFirst) {
+    const json s = score({"-p", kText});
+
+    ASSERT_TRUE(s["tokens"].is_array());
+    ASSERT_THAT(s["logprobs"], SizeIs(s["tokens"].size() - 1));
+    double total = 0;
+    for (const double x : s["logprobs"]) {
+        EXPECT_LT(x, 0);
+        total += x;
+    }
+    const double want = std::exp(-total / static_cast<double>(s["logprobs"].size()));
+    // One rounding of 2^-53 for each term of the sum and a few for exp, times the size of the exponent.
+    EXPECT_NEAR(s["perplexity"].get<double>(), want, want * 1e-13);
+}
+
+TEST(ScoreCommand, NeverAddsABosToIds) {
+    const TempFolder folder;
+    const json ids = tokens({"-p", kText}), with_bos = tokens({"-p", kText, "--add-special"});
+    write_file(folder / "ids.json", ids.dump());
+
+    EXPECT_EQ(with_bos.size(), ids.size() + 1);
+    EXPECT_EQ(score({"--prompt-ids", folder / "ids.json"})["tokens"], ids);
+    EXPECT_EQ(score({"--prompt-ids", folder / "ids.json", "--add-special"})["tokens"], ids);
+    EXPECT_EQ(score({"-p", kText})["tokens"], with_bos);
+    EXPECT_EQ(score({"-p", kText, "--add-special=off"})["tokens"], ids);
+}
+
+TEST(ScoreCommand, DumpsTheLogitsItScoredWith) {
+    const TempFolder folder;
+    const json s = score({"-p", kText, "--dump-logits", folder / "l.h5"});
+
+    const hid_t file = H5Fopen((folder / "l.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, "logits", H5P_DEFAULT);
+    ASSERT_GE(set, 0);
+    hsize_t extents[2] = {0, 0};
+    ASSERT_EQ(H5Sget_simple_extent_dims(H5Dget_space(set), extents, nullptr), 2);
+    ASSERT_EQ(extents[0], s["tokens"].size());
+    ASSERT_EQ(extents[1], 1024u);
+    std::vector<float> logits(extents[0] * extents[1]);
+    ASSERT_GE(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, logits.data()), 0);
+    H5Dclose(set);
+    H5Fclose(file);
+
+    for (size_t i = 0; i + 1 < extents[0]; ++i) {
+        const float* row = logits.data() + i * extents[1];
+        double sum = 0;
+        for (size_t c = 0; c < extents[1]; ++c) sum += std::exp(static_cast<double>(row[c]));
+        const double want = static_cast<double>(row[s["tokens"][i + 1].get<size_t>()]) - std::log(sum);
+        // Another order of summing 1024 positive doubles: 2^-53 each.
+        EXPECT_NEAR(s["logprobs"][i].get<double>(), want, 1e-12);
+    }
+    EXPECT_THAT(folder.names(), SizeIs(1));
+}
+
+TEST(ScoreCommand, AgreesAcrossRanks) {
+    const json one = score({"-p", kText, "--dtype", "f32"});
+    const ProcessResult r = trireme_on(2, {"score", "-m", model(), "-p", kText, "--dtype", "f32", "-t", "1"});
+    ASSERT_EQ(r.status, 0) << r.err;
+
+    const json two = json::parse(r.out);
+
+    ASSERT_EQ(two["tokens"], one["tokens"]);
+    // Sums over heads and columns in another order; 2e-5 of the largest logit (about 20) is the bound for the forward.
+    for (size_t i = 0; i < one["logprobs"].size(); ++i) {
+        EXPECT_NEAR(two["logprobs"][i].get<double>(), one["logprobs"][i].get<double>(), 2 * 2e-5 * 20);
+    }
+}
+
+TEST(TokenizeCommand, NeedsTheTokenizersFilesOnly) {
+    const TempFolder folder;
+    write_file(folder / "tokenizer.model", read_file(model() + "/tokenizer.model"));
+    const ProcessResult r = trireme({"tokenize", "-m", folder.path(), "-f", "-"}, {.input = kText});
+
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(json::parse(r.out), tokens({"-p", kText}));
+    EXPECT_THAT(lines_of(r.out), SizeIs(1));
+}
+
+TEST(TokenizeCommand, PrintsAnEmptyArrayForAnEmptyText) {
+    EXPECT_EQ(tokens({"-f", "-"}), json::array());
+    EXPECT_THAT(tokens({"-f", "-", "--add-special"}), SizeIs(1));
+}
+
+TEST(TokenizeCommand, PrintsOnceUnderMpirun) {
+    const ProcessResult r = trireme_on(2, {"tokenize", "-m", model(), "-p", kText});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(json::parse(r.out), tokens({"-p", kText}));
+}
+
+TEST(Program, TellsAboutItself) {
+    EXPECT_THAT(trireme({"--version"}).out, HasSubstr("Open MPI"));
+    EXPECT_THAT(trireme({"--help"}).out, HasSubstr("trireme generate"));
+    EXPECT_THAT(trireme({"score", "--help"}).out, HasSubstr("--dump-logits"));
+    EXPECT_THAT(trireme({"--list-devices"}).out, HasSubstr("cpu"));
+    EXPECT_EQ(trireme({"--list-devices"}).status, 0);
+    EXPECT_THAT(lines_of(trireme_on(2, {"--version"}).out), SizeIs(lines_of(trireme({"--version"}).out).size()));
+}
+
+}  // namespace
+}  // namespace trireme::test
