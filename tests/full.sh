@@ -26,11 +26,11 @@ export TRIREME_DEMO_MODEL
 fixed_layout=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
 
-# suite <preset> <regex>: the tests it names, all of which must pass; what they print as "figure: ..." is a figure.
+# suite <preset> <regex>: the tests it names, all of which must pass; perplexities and logit errors they print are figures.
 suite() {
     local preset=$1 regex=$2 log=$logs/full-suite.log status=0
     "${fixed_layout[@]}" ctest --preset "$preset" --verbose --no-tests=error --tests-regex "$regex" >"$log" 2>&1 || status=$?
-    sed -n 's/^[0-9]*: figure: //p' "$log"
+    sed -nE 's/^[0-9]+: ([^[].*(perplexity|max [|]).*)/\1/p' "$log"
     echo "$preset, $regex: $(grep -E 'tests passed|No tests were found' "$log" || echo "ctest ended with $status")"
     if (( status )); then sed -n '/The following tests FAILED/,$p' "$log"; fi
     return "$status"
@@ -64,11 +64,11 @@ item_1() {
     rm -rf "$clone"
 }
 
-item_2() { suite release '^(llama_golden_test|demo_model_test\.(Greedy|Perplexity))'; }
+item_2() { suite release '^(llama_golden_test|trained_test\..*TrainedModel)'; }
 
 item_3() { suite release '^tokenizer'; }
 
-item_4() { suite release '^(llama_ranks_test|demo_model_test\.Ranks)'; }
+item_4() { suite release '^(llama_ranks_test|trained_test\.DemoModel|program_test\..*(Ranks|OnSeveral))'; }
 
 item_5() { suite release '^llama_rows_test'; }
 
