@@ -1,0 +1,42 @@
+#pragma once
+/// What every fuzz target promises: bad input ends in an Error that blames the input, and in nothing else.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include "runtime/error.h"
+
+namespace trireme::fuzz {
+
+inline std::span<const std::byte> bytes_of(const uint8_t* data, size_t size) {
+    return std::as_bytes(std::span(data, size));
+}
+
+inline std::string_view text_of(const uint8_t* data, size_t size) {
+    return {reinterpret_cast<const char*>(data), size};
+}
+
+/// A finding that no sanitizer would see.
+inline void expect(bool condition, const char* what) {
+    if (condition) return;
+    std::fprintf(stderr, "fuzz: %s\n", what);
+    std::abort();
+}
+
+/// Runs one parse. Exit::kData is the verdict on bad input, kConfig that on a value that does not fit the user's type;
+/// any other code is a bug, any other exception leaves and ends the run.
+template <class F>
+int run(F parse) {
+    try {
+        parse();
+    } catch (const Error& e) {
+        expect(e.code() == Exit::kData || e.code() == Exit::kConfig, e.what());
+    }
+    return 0;
+}
+
+}  // namespace trireme::fuzz
