@@ -25,7 +25,7 @@ void run_tokenize(const Start& start, const Crew& crew) {
 
 std::string list_devices() {
     const std::unique_ptr<Device> cpu = open_device("cpu", 1);
-    return fmt::format("cpu  {}, {:.1f} GB of memory, {:.1f} free\n", cpu->name(),
+    return fmt::format("{}, {:.1f} GB of memory, {:.1f} free\n", cpu->name(),
                        static_cast<double>(cpu->memory_total()) * 1e-9, static_cast<double>(cpu->memory_free()) * 1e-9);
 }
 

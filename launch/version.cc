@@ -43,11 +43,6 @@ std::string pcre2_version() {
     return std::string(text).substr(0, std::string(text).find(' '));
 }
 
-std::string hwloc_version() {
-    const unsigned v = hwloc_get_api_version();  // 0x020900 is 2.9.0
-    return fmt::format("{}.{}.{}", v >> 16, (v >> 8) & 255u, v & 255u);
-}
-
 std::string xxhash_version() {
     const unsigned v = XXH_versionNumber();
     return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
@@ -80,7 +75,7 @@ std::string version_text() {
     line("Boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     line("PCRE2", pcre2_version());
     line("sentencepiece", TRIREME_SENTENCEPIECE_VERSION);
-    line("hwloc", hwloc_version());
+    line("hwloc", HWLOC_VERSION);
     line("xxHash", xxhash_version());
     line("nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                       NLOHMANN_JSON_VERSION_PATCH));

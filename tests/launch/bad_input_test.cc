@@ -13,6 +13,7 @@
 namespace trireme::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
@@ -179,6 +180,38 @@ TEST(BadInput, Tokenizers) {
                  with_model(Spoilt().edit("tokenizer.model", [](std::string& s) { s.resize(1000); }).path()));
     expect_error(66, {}, {"tokenize", "-m", "/nowhere", "-p", "x"});
     expect_error(66, {}, with_model(Spoilt().remove("tokenizer.model").path()));
+}
+
+/// Two ranks that were started differently, as a mistake in a host's environment does it.
+ProcessResult unlike(const Words& rank0, const Words& rank1) {
+    Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "1", TRIREME_PROGRAM};
+    argv.insert(argv.end(), rank0.begin(), rank0.end());
+    argv.insert(argv.end(), {":", "-n", "1", TRIREME_PROGRAM});
+    argv.insert(argv.end(), rank1.begin(), rank1.end());
+    return run_process(argv);
+}
+
+TEST(BadInput, RanksThatDisagree) {
+    Words other = with_model(model());
+    other.insert(other.end(), {"--seed", "5"});
+    const ProcessResult r = unlike(with_model(model()), other);
+
+    EXPECT_EQ(r.status, 78) << r.err;
+    EXPECT_THAT(error_lines(r), ElementsAre("trireme: error: rank 1 differs: seed=5 (others 0)"));
+    EXPECT_EQ(r.out, "");
+}
+
+TEST(BadInput, OnOneRankOnly) {
+    const ProcessResult missing = unlike(with_model(model()), with_model("/nowhere"));
+    EXPECT_EQ(missing.status, 66) << missing.err;
+    ASSERT_THAT(error_lines(missing), SizeIs(1)) << missing.err;
+    EXPECT_THAT(missing.err, HasSubstr("trireme: error: rank 1: /nowhere"));
+
+    Words wrong = with_model(model());
+    wrong.insert(wrong.end(), {"--top-k", "-1"});
+    const ProcessResult value = unlike(with_model(model()), wrong);
+    EXPECT_EQ(value.status, 78) << value.err;
+    EXPECT_THAT(error_lines(value), ElementsAre(HasSubstr("rank 1: --top-k '-1'")));
 }
 
 TEST(BadInput, MoreRanksThanHeads) {
