@@ -58,7 +58,9 @@ LlamaOptions exact() {
 TEST_P(TrainedModel, GivesTransformersGreedyTokens) {
     Engine engine(GetParam().path(), exact(), comm, 2);
     GenerateStats stats;
-    for (const auto& prompt : GetParam().facts().at("greedy")) {
+    const nlohmann::json facts = GetParam().facts();
+    ASSERT_GE(facts.at("greedy").size(), 3u);
+    for (const auto& prompt : facts.at("greedy")) {
         GenerateRequest request{
             .prompt = prompt.at("ids").get<std::vector<int32_t>>(), .max_new = 64, .sampling = {.temperature = 0}};
 
