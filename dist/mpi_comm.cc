@@ -14,6 +14,7 @@
 
 #include "dist/mpi_exchange.h"
 #include "dist/ordered_sum.h"
+#include "dist/rank_env.h"
 #include "runtime/cpu/stream.h"
 #include "runtime/env.h"
 #include "runtime/log.h"
@@ -32,6 +33,13 @@ void leave_soon(Exit code) {
         std::this_thread::sleep_for(std::chrono::seconds(2));
         _exit(static_cast<int>(code));
     }).detach();
+}
+
+/// More ranks than cores here: as mpirun says, or as anybody can count.
+bool crowded() {
+    const char* oversubscribed = std::getenv("OMPI_MCA_mpi_oversubscribe");
+    return (oversubscribed != nullptr && std::strcmp(oversubscribed, "1") == 0) ||
+           rank_env(std::getenv).local_size > static_cast<int>(std::thread::hardware_concurrency());
 }
 
 /// MPI_Init_thread ... MPI_Finalize.
@@ -70,8 +78,8 @@ class MpiComm::Impl {
         : watchdog_(env().timeout_s,
                     [this](const char* call, uint64_t sequence, double s) { hang(call, sequence, s); }),
           library_(watchdog_),
-          device_(mutex_, watchdog_, Watchdog::kDevice),
-          control_(mutex_, watchdog_, Watchdog::kControl) {
+          device_(mutex_, watchdog_, Watchdog::kDevice, crowded()),
+          control_(mutex_, watchdog_, Watchdog::kControl, crowded()) {
         rank_ = device_.rank();
         size_ = device_.size();
         require(options.ranks == 0 || options.ranks == size_, Exit::kUnavailable,

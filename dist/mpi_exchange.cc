@@ -11,24 +11,29 @@
 namespace trireme {
 namespace {
 
-/// How a waiting thread passes its time: it looks at once, for the few microseconds a decode step's message takes;
-/// then it lets others have its core between looks; a long wait sleeps, at the cost of at most 1% more waiting.
+/// How a waiting thread passes its time. A decode step's message takes microseconds, so it keeps looking; it lets
+/// others have its core between looks only where ranks outnumber cores, since from a stranger the core is back no
+/// sooner than after a time slice. A long wait sleeps, at the cost of at most 1% more waiting.
 class Patience {
   public:
+    explicit Patience(bool crowded) : crowded_(crowded) {}
+
     void wait() {
         using Clock = std::chrono::steady_clock;
-        constexpr std::chrono::milliseconds kYielding(10), kLongestNap(1);
-        if (++looks_ <= 64) return;
-        if (looks_ == 65) since_ = Clock::now();
+        constexpr int kEagerLooks = 64;
+        constexpr std::chrono::milliseconds kAwake(10), kLongestNap(1);
+        if (++looks_ <= kEagerLooks) return;
+        if (looks_ == kEagerLooks + 1) since_ = Clock::now();
         const auto waited = Clock::now() - since_;
-        if (waited < kYielding) {
-            std::this_thread::yield();
-        } else {
+        if (waited >= kAwake) {
             std::this_thread::sleep_for(std::min<Clock::duration>(waited / 128, kLongestNap));
+        } else if (crowded_) {
+            std::this_thread::yield();
         }
     }
 
   private:
+    bool crowded_;
     int64_t looks_ = 0;
     std::chrono::steady_clock::time_point since_;
 };
@@ -49,8 +54,8 @@ void mpi(int code, const char* call) {
     fail(Exit::kUnavailable, "{}: {}", call, text);
 }
 
-MpiExchange::MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane)
-    : mutex_(mutex), watchdog_(watchdog), lane_(lane) {
+MpiExchange::MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane, bool crowded)
+    : mutex_(mutex), watchdog_(watchdog), lane_(lane), crowded_(crowded) {
     const Watchdog::Watch watch(watchdog_, lane_, "MPI_Comm_dup");
     mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -81,7 +86,7 @@ void MpiExchange::send(const char* call, int to, const Message& message) {
 }
 
 void MpiExchange::finish(const char* call, std::unique_lock<std::mutex>& lock) {
-    Patience patience;
+    Patience patience(crowded_);
     for (int done = 0;;) {
         const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
         if (code == MPI_ERR_IN_STATUS) {

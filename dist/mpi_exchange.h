@@ -24,7 +24,8 @@ struct Message {
 /// 0.3 us a call): a device call holds it until done; a control call between its looks, so it never blocks the other.
 class MpiExchange {
   public:
-    MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane);
+    /// crowded: more ranks than cores on this node, so a waiting one gives its core away.
+    MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane, bool crowded);
     ~MpiExchange();
     MpiExchange(const MpiExchange&) = delete;
     MpiExchange& operator=(const MpiExchange&) = delete;
@@ -51,6 +52,7 @@ class MpiExchange {
     std::mutex& mutex_;
     Watchdog& watchdog_;
     Watchdog::Lane lane_;
+    bool crowded_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1;
     std::vector<MPI_Request> requests_;  // receives, then sends
