@@ -13,7 +13,7 @@ Rope::Rope(const RopeConfig& config, int64_t head_dim) : config_(config), head_d
 
 void Rope::fill(std::span<float> out, int64_t position, int64_t length) {
     if (config_.scaling == RopeScaling::kDynamic && length != table_length_) {
-        table_ = rope_table(config_, head_dim_, length);
+        rope_table(config_, head_dim_, length, table_);
         table_length_ = length;
     }
     const size_t pairs = table_.inv_freq.size();

@@ -62,5 +62,7 @@ struct RopeTable {
 
 /// Float32 arithmetic in the order transformers does it. `length` (tokens) matters only for dynamic scaling.
 RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length);
+/// The same into `table`, whose memory is reused: dynamic scaling makes one a token.
+void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table);
 
 }  // namespace trireme

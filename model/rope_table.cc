@@ -8,13 +8,12 @@
 namespace trireme {
 namespace {
 
-/// base^(2i / dim), in float as torch computes it.
-std::vector<float> wavelengths(double base, int64_t head_dim) {
-    std::vector<float> w(static_cast<size_t>(head_dim / 2));
+/// w[i] = base^(2i / dim), in float as torch computes it.
+void wavelengths(double base, int64_t head_dim, std::vector<float>& w) {
+    w.resize(static_cast<size_t>(head_dim / 2));
     for (size_t i = 0; i < w.size(); ++i) {
         w[i] = std::pow(static_cast<float>(base), static_cast<float>(2 * i) / static_cast<float>(head_dim));
     }
-    return w;
 }
 
 /// theta' = theta * (s L / C - (s - 1))^(d / (d - 2)), L the length, C the trained one: nothing up to C.
@@ -27,7 +26,7 @@ double dynamic_base(const RopeConfig& r, int64_t head_dim, int64_t length) {
 }
 
 /// NTK by parts: fast pairs stay, slow pairs are interpolated, a ramp between.
-std::vector<float> yarn(const RopeConfig& r, int64_t head_dim) {
+void yarn(const RopeConfig& r, int64_t head_dim, std::vector<float>& f) {
     const auto pair_of = [&](double rotations) {
         const double context = static_cast<double>(r.original_context);
         return static_cast<double>(head_dim) * std::log(context / (rotations * 2 * std::numbers::pi)) /
@@ -42,14 +41,13 @@ std::vector<float> yarn(const RopeConfig& r, int64_t head_dim) {
     high = std::min(high, static_cast<double>(head_dim - 1));
     if (low == high) high += 0.001;
 
-    std::vector<float> f = wavelengths(r.theta, head_dim);
+    wavelengths(r.theta, head_dim, f);
     for (size_t i = 0; i < f.size(); ++i) {
         const float ramp = (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
         const float keep = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
         const float interpolated = 1.0f / (static_cast<float>(r.factor) * f[i]), extrapolated = 1.0f / f[i];
         f[i] = interpolated * (1.0f - keep) + extrapolated * keep;
     }
-    return f;
 }
 
 /// Long waves are interpolated, short ones stay, those between are blended.
@@ -72,17 +70,17 @@ void llama3(std::vector<float>& inv_freq, const RopeConfig& r) {
 
 }  // namespace
 
-RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
+void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table) {
     check(head_dim >= 4 && head_dim % 2 == 0, "rope: a head dimension of {}", head_dim);
-    RopeTable table;
+    table.attention_scale = 1;
     if (rope.scaling == RopeScaling::kYarn) {
-        table.inv_freq = yarn(rope, head_dim);
+        yarn(rope, head_dim, table.inv_freq);
         table.attention_scale = static_cast<float>(rope.attention_factor > 0
                                                        ? rope.attention_factor
                                                        : (rope.factor <= 1 ? 1.0 : 0.1 * std::log(rope.factor) + 1.0));
     } else {
         const double base = rope.scaling == RopeScaling::kDynamic ? dynamic_base(rope, head_dim, length) : rope.theta;
-        table.inv_freq = wavelengths(base, head_dim);
+        wavelengths(base, head_dim, table.inv_freq);
         for (float& f : table.inv_freq) f = 1.0f / f;
         if (rope.scaling == RopeScaling::kLinear) {
             for (float& f : table.inv_freq) f /= static_cast<float>(rope.factor);
@@ -90,6 +88,11 @@ RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
         if (rope.scaling == RopeScaling::kLlama3) llama3(table.inv_freq, rope);
     }
     for (size_t i = 0; i < rope.factors.size(); ++i) table.inv_freq[i] /= rope.factors[i];
+}
+
+RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
+    RopeTable table;
+    rope_table(rope, head_dim, length, table);
     return table;
 }
 

@@ -43,9 +43,14 @@ void operator delete(void* p, size_t, std::align_val_t) noexcept {
 namespace trireme::test {
 namespace {
 
-TEST(DecodeForward, AllocatesNothing) {
+// The second model's rotary table changes with every token.
+class DecodeForwardOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(DecodeForwardOf, AllocatesNothing) {
     SelfComm comm;
-    Engine engine(data_path("models/kjv-target"), {}, comm, 2);
+    LlamaOptions options;
+    options.context = 400;
+    Engine engine(data_path(GetParam()), options, comm, 2);
     const std::vector<int32_t> prompt(300, 7);
     engine->prefill(0, prompt);
     const std::vector<int32_t> first = {0};
@@ -66,6 +71,9 @@ TEST(DecodeForward, AllocatesNothing) {
 
     EXPECT_EQ(allocations - before, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, DecodeForwardOf, testing::Values("models/kjv-target", "tiny/dynamic-beyond"),
+                         [](const auto& param) { return param.index == 0 ? "plain" : "dynamic"; });
 
 TEST(DecodeForward, DoesNotWaitForTheStream) {
     SelfComm comm;
