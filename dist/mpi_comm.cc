@@ -39,7 +39,7 @@ void leave_soon(Exit code) {
 bool crowded() {
     const char* oversubscribed = std::getenv("OMPI_MCA_mpi_oversubscribe");
     return (oversubscribed != nullptr && std::strcmp(oversubscribed, "1") == 0) ||
-           rank_env(std::getenv).local_size > static_cast<int>(std::thread::hardware_concurrency());
+           rank_env(std::getenv).local_size > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /// MPI_Init_thread ... MPI_Finalize.
