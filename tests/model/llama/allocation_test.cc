@@ -12,31 +12,32 @@
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 
+// Not inlined: GCC would see malloc and free behind new and delete and call them mismatched.
 namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes) {
     ++allocations;
     if (void* p = std::malloc(bytes)) return p;
     throw std::bad_alloc();
 }
-void* operator new(size_t bytes, std::align_val_t align) {
+[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
     ++allocations;
     const size_t a = static_cast<size_t>(align);
     if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
     throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept {
+[[gnu::noinline]] void operator delete(void* p) noexcept {
     std::free(p);
 }
-void operator delete(void* p, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
     std::free(p);
 }
-void operator delete(void* p, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
     std::free(p);
 }
-void operator delete(void* p, size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, size_t, std::align_val_t) noexcept {
     std::free(p);
 }
 
