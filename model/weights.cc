@@ -24,6 +24,9 @@ class Loader {
         : stream_(stream), source_(source), progress_(progress), total_(total) {
         for (Slot& slot : slots_) slot.buffer = Buffer<Space::kHost>(device, kBytes);
     }
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
+    ~Loader() { stream_.drain(); }  // a bad tensor throws while the one before it travels
 
     void load(const Piece& piece) {
         const int64_t rows = piece.to.rows(), cols = piece.to.cols();
@@ -123,7 +126,7 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
     for (const Piece& p : pieces) total += static_cast<int64_t>(p.to.bytes());
     Loader loader(device, stream, source, progress, total);
     for (const Piece& p : pieces) loader.load(p);
-    stream.synchronize();
+    stream.synchronize();  // so that a failed copy is seen
 }
 
 }  // namespace trireme

@@ -24,4 +24,11 @@ void Stream::copy(const Tensor& dst, const Tensor& src) {
     do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2d");
 }
 
+void Stream::drain() noexcept {
+    try {
+        synchronize();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the stream keeps its error
+    }
+}
+
 }  // namespace trireme

@@ -39,6 +39,9 @@ class Stream {
     /// TRIREME_TIMEOUT_S seconds, naming the operation that hangs.
     virtual void synchronize(const Event& event) = 0;
     void synchronize() { synchronize(record()); }
+    /// The same for destructors: work that is still queued may use what is about to be freed. Errors are left to
+    /// whoever synchronizes next.
+    void drain() noexcept;
 
     virtual const char* name() const = 0;
 

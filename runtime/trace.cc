@@ -18,11 +18,31 @@ struct SpanRecord {
     uint64_t begin, end, bytes;
 };
 
+/// A Total that its own thread adds to while others read: each number is whole, a set of them may be a span apart.
+struct Counter {
+    std::atomic<const char*> name{nullptr};
+    std::atomic<uint64_t> count{0}, ns{0}, bytes{0};
+
+    void add(uint64_t span_ns, uint64_t span_bytes) {
+        const auto plus = [](std::atomic<uint64_t>& x, uint64_t n) {  // one writer: no locked instruction
+            x.store(x.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+        };
+        plus(count, 1);
+        plus(ns, span_ns);
+        plus(bytes, span_bytes);
+    }
+    void reset() {
+        count = 0;
+        ns = 0;
+        bytes = 0;
+    }
+};
+
 /// One per thread, written by that thread alone; kept after the thread has ended.
 struct Lane {
     static constexpr size_t kNames = 128;
-    const char* name = "host";
-    std::array<Total, kNames> totals{};
+    std::atomic<const char*> name{"host"};
+    std::array<Counter, kNames> totals{};
     std::vector<SpanRecord> spans;
     size_t dropped = 0;
 };
@@ -65,9 +85,11 @@ void name_lane(const char* name) {
 
 void add(const char* name, uint64_t begin, uint64_t end, size_t bytes) {
     Lane& l = lane();
-    for (Total& t : l.totals) {
-        if (t.name != nullptr && t.name != name) continue;
-        t = {name, t.count + 1, t.ns + (end - begin), t.bytes + bytes};
+    for (Counter& t : l.totals) {
+        const char* const taken = t.name.load(std::memory_order_relaxed);
+        if (taken != nullptr && taken != name) continue;
+        if (taken == nullptr) t.name.store(name, std::memory_order_release);
+        t.add(end - begin, bytes);
         break;
     }
     if (registry().recording.load(std::memory_order_relaxed)) {
@@ -84,7 +106,8 @@ std::vector<Total> totals() {
     const std::lock_guard lock(r.mutex);
     std::vector<Total> sums;
     for (const auto& l : r.lanes) {
-        for (const Total& t : l->totals) {
+        for (const Counter& c : l->totals) {
+            const Total t{c.name.load(std::memory_order_acquire), c.count, c.ns, c.bytes};
             if (t.name == nullptr) break;
             const auto same = std::find_if(sums.begin(), sums.end(),
                                            [&](const Total& s) { return std::strcmp(s.name, t.name) == 0; });
@@ -108,7 +131,9 @@ Total total(const char* name) {
 void reset_totals() {
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
-    for (const auto& l : r.lanes) l->totals.fill({});
+    for (const auto& l : r.lanes) {
+        for (Counter& c : l->totals) c.reset();
+    }
 }
 
 void start(size_t max_spans) {
@@ -132,7 +157,7 @@ std::string json(int rank) {
         const Lane& l = *r.lanes[tid];
         out += fmt::format(
             ",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}", rank,
-            tid, l.name);
+            tid, l.name.load());
         for (const SpanRecord& s : l.spans) {
             out += fmt::format(
                 ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{"

@@ -21,7 +21,7 @@ void name_lane(const char* name);
 /// A finished span of the calling thread. `name` must be a literal: totals are kept by its address.
 void add(const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
 
-/// Sums over all threads, by name. Call while no stream is busy.
+/// Sums over all threads, by name. What a busy stream is adding meanwhile may be half there.
 std::vector<Total> totals();
 Total total(const char* name);
 void reset_totals();

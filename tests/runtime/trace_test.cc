@@ -23,6 +23,20 @@ TEST(Trace, AddsUpBytesAndCountsOverThreads) {
     EXPECT_EQ(trace::total("no such name").count, 0u);
 }
 
+TEST(Trace, MayBeReadWhileAStreamAdds) {
+    const auto before = trace::total("busy_op").count;
+    CpuStream s("busy", 1);
+    uint64_t seen = 0;
+    for (int i = 0; i < 500; ++i) {
+        s.enqueue("busy_op", 1, [] {});
+        const uint64_t now = trace::total("busy_op").count - before;
+        ASSERT_GE(now, seen);
+        seen = now;
+    }
+    s.synchronize();
+    EXPECT_EQ(trace::total("busy_op").count - before, 500u);
+}
+
 TEST(Trace, WritesSpansAsChromeEvents) {
     trace::start(16);
     CpuStream s("lane_of_s", 1);
