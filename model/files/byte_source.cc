@@ -142,6 +142,11 @@ std::unique_ptr<ByteSource> open_in_folder(const fs::path& folder, const std::st
     return open_with(target, path.string(), O_NOFOLLOW);
 }
 
+bool has_entry(const fs::path& folder, const std::string& file) {
+    struct stat st {};
+    return ::lstat((folder / file).c_str(), &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 std::string read_text(const ByteSource& source, uint64_t limit) {
     require(source.size() <= limit, Exit::kData, "{}: {} bytes, at most {} are read", source.name(), source.size(),
             limit);

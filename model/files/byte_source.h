@@ -45,6 +45,10 @@ std::unique_ptr<ByteSource> open_file(const std::filesystem::path& path);
 /// Errors: as open_file; Exit::kData for a name with a separator, "..", or a link that leads outside.
 std::unique_ptr<ByteSource> open_in_folder(const std::filesystem::path& folder, const std::string& file);
 
+/// Whether `folder` has an entry of that name, be it a broken link or one that may not be read: opening says what it
+/// is.
+bool has_entry(const std::filesystem::path& folder, const std::string& file);
+
 /// All of it. Errors: Exit::kData beyond `limit` bytes.
 std::string read_text(const ByteSource& source, uint64_t limit);
 

@@ -49,11 +49,11 @@ class SafetensorsModel final : public WeightSource {
     explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
         config_ =
             parse_config(read_json(folder, "config.json", limits::kConfigBytes), (folder / "config.json").string());
-        if (fs::exists(folder / "generation_config.json")) {
+        if (has_entry(folder, "generation_config.json")) {
             apply_generation_config(config_, read_json(folder, "generation_config.json", limits::kConfigBytes),
                                     (folder / "generation_config.json").string());
         }
-        if (fs::exists(fs::symlink_status(folder / kSingle))) {
+        if (has_entry(folder, kSingle)) {
             for (const auto& [name, entry] : shard(kSingle).header) found_.emplace(name, kSingle);
         } else {
             read_index();
@@ -77,7 +77,7 @@ class SafetensorsModel final : public WeightSource {
     }
 
     void read_index() {
-        require(fs::exists(fs::symlink_status(folder_ / kIndex)), Exit::kNoInput,
+        require(has_entry(folder_, kIndex), Exit::kNoInput,
                 "{}: holds neither {} nor {}; pickled weights (.bin, .pt) are not read: save as safetensors",
                 folder_.string(), kSingle, kIndex);
         const std::string what = (folder_ / kIndex).string();

@@ -1,15 +1,30 @@
 #include "model/files/weight_source.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
+#include "model/files/byte_source.h"
 #include "model/files/gguf_model.h"
 #include "model/files/safetensors_model.h"
-#include "model/files/slice_reader.h"
 #include "runtime/error.h"
 
 namespace trireme {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Download caches name files by their digest alone.
+bool begins_as_gguf(const fs::path& path) {
+    const auto source = open_file(path);
+    std::array<char, 4> magic{};
+    if (source->size() < magic.size()) return false;
+    source->read(0, std::as_writable_bytes(std::span(magic)));
+    return std::string_view(magic.data(), magic.size()) == "GGUF";
+}
+
+}  // namespace
 
 bool WeightSource::has(std::string_view name) const {
     return index_.contains(name);
@@ -36,9 +51,13 @@ void WeightSource::add_tensor(TensorInfo info) {
 fs::path find_gguf(const fs::path& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
+    require(error != std::errc::permission_denied, Exit::kPermission, "{}: {}", path.string(), error.message());
     require(fs::exists(status), Exit::kNoInput, "{}: no such file or folder", path.string());
-    if (!fs::is_directory(status)) return path.extension() == ".gguf" ? path : fs::path();
-    if (fs::exists(path / "config.json", error)) return {};
+    if (!fs::is_directory(status)) {
+        const bool gguf = path.extension() == ".gguf" || (fs::is_regular_file(status) && begins_as_gguf(path));
+        return gguf ? path : fs::path();
+    }
+    if (has_entry(path, "config.json")) return {};
 
     fs::directory_iterator files(path, error);
     require(!error, Exit::kPermission, "{}: cannot list the folder: {}", path.string(), error.message());
@@ -56,10 +75,11 @@ fs::path find_gguf(const fs::path& path) {
 std::unique_ptr<WeightSource> open_model(const fs::path& path) {
     const fs::path gguf = find_gguf(path);
     if (!gguf.empty()) return open_gguf_model(open_file(gguf));
-    require(fs::is_directory(path), Exit::kData,
+    std::error_code ignored;  // find_gguf has seen that it is there
+    require(fs::is_directory(path, ignored), Exit::kData,
             "{}: neither a model folder nor a .gguf file; a safetensors file is opened by the folder it lies in",
             path.string());
-    require(fs::exists(path / "config.json"), Exit::kNoInput, "{}: holds neither a config.json nor a .gguf file",
+    require(has_entry(path, "config.json"), Exit::kNoInput, "{}: holds neither a config.json nor a .gguf file",
             path.string());
     return open_safetensors_model(path);
 }

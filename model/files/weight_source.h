@@ -60,7 +60,7 @@ class WeightSource {
 /// Errors: Exit::kNoInput, kPermission, kData (all wrong tensors at once, as a table).
 std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 
-/// The .gguf file `path` names or, being a folder without config.json, holds; empty if it is something else.
+/// The GGUF file `path` names (by ending or content) or, a folder without config.json, holds; empty if neither.
 /// Errors: Exit::kNoInput (nothing there, or several .gguf files: they are named).
 std::filesystem::path find_gguf(const std::filesystem::path& path);
 

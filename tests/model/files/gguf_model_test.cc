@@ -256,6 +256,7 @@ TEST(GgufModel, AFolderWithOneGgufIsAModel) {
     EXPECT_EQ(find_gguf(folder.path()), file);
     EXPECT_EQ(find_gguf(file), file);
     EXPECT_EQ(open_model(folder.path())->config().dim, 16);
+    EXPECT_EQ(open_model(folder.write("sha256-0123", SmallGguf().bytes()))->config().dim, 16);
     folder.write("b.gguf", "");
     expect_error([&] { open_model(folder.path()); }, Exit::kNoInput, {"2 .gguf files (a.gguf, b.gguf"});
     folder.write("config.json", "{}");
