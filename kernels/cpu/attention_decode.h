@@ -21,7 +21,7 @@ struct DecodeItem {
     int64_t shared;                                    // leading slots that hold committed tokens of every row
     const int32_t *positions, *committed, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
-    const float* q;      // [rows * group, dim_padded], scaled
+    const float* q;      // [rows * group, dim_padded], from scale_query
     float* records;      // [rows * group, kRecordHead + dim_padded]
     int64_t dim_padded;  // head_dim in whole vectors of any target
     const char* next;    // keys the thread will read after this item, or null
@@ -35,7 +35,7 @@ void attend_item(const DecodeItem& item, float* scratch);
 void merge_record(float* running, const float* partial, int64_t dim_padded);
 /// out = accumulator / sum.
 void finish_record(const float* record, float* out, int64_t dim);
-/// to = scale * q, padded with zeros.
+/// to = scale * log2(e) * q, padded with zeros.
 void scale_query(const float* q, float scale, float* to, int64_t dim, int64_t dim_padded);
 
 }  // namespace trireme

@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/pack-inl.h"
 #include "kernels/cpu/softmax-inl.h"
 // clang-format on
 
@@ -22,7 +22,7 @@
 namespace trireme {
 
 inline constexpr int64_t kQueryBlock = 96;  // 16 register tiles; packing K and V costs 4 % of the multiplies
-inline constexpr int64_t kScoreStride = kTileTokens + 16;  // rows 1 KiB apart would share cache sets
+inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart would share cache sets
 
 /// A block of query vectors: vector v is head `head_begin + v % group` of row v / group.
 struct PrefillItem {
@@ -43,57 +43,62 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-void pack_keys(const void* from, DType type, int64_t count, int64_t dim, float* panels) {
-    for (int64_t at = 0; at < count;) {
-        const int64_t width = panel_width(at, count), rows = std::min(width, count - at);
-        switch (type) {
-            case DType::kF16:
-                pack_transposed(static_cast<const f16*>(from) + at * dim, dim, rows, dim, panels, width);
-                break;
-            case DType::kBF16:
-                pack_transposed(static_cast<const bf16*>(from) + at * dim, dim, rows, dim, panels, width);
-                break;
-            default:
-                pack_transposed(static_cast<const float*>(from) + at * dim, dim, rows, dim, panels, width);
-                break;
-        }
-        panels += width * dim;
-        at += width;
-    }
+/// scores [rows, keys] = q keys^T.
+template <class T>
+void score(const float* q, int64_t stride, int64_t rows, const char* keys, int64_t count, int64_t dim, void* panels,
+           float* scores) {
+    T* packed = static_cast<T*>(panels);
+    pack_transposed(reinterpret_cast<const T*>(keys), dim, count, dim, packed, kTall, Upcoming{});
+    multiply_panels<false>(q, stride, rows, packed, dim, scores, kScoreStride, count, kTall);
 }
 
-void pack_values(const void* from, DType type, int64_t count, int64_t dim, float* panels) {
+void score(DType type, const float* q, int64_t stride, int64_t rows, const char* keys, int64_t count, int64_t dim,
+           void* panels, float* scores) {
     switch (type) {
         case DType::kF16:
-            return pack_columns(static_cast<const f16*>(from), dim, count, dim, panels);
+            return score<f16>(q, stride, rows, keys, count, dim, panels, scores);
         case DType::kBF16:
-            return pack_columns(static_cast<const bf16*>(from), dim, count, dim, panels);
+            return score<bf16>(q, stride, rows, keys, count, dim, panels, scores);
         default:
-            return pack_columns(static_cast<const float*>(from), dim, count, dim, panels);
+            return score<float>(q, stride, rows, keys, count, dim, panels, scores);
     }
 }
 
-/// c [rows, n] = a [rows, k] times panels of n columns.
-HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const float* panels, int64_t k, float* c,
-                                int64_t ldc, int64_t n) {
-    for (int64_t at = 0; at < n;) {
-        const int64_t width = panel_width(at, n);
-        multiply_panel<false>(a, lda, rows, panels, width, k, c + at, ldc, std::min(width, n - at));
-        panels += width * k;
-        at += width;
+/// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
+template <class T>
+void weigh(const float* p, int64_t rows, const char* values, int64_t count, int64_t dim, void* panels, float* out,
+           int64_t stride) {
+    const T* from = reinterpret_cast<const T*>(values);
+    if (dim % kLanes == 0) {
+        return multiply<false>(p, kScoreStride, rows, Strip<T>{from, dim, count}, out, stride, dim, kTall);
+    }
+    T* copy = static_cast<T*>(panels);
+    for (int64_t i = 0; i < count; ++i) copy_row(from + i * dim, dim, copy + i * stride, stride);
+    multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
+}
+
+void weigh(DType type, const float* p, int64_t rows, const char* values, int64_t count, int64_t dim, void* panels,
+           float* out, int64_t stride) {
+    switch (type) {
+        case DType::kF16:
+            return weigh<f16>(p, rows, values, count, dim, panels, out, stride);
+        case DType::kBF16:
+            return weigh<bf16>(p, rows, values, count, dim, panels, out, stride);
+        default:
+            return weigh<float>(p, rows, values, count, dim, panels, out, stride);
     }
 }
 
-/// running = running * e^(max - top) + fresh * e^(fresh_max - top), and likewise the sums.
+/// running and fresh, with their maxima and sums, become one.
 HWY_INLINE void merge_tile(float& max, float& sum, float* running, float fresh_max, float fresh_sum, const float* fresh,
                            int64_t dim) {
     const F d;
-    const float top = std::max(max, fresh_max);
-    const Vf a = exp(d, hn::Set(d, max - top)), b = exp(d, hn::Set(d, fresh_max - top));
-    max = top;
-    sum = hn::GetLane(hn::MulAdd(hn::Set(d, fresh_sum), b, hn::Mul(hn::Set(d, sum), a)));
+    const Merge merge(max, fresh_max);
+    max = merge.top;
+    sum = hn::GetLane(hn::MulAdd(hn::Set(d, fresh_sum), merge.scale_b, hn::Mul(hn::Set(d, sum), merge.scale_a)));
     for (int64_t i = 0; i < dim; i += kLanes) {
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, fresh + i), b, hn::Mul(hn::LoadU(d, running + i), a)), d, running + i);
+        const Vf old = hn::Mul(hn::LoadU(d, running + i), merge.scale_a);
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, fresh + i), merge.scale_b, old), d, running + i);
     }
 }
 
@@ -103,11 +108,11 @@ void attend_block(const PrefillItem& it, float* scratch) {
     float* q = scratch;                        // [count, dim], scaled
     float* scores = q + kQueryBlock * stride;  // [count, kScoreStride]
     float* panels = scores + kQueryBlock * kScoreStride;
-    float* fresh = panels + kTileTokens * ((dim + 63) / 64 * 64);  // [count, stride]
+    float* fresh = panels + kTileTokens * stride;  // [count, stride]
     float* running = fresh + kQueryBlock * stride;
     float max[kQueryBlock], sum[kQueryBlock];
 
-    const Vf scale = hn::Set(d, 1.0f / std::sqrt(static_cast<float>(dim)));
+    const Vf scale = hn::Set(d, kLog2E / std::sqrt(static_cast<float>(dim)));
     for (int64_t i = 0; i < count; ++i) {
         const int64_t v = it.begin + i;
         const float* from = it.q.row(v / it.group) + (it.head_begin + v % it.group) * dim;
@@ -122,17 +127,19 @@ void attend_block(const PrefillItem& it, float* scratch) {
     for (int64_t first = 0; first <= last; first += kTileTokens) {
         char* tile = it.view->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
-        pack_keys(it.view->key(tile, it.head, 0), it.layout.k_type, keys, dim, panels);
-        multiply_panels(q, stride, count, panels, dim, scores, kScoreStride, keys);
+        score(it.layout.k_type, q, stride, count, it.view->key(tile, it.head, 0), keys, dim, panels, scores);
         float tile_max[kQueryBlock], tile_sum[kQueryBlock];
+        // Two passes: the exponentials of a row need not wait for its maximum.
+        const auto visible = [&](int64_t i) {
+            return std::clamp(it.positions[(it.begin + i) / it.group] - first + 1, int64_t{0}, keys);
+        };
+        for (int64_t i = 0; i < count; ++i) tile_max[i] = row_max(scores + i * kScoreStride, visible(i));
         for (int64_t i = 0; i < count; ++i) {
             float* s = scores + i * kScoreStride;
-            const int64_t visible = std::clamp(it.positions[(it.begin + i) / it.group] - first + 1, int64_t{0}, keys);
-            softmax_row(s, visible, tile_max[i], tile_sum[i]);
-            for (int64_t j = visible; j < keys; ++j) s[j] = 0;
+            tile_sum[i] = exp_row(s, visible(i), tile_max[i]);
+            for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
-        pack_values(it.view->value(tile, it.head, 0), it.layout.v_type, keys, dim, panels);
-        multiply_panels(scores, kScoreStride, count, panels, keys, fresh, stride, dim);
+        weigh(it.layout.v_type, scores, count, it.view->value(tile, it.head, 0), keys, dim, panels, fresh, stride);
         for (int64_t i = 0; i < count; ++i) {
             if (it.positions[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
             merge_tile(max[i], sum[i], running + i * stride, tile_max[i], tile_sum[i], fresh + i * stride, stride);
@@ -160,7 +167,7 @@ namespace {
 
 int64_t thread_floats(int64_t dim) {
     const int64_t stride = (dim + 15) / 16 * 16;
-    return kQueryBlock * (3 * stride + kScoreStride) + kTileTokens * ((dim + 63) / 64 * 64);
+    return kQueryBlock * (3 * stride + kScoreStride) + kTileTokens * stride;
 }
 
 }  // namespace

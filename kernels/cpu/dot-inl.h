@@ -1,4 +1,4 @@
-/// W x R dot products at once: the kernel of decode's matmul and of its attention scores.
+/// W x R dot products at once: the kernel of decode's matmul.
 #if defined(TRIREME_KERNELS_CPU_DOT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_DOT_INL_H
 #undef TRIREME_KERNELS_CPU_DOT_INL_H

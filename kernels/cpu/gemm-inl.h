@@ -1,4 +1,4 @@
-/// The multiply of prefill: packed panels and a register tile. Used by matmul and attention alike.
+/// The multiply of attention and of prefill's matmul.
 #if defined(TRIREME_KERNELS_CPU_GEMM_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_GEMM_INL_H
 #undef TRIREME_KERNELS_CPU_GEMM_INL_H
@@ -8,130 +8,116 @@
 
 #include <algorithm>
 
+#include <hwy/cache_control.h>
+
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-// A register tile is 6 rows by kPanelVectors vectors: 12 accumulators of 16 registers, or 24 of AVX-512's 32.
-inline constexpr int kTileRows = 6;
-inline constexpr int kPanelVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
-inline constexpr int64_t kPanel = kPanelVectors * kLanes;
+// A register tile has 12 accumulators of AVX2's 16 registers: 6 rows by 2 vectors with many rows, 3 by 4 with 3 rows or
+// fewer; AVX-512 has 32 registers and takes 6 by 4. Strips of b are 4, 2 or 1 vectors wide. Elements of 16 bits are
+// widened on the way into the register: that is free beside the multiplications (97 % of the FMA peak on Zen 3 at k =
+// 256), and a strip takes half the cache.
+inline constexpr int64_t kWide = 4 * kLanes;
+inline constexpr int64_t kTall = (HWY_TARGET <= HWY_AVX3 ? 4 : 2) * kLanes;
 
-/// Columns of the panel that begins at column `at` of n: whole vectors, the last one padded.
-HWY_INLINE int64_t panel_width(int64_t at, int64_t n) {
+/// Columns of the strip at `at` of n columns, at most `widest`; the last one may reach beyond n, to a multiple of
+/// `least`: kLanes, or 2 * kLanes in transposed panels.
+HWY_INLINE int64_t strip_width(int64_t at, int64_t n, int64_t widest, int64_t least) {
     const int64_t left = n - at;
-    return left >= kPanel                            ? kPanel
-           : left > kPanel / 2 || kPanelVectors == 2 ? (left > kLanes ? kPanel : kLanes)
-                                                     : (left > kLanes ? 2 * kLanes : kLanes);
+    return widest == 4 * kLanes && left >= 4 * kLanes ? 4 * kLanes
+                                                      : std::max(left >= 2 * kLanes ? 2 * kLanes : kLanes, least);
 }
 
-/// c[i][j] (+)= sum_p a[i][p] b[p][j], p in order. a has `rows` rows lda apart, b is a panel [k][NV * kLanes].
-template <int NV, bool kAdd>
-HWY_INLINE void multiply_tile(const float* a, int64_t lda, int64_t rows, const float* b, int64_t k, float* c,
-                              int64_t ldc, int64_t cols) {
+/// k rows of b, `stride` elements apart; with each row the line `fetch` bytes behind it is fetched, unless 0.
+template <class T>
+struct Strip {
+    const T* at;
+    int64_t stride, k;
+    ptrdiff_t fetch = 0;
+};
+
+/// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors, p in order: a result's bits do not depend on MR, NV.
+template <int MR, int NV, bool kAdd, class T>
+HWY_INLINE void multiply_tile(const float* a, int64_t lda, const Strip<T>& strip, float* c, int64_t ldc) {
     const F d;
-    constexpr int64_t kWidth = NV * kLanes;
-    HWY_ALIGN float edge[kTileRows * kWidth];
-    const bool whole = rows == kTileRows && cols == kWidth;
-    float* to = whole ? c : edge;
-    const int64_t ldt = whole ? ldc : kWidth;
-
-    const float* ai[kTileRows];
-    for (int i = 0; i < kTileRows; ++i) ai[i] = a + std::min<int64_t>(i, rows - 1) * lda;
-    Vf acc[kTileRows][NV];
-    if (kAdd && !whole) {
-        for (int64_t i = 0; i < rows; ++i) std::copy(c + i * ldc, c + i * ldc + cols, edge + i * kWidth);
+    Vf acc[MR][NV];
+    for (int i = 0; i < MR; ++i) {
+        for (int j = 0; j < NV; ++j) acc[i][j] = kAdd ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
     }
-    for (int i = 0; i < kTileRows; ++i) {
-        for (int j = 0; j < NV; ++j) acc[i][j] = kAdd ? hn::LoadU(d, to + i * ldt + j * kLanes) : hn::Zero(d);
-    }
-    for (int64_t p = 0; p < k; ++p) {
-        Vf bj[NV];
-        for (int j = 0; j < NV; ++j) bj[j] = hn::LoadU(d, b + p * kWidth + j * kLanes);
-        for (int i = 0; i < kTileRows; ++i) {
-            const Vf x = hn::Set(d, ai[i][p]);
-            for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(x, bj[j], acc[i][j]);
-        }
-    }
-    for (int i = 0; i < kTileRows; ++i) {
-        for (int j = 0; j < NV; ++j) hn::StoreU(acc[i][j], d, to + i * ldt + j * kLanes);
-    }
-    if (!whole) {
-        for (int64_t i = 0; i < rows; ++i) std::copy(edge + i * kWidth, edge + i * kWidth + cols, c + i * ldc);
-    }
-}
-
-/// c [rows, cols] (+)= a [rows, k] times one panel `width` wide.
-template <bool kAdd>
-HWY_INLINE void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t width, int64_t k,
-                               float* c, int64_t ldc, int64_t cols) {
-    for (int64_t r = 0; r < rows; r += kTileRows) {
-        const int64_t n = std::min<int64_t>(kTileRows, rows - r);
-        const float* ar = a + r * lda;
-        float* cr = c + r * ldc;
-        if (width == kPanel) {
-            multiply_tile<kPanelVectors, kAdd>(ar, lda, n, panel, k, cr, ldc, cols);
-        } else if (width == 2 * kLanes) {
-            multiply_tile<2, kAdd>(ar, lda, n, panel, k, cr, ldc, cols);
+    const float* ai[MR];
+    for (int i = 0; i < MR; ++i) ai[i] = a + i * lda;
+    const T* b = strip.at;
+    for (int64_t p = 0; p < strip.k; ++p, b += strip.stride) {
+        if (sizeof(T) == 2) hwy::Prefetch(reinterpret_cast<const char*>(b) + strip.fetch);
+        if constexpr (MR > NV) {  // what there is less of stays in registers
+            Vf bj[NV];
+            for (int j = 0; j < NV; ++j) bj[j] = load(d, b + j * kLanes);
+            for (int i = 0; i < MR; ++i) {
+                const Vf x = hn::Set(d, ai[i][p]);
+                for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(x, bj[j], acc[i][j]);
+            }
         } else {
-            multiply_tile<1, kAdd>(ar, lda, n, panel, k, cr, ldc, cols);
-        }
-    }
-}
-
-/// Rows of 4 x 4, transposed: to[p * width + i] = from[i * stride + p].
-template <class T>
-HWY_INLINE void transpose4(const T* from, int64_t stride, float* to, int64_t width) {
-    const F4 d;
-    const hn::Repartition<double, F4> wide;
-    const auto r0 = load(d, from), r1 = load(d, from + stride);
-    const auto r2 = load(d, from + 2 * stride), r3 = load(d, from + 3 * stride);
-    const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
-    const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
-    const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
-    const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, low01, low23)), d, to);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23)), d, to + width);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high01, high23)), d, to + 2 * width);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * width);
-}
-
-/// Columns [0, k) of `rows` rows as a panel [k][width], f32; columns of the panel beyond `rows` are zero.
-template <class T>
-HWY_INLINE void pack_transposed(const T* from, int64_t stride, int64_t rows, int64_t k, float* panel, int64_t width) {
-    int64_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        const T* r = from + i * stride;
-        int64_t p = 0;
-        for (; p + 4 <= k; p += 4) transpose4(r + p, stride, panel + p * width + i, width);
-        for (; p < k; ++p) {
-            for (int64_t j = 0; j < 4; ++j) panel[p * width + i + j] = static_cast<float>(r[j * stride + p]);
-        }
-    }
-    for (; i < width; ++i) {
-        for (int64_t p = 0; p < k; ++p)
-            panel[p * width + i] = i < rows ? static_cast<float>(from[i * stride + p]) : 0.0f;
-    }
-}
-
-/// `rows` rows of n columns as panels of columns, one after the other: each [rows][its width], f32.
-template <class T>
-HWY_INLINE void pack_columns(const T* from, int64_t stride, int64_t rows, int64_t n, float* panels) {
-    const F d;
-    for (int64_t at = 0; at < n;) {
-        const int64_t width = panel_width(at, n);
-        for (int64_t r = 0; r < rows; ++r, panels += width) {
-            const T* row = from + r * stride + at;
-            for (int64_t j = 0; j < width; j += kLanes) {
-                const int64_t left = n - at - j;
-                hn::StoreU(left >= kLanes ? load(d, row + j)
-                           : left > 0     ? load_n(d, row + j, left)
-                                          : hn::Zero(d),
-                           d, panels + j);
+            Vf x[MR];
+            for (int i = 0; i < MR; ++i) x[i] = hn::Set(d, ai[i][p]);
+            for (int j = 0; j < NV; ++j) {
+                const Vf bj = load(d, b + j * kLanes);
+                for (int i = 0; i < MR; ++i) acc[i][j] = hn::MulAdd(x[i], bj, acc[i][j]);
             }
         }
+    }
+    for (int i = 0; i < MR; ++i) {
+        for (int j = 0; j < NV; ++j) hn::StoreU(acc[i][j], d, c + i * ldc + j * kLanes);
+    }
+}
+
+template <int NV, bool kAdd, class T>
+HWY_INLINE void multiply_rows(const float* a, int64_t lda, int64_t rows, const Strip<T>& b, float* c, int64_t ldc) {
+    constexpr int kRows = NV * kLanes <= kTall ? 6 : 3;
+    int64_t r = 0;
+    for (; r + kRows <= rows; r += kRows) multiply_tile<kRows, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+    if (kRows > 3 && r + 3 <= rows) {
+        multiply_tile<3, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+        r += 3;
+    }
+    if (r + 2 <= rows) {
+        multiply_tile<2, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+        r += 2;
+    }
+    if (r < rows) multiply_tile<1, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+}
+
+/// c [rows, width] (+)= a [rows, k] times one strip.
+template <bool kAdd, class T>
+HWY_NOINLINE void multiply_strip(const float* a, int64_t lda, int64_t rows, const Strip<T>& b, int64_t width, float* c,
+                                 int64_t ldc) {
+    if (width == 4 * kLanes) return multiply_rows<4, kAdd>(a, lda, rows, b, c, ldc);
+    if (width == 2 * kLanes) return multiply_rows<2, kAdd>(a, lda, rows, b, c, ldc);
+    multiply_rows<1, kAdd>(a, lda, rows, b, c, ldc);
+}
+
+/// c [rows, n] (+)= a [rows, k] b [k, n]. Reads and writes whole vectors: up to kLanes - 1 columns beyond n.
+template <bool kAdd, class T>
+HWY_INLINE void multiply(const float* a, int64_t lda, int64_t rows, const Strip<T>& b, float* c, int64_t ldc, int64_t n,
+                         int64_t widest) {
+    for (int64_t at = 0; at < n;) {
+        const int64_t width = strip_width(at, n, widest, kLanes);
+        multiply_strip<kAdd>(a, lda, rows, Strip<T>{b.at + at, b.stride, b.k, b.fetch}, width, c + at, ldc);
+        at += width;
+    }
+}
+
+/// The same with b transposed by pack_transposed: strip after strip, each contiguous. Up to 2 * kLanes - 1 columns
+/// more. As much as the panels hold is fetched from `ahead`, if not null.
+template <bool kAdd, class T>
+HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const T* panels, int64_t k, float* c,
+                                int64_t ldc, int64_t n, int64_t widest, const char* ahead = nullptr) {
+    const ptrdiff_t fetch = ahead ? ahead - reinterpret_cast<const char*>(panels) : 0;
+    for (int64_t at = 0; at < n;) {
+        const int64_t width = strip_width(at, n, widest, 2 * kLanes);
+        multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k, fetch}, width, c + at, ldc);
         at += width;
     }
 }

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/pack-inl.h"
 // clang-format on
 
 #ifndef TRIREME_KERNELS_CPU_MATMUL_PREFILL_ONCE
@@ -25,49 +25,59 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
+/// out (+)= x times one panel of `cols` columns. A panel that is wider than what is left of out goes through a tile of
+/// its own.
+template <class T>
+void multiply_block(const float* x, int64_t x_stride, int64_t rows, const Strip<T>& b, int64_t width, bool add,
+                    float* out, int64_t out_stride, int64_t cols) {
+    if (cols < width) {
+        float edge[kRowBlock * 2 * kLanes];
+        multiply_strip<false>(x, x_stride, rows, b, width, edge, 2 * kLanes);
+        for (int64_t r = 0; r < rows; ++r) {
+            for (int64_t c = 0; c < cols; ++c) {
+                out[r * out_stride + c] =
+                    add ? out[r * out_stride + c] + edge[r * 2 * kLanes + c] : edge[r * 2 * kLanes + c];
+            }
+        }
+    } else if (add) {
+        multiply_strip<true>(x, x_stride, rows, b, width, out, out_stride);
+    } else {
+        multiply_strip<false>(x, x_stride, rows, b, width, out, out_stride);
+    }
+}
+
 /// Columns [begin, end) of out, in steps over k of equal depth whatever the thread count. panels: one column block.
 template <class T>
-void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, float* panels) {
+void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, T* panels) {
     const T* w = static_cast<const T*>(a.w);
     const int64_t steps = (a.k + kDepth - 1) / kDepth, depth = ((a.k + steps - 1) / steps + 7) / 8 * 8;
     for (int64_t n0 = begin; n0 < end; n0 += kColumnBlock) {
-        const int64_t n1 = std::min(n0 + kColumnBlock, end);
+        const int64_t n = std::min(kColumnBlock, end - n0);
         for (int64_t k0 = 0; k0 < a.k; k0 += depth) {
             const int64_t k = std::min(depth, a.k - k0);
-            float* to = panels;
-            for (int64_t n = n0; n < n1;) {
-                const int64_t width = panel_width(n, n1);
-                pack_transposed(w + n * a.k + k0, a.k, std::min(width, n1 - n), k, to, width);
-                to += width * k;
-                n += width;
-            }
+            pack_transposed(w + n0 * a.k + k0, a.k, n, k, panels, kTall, Upcoming{});
             for (int64_t r = 0; r < a.rows; r += kRowBlock) {
                 const int64_t rows = std::min(kRowBlock, a.rows - r);
-                const float *x = a.x + r * a.x_stride + k0, *panel = panels;
-                for (int64_t n = n0; n < n1;) {
-                    const int64_t width = panel_width(n, n1), cols = std::min(width, n1 - n);
-                    float* out = a.out + r * a.out_stride + n;
-                    if (k0 == 0) {
-                        multiply_panel<false>(x, a.x_stride, rows, panel, width, k, out, a.out_stride, cols);
-                    } else {
-                        multiply_panel<true>(x, a.x_stride, rows, panel, width, k, out, a.out_stride, cols);
-                    }
-                    panel += width * k;
-                    n += width;
+                for (int64_t at = 0; at < n;) {
+                    const int64_t width = strip_width(at, n, kTall, 2 * kLanes);
+                    multiply_block(a.x + r * a.x_stride + k0, a.x_stride, rows, Strip<T>{panels + at * k, width, k},
+                                   width, k0 > 0, a.out + r * a.out_stride + n0 + at, a.out_stride,
+                                   std::min(width, n - at));
+                    at += width;
                 }
             }
         }
     }
 }
 
-void multiply_part(const MatmulArgs& a, DType type, int64_t begin, int64_t end, float* panels) {
+void multiply_part(const MatmulArgs& a, DType type, int64_t begin, int64_t end, void* panels) {
     switch (type) {
         case DType::kF16:
-            return multiply_columns<f16>(a, begin, end, panels);
+            return multiply_columns(a, begin, end, static_cast<f16*>(panels));
         case DType::kBF16:
-            return multiply_columns<bf16>(a, begin, end, panels);
+            return multiply_columns(a, begin, end, static_cast<bf16*>(panels));
         default:
-            return multiply_columns<float>(a, begin, end, panels);
+            return multiply_columns(a, begin, end, static_cast<float*>(panels));
     }
 }
 

@@ -1,4 +1,4 @@
-/// Per-target building blocks over Highway: loads that widen, stores that round, sums in a fixed order, exp.
+/// Per-target building blocks over Highway: loads that widen, stores that round, sums in a fixed order.
 /// Included once per target by foreach_target.h, hence the toggled guard.
 #if defined(TRIREME_KERNELS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_SIMD_INL_H
@@ -59,6 +59,13 @@ HWY_INLINE void store_n(F d, Vf v, float* p, int64_t n) {
     HWY_ALIGN float buffer[kLanes];
     hn::Store(v, d, buffer);
     std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(float));
+}
+
+/// n elements, then zeros up to `padded`.
+template <class T>
+HWY_INLINE void copy_row(const T* from, int64_t n, T* to, int64_t padded) {
+    std::memcpy(static_cast<void*>(to), from, static_cast<size_t>(n) * sizeof(T));
+    std::memset(static_cast<void*>(to + n), 0, static_cast<size_t>(padded - n) * sizeof(T));
 }
 
 /// to[i] = f(load at i) for i < n; the last lanes of a short vector are computed and dropped.
@@ -140,33 +147,6 @@ HWY_INLINE hn::Vec<F4> sum4(Vf a, Vf b, Vf c, Vf e) {
 
 HWY_INLINE float sum_lanes(Vf v) {
     return hn::GetLane(sum4(v, v, v, v));
-}
-
-// ---- exp
-
-/// e^x within 1 ulp where the result is normal (2 ulp of the smallest normal below); -inf gives 0, NaN stays.
-HWY_INLINE Vf exp(F d, Vf x) {
-    const I di;
-    // x = n ln 2 + r, |r| <= ln 2 / 2; ln 2 is split so that n * high is exact.
-    const Vf n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
-    Vf r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
-    r = hn::NegMulAdd(n, hn::Set(d, 1.42860682030941723e-6f), r);
-    Vf p = hn::Set(d, 1.0f / 5040);
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-    p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-    p = hn::MulAdd(hn::Mul(r, r), p, r);
-    p = hn::Add(p, hn::Set(d, 1.0f));
-    // 2^n in two factors: n reaches -150, the exponent field does not.
-    const auto k = hn::ConvertTo(di, n);
-    const auto k1 = hn::ShiftRight<1>(k), k2 = hn::Sub(k, k1), bias = hn::Set(di, 127);
-    const Vf s1 = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k1, bias)));
-    const Vf s2 = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k2, bias)));
-    p = hn::Mul(hn::Mul(p, s1), s2);
-    p = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -104.0f)), p);
-    return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.7228394f)), hn::Set(d, std::numeric_limits<float>::infinity()), p);
 }
 
 }  // namespace HWY_NAMESPACE

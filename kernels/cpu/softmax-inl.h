@@ -6,6 +6,7 @@
 #define TRIREME_KERNELS_CPU_SOFTMAX_INL_H
 #endif
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/cpu/simd-inl.h"
@@ -14,31 +15,87 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// s[i] = exp(s[i] - max), i < n; s is written up to the next whole vector (zeros). The sum's lanes are fixed by the
-/// slot, and slots beyond n add nothing: the same bits however much of the tile is filled.
-HWY_INLINE void softmax_row(float* s, int64_t n, float& max, float& sum) {
+/// x = 2^x for x <= 0, within 2 ulp; 0 below -125, where results would soon turn subnormal; NaN stays. Two vectors step
+/// by step: one after the other, the chain of dependent operations outlasts what the core can look ahead.
+template <int N>
+HWY_INLINE void exp2_negative(F d, Vf (&x)[N]) {
+    const auto set = [&](float c) HWY_ATTR { return hn::Set(d, c); };
+    const Vf shift = set(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
+    Vf rounded[N], f[N], p[N];
+    for (int i = 0; i < N; ++i) rounded[i] = hn::Add(x[i], shift);
+    for (int i = 0; i < N; ++i) f[i] = hn::Sub(x[i], hn::Sub(rounded[i], shift));
+    // 2^f = 1 + f p(f), |f| <= 1/2, p the minimax polynomial: relative error 2.6e-9.
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(f[i], set(1.55947389e-4f), set(1.34066737e-3f));
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(9.61769279e-3f));
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(5.55031039e-2f));
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(2.40226522e-1f));
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(6.93147242e-1f));
+    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(1.0f));
+    for (int i = 0; i < N; ++i) {
+        const auto exponent = hn::Add(hn::ShiftLeft<23>(hn::BitCast(U(), rounded[i])), hn::Set(U(), 0x3f800000u));
+        p[i] = hn::Mul(p[i], hn::BitCast(d, exponent));
+    }
+    for (int i = 0; i < N; ++i) x[i] = hn::IfThenZeroElse(hn::Lt(x[i], set(-125.0f)), p[i]);
+}
+
+/// What scores are multiplied by on top of 1 / sqrt(head_dim), so that softmax is made of powers of 2.
+inline constexpr float kLog2E = 1.44269504f;
+
+/// The largest of n scores. A row has room for a vector behind its n scores; it is filled up with -inf.
+HWY_INLINE float row_max(float* s, int64_t n) {
     const F d;
-    for (int64_t i = n; i < round_up_lanes(n); ++i) s[i] = -std::numeric_limits<float>::infinity();
-    Vf top = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (int64_t i = 0; i < n; i += kLanes) top = hn::Max(top, hn::LoadU(d, s + i));
-    max = hn::GetLane(hn::MaxOfLanes(d, top));
-    const Vf m = hn::Set(d, max);
+    const Vf none = hn::Set(d, -std::numeric_limits<float>::infinity());
+    if (n % kLanes != 0) hn::StoreU(none, d, s + n);
+    Vf even = none, odd = none;
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+        even = hn::Max(even, hn::LoadU(d, s + i));
+        odd = hn::Max(odd, hn::LoadU(d, s + i + kLanes));
+    }
+    for (; i < n; i += kLanes) even = hn::Max(even, hn::LoadU(d, s + i));
+    return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
+}
+
+/// s[i] = 2^(s[i] - max) for i < n, zeros up to the next whole vector; the sum. Slot i is added in lane i % kLanes of
+/// vector i / kLanes % 2, and slots beyond n add nothing: the same bits however much of the tile is filled.
+HWY_INLINE float exp_row(float* s, int64_t n, float max) {
+    const F d;
+    const Vf top = hn::Set(d, max);
     Vf even = hn::Zero(d), odd = hn::Zero(d);
     int64_t i = 0;
     for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-        const Vf a = exp(d, hn::Sub(hn::LoadU(d, s + i), m)), b = exp(d, hn::Sub(hn::LoadU(d, s + i + kLanes), m));
-        even = hn::Add(even, a);
-        odd = hn::Add(odd, b);
-        hn::StoreU(a, d, s + i);
-        hn::StoreU(b, d, s + i + kLanes);
+        Vf x[2] = {hn::Sub(hn::LoadU(d, s + i), top), hn::Sub(hn::LoadU(d, s + i + kLanes), top)};
+        exp2_negative(d, x);
+        hn::StoreU(x[0], d, s + i);
+        hn::StoreU(x[1], d, s + i + kLanes);
+        even = hn::Add(even, x[0]);
+        odd = hn::Add(odd, x[1]);
     }
-    for (bool first = true; i < n; i += kLanes, first = false) {
-        const Vf a = exp(d, hn::Sub(hn::LoadU(d, s + i), m));
-        (first ? even : odd) = hn::Add(first ? even : odd, a);
-        hn::StoreU(a, d, s + i);
+    if (i < n) {  // with one vector left, its neighbour is computed from -inf
+        const bool one = i + kLanes >= n;
+        const Vf none = hn::Set(d, -std::numeric_limits<float>::infinity());
+        Vf x[2] = {hn::Sub(hn::LoadU(d, s + i), top), one ? none : hn::Sub(hn::LoadU(d, s + i + kLanes), top)};
+        exp2_negative(d, x);
+        hn::StoreU(x[0], d, s + i);
+        if (!one) hn::StoreU(x[1], d, s + i + kLanes);
+        even = hn::Add(even, x[0]);
+        odd = hn::Add(odd, x[1]);
     }
-    sum = sum_lanes(hn::Add(even, odd));
+    return sum_lanes(hn::Add(even, odd));
 }
+
+/// Two tiles' maxima: the larger one, and what each tile's sum and accumulator are scaled by.
+struct Merge {
+    HWY_INLINE Merge(float a, float b) : top(std::max(a, b)) {
+        const F d;
+        Vf x[2] = {hn::Set(d, a - top), hn::Set(d, b - top)};
+        exp2_negative(d, x);
+        scale_a = x[0];
+        scale_b = x[1];
+    }
+    float top;
+    Vf scale_a, scale_b;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
