@@ -146,7 +146,9 @@ PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids) {
         };
         const std::string left = merge.substr(0, space);
         const std::string right = merge.substr(space + 1);
-        table.insert(id_of(left), id_of(right), {static_cast<uint32_t>(rank), id_of(left + right)});
+        const int32_t left_id = id_of(left);
+        const int32_t right_id = id_of(right);
+        table.insert(left_id, right_id, {static_cast<uint32_t>(rank), id_of(left + right)});
     }
     return table;
 }

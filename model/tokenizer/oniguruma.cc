@@ -5,6 +5,7 @@
 #include <cctype>
 #include <vector>
 
+#include "model/files/shown.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
 
@@ -42,7 +43,7 @@ class Translator {
     bool next_is(std::string_view text) const { return in_.substr(at_, text.size()) == text; }
 
     [[noreturn]] void refuse(std::string_view construct) const {
-        fail(Exit::kData, "{}: '{}' at byte {} of a regular expression is not supported", what_, construct, at_);
+        fail(Exit::kData, "{}: '{}' at byte {} of a regular expression is not supported", what_, shown(construct), at_);
     }
 
     /// One element of a sequence. atom_ is where the last quantifiable one starts in out_.

@@ -118,6 +118,7 @@ void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what
 
 SpmModel read_spm_model(std::string_view file, std::string_view what) {
     SpmModel model;
+    bool has_normalizer = false;
     for (WireReader reader(file, what); reader.next();) {
         if (reader.field() == model_field::kPieces) {
             require(model.pieces.size() < static_cast<size_t>(limits::kVocab), Exit::kData, "{}: more than {} pieces",
@@ -126,11 +127,15 @@ SpmModel read_spm_model(std::string_view file, std::string_view what) {
         } else if (reader.field() == model_field::kTrainer) {
             read_trainer(reader.bytes(), what, model);
         } else if (reader.field() == model_field::kNormalizer) {
+            has_normalizer = true;
             read_normalizer(reader.bytes(), what, model);
         } else if (reader.field() == model_field::kDenormalizer) {
             model.has_denormalizer |= has_charsmap(reader.bytes(), what);
         }
     }
+    // Every trainer writes it, as the last field that is needed; the format's defaults would change what is encoded.
+    require(has_normalizer, Exit::kData, "{}: there is no normalizer_spec: the file of {} bytes may be cut off", what,
+            file.size());
     check_rules(model, what);
     check_spm_pieces(model.pieces, what);
     return model;

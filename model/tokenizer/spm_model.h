@@ -39,8 +39,8 @@ struct SpmModel {
 void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what);
 
 /// Reads and checks: at most 2^21 pieces, as check_spm_pieces() wants them, one of them the unknown one; byte fallback;
-/// no rule that is not implemented; a character map that cannot lead its reader astray. Unknown fields are skipped.
-/// Errors: Exit::kData naming `what` and the first thing wrong.
+/// no rule that is not implemented; a normalizer_spec; a character map that cannot lead its reader astray. Unknown
+/// fields are skipped. Errors: Exit::kData naming `what` and the first thing wrong.
 SpmModel read_spm_model(std::string_view file, std::string_view what);
 
 /// How a piece reads inside a text.

@@ -76,7 +76,9 @@ PairTable read_merges(const JsonFields& model, const TextIds& ids) {
                     shown(token));
             return found->second;
         };
-        table.replace(id_of(left), id_of(right), {static_cast<uint32_t>(rank), id_of(left + right)});
+        const int32_t left_id = id_of(left);
+        const int32_t right_id = id_of(right);
+        table.replace(left_id, right_id, {static_cast<uint32_t>(rank), id_of(left + right)});
     }
     return table;
 }

@@ -1,0 +1,125 @@
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "model/tokenizer/tokenizer_json.h"
+#include "tests/model/files/support.h"
+#include "tests/model/tokenizer/made.h"
+
+namespace trireme::test {
+namespace {
+
+Json small() {
+    return json_tokenizer({"a", "b", "\u2581", "ab", "<s>"}, {"a b"});
+}
+
+void expect_refused(const Json& json, const std::vector<std::string>& parts) {
+    std::vector<std::string> all = parts;
+    all.emplace_back("x.json");
+    expect_error([&] { load(json); }, Exit::kData, all);
+}
+
+TEST(TokenizerJson, NamesTheComponentItDoesNotKnow) {
+    for (const char* where : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
+        Json json = small();
+        json[where] = {{"type", "Novel"}};
+        expect_refused(json, {where, "'Novel' is not supported"});
+        json[where] = {{"kind", 1}};
+        expect_refused(json, {where, "'type' is missing"});
+        json[where] = 3;
+        expect_refused(json, {where, "an object was wanted"});
+    }
+    for (const char* type : {"Unigram", "WordPiece", "WordLevel"}) {
+        Json json = small();
+        json["model"]["type"] = type;
+        expect_refused(json, {"model", type, "BPE is"});
+    }
+    for (const auto& [field, value] : std::map<std::string, Json>{{"dropout", 0.1},
+                                                                  {"continuing_subword_prefix", "##"},
+                                                                  {"end_of_word_suffix", "</w>"},
+                                                                  {"unk_token", "nowhere"},
+                                                                  {"byte_fallback", "yes"},
+                                                                  {"vocab", Json::array()},
+                                                                  {"merges", "a b"}}) {
+        Json json = small();
+        json["model"][field] = value;
+        expect_refused(json, {"model", field});
+    }
+}
+
+TEST(TokenizerJson, RefusesBadRules) {
+    const auto refuse_pre = [](const Json& step, const std::string& part) {
+        Json json = small();
+        json["pre_tokenizer"] = step;
+        expect_refused(json, {"pre_tokenizer", part});
+    };
+    refuse_pre({{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}}, "lacks ')'");
+    refuse_pre({{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Sometimes"}}, "'Sometimes'");
+    refuse_pre({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}}, "empty");
+    refuse_pre({{"type", "Split"}, {"behavior", "Isolated"}}, "'pattern' is missing");
+    refuse_pre({{"type", "Metaspace"}, {"replacement", ""}}, "one character");
+    refuse_pre({{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "late"}}, "'late'");
+    refuse_pre(
+        {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"add_prefix_space", false}},
+        "contradict");
+    refuse_pre({{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}},
+               "the last one");
+    Json json = small();
+    json["normalizer"] = {{"type", "Strip"}};
+    json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+    expect_refused(json, {"deletes or decomposes"});
+}
+
+TEST(TokenizerJson, RefusesABadVocabulary) {
+    Json json = small();
+    for (const Json& id : {Json(-1), Json(1.5), Json("0"), Json(1 << 21), Json(uint64_t{1} << 63), Json(nullptr)}) {
+        json["model"]["vocab"]["b"] = id;
+        expect_refused(json, {"vocab", "'b' has the id"});
+    }
+    json["model"]["vocab"]["b"] = 0;
+    expect_refused(json, {"two tokens have the id 0"});
+    json["model"]["vocab"] = Json::object();
+    json["model"]["merges"] = Json::array();
+    expect_refused(json, {"the vocabulary is empty"});
+    json = small();
+    json["model"]["vocab"][std::string(1 << 20, 'x')] = 17;
+    expect_refused(json, {"a token has 1048576 bytes, at most 4096"});
+}
+
+TEST(TokenizerJson, RefusesBadMerges) {
+    const auto refuse = [](const Json& merge, const std::string& part) {
+        Json json = small();
+        json["model"]["merges"] = Json::array({"a b", merge});
+        expect_refused(json, {"merge 1", part});
+    };
+    refuse("ab", "two tokens were wanted");
+    refuse("a b c", "two tokens were wanted");
+    refuse(Json::array({"a"}), "two tokens were wanted");
+    refuse(Json::array({"a", 3}), "two tokens were wanted");
+    refuse(7, "two tokens were wanted");
+    refuse("a z", "'z', which is not in the vocabulary");
+    refuse("b a", "'ba', which is not in the vocabulary");
+}
+
+TEST(TokenizerJson, RefusesBadAddedTokens) {
+    const auto refuse = [](const std::vector<Json>& tokens, const std::string& part) {
+        Json json = small();
+        json["added_tokens"] = tokens;
+        expect_refused(json, {part});
+    };
+    refuse({json_added(5, "x"), json_added(5, "y")}, "two added tokens have the id 5");
+    refuse({json_added(1, "a")}, "'a' with id 1 contradicts the vocabulary");
+    refuse({json_added(1, "new")}, "'new' with id 1 contradicts the vocabulary");
+    refuse({json_added(9, "a")}, "'a' with id 9 contradicts the vocabulary");
+    refuse({json_added(-1, "x")}, "'id' is -1");
+    refuse({json_added(1 << 21, "x")}, "'id' is 2097152");
+    refuse({{{"id", 5}}}, "'content' is missing");
+    refuse({json_added(5, std::string(5000, 'x'))}, "5000 bytes");
+    refuse({{{"id", 5}, {"content", "x"}, {"special", 1}}}, "'special' is number");
+    Json json = small();
+    json["added_tokens"] = {{"x", 1}};
+    expect_refused(json, {"added_tokens is object, a list was wanted"});
+}
+
+}  // namespace
+}  // namespace trireme::test
