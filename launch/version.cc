@@ -4,7 +4,6 @@
 #include <hwloc.h>
 #include <mpi.h>
 #include <nlohmann/json.hpp>
-#include <oneapi/dnnl/dnnl.h>
 #include <spdlog/version.h>
 #include <xxhash.h>
 
@@ -30,11 +29,6 @@ std::string hdf5_version() {
     unsigned major = 0, minor = 0, release = 0;
     H5get_libversion(&major, &minor, &release);
     return fmt::format("{}.{}.{}", major, minor, release);
-}
-
-std::string dnnl_version_text() {
-    const dnnl_version_t* v = dnnl_version();
-    return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
 }
 
 std::string pcre2_version() {
@@ -69,7 +63,6 @@ std::string version_text() {
 #endif
     line("MPI", mpi_version());
     line("HDF5", hdf5_version());
-    line("oneDNN", dnnl_version_text());
     // As pkg-config says: their headers do not, or only to code compiled for a SIMD target.
     line("Highway", TRIREME_HIGHWAY_VERSION);
     line("Boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
