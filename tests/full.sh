@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole acceptance list of plain decoding, about three hours on 2 cores; figures go to docs/ledger.md.
+# The whole acceptance list of plain decoding, about two hours on 2 cores; figures go to docs/ledger.md.
 #   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--no-ledger]
 # An item prints its figures and fails if what it must show is not shown. Speed is printed beside what is wanted of it, and
 # never fails: it belongs to the machine. The last line is "N passed, N failed", counted in items.
@@ -66,7 +66,7 @@ item_1() {
 
 item_2() { suite release '^(llama_golden_test|trained_test\..*TrainedModel)'; }
 
-item_3() { suite release '^tokenizer'; }
+item_3() { suite release '^model_tokenizer'; }
 
 item_4() { suite release '^(llama_ranks_test|trained_test\.DemoModel|program_test\..*(Ranks|OnSeveral))'; }
 
@@ -81,25 +81,27 @@ item_6() {
     suite release '^llama_allocation_test'
 }
 
+fuzz() {
+    local program=$1 corpus=${1##*/fuzz_} work=$root/build/fuzz-work inputs
+    mkdir -p "$work/$corpus"
+    if "$program" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+        -artifact_prefix="$work/$corpus-" "$work/$corpus" "tests/fuzz/corpus/$corpus" >"$logs/fuzz-$corpus.log" 2>&1; then
+        inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$corpus.log")
+        echo "fuzz_$corpus: $inputs inputs in $fuzz_seconds s, clean"
+    else
+        echo "fuzz_$corpus: a finding; see $logs/fuzz-$corpus.log and $work/$corpus-*"
+        return 1
+    fi
+}
+export -f fuzz
+
 item_7() {
     suite release '(BadInput|Refuse|refuse|Truncation|fuzz_replay)' || return
     build fuzz || return
-    local program corpus work=$root/build/fuzz-work status=0 total
-    for program in build/fuzz/tests/fuzz/fuzz_*; do
-        if [[ ! -x $program || -d $program ]]; then continue; fi
-        corpus=${program##*/fuzz_}
-        mkdir -p "$work/$corpus"
-        # New inputs go to the work folder; the committed corpus is only read.
-        if "$program" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
-            -artifact_prefix="$work/$corpus-" "$work/$corpus" "tests/fuzz/corpus/$corpus" >"$logs/fuzz-$corpus.log" 2>&1; then
-            total=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$corpus.log")
-            echo "fuzz_$corpus: $total inputs in $fuzz_seconds s, clean"
-        else
-            echo "fuzz_$corpus: a finding; see $logs/fuzz-$corpus.log and $work/$corpus-*"
-            status=1
-        fi
-    done
-    return "$status"
+    mkdir -p "$root/build/fuzz-work"
+    # As many at a time as there are cores; new inputs go to the work folder, the committed corpus is only read.
+    export logs root fuzz_seconds
+    printf '%s\n' build/fuzz/tests/fuzz/fuzz_*[a-z] | xargs -P "$(nproc)" -I {} bash -c 'fuzz {}'
 }
 
 item_8() {
