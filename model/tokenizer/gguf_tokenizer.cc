@@ -130,8 +130,16 @@ TextIds ids_by_text(const GgufTokenizer& gguf) {
     return ids;
 }
 
+/// Which added tokens are found by their letters alone: as bytes those say something else.
+std::vector<bool> apart_of(const TokenTable& table) {
+    std::vector<bool> apart(table.pieces.size());
+    for (const AddedToken& token : table.added)
+        apart[static_cast<size_t>(token.id)] = bytes_from_byte_level(token.text) != token.text;
+    return apart;
+}
+
 // A pair that is listed twice keeps its first rank, as in llama.cpp.
-PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids) {
+PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids, const std::vector<bool>& apart) {
     PairTable table(gguf.merges.size());
     for (size_t rank = 0; rank < gguf.merges.size(); ++rank) {
         const std::string& merge = gguf.merges[rank];
@@ -142,6 +150,9 @@ PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids) {
             const auto found = ids.find(token);
             require(found != ids.end(), Exit::kData,
                     "{}: merge {} needs the token '{}', which is not in the vocabulary", gguf.what, rank, shown(token));
+            require(!apart[static_cast<size_t>(found->second)], Exit::kData,
+                    "{}: merge {} needs the token '{}', whose type says that its letters are no bytes", gguf.what, rank,
+                    shown(token));
             return found->second;
         };
         const std::string left = merge.substr(0, space);
@@ -165,11 +176,12 @@ std::unique_ptr<Tokenizer> make_bpe(const GgufTokenizer& gguf) {
     parts.byte_level = true;
     parts.ignore_merges = rule.ignore_merges;
     parts.missing_separates = true;
-    parts.merges = merges_of(gguf, ids_by_text(gguf));
+    const std::vector<bool> apart = apart_of(table);
+    parts.merges = merges_of(gguf, ids_by_text(gguf), apart);
     for (size_t i = 0; i < gguf.tokens.size(); ++i) {
         const std::optional<std::string> bytes = bytes_from_byte_level(gguf.tokens[i]);
         table.pieces[i] = bytes.value_or(gguf.tokens[i]);
-        if (bytes && !bytes->empty()) parts.ids.emplace(*bytes, static_cast<int32_t>(i));
+        if (bytes && !bytes->empty() && !apart[i]) parts.ids.emplace(*bytes, static_cast<int32_t>(i));
     }
     for (const AddedToken& token : table.added) table.pieces[static_cast<size_t>(token.id)] = token.text;
     parts.byte_ids.fill(-1);

@@ -12,6 +12,18 @@
 namespace trireme {
 namespace {
 
+// NFKC makes at most 11 bytes of one, U+2581 is 3 for a space. Without an end a file of a few steps, each of which
+// doubles, fills any memory.
+constexpr size_t kGrowth = 32;
+constexpr size_t kGrowthBytes = 1024;  // for the shortest of texts
+
+void check_growth(size_t before, size_t after) {
+    const size_t most = kGrowth * before + kGrowthBytes;
+    require(after <= most, Exit::kData,
+            "the tokenizer's normalizer or decoder makes {} bytes or more of {}, at most {} are allowed", after, before,
+            most);
+}
+
 void append_mapped(std::string& out, std::string_view text, utf8proc_option_t options) {
     utf8proc_uint8_t* mapped = nullptr;
     const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -59,8 +71,10 @@ Normalizer replace_text(std::string from, std::string to) {
     return [from = std::move(from), to = std::move(to)](const std::string& text) {
         std::string out;
         size_t begin = 0;
-        for (size_t at = 0; (at = text.find(from, begin)) != std::string::npos; begin = at + from.size())
+        for (size_t at = 0; (at = text.find(from, begin)) != std::string::npos; begin = at + from.size()) {
             out.append(text, begin, at - begin).append(to);
+            check_growth(text.size(), out.size());
+        }
         return out.append(text, begin);
     };
 }
@@ -71,6 +85,7 @@ Normalizer replace_matches(std::string_view pattern, std::string to, std::string
         size_t begin = 0;
         for (const Span match : regex->find_all(unicode_shape(text))) {
             out.append(text, begin, match.begin - begin).append(to);
+            check_growth(text.size(), out.size());
             begin = match.end;
         }
         return out.append(text, begin);
@@ -82,7 +97,11 @@ Normalizer strip(bool left, bool right) {
 }
 
 std::string normalized(const std::vector<Normalizer>& steps, std::string text) {
-    for (const Normalizer& step : steps) text = step(std::move(text));
+    const size_t before = text.size();
+    for (const Normalizer& step : steps) {
+        text = step(std::move(text));
+        check_growth(before, text.size());
+    }
     return text;
 }
 

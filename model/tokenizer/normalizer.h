@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// One rewriting of a whole text. Bytes that are not UTF-8 stay as and where they are.
+/// One rewriting of a whole text. Bytes that are not UTF-8 stay as and where they are. Errors: Exit::kData where a text
+/// grows more than 32 times.
 using Normalizer = std::function<std::string(std::string)>;
 
 /// NFC, NFD, NFKC and NFKD.
@@ -22,6 +23,7 @@ Normalizer replace_matches(std::string_view pattern, std::string to, std::string
 /// White space at the ends goes.
 Normalizer strip(bool left, bool right);
 
+/// All steps, which together are held to the same growth.
 std::string normalized(const std::vector<Normalizer>& steps, std::string text);
 
 }  // namespace trireme

@@ -108,12 +108,13 @@ void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what
         check_piece(piece, what, i);
         require(texts.insert(piece.text).second, Exit::kData, "{}: piece {} '{}' is there twice", what, i,
                 shown(piece.text));
-        has_space |= piece.text == kSpmSpace;
+        const bool special = piece.type == SpmPieceType::kControl || piece.type == SpmPieceType::kUnknown;
+        has_space |= piece.text == kSpmSpace && !special;
         bytes += piece.type == SpmPieceType::kByte ? 1 : 0;  // none twice, so 256 are all
     }
     require(bytes == 256, Exit::kData, "{}: {} of 256 byte pieces: text outside the vocabulary would be lost", what,
             bytes);
-    require(has_space, Exit::kData, "{}: the piece U+2581 (a space) is missing", what);
+    require(has_space, Exit::kData, "{}: no piece for text is U+2581 (a space), one was wanted", what);
 }
 
 SpmModel read_spm_model(std::string_view file, std::string_view what) {

@@ -35,7 +35,8 @@ struct SpmModel {
 };
 
 /// Pieces as every user wants them: 1 byte to 4 KiB of UTF-8 without NUL, none twice, finite scores, all 256 byte
-/// pieces and U+2581. Errors: Exit::kData naming `what` and the first piece that is wrong.
+/// pieces and U+2581, which is neither a control piece nor the unknown one. Errors: Exit::kData naming `what` and the
+/// first piece that is wrong.
 void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what);
 
 /// Reads and checks: at most 2^21 pieces, as check_spm_pieces() wants them, one of them the unknown one; byte fallback;

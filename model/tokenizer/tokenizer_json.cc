@@ -175,8 +175,14 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     parts.byte_level = pre.byte_level;
 
     table.pieces.resize(static_cast<size_t>(vocab));
-    for (const auto& [token, id] : by_text)
-        table.pieces[static_cast<size_t>(id)] = piece_of(token, parts.byte_level, decoder);
+    size_t bytes = 0;
+    for (const auto& [token, id] : by_text) {
+        std::string& piece = table.pieces[static_cast<size_t>(id)];
+        piece = piece_of(token, parts.byte_level, decoder);
+        bytes += piece.size();
+        require(bytes <= kFileBytes, Exit::kData, "{}: decoder: the vocabulary becomes more than {} bytes", what,
+                kFileBytes);
+    }
     for (const AddedToken& token : table.added) table.pieces[static_cast<size_t>(token.id)] = token.text;
 
     parts.merges = read_merges(model, by_text);

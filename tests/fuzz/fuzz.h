@@ -28,13 +28,16 @@ inline void expect(bool condition, const char* what) {
 }
 
 /// Runs one parse. Exit::kData is the verdict on bad input, kConfig that on a value that does not fit the user's type;
-/// any other code is a bug, any other exception leaves and ends the run.
+/// any other code is a bug, any other exception leaves and ends the run. What is said is one line without control
+/// characters, whatever the input holds.
 template <class F>
 int run(F parse) {
     try {
         parse();
     } catch (const Error& e) {
         expect(e.code() == Exit::kData || e.code() == Exit::kConfig, e.what());
+        for (const char c : std::string_view(e.what()))
+            expect(static_cast<unsigned char>(c) >= ' ' && c != '\x7F', "a message with control characters");
     }
     return 0;
 }

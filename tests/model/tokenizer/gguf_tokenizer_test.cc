@@ -72,6 +72,19 @@ TEST(GgufByteLevel, KnowsOtherEndsByTheirNames) {
     EXPECT_EQ(make_tokenizer(gguf)->eos_ids(), (Ids{256, 258, 259}));  // the second one is no control token
 }
 
+TEST(GgufByteLevel, AControlTokenIsFoundByItsLettersNotByTheirBytes) {
+    GgufTokenizer gguf = gguf_byte_level("llama3", {kSpace + "a"}, {});
+    EXPECT_EQ(make_tokenizer(gguf)->encode(" a", false), Ids{256});
+    gguf.token_types[256] = 3;
+    const auto tokenizer = make_tokenizer(gguf);
+    EXPECT_EQ(tokenizer->encode(" a", false), (Ids{' ', 'a'}));
+    EXPECT_EQ(tokenizer->encode(kSpace + "a", false), Ids{256});
+    EXPECT_EQ(tokenizer->piece(256), kSpace + "a");
+
+    gguf.merges = {kSpace + " a"};
+    expect_refused(gguf, {"merge 0", "whose type says that its letters are no bytes"});
+}
+
 TEST(GgufByteLevel, RefusesBadMetadata) {
     const GgufTokenizer good = gguf_byte_level("gpt-2", {"ab"}, {"a b"});
     GgufTokenizer bad = good;
@@ -159,6 +172,9 @@ TEST(GgufSpm, RefusesBadMetadata) {
     expect_refused(bad, {"255 of 256 byte pieces"});
     bad = good;
     bad.tokens[259] = "x";
+    expect_refused(bad, {"U+2581"});
+    bad = good;
+    bad.token_types[259] = 3;
     expect_refused(bad, {"U+2581"});
     bad = good;
     bad.tokens[260] = "<s>";

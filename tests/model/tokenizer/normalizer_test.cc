@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/model/files/support.h"
+
 namespace trireme::test {
 namespace {
 
@@ -43,6 +45,16 @@ TEST(Normalizer, StripsUnicodeSpace) {
 TEST(Normalizer, StepsFollowEachOther) {
     EXPECT_EQ(normalized({prepend(" "), replace_text(" ", "\u2581")}, "a b"), "\u2581a\u2581b");
     EXPECT_EQ(normalized({}, "a"), "a");
+}
+
+TEST(Normalizer, RefusesATextThatGrowsWithoutEnd) {
+    const std::vector<Normalizer> twice(64, replace_text("a", "aa"));
+    expect_error([&] { normalized(twice, "a"); }, Exit::kData, {"2048 bytes or more of 1", "at most 1056"});
+    expect_error([&] { normalized(twice, std::string(1000, 'a')); }, Exit::kData, {"of 1000", "at most 33024"});
+    const std::string much(5000, 'b');
+    for (const Normalizer& step : {replace_text("a", much), replace_matches("a", much, "x"), prepend(much)})
+        expect_error([&] { normalized({step}, "aaaa"); }, Exit::kData, {"of 4", "at most 1152"});
+    EXPECT_EQ(normalized({unicode_form(false, true)}, std::string(3000, ' ').append("\uFDFA")).size(), 3033u);
 }
 
 }  // namespace

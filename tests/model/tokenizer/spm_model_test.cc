@@ -87,6 +87,7 @@ TEST(SpmModel, RefusesBadPieces) {
     refuse([](SpmModel& m) { m.pieces[0].type = SpmPieceType::kControl; }, "0 pieces of type unknown");
     refuse([](SpmModel& m) { m.pieces.erase(m.pieces.begin() + 9); }, "255 of 256 byte pieces");
     refuse([](SpmModel& m) { m.pieces[259] = {"c"}; }, "U+2581");
+    refuse([](SpmModel& m) { m.pieces[259].type = SpmPieceType::kControl; }, "U+2581");
     refuse([](SpmModel& m) { m.pieces.clear(); }, "0 pieces of type unknown");
 }
 

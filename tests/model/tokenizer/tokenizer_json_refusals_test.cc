@@ -70,6 +70,13 @@ TEST(TokenizerJson, RefusesBadRules) {
     expect_refused(json, {"deletes or decomposes"});
 }
 
+TEST(TokenizerJson, RefusesADecoderThatMakesTheVocabularyGrow) {
+    Json json = small();
+    for (int i = 0; i < 70000; ++i) json["model"]["vocab"]["a" + std::to_string(i)] = 10 + i;
+    json["decoder"] = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'x')}};
+    expect_refused(json, {"decoder", "more than 67108864 bytes"});
+}
+
 TEST(TokenizerJson, RefusesABadVocabulary) {
     Json json = small();
     for (const Json& id : {Json(-1), Json(1.5), Json("0"), Json(1 << 21), Json(uint64_t{1} << 63), Json(nullptr)}) {
