@@ -57,7 +57,7 @@ TEST(TokenizerJson, NormalizedTokensAreFoundInNormalizedText) {
     json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "x"}}}, {"content", "a"}};
     Json token = json_added(5, "xx");
     token["normalized"] = true;
-    json["added_tokens"] = {token};
+    json["added_tokens"] = Json::array({token});
     const auto tokenizer = load(json);
 
     EXPECT_EQ(tokenizer->encode("bxxb", false), (Ids{1, 5, 1}));
@@ -70,7 +70,7 @@ TEST(TokenizerJson, Llama2PutsASpaceBeforeEveryText) {
                                 "\u2581"
                                 "a"},
                                {"\u2581 a"});
-    json["added_tokens"] = {json_added(0, "<s>", {"special"})};
+    json["added_tokens"] = Json::array({json_added(0, "<s>", {"special"})});
     json["normalizer"] = {{"type", "Sequence"},
                           {"normalizers",
                            {{{"type", "Prepend"}, {"prepend", "\u2581"}},
@@ -95,7 +95,7 @@ TEST(TokenizerJson, MetaspacePutsASpaceBeforeTheFirstWord) {
                                 "\u2581"
                                 "a"},
                                {"\u2581 a"});
-    json["added_tokens"] = {json_added(0, "<s>", {"special"})};
+    json["added_tokens"] = Json::array({json_added(0, "<s>", {"special"})});
     json["pre_tokenizer"] = {
         {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
     json["decoder"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
@@ -110,10 +110,10 @@ TEST(TokenizerJson, MetaspacePutsASpaceBeforeTheFirstWord) {
 
 TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
     Json json = small();
-    json["added_tokens"] = {json_added(4, "<s>", {"special"})};
+    json["added_tokens"] = Json::array({json_added(4, "<s>", {"special"})});
     const Json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
     const Json begin = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}};
-    const Json ids = {{"<s>", {{"id", "<s>"}, {"ids", {4}}, {"tokens", {"<s>"}}}}};
+    const Json ids = {{"<s>", {{"id", "<s>"}, {"ids", Json::array({4})}, {"tokens", {"<s>"}}}}};
     json["post_processor"] = {
         {"type", "Sequence"},
         {"processors",
@@ -124,12 +124,12 @@ TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
     EXPECT_EQ(load(json)->encode("", true), (Ids{4, 4}));
 
     Json& post = json["post_processor"]["processors"][1];
-    post["single"] = {begin};
+    post["single"] = Json::array({begin});
     expect_refused(json, {"post_processor", "leaves out the text"});
     post["single"] = {text, text};
     expect_refused(json, {"post_processor", "more than once"});
     post["single"] = {begin, text};
-    post["special_tokens"]["<s>"]["ids"] = {77};
+    post["special_tokens"]["<s>"]["ids"] = Json::array({77});
     expect_refused(json, {"post_processor", "<s>", "outside the vocabulary of 5"});
     post["special_tokens"] = Json::object();
     expect_refused(json, {"special_tokens", "'<s>' is missing"});
