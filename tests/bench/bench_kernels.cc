@@ -198,6 +198,10 @@ int run(int threads, int rounds, const std::string& filter) {
                    "swiglu", rows, 1536, [b](const Tensor& x, const Tensor& y) { b->kernels().swiglu(x, y); }, 3));
     }
     std::erase_if(cases, [&](const auto& c) { return c.second.name.find(filter) == std::string::npos; });
+    if (cases.empty()) {
+        std::fprintf(stderr, "bench_kernels: no kernel's name has '%s' in it\n", filter.c_str());
+        return 64;
+    }
 
     DramReader dram(size_t{128} << 20);
     std::vector<double> dram_rate, fma_rate;
