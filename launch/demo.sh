@@ -8,6 +8,7 @@ cd "$root"
 
 ./launch/setup.sh --build
 source launch/steps.sh
+with_tests=OFF
 build release trireme
 model=$(./launch/fetch_demo_model.sh)
 

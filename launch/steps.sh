@@ -28,10 +28,11 @@ logged() {
     fi
 }
 
-# build <preset> [<target>...]
+# build <preset> [<target>...]. with_tests=OFF: without the tests, whose libraries may not be there.
+with_tests=ON
 build() {
     local preset=$1
     shift
-    logged "configure $preset" cmake --preset "$preset" -S "$root" || return
+    logged "configure $preset" cmake --preset "$preset" -S "$root" -DTRIREME_TESTS="$with_tests" || return
     logged "build $preset" cmake --build "$root/build/$preset" --parallel "$(nproc)" --target "${@:-all}"
 }
