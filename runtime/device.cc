@@ -13,8 +13,8 @@ void Device::account(Space space, ptrdiff_t bytes) {
     peak_[i] = std::max(peak_[i], used_[i]);
 }
 
-std::unique_ptr<Device> open_device(const std::string& name, int threads) {
-    if (name == "cpu" || name == "auto") return std::make_unique<CpuDevice>(threads);
+std::unique_ptr<Device> open_device(const std::string& name, int threads, int local_ranks) {
+    if (name == "cpu" || name == "auto") return std::make_unique<CpuDevice>(threads, local_ranks);
     fail(Exit::kUnavailable, "--device {}: this build has cpu only; use --device cpu", name);
 }
 

@@ -19,6 +19,7 @@ class Device {
     virtual Backend backend() const = 0;
     virtual std::string name() const = 0;
     virtual size_t memory_total() const = 0;
+    /// What allocate() still grants: ranks of one node have a share each.
     virtual size_t memory_free() const = 0;
 
     /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
@@ -38,7 +39,8 @@ class Device {
     size_t used_[2] = {0, 0}, peak_[2] = {0, 0};
 };
 
-/// What --device names: "cpu". `threads` compute threads of every CPU stream. Errors: Exit::kUnavailable.
-std::unique_ptr<Device> open_device(const std::string& name, int threads);
+/// What --device names: "cpu". `threads` compute threads of every CPU stream; `local_ranks` ranks of this node divide
+/// its memory, each calling this before any of them allocates. Errors: Exit::kUnavailable.
+std::unique_ptr<Device> open_device(const std::string& name, int threads, int local_ranks = 1);
 
 }  // namespace trireme

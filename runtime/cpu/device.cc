@@ -1,11 +1,10 @@
 #include "runtime/cpu/device.h"
 
-#include <cstdint>
 #include <fstream>
-#include <limits>
 #include <string>
 #include <sys/mman.h>
 
+#include "runtime/cpu/memory.h"
 #include "runtime/cpu/stream.h"
 
 namespace trireme {
@@ -14,31 +13,15 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-/// A line "Key:   123 kB" of /proc/meminfo or "model name : x" of /proc/cpuinfo.
-std::string proc_field(const char* file, std::string_view key) {
-    std::ifstream in(file);
+/// The line "model name : x" of /proc/cpuinfo.
+std::string model_name() {
+    std::ifstream in("/proc/cpuinfo");
     for (std::string line; std::getline(in, line);) {
-        if (line.rfind(key, 0) != 0) continue;
-        const size_t colon = line.find(':');
-        const size_t begin = line.find_first_not_of(" \t", colon + 1);
+        if (!line.starts_with("model name")) continue;
+        const size_t begin = line.find_first_not_of(" \t", line.find(':') + 1);
         return begin == std::string::npos ? "" : line.substr(begin);
     }
     return "";
-}
-
-size_t meminfo_bytes(std::string_view key) {
-    const std::string kib = proc_field("/proc/meminfo", key);
-    return kib.empty() ? 0 : static_cast<size_t>(std::stoull(kib)) * 1024;
-}
-
-/// The memory cgroup's limit, where one is set (v2, then v1).
-size_t cgroup_limit() {
-    for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-        std::ifstream in(file);
-        unsigned long long bytes = 0;
-        if (in >> bytes) return static_cast<size_t>(bytes);
-    }
-    return std::numeric_limits<size_t>::max();
 }
 
 size_t round_up(size_t bytes) {
@@ -47,16 +30,22 @@ size_t round_up(size_t bytes) {
 
 }  // namespace
 
+CpuDevice::CpuDevice(int threads, int local_ranks)
+    : threads_(threads), local_ranks_(local_ranks), available_at_start_(host_memory().available) {
+    check(local_ranks >= 1, "{} ranks on this node", local_ranks);
+}
+
 std::string CpuDevice::name() const {
-    return "cpu: " + proc_field("/proc/cpuinfo", "model name");
+    return "cpu: " + model_name();
 }
 
 size_t CpuDevice::memory_total() const {
-    return std::min(meminfo_bytes("MemTotal"), cgroup_limit());
+    return host_memory().total;
 }
 
 size_t CpuDevice::memory_free() const {
-    return std::min(meminfo_bytes("MemAvailable"), cgroup_limit());
+    return left_to_rank(available_at_start_, host_memory().available, used(Space::kDevice) + used(Space::kHost),
+                        local_ranks_);
 }
 
 void* CpuDevice::allocate(Space space, size_t bytes) {
@@ -66,9 +55,10 @@ void* CpuDevice::allocate(Space space, size_t bytes) {
     void* data = size > available ? MAP_FAILED
                                   : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(data != MAP_FAILED, Exit::kOs,
-            "{} memory: {:.1f} MiB wanted, {:.1f} MiB available: use a smaller context (-c) or more ranks",
+            "{} memory: {:.1f} MiB wanted, {:.1f} MiB available{}: use a smaller context (-c) or more ranks",
             space == Space::kDevice ? "device (cpu arena)" : "host", static_cast<double>(size) / (1 << 20),
-            static_cast<double>(available) / (1 << 20));
+            static_cast<double>(available) / (1 << 20),
+            local_ranks_ > 1 ? fmt::format(" to each of {} ranks", local_ranks_) : "");
     if (size >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);  // weights stream ~10 % faster on 2 MiB pages
     account(space, static_cast<ptrdiff_t>(size));
     return data;

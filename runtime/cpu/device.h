@@ -10,7 +10,7 @@ namespace trireme {
 
 class CpuDevice final : public Device {
   public:
-    explicit CpuDevice(int threads) : threads_(threads) {}
+    explicit CpuDevice(int threads, int local_ranks = 1);
 
     Backend backend() const override { return Backend::kCpu; }
     std::string name() const override;
@@ -21,7 +21,8 @@ class CpuDevice final : public Device {
     std::unique_ptr<Stream> make_stream(const char* name) override;
 
   private:
-    int threads_;
+    int threads_, local_ranks_;
+    size_t available_at_start_;  // to all ranks of the node
 };
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include "runtime/buffer.h"
 
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -34,6 +35,26 @@ TEST(Buffer, RefusesMoreThanThereIs) {
         EXPECT_EQ(e.code(), Exit::kOs);
     }
     EXPECT_EQ(device.used(Space::kDevice), 0u);
+}
+
+TEST(CpuDevice, RanksOfOneNodeDivideItsMemory) {
+    constexpr int kRanks = 1000;  // so that a share is far below what is available at any moment
+    CpuDevice device(1, kRanks);
+    const size_t share = device.memory_free();
+    EXPECT_LE(share, device.memory_total() / kRanks);
+    {
+        const Buffer<Space::kDevice> a(device, 40960);
+        const Buffer<Space::kHost> b(device, 8192);
+        EXPECT_EQ(device.memory_free(), share - 40960 - 8192) << "what was allocated counts before it is touched";
+        try {
+            const Buffer<Space::kDevice> c(device, share - 40960);
+            FAIL() << "more than a share was granted";
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kOs);
+            EXPECT_NE(std::string(e.what()).find("available to each of 1000 ranks"), std::string::npos) << e.what();
+        }
+    }
+    EXPECT_EQ(device.memory_free(), share);
 }
 
 TEST(Arena, HandsOutAlignedPiecesUntilItIsFull) {

@@ -1,0 +1,73 @@
+#include "runtime/cpu/memory.h"
+
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of a version of control groups. In their statistics, page cache of files.
+struct Names {
+    const char *limit, *usage, *inactive, *active;
+};
+constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "};
+constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file ", "active_file "};
+
+/// The number behind `key` of the first line that begins with it; a file of a number alone has the key "".
+std::optional<size_t> number_in(const fs::path& file, std::string_view key) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+        if (!line.starts_with(key)) continue;
+        const size_t digit = line.find_first_not_of(" \t", key.size());
+        size_t n = 0;
+        if (digit == std::string::npos) return {};
+        const auto [end, error] = std::from_chars(line.data() + digit, line.data() + line.size(), n);
+        return error == std::errc() ? std::optional(n) : std::nullopt;  // "max" is no number
+    }
+    return {};
+}
+
+size_t less(size_t from, size_t n) {
+    return from - std::min(from, n);
+}
+
+/// Narrows `m` to a group's limit, where it has one. Its usage counts page cache, which it gives up when asked to.
+void narrow(HostMemory& m, const fs::path& group, const Names& names) {
+    const std::optional<size_t> limit = number_in(group / names.limit, "");
+    if (!limit) return;
+    const size_t cache = number_in(group / "memory.stat", names.inactive).value_or(0) +
+                         number_in(group / "memory.stat", names.active).value_or(0);
+    const size_t usage = less(number_in(group / names.usage, "").value_or(0), cache);
+    m.total = std::min(m.total, *limit);
+    m.available = std::min(m.available, less(*limit, usage));
+}
+
+}  // namespace
+
+HostMemory host_memory(const fs::path& root) {
+    constexpr size_t kKib = 1024;
+    HostMemory m = {.total = number_in(root / "proc/meminfo", "MemTotal:").value_or(0) * kKib,
+                    .available = number_in(root / "proc/meminfo", "MemAvailable:").value_or(0) * kKib};
+    std::ifstream groups(root / "proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {  // "number:controllers:/path"; v2: "0::/path"
+        const size_t first = line.find(':'), second = line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+        const bool v1 = controllers.find(",memory,") != std::string::npos;
+        if (!v1 && !line.starts_with("0::")) continue;
+        const fs::path top = root / (v1 ? "sys/fs/cgroup/memory" : "sys/fs/cgroup");
+        // A container sees its own group at the top, and perhaps none of the path's.
+        for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
+            narrow(m, fs::path(top) += path, v1 ? kV1 : kV2);
+            if (path.find('/') == std::string::npos) break;
+        }
+    }
+    return m;
+}
+
+}  // namespace trireme
