@@ -95,15 +95,6 @@ void refuse_window(const Json& json, const Keys& keys, const LlamaConfig& c, std
             Exit::kData, "{}: 'layer_types' names more than 'full_attention'; only that is supported", what);
 }
 
-DType read_dtype(const Keys& keys, std::string_view what) {
-    std::string name = keys.string("dtype").value_or(keys.string("torch_dtype").value_or("float32"));
-    if (name.starts_with("torch.")) name.erase(0, 6);
-    if (name == "float32" || name == "auto") return DType::kF32;
-    if (name == "float16") return DType::kF16;
-    if (name == "bfloat16") return DType::kBF16;
-    fail(Exit::kData, "{}: the dtype is '{}'; supported: float32, float16, bfloat16", what, shown(name));
-}
-
 RopeScaling read_rope_type(const Keys& rope, std::string_view what) {
     const std::optional<std::string> type = rope.string("rope_type") ? rope.string("rope_type") : rope.string("type");
     require(type || !rope.find("factor"), Exit::kData, "{}: the rope scaling has a factor and no 'rope_type'", what);
@@ -266,7 +257,6 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
     c.context = mistral ? keys.required(context, "max_position_embeddings") : context.value_or(2048);
     c.norm_eps = keys.number("rms_norm_eps").value_or(1e-6);
     c.tied_embeddings = keys.boolean("tie_word_embeddings").value_or(false);
-    c.dtype = read_dtype(keys, what);
 
     // Before anything is divided or sized by them.
     check_range<int64_t>(c.n_layers, 1, limits::kLayers, "'num_hidden_layers'", what);
@@ -280,9 +270,7 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
 
     c.rope = read_rope(keys, c.context, what);
     refuse_window(json, keys, c, what);
-    // transformers' defaults are 1 and 2; a null key means none.
-    const auto bos = read_ids(keys, "bos_token_id", json.contains("bos_token_id") ? -1 : 1, c.vocab, what);
-    c.bos = bos.empty() ? -1 : bos.front();
+    // transformers' default is 2; a null key means none.
     c.eos = read_ids(keys, "eos_token_id", json.contains("eos_token_id") ? -1 : 2, c.vocab, what);
     c.kv_source.resize(static_cast<size_t>(c.n_layers));
     std::iota(c.kv_source.begin(), c.kv_source.end(), 0);

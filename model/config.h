@@ -1,5 +1,5 @@
 #pragma once
-/// What a checkpoint says about itself: shapes, rotary embedding, special tokens.
+/// What a checkpoint says about itself: shapes, rotary embedding, what ends a text.
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/files/json.h"
-#include "runtime/dtype.h"
 
 namespace trireme {
 
@@ -36,15 +35,13 @@ struct LlamaConfig {
     int64_t context = 0;  // tokens the checkpoint serves, scaling included
     double norm_eps = 0;
     bool tied_embeddings = false;  // lm_head is the embedding
-    DType dtype = DType::kF32;     // as config.json says; what is stored is the WeightSource's natural_dtype()
     RopeConfig rope;
     std::vector<int64_t> kv_source;  // [n_layers]: layer l reads the K/V of layer kv_source[l]; identity is Llama
-    int32_t bos = -1;                // -1: none
     std::vector<int32_t> eos;        // each ends a text; may be empty
 };
 
 /// From a config.json, validated against the caps of model/files/limits.h. `what` names the source in messages.
-/// Reads both spellings of the rotary part (rope_theta + rope_scaling, rope_parameters) and of the dtype.
+/// Reads both spellings of the rotary part (rope_theta + rope_scaling, rope_parameters).
 /// Errors: Exit::kData with the key, what it says and what is supported.
 LlamaConfig parse_config(const Json& json, std::string_view what);
 

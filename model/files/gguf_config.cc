@@ -129,7 +129,6 @@ LlamaConfig gguf_config(const GgufFile& file) {
     require(window == 0 || window >= c.context, Exit::kData,
             "{}: a sliding window of {} is shorter than the context of {}; only full attention is supported", m.what(),
             window, c.context);
-    c.bos = token_id(m, "tokenizer.ggml.bos_token_id", c.vocab);
     for (const char* key : kEos) {
         const int32_t id = token_id(m, key, c.vocab);
         if (id >= 0 && std::find(c.eos.begin(), c.eos.end(), id) == c.eos.end()) c.eos.push_back(id);

@@ -79,7 +79,6 @@ class GgufModel final : public WeightSource {
         problems.raise(source_->name());
         natural_dtype_ = natural.get();
         validate(config_, source_->name());
-        config_.dtype = natural_dtype_;
     }
 
   private:

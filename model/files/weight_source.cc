@@ -26,10 +26,6 @@ bool begins_as_gguf(const fs::path& path) {
 
 }  // namespace
 
-bool WeightSource::has(std::string_view name) const {
-    return index_.contains(name);
-}
-
 const TensorInfo& WeightSource::info(std::string_view name) const {
     const auto it = index_.find(name);
     check(it != index_.end(), "no tensor '{}' in this checkpoint", name);

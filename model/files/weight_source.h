@@ -32,7 +32,6 @@ class WeightSource {
     DType natural_dtype() const { return natural_dtype_; }
     /// The tensors the forward needs (nothing else that the files may hold), in forward order.
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
-    bool has(std::string_view name) const;
     const TensorInfo& info(std::string_view name) const;
 
     /// Fills `out` (f32, f16 or bf16; rows may be strided) with rows [row0, row0 + out.rows()) and columns

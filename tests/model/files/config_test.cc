@@ -26,8 +26,8 @@ void expect_refused(const std::string& text, const std::vector<std::string>& par
 }
 
 TEST(Config, ReadsLlama) {
-    const LlamaConfig c = with(R"("rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
-        "bos_token_id": 3, "eos_token_id": [4, 5], "head_dim": 24, "_name_or_path": "a/b")");
+    const LlamaConfig c = with(R"("rope_theta": 500000.0, "tie_word_embeddings": true,
+        "eos_token_id": [4, 5], "head_dim": 24, "_name_or_path": "a/b")");
 
     EXPECT_EQ(c.arch, "llama");
     EXPECT_EQ(c.name, "a/b");
@@ -41,10 +41,8 @@ TEST(Config, ReadsLlama) {
     EXPECT_EQ(c.context, 32);
     EXPECT_EQ(c.norm_eps, 1e-5);
     EXPECT_TRUE(c.tied_embeddings);
-    EXPECT_EQ(c.dtype, DType::kBF16);
     EXPECT_EQ(c.rope.theta, 500000);
     EXPECT_EQ(c.rope.scaling, RopeScaling::kNone);
-    EXPECT_EQ(c.bos, 3);
     EXPECT_EQ(c.eos, (std::vector<int32_t>{4, 5}));
     EXPECT_EQ(c.kv_source, (std::vector<int64_t>{0, 1}));
 }
@@ -59,22 +57,15 @@ TEST(Config, MissingKeysMeanWhatTransformersMeans) {
     EXPECT_EQ(c.norm_eps, 1e-6);
     EXPECT_EQ(c.rope.theta, 10000);
     EXPECT_FALSE(c.tied_embeddings);
-    EXPECT_EQ(c.dtype, DType::kF32);
-    EXPECT_EQ(c.bos, 1);
     EXPECT_EQ(c.eos, (std::vector<int32_t>{2}));
-    const LlamaConfig none =
-        with(R"("bos_token_id": null, "eos_token_id": null, "rope_scaling": null, "head_dim": null)");
-    EXPECT_EQ(none.bos, -1);
+    const LlamaConfig none = with(R"("eos_token_id": null, "rope_scaling": null, "head_dim": null)");
     EXPECT_TRUE(none.eos.empty());
     EXPECT_EQ(none.head_dim, 8);
 }
 
-TEST(Config, ReadsEverySpellingOfTheDtype) {
-    EXPECT_EQ(with(R"("dtype": "float16")").dtype, DType::kF16);
-    EXPECT_EQ(with(R"("dtype": "torch.bfloat16")").dtype, DType::kBF16);
-    EXPECT_EQ(with(R"("torch_dtype": "float32")").dtype, DType::kF32);
-    EXPECT_EQ(with(R"("dtype": "bfloat16", "torch_dtype": "float16")").dtype, DType::kBF16);
-    expect_refused(small_config(R"(, "dtype": "float8_e4m3fn")"), {"float8_e4m3fn", "supported: float32"});
+TEST(Config, TakesWhateverItDoesNotNeed) {
+    EXPECT_NO_THROW(with(R"("torch_dtype": "float8_e4m3fn")"));  // the tensors say what they are stored in
+    EXPECT_NO_THROW(with(R"("bos_token_id": 128000)"));          // the tokenizer's
 }
 
 TEST(Config, BothSpellingsOfTheRopeAgree) {
@@ -199,8 +190,7 @@ TEST(Config, RefusesImpossibleShapes) {
         {"rope_theta", "0", "theta"},
         {"rope_theta", "-10000", "theta"},
         {"rope_theta", "1e300", "theta"},
-        {"bos_token_id", "12", "below the vocabulary of 12"},
-        {"bos_token_id", "-1", "below the vocabulary of 12"},
+        {"eos_token_id", "-1", "below the vocabulary of 12"},
         {"eos_token_id", "[1, 12]", "below the vocabulary of 12"},
         {"eos_token_id", "1.5", "below the vocabulary of 12"},
         {"tie_word_embeddings", "1", "true or false"},

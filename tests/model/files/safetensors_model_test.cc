@@ -48,8 +48,6 @@ TEST(SafetensorsModel, ReadsWhatWasWritten) {
     EXPECT_EQ(model->tensors().size(), 21u);
     EXPECT_EQ(model->tensors().front().name, "model.embed_tokens.weight");
     EXPECT_EQ(model->tensors().back().name, "lm_head.weight");
-    EXPECT_TRUE(model->has("model.layers.1.mlp.down_proj.weight"));
-    EXPECT_FALSE(model->has("model.layers.2.mlp.down_proj.weight"));
     float next = 0;
     for (const TensorInfo& t : model->tensors()) {
         for (const float x : read_all(*model, t.name)) ASSERT_EQ(x, next++ / 1024) << t.name;
@@ -145,7 +143,7 @@ TEST(SafetensorsModel, HarmlessExtrasAreTolerated) {
 
     folder.write("config.json", small_config(R"(, "tie_word_embeddings": true)"));  // lm_head is one too many
     const auto tied = open_model(folder.path());
-    EXPECT_FALSE(tied->has("lm_head.weight"));
+    EXPECT_NE(tied->tensors().back().name, "lm_head.weight");
     tensors.erase("lm_head.weight");
     folder.write("model.safetensors", safetensors(tensors));
     EXPECT_NO_THROW(open_model(folder.path()));
