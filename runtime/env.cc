@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <string>
 
 #include "runtime/error.h"
 
@@ -29,13 +30,6 @@ Env read() {
         e.log_all = s == "all";
     }
     e.no_color = !get("NO_COLOR").empty();
-    if (const std::string own = get("TRIREME_CACHE"); !own.empty()) {
-        e.cache_dir = own;
-    } else if (const std::string xdg = get("XDG_CACHE_HOME"); !xdg.empty()) {
-        e.cache_dir = xdg + "/trireme";
-    } else {
-        e.cache_dir = get("HOME") + "/.cache/trireme";
-    }
     return e;
 }
 

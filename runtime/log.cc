@@ -1,6 +1,5 @@
 #include "runtime/log.h"
 
-#include <array>
 #include <atomic>
 #include <memory>
 
@@ -8,7 +7,6 @@
 #include <spdlog/spdlog.h>
 
 #include "runtime/env.h"
-#include "runtime/error.h"
 #include "runtime/trace.h"
 
 namespace trireme::log {
@@ -35,8 +33,6 @@ State& state() {
     return s;
 }
 
-constexpr std::array<std::string_view, 6> kNames = {"trace", "debug", "info", "warn", "error", "off"};
-
 }  // namespace
 
 void configure(int rank, int size, Level level) {
@@ -47,13 +43,6 @@ void configure(int rank, int size, Level level) {
 
 Level level() {
     return state().level;
-}
-
-Level parse_level(std::string_view name) {
-    for (size_t i = 0; i < kNames.size(); ++i) {
-        if (name == kNames[i]) return static_cast<Level>(i);
-    }
-    fail(Exit::kConfig, "log level '{}': want trace, debug, info, warn, error or off", name);
 }
 
 void write(Level level, std::string_view line) {

@@ -13,8 +13,6 @@ enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 /// Until called: rank 0 of 1, level info.
 void configure(int rank, int size, Level level);
 Level level();
-/// Errors: Exit::kConfig with the levels there are.
-Level parse_level(std::string_view name);
 /// Control characters are escaped and a line is cut at 4,000 characters: names from files end up here.
 void write(Level level, std::string_view line);
 

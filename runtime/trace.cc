@@ -144,10 +144,6 @@ void start(size_t max_spans) {
     r.recording = true;
 }
 
-bool recording() {
-    return registry().recording;
-}
-
 std::string json(int rank) {
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);

@@ -28,22 +28,7 @@ void reset_totals();
 
 /// Keeps spans from now on (at most `max_spans` a thread; what is dropped is counted and said).
 void start(size_t max_spans = 1u << 20);
-bool recording();
 /// The spans as Chrome trace JSON. `rank` becomes the process id.
 std::string json(int rank);
-
-/// RAII form for the host side.
-class Span {
-  public:
-    explicit Span(const char* name, size_t bytes = 0) : name_(name), bytes_(bytes), begin_(now()) {}
-    Span(const Span&) = delete;
-    Span& operator=(const Span&) = delete;
-    ~Span() { add(name_, begin_, now(), bytes_); }
-
-  private:
-    const char* name_;
-    size_t bytes_;
-    uint64_t begin_;
-};
 
 }  // namespace trireme::trace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "runtime/env.h"
-#include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace trireme::test {
@@ -11,11 +10,6 @@ namespace {
 
 TEST(Env, HasADeadline) {
     EXPECT_GT(env().timeout_s, 0);
-}
-
-TEST(Log, KnowsItsLevels) {
-    EXPECT_EQ(log::parse_level("warn"), log::Level::kWarn);
-    EXPECT_THROW(log::parse_level("loud"), Error);
 }
 
 TEST(Log, EscapesControlCharactersAndCutsLongLines) {
