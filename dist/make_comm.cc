@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-std::unique_ptr<Comm> make_comm(const CommOptions& options) {
+std::unique_ptr<Comm> make_comm() {
     const int ranks = rank_env(std::getenv).size;
     if (ranks == 1) return std::make_unique<SelfComm>();
-    return std::make_unique<MpiComm>(MpiOptions{ranks, options.max_elements});
+    return std::make_unique<MpiComm>(ranks);
 }
 
 }  // namespace trireme

@@ -7,12 +7,8 @@
 
 namespace trireme {
 
-struct CommOptions {
-    int64_t max_elements = 0;  // of an all_reduce: what is allocated at once
-};
-
 /// One rank, or no launcher: self, and MPI is neither started nor needed. Several: MPI. What the launcher left in the
 /// environment decides (rank_env). Call before starting other threads. Errors: Exit::kUnavailable, kConfig.
-std::unique_ptr<Comm> make_comm(const CommOptions& options = {});
+std::unique_ptr<Comm> make_comm();
 
 }  // namespace trireme

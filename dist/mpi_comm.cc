@@ -10,6 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include "dist/mpi_exchange.h"
@@ -17,7 +18,6 @@
 #include "dist/rank_env.h"
 #include "runtime/cpu/stream.h"
 #include "runtime/env.h"
-#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -48,10 +48,7 @@ class Library {
     explicit Library(Watchdog& watchdog) : watchdog_(watchdog) {
         // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call a message.
         constexpr const char* kSingleCopy = "OMPI_MCA_btl_vader_single_copy_mechanism";
-        if (std::getenv(kSingleCopy) == nullptr) {
-            setenv(kSingleCopy, "none", 0);
-            log::debug("mpi: {}=none (for latency; set it yourself to keep yours)", kSingleCopy);
-        }
+        setenv(kSingleCopy, "none", /*overwrite=*/0);
         const Watchdog::Watch watch(watchdog_, Watchdog::kControl, "MPI_Init_thread");
         int provided = MPI_THREAD_SINGLE;
         mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
@@ -74,7 +71,7 @@ class Library {
 
 class MpiComm::Impl {
   public:
-    explicit Impl(const MpiOptions& options)
+    explicit Impl(int ranks)
         : watchdog_(env().timeout_s,
                     [this](const char* call, uint64_t sequence, double s) { hang(call, sequence, s); }),
           library_(watchdog_),
@@ -82,11 +79,10 @@ class MpiComm::Impl {
           control_(mutex_, watchdog_, Watchdog::kControl, crowded()) {
         rank_ = device_.rank();
         size_ = device_.size();
-        require(options.ranks == 0 || options.ranks == size_, Exit::kUnavailable,
+        require(ranks == 0 || ranks == size_, Exit::kUnavailable,
                 "the launcher started {} ranks, MPI sees {}: start them with this MPI's own mpirun, or with "
                 "srun --mpi=pmix",
-                options.ranks, size_);
-        grow(options.max_elements);
+                ranks, size_);
     }
 
     int rank() const { return rank_; }
@@ -195,14 +191,16 @@ void MpiComm::Impl::abort(Exit code) {
 
 void MpiComm::Impl::hang(const char* call, uint64_t sequence, double seconds) {
     leave_soon(Exit::kUnavailable);
-    log::error(
-        "rank {}: {} (number {}) has waited {:.0f} s for its peers: one has died, hangs or is slow "
-        "(TRIREME_TIMEOUT_S); the run ends",
+    // What ends a run is said whatever the log level, and in one write: lines of several ranks do not mix.
+    const std::string line = fmt::format(
+        "trireme: error: rank {}: {} (number {}) has waited {:.0f} s for its peers: one has died, hangs or is slow "
+        "(TRIREME_TIMEOUT_S); the run ends\n",
         rank_, call, sequence, seconds);
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     abort(Exit::kUnavailable);
 }
 
-MpiComm::MpiComm(const MpiOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+MpiComm::MpiComm(int ranks) : impl_(std::make_unique<Impl>(ranks)) {}
 
 MpiComm::~MpiComm() {
     if (std::uncaught_exceptions() > 0) impl_->abort(Exit::kInternal);

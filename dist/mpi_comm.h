@@ -9,18 +9,14 @@
 
 namespace trireme {
 
-struct MpiOptions {
-    int ranks = 0;             // as the launcher said; 0: it did not say
-    int64_t max_elements = 0;  // of an all_reduce; a longer one grows the scratch, once
-};
-
 /// MPI from its initialisation to its end: one object per process and life, made before other threads are started
 /// (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on the
 /// caller's, each on a communicator of its own. A watchdog is the deadline of both.
 class MpiComm final : public Comm {
   public:
-    /// Errors: Exit::kUnavailable, if MPI cannot be started or sees another number of ranks than the launcher.
-    explicit MpiComm(const MpiOptions& options);
+    /// `ranks`: how many the launcher says there are; 0: it does not say.
+    /// Errors: Exit::kUnavailable, if MPI cannot be started or sees another number of them.
+    explicit MpiComm(int ranks);
     /// Waits for all ranks, unless an exception is on its way: then the run is aborted with Exit::kInternal.
     ~MpiComm() override;
 

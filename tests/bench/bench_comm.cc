@@ -35,7 +35,7 @@ double mpi_us(Comm& comm, const Tensor& x, int calls) {
 }
 
 void run() {
-    const auto comm = make_comm({.max_elements = kMostFloats});
+    const auto comm = make_comm();
     const bool mpi = std::strcmp(comm->name(), "mpi") == 0;
     CpuStream stream("collectives", 1);
     std::vector<float> data(kMostFloats);

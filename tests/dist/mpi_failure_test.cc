@@ -98,7 +98,9 @@ TEST(MpiFailure, AStoppedRankIsGivenUpInACollective) {
     const Outcome o = run("stop", 6);
 
     EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
-    EXPECT_TRUE(says(o, ": all_reduce (number ") && says(o, ") has waited 6 s for its peers")) << o.output;
+    EXPECT_TRUE(says(o, "trireme: error: rank ") && says(o, ": all_reduce (number ") &&
+                says(o, ") has waited 6 s for its peers"))
+        << o.output;
     EXPECT_TRUE(gone(o));
 }
 
