@@ -26,12 +26,28 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab) {
     }
 }
 
+/// Ids of the stop strings that are special tokens: they leave no text to be found in.
+std::vector<int32_t> special_stops(const Tokenizer* tokenizer, const std::vector<std::string>& stops) {
+    std::vector<int32_t> ids;
+    for (const std::string& stop : stops) {
+        const std::vector<int32_t> encoded = tokenizer->encode(stop, false);
+        if (encoded.size() == 1 && tokenizer->is_special(encoded[0])) ids.push_back(encoded[0]);
+    }
+    return ids;
+}
+
 /// One continuation: rounds of the chain until something stops it.
 class Run {
   public:
     Run(const Tokenizer* tokenizer, const GenerateRequest& request, int64_t room, int64_t sample,
-        const OnToken& on_token)
-        : tokenizer_(tokenizer), request_(request), stop_text_(request.stop), sample_(sample), on_token_(on_token) {
+        const OnToken& on_token, const Interrupt& interrupt)
+        : tokenizer_(tokenizer),
+          request_(request),
+          stop_text_(request.stop),
+          stop_ids_(special_stops(tokenizer, request.stop)),
+          sample_(sample),
+          on_token_(on_token),
+          interrupt_(interrupt) {
         if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
         limit_ = room;
         if (request.max_new >= 0 && request.max_new <= room) {
@@ -68,27 +84,22 @@ class Run {
         std::string text;
         if (std::find(request_.eos.begin(), request_.eos.end(), id) != request_.eos.end()) {
             stop(StopReason::kEos);
+        } else if (std::find(stop_ids_.begin(), stop_ids_.end(), id) != stop_ids_.end()) {
+            stop(StopReason::kStopString);
         } else if (decoder_ && !tokenizer_->is_special(id)) {  // control tokens are ids, not text
             text = stop_text_.push(decoder_->push(id));
             if (stop_text_.stopped()) stop(StopReason::kStopString);
         }
         out_.text += text;
         if (on_token_) on_token_(sample_, id, text);
+        if (interrupt_ && interrupt_() && !done_) stop(StopReason::kInterrupted);
     }
     void stop(StopReason reason) {
         out_.stop = reason;
         done_ = true;
     }
     void finish_text() {
-        std::string rest;
-        if (decoder_ && !stop_text_.stopped()) {
-            rest = stop_text_.push(decoder_->flush());
-            if (stop_text_.stopped()) {
-                out_.stop = StopReason::kStopString;
-            } else {
-                rest += stop_text_.flush();
-            }
-        }
+        const std::string rest = stop_text_.flush();  // half a character stays in the decoder
         out_.text += rest;
         if (on_token_) on_token_(sample_, -1, rest);
     }
@@ -97,9 +108,11 @@ class Run {
     const GenerateRequest& request_;
     std::optional<StreamDecoder> decoder_;
     StopText stop_text_;
+    std::vector<int32_t> stop_ids_;
     int64_t sample_, limit_;
     StopReason at_limit_ = StopReason::kContext;
     const OnToken& on_token_;
+    const Interrupt& interrupt_;
     bool done_ = false;
     Continuation out_;
 };
@@ -116,12 +129,15 @@ const char* name_of(StopReason reason) {
             return "limit";
         case StopReason::kContext:
             return "context";
+        case StopReason::kInterrupted:
+            return "interrupted";
     }
     return "";
 }
 
 std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill) {
+                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
+                                   const Interrupt& interrupt) {
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
     require(prompt_tokens > 0, Exit::kConfig, "the prompt is empty: give at least one token (-p, -f or --prompt-ids)");
     check_ids(request.prompt, model.config().vocab);
@@ -139,15 +155,16 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
 
     Plain chain(model, request.sampling, request.seed);
     std::vector<Continuation> out;
-    for (int64_t i = 0; i < request.num_samples; ++i) {
+    for (int64_t i = 0; i < request.num_samples && (out.empty() || out.back().stop != StopReason::kInterrupted); ++i) {
         // Every generated token has a position in the context, the last one too, though it is never computed.
-        Run run(tokenizer, request, model.context() - prompt_tokens, i, on_token);
+        Run run(tokenizer, request, model.context() - prompt_tokens, i, on_token, interrupt);
         out.push_back(std::move(run(chain, stats, begin)));
     }
     stats.allreduce_ms = static_cast<double>(trace::total("all_reduce").ns - reduced_before) * 1e-6;
-    const int64_t steps = stats.new_tokens - request.num_samples;
+    const int64_t steps = stats.new_tokens - static_cast<int64_t>(out.size());
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
-    const int64_t mean_length = prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * request.num_samples);
+    const int64_t mean_length =
+        prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * static_cast<int64_t>(out.size()));
     stats.read_bytes_per_token = model.weight_bytes() + model.kv_bytes(mean_length);
     return out;
 }

@@ -23,10 +23,11 @@ struct GenerateRequest {
     std::vector<std::string> stop = {};
 };
 
-enum class StopReason { kEos, kStopString, kLimit, kContext };
+enum class StopReason { kEos, kStopString, kLimit, kContext, kInterrupted };
 const char* name_of(StopReason reason);
 
-/// One continuation. `ids` has every generated id, EOS included; `text` ends before EOS and before a stop string.
+/// One continuation. `ids` has every generated id, EOS included; `text` ends before EOS, before a stop string, and
+/// before a character of which only a part was generated. A stop string that is a special token stops at its id.
 struct Continuation {
     std::vector<int32_t> ids;
     std::string text;
@@ -44,13 +45,17 @@ struct GenerateStats {
     uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
 };
 
-/// Called on every rank as text becomes printable; text may be empty. `id` < 0 flushes the sample's last bytes.
+/// Called on every rank as text becomes printable; text may be empty. `id` < 0: the sample's end, and what was held.
 using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
+/// Asked after every token; true ends the sample and the run (StopReason::kInterrupted). Ranks must answer alike.
+using Interrupt = std::function<bool()>;
 
-/// `tokenizer` may be null when only ids are wanted (then `stop` must be empty).
+/// `tokenizer` may be null when only ids are wanted (then `stop` must be empty). Fewer samples than asked for if
+/// interrupted.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
 std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                   GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {});
+                                   GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
+                                   const Interrupt& interrupt = {});
 
 /// Natural-log probabilities of ids[1..] given what precedes them.
 struct Score {

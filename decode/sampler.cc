@@ -53,7 +53,6 @@ const Distribution& Sampler::distribution(std::span<const float> logits) {
         dist_.p.assign(1, 1.0);
         return dist_;
     }
-    const double scale = 1 / params_.temperature;
     order_.clear();
     for (size_t i = 0; i < logits.size(); ++i) {
         if (logits[i] > -std::numeric_limits<float>::infinity()) order_.push_back(static_cast<int32_t>(i));
@@ -72,7 +71,7 @@ const Distribution& Sampler::distribution(std::span<const float> logits) {
     dist_.p.clear();
     double sum = 0;
     for (const int32_t id : order_) {
-        dist_.p.push_back(std::exp((static_cast<double>(logits[static_cast<size_t>(id)]) - top) * scale));
+        dist_.p.push_back(std::exp((static_cast<double>(logits[static_cast<size_t>(id)]) - top) / params_.temperature));
         sum += dist_.p.back();
     }
     // top-p keeps the shortest head whose mass reaches top_p, the token that crosses it included.

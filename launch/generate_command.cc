@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 #include <unistd.h>
 
 #include "decode/generate.h"
@@ -25,13 +27,11 @@ class Printer {
     Printer(Print print, int64_t num_samples) : out_(STDOUT_FILENO), print_(print), num_samples_(num_samples) {}
 
     bool reader_gone() const { return out_.closed(); }
-    int64_t tokens() const { return tokens_; }
 
     void take(int64_t sample, int32_t id, std::string_view text) {
         if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
         sample_ = sample;
         if (id >= 0) {
-            ++tokens_;
             ids_.push_back(id);
         }
         if (print_ == Print::kText) {
@@ -55,20 +55,33 @@ class Printer {
 
     TextOut out_;
     Print print_;
-    int64_t num_samples_, sample_ = -1, tokens_ = 0;
+    int64_t num_samples_, sample_ = -1;
     std::vector<int32_t> ids_;
 };
 
-// A signal may reach the ranks at different tokens, and stdout concerns rank 0 alone: they agree, and leave together.
-void leave_if_stopped(const Crew& crew, Printer& printer) {
+// A signal may reach the ranks at different tokens, and stdout concerns rank 0 alone: they agree on both, and on the
+// token that each has drawn for itself. 0, kReaderGone, or 128 + the signal's number.
+int agreed_status(const Crew& crew, const Printer& printer, int32_t id) {
     const int number = remembered_signal();
-    const int mine = number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0;
-    const int all = static_cast<int>(crew.comm().agree(static_cast<Exit>(mine)));
-    if (all == 0) return;
-    if (all == kReaderGone) throw Stopped{0};
-    if (crew.first()) printer.end_line();
-    log::info("stopped by signal {} after {} tokens", all - 128, printer.tokens());
-    throw Stopped{all};
+    const std::array<int32_t, 2> mine = {number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0, id};
+    int status = 0;
+    for (const std::string& bytes :
+         crew.comm().gather_bytes({reinterpret_cast<const char*>(mine.data()), sizeof mine})) {
+        std::array<int32_t, 2> theirs{};
+        std::memcpy(theirs.data(), bytes.data(), std::min(bytes.size(), sizeof theirs));
+        status = std::max(status, theirs[0]);
+        // Every rank sees the same list, though not the same one as odd.
+        if (theirs[1] != id) {
+            throw AgreedError(Exit::kInternal,
+                              "ranks drew different tokens: are their processors or libraries of "
+                              "different kinds? Start all ranks on machines of one kind");
+        }
+    }
+    return status;
+}
+
+int exit_status(int agreed) {
+    return agreed == kReaderGone ? 0 : agreed;
 }
 
 GenerateRequest request_of(const Options& o, const Session& s) {
@@ -80,9 +93,7 @@ GenerateRequest request_of(const Options& o, const Session& s) {
                                .eos = {},
                                .stop = o.stop};
     if (o.ignore_eos) return request;
-    request.eos = s.source->config().eos;
-    const std::vector<int32_t> more = s.tokenizer ? s.tokenizer->eos_ids() : std::vector<int32_t>();
-    request.eos.insert(request.eos.end(), more.begin(), more.end());
+    request.eos = s.eos;
     return request;
 }
 
@@ -98,20 +109,28 @@ void run_generate(const Start& start, const Crew& crew) {
 
     GenerateStats stats;
     std::vector<Continuation> samples;
+    int status = 0;
+    int32_t drawn = -1;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
         samples = generate(
             *s.model, s.tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(sample, id, text);
-                leave_if_stopped(crew, printer);
+                drawn = id;
             },
             [&](int64_t done, int64_t total) {
                 prefill(done, total);
-                leave_if_stopped(crew, printer);
+                status = agreed_status(crew, printer, drawn);
+                if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
+            },
+            [&] {
+                status = agreed_status(crew, printer, drawn);
+                return status != 0;
             });
     }
     if (crew.first()) printer.end_line();
+    if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
 
     const RunReport report = {.call = start.call,
                               .session = s,
@@ -126,6 +145,7 @@ void run_generate(const Start& start, const Crew& crew) {
         write_file_atomically(o.report_json, std::as_bytes(std::span(text)));
     });
     write_trace(o, crew);
+    if (status != 0) throw Stopped{exit_status(status)};
 }
 
 }  // namespace trireme

@@ -70,6 +70,11 @@ ProgressMeter::~ProgressMeter() {
 
 void ProgressMeter::operator()(int64_t done, int64_t total) {
     if (!sink_.enabled) return;
+    if (done >= total) {  // the line is somebody else's from here on
+        if (drawn_) sink_.draw(kWipe);
+        drawn_ = false;
+        return;
+    }
     const double now = sink_.seconds();
     if (now - last_ < (sink_.terminal ? kRedraw : kNextLine)) return;
     last_ = now;

@@ -9,6 +9,7 @@
 #include "dist/agreement.h"
 #include "generated/commit.h"
 #include "launch/flags.h"
+#include "launch/outcome.h"
 #include "launch/output.h"
 #include "launch/progress.h"
 #include "launch/prompt.h"
@@ -19,9 +20,13 @@
 namespace trireme {
 namespace {
 
-void probe_outputs(const Options& o) {
+void probe_outputs(Command command, const Options& o) {
+    const bool scores = command == Command::kScore;  // a configuration file may hold the other command's outputs, too
+    const std::string none;
     const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", &o.report_json}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
+        {{"--report-json", scores ? &none : &o.report_json},
+         {"--dump-logits", scores ? &o.dump_logits : &none},
+         {"--trace", &o.trace}}};
     for (size_t i = 0; i < files.size(); ++i) {
         probe_output(files[i].first, *files[i].second, o.force);
         for (size_t j = 0; j < i; ++j) {
@@ -31,13 +36,70 @@ void probe_outputs(const Options& o) {
     }
 }
 
-// Names, types and shapes of all tensors: enough to tell one checkpoint's files from another's.
+std::string digest(std::string_view bytes) {
+    return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+// Name, type, shape and first row of every tensor: a base model and its finetune differ in what the rows hold alone.
 std::string fingerprint(const WeightSource& source) {
     std::string text;
+    std::vector<float> row;
     for (const TensorInfo& t : source.tensors()) {
+        const bool vector = t.shape.rank() == 1;
+        row.resize(static_cast<size_t>(t.shape[vector ? 0 : 1]));
+        const auto n = static_cast<int64_t>(row.size());
+        source.read(t.name, 0, 0, HostTensor(row.data(), DType::kF32, vector ? Shape{n} : Shape{1, n}));
         text += fmt::format("{} {} {}\n", t.name, name_of(t.type), t.shape.str());
+        text.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
     }
-    return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+    return digest(text);
+}
+
+// What ranks would stop by, and stream, at different tokens if it differed.
+std::string fingerprint(const Tokenizer& tokenizer) {
+    std::string text;
+    for (int32_t id = 0; id < tokenizer.vocab(); ++id) {
+        text += fmt::format("{}{}\n", tokenizer.piece(id), tokenizer.is_special(id) ? " special" : "");
+    }
+    return digest(text);
+}
+
+// What the files say beside the tensors' shapes and rows.
+void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues& all) {
+    const RopeConfig& r = c.rope;
+    all.emplace_back("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
+    all.emplace_back("context", fmt::format("{}", c.context));
+    all.emplace_back("rms_norm_eps", fmt::format("{}", c.norm_eps));
+    all.emplace_back("rope_theta", fmt::format("{}", r.theta));
+    all.emplace_back("rope_scaling", std::string(name_of(r.scaling)));
+    const std::vector<double> numbers = {r.factor,          static_cast<double>(r.original_context),
+                                         r.beta_fast,       r.beta_slow,
+                                         r.truncate + 0.,   r.attention_factor,
+                                         r.low_freq_factor, r.high_freq_factor};
+    all.emplace_back("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
+    all.emplace_back("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
+    all.emplace_back("kv_source", fmt::format("{}", fmt::join(c.kv_source, " ")));
+    all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(eos, " ")));
+}
+
+// The model's own, unless --tokenizer names one. Ids in, ids out: it is not needed then, but knows what ends a text.
+std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
+    const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
+    const bool needed = o.prompt_from != PromptFrom::kIds || text_out || !o.tokenizer.empty();
+    if (needed) return load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
+    std::unique_ptr<Tokenizer> own;
+    const Outcome loaded = attempt([&] { own = load_tokenizer(o.model); });
+    if (loaded.status != 0) log::debug("goes on without a tokenizer: {}", loaded.message);
+    return own;
+}
+
+std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* tokenizer) {
+    std::vector<int32_t> eos = config.eos;
+    const std::vector<int32_t> more = tokenizer ? tokenizer->eos_ids() : std::vector<int32_t>();
+    eos.insert(eos.end(), more.begin(), more.end());
+    std::sort(eos.begin(), eos.end());
+    eos.erase(std::unique(eos.begin(), eos.end()), eos.end());
+    return eos;
 }
 
 // What every rank must have been told alike. Rank 0 alone reads the prompt and writes files.
@@ -50,7 +112,9 @@ KeyValues settings(Command command, const Options& o, const Session& s) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
         all.emplace_back(flag.name, flag.show(o));
     }
-    all.emplace_back("tensors", fingerprint(*s.source));
+    add_config(s.source->config(), s.eos, all);
+    all.emplace_back("tensors", s.tensors);
+    all.emplace_back("tokenizer", s.tokenizer ? fingerprint(*s.tokenizer) : "none");
     all.emplace_back("weights", std::string(name_of(s.weight_type.type)));
     return all;
 }
@@ -72,14 +136,13 @@ Session open_session(const Start& start, const Crew& crew) {
     Session s;
     s.threads = start.threads;
 
-    crew.first_only([&] { probe_outputs(o); });
+    crew.first_only([&] { probe_outputs(command, o); });
     crew.phase([&] {
-        s.device = open_device(o.device, start.threads);
+        s.device = open_device(o.device, start.threads, start.local_ranks);
         s.source = open_model(o.model);
-        const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
-        if (o.prompt_from != PromptFrom::kIds || text_out || !o.tokenizer.empty()) {
-            s.tokenizer = load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
-        }
+        s.tokenizer = open_tokenizer(command, o);
+        s.eos = ends_of_text(s.source->config(), s.tokenizer.get());
+        s.tensors = fingerprint(*s.source);
         s.weight_type = choose_weight_type(*s.source, o.dtype, cpu_has_bf16_dot_products());
     });
     require_agreement(crew.comm(), settings(command, o, s));

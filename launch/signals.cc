@@ -7,8 +7,11 @@ namespace {
 
 volatile std::sig_atomic_t came = 0;
 
+// The second signal, of either kind, ends the process at once.
 extern "C" void remember(int number) {
     came = number;
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
 }
 
 }  // namespace
@@ -20,7 +23,6 @@ void ignore_closed_pipes() {
 void remember_signals() {
     struct sigaction action = {};
     action.sa_handler = remember;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);

@@ -16,8 +16,8 @@ struct Event {
     uint64_t ticket = 0;
 };
 
-/// One queue of a device. All calls enqueue and return, but `synchronize`. Errors of enqueued work surface there
-/// (and at every stream that waits for this one), once; later work of a failed stream is skipped.
+/// One queue of a device. All calls enqueue and return, but `synchronize`. Errors of enqueued work surface there,
+/// every time, and at every stream that waits for this one; later work of a failed stream is skipped.
 class Stream {
   public:
     Stream() = default;

@@ -2,6 +2,7 @@
 
 #include "model/files/byte_source.h"
 #include "model/files/gguf_tokenizer_reader.h"
+#include "model/files/weight_source.h"
 #include "model/tokenizer/sentencepiece_tokenizer.h"
 #include "model/tokenizer/special_files.h"
 #include "model/tokenizer/tokenizer.h"
@@ -32,7 +33,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
     require(is_there(path), Exit::kNoInput, "{}: there is no such file or folder", path.string());
     std::error_code ignored;
     if (!std::filesystem::is_directory(path, ignored)) {
-        if (path.extension() == ".gguf") return make_tokenizer(read_gguf_tokenizer(path));
+        if (!find_gguf(path).empty()) return make_tokenizer(read_gguf_tokenizer(path));
         const bool known = path.extension() == ".json" || path.extension() == ".model";
         require(known, Exit::kData, "{}: not a tokenizer: a folder, .json, .model or .gguf was wanted", path.string());
         return load_file(*open_file(path), path);
@@ -40,6 +41,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
     for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
         if (is_there(path / name)) return load_file(*open_in_folder(path, name), path / name);
     }
+    if (const auto gguf = find_gguf(path); !gguf.empty()) return make_tokenizer(read_gguf_tokenizer(gguf));
     fail(Exit::kNoInput, "{}: no tokenizer.json or tokenizer.model in this folder", path.string());
 }
 

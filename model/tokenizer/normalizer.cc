@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <memory>
+
 #include <utf8proc.h>
 
 #include "model/tokenizer/regex.h"

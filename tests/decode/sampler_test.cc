@@ -110,6 +110,14 @@ TEST(SamplingParams, RefuseValuesOutOfRange) {
     EXPECT_FALSE(refused({.temperature = 0, .top_k = 0, .top_p = 1, .min_p = 1}));
 }
 
+TEST(Sampler, TheSmallestTemperatureIsGreedy) {
+    const std::vector<float> logits = {1, 3, 2.999f, -4};
+    for (const double t : {1e-300, 1e-310, 5e-324}) {
+        Sampler s({.temperature = t, .top_k = 0, .top_p = 1, .min_p = 0});
+        for (const double u : {0.0, 0.5, 0.999}) EXPECT_EQ(s.sample(logits, u), 1) << t;
+    }
+}
+
 // Chi-square of 10^6 draws over 16 cells against the law itself: the 1 - 1e-6 quantile for 15 degrees is 57.
 TEST(Sampler, DrawsTheDistribution) {
     std::mt19937 random(5);

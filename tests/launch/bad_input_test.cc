@@ -201,6 +201,53 @@ TEST(BadInput, RanksThatDisagree) {
     EXPECT_EQ(r.out, "");
 }
 
+TEST(BadInput, RanksWithDifferentCheckpointsUnderOneName) {
+    const std::vector<std::pair<std::string, std::string>> changes = {
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": 500.0"}, {"\"eos_token_id\": 2", "\"eos_token_id\": 5"}};
+    for (const auto& [from, to] : changes) {
+        const Spoilt same;
+        Spoilt other;
+        other.replace("config.json", from, to);
+        const TempFolder one, two;
+        std::filesystem::create_symlink(same.path(), one / "m");
+        std::filesystem::create_symlink(other.path(), two / "m");
+        const ProcessResult r = run_process({TRIREME_MPIEXEC,
+                                             "--allow-run-as-root",
+                                             "--oversubscribe",
+                                             "-n",
+                                             "1",
+                                             "-wdir",
+                                             one.path(),
+                                             TRIREME_PROGRAM,
+                                             "generate",
+                                             "-m",
+                                             "m",
+                                             "-p",
+                                             "In",
+                                             "-n",
+                                             "2",
+                                             "-t",
+                                             "1",
+                                             ":",
+                                             "-n",
+                                             "1",
+                                             "-wdir",
+                                             two.path(),
+                                             TRIREME_PROGRAM,
+                                             "generate",
+                                             "-m",
+                                             "m",
+                                             "-p",
+                                             "In",
+                                             "-n",
+                                             "2",
+                                             "-t",
+                                             "1"});
+        EXPECT_EQ(r.status, 78) << r.err;
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("rank 1 differs: ")));
+    }
+}
+
 TEST(BadInput, OnOneRankOnly) {
     const ProcessResult missing = unlike(with_model(model()), with_model("/nowhere"));
     EXPECT_EQ(missing.status, 66) << missing.err;

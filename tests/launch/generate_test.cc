@@ -1,6 +1,8 @@
 // `trireme generate`, as a process.
 
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,10 +117,17 @@ TEST(GenerateCommand, WritesAReport) {
     ASSERT_EQ(r.status, 0) << r.err;
 
     const json report = json::parse(read_file(folder / "r.json"));
-    for (const char* name : {"build_commit", "ttft_ms", "tpot_ms", "prefill_tok_s", "decode_tok_s", "read_gbps",
-                             "allreduce_ms", "load_ms", "weight_bytes", "kv_bytes", "peak_rss_bytes"}) {
+    for (const char* name :
+         {"build_commit", "ttft_ms", "tpot_ms", "prefill_tok_s", "decode_tok_s", "read_gbps", "allreduce_ms", "load_ms",
+          "weight_bytes", "weight_bytes_per_step", "kv_bytes", "peak_rss_bytes"}) {
         EXPECT_TRUE(report.contains(name)) << name;
     }
+    // Each rank keeps the whole embedding [1024, 128] in f16, of which a step reads a row a token.
+    const int64_t weights = report["weight_bytes"], per_step = report["weight_bytes_per_step"];
+    EXPECT_GE(weights - per_step, 2 * 1024 * 128 * 2);
+    char shown[64];
+    std::snprintf(shown, sizeof shown, "weights f16 %.1f MB,", static_cast<double>(weights) * 1e-6);
+    EXPECT_THAT(r.err, HasSubstr(shown));
     EXPECT_EQ(report["n_ranks"], 2);
     EXPECT_THAT(report["ranks"], SizeIs(2));
     EXPECT_EQ(report["n_gen"], 8);
@@ -151,12 +160,46 @@ TEST(GenerateCommand, SaysWhichTypeTheWeightsHave) {
 
 TEST(GenerateCommand, FinishesTheTokenOnASignal) {
     for (const int number : {SIGINT, SIGTERM}) {
-        const ProcessResult r = trireme(generate({"-p", kPrompt, "-c", "2K"}), {.signal_at_output = number});
+        const TempFolder folder;
+        const ProcessResult r = trireme(generate({"-p", kPrompt, "-c", "2K", "--report-json", folder / "r.json"}),
+                                        {.signal_at_output = number});
+        EXPECT_EQ(json::parse(read_file(folder / "r.json"))["samples"][0]["stop"], "interrupted");
 
         EXPECT_EQ(r.status, 128 + number) << r.err;
         EXPECT_THAT(error_lines(r), IsEmpty());
         EXPECT_THAT(r.err, HasSubstr("stopped by signal"));
     }
+}
+
+TEST(GenerateCommand, EndsAlikeWhetherTextOrIdsAreWanted) {
+    const TempFolder folder;
+    const std::string prompt = "In the beginning";
+    std::filesystem::copy(model(), folder / "m", std::filesystem::copy_options::recursive);
+    write_file(folder / "m/tokenizer_config.json", R"({"eos_token": "\u2581and"})");
+    const Words words = {"generate", "-m", folder / "m", "-n", "40", "-t", "1", "--temp", "0"};
+    const auto with = [&](Words more) {
+        more.insert(more.begin(), words.begin(), words.end());
+        return trireme(more);
+    };
+    const ProcessResult tokenized = trireme({"tokenize", "-m", folder / "m", "--add-special", "-p", prompt});
+    const json from_ids = ids_of(trireme(
+        {"generate", "-m", folder / "m", "-n", "40", "-t", "1", "--temp", "0", "--prompt-ids", "-", "--print", "ids"},
+        {.input = tokenized.out}));
+
+    EXPECT_EQ(from_ids, ids_of(with({"-p", prompt, "--print", "ids"})));
+    EXPECT_THAT(with({"-p", prompt}).err, HasSubstr("stopped by eos"));
+    EXPECT_LT(from_ids.size(), 40u);
+}
+
+TEST(GenerateCommand, IgnoresTheOtherCommandsOutputsInAFile) {
+    const TempFolder folder;
+    write_file(folder / "there.h5", "kept");
+    write_file(folder / "run.ini", "model = " + model() + "\nn-predict = 2\nthreads = 1\ntensor-parallel-size = 1\n" +
+                                       "dump-logits = " + (folder / "there.h5") + "\n");
+
+    EXPECT_EQ(trireme({"generate", "--config", folder / "run.ini", "-p", kPrompt}).status, 0);
+    EXPECT_EQ(trireme({"tokenize", "--config", folder / "run.ini", "-p", kPrompt}).status, 0);
+    EXPECT_EQ(read_file(folder / "there.h5"), "kept");
 }
 
 TEST(GenerateCommand, EndsQuietlyWhenNobodyReads) {

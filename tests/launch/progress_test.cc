@@ -58,6 +58,20 @@ TEST(ProgressMeter, DrawsAtMostTenTimesASecondAndWipes) {
     EXPECT_THAT(r.lines, IsEmpty());
 }
 
+TEST(ProgressMeter, LeavesTheLineToOthersWhenAllIsDone) {
+    Recorder r;
+    const ProgressSink sink = r.sink(true, /*terminal=*/true);
+    {
+        ProgressMeter meter("prefill", "tokens", sink);
+        r.now += 1;
+        meter(1, 2);
+        meter(2, 2);
+        ASSERT_EQ(r.drawn.back(), "\r\033[K");
+        r.drawn.clear();  // text comes here
+    }
+    EXPECT_THAT(r.drawn, IsEmpty());
+}
+
 TEST(ProgressMeter, WritesALineEveryTenSecondsElsewhere) {
     Recorder r;
     const ProgressSink sink = r.sink(true, /*terminal=*/false);
