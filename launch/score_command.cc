@@ -21,8 +21,10 @@ void run_score(const Start& start, const Crew& crew) {
     std::unique_ptr<Hdf5Image> image;
     crew.first_only([&] {
         if (o.dump_logits.empty()) return;
+        const std::vector<int64_t> shape = {tokens, s.model->config().vocab};
+        Hdf5Image::require_memory("--dump-logits", shape, s.device->memory_free());
         image = std::make_unique<Hdf5Image>();
-        image->create("logits", {tokens, s.model->config().vocab});
+        image->create("logits", shape);
     });
     Llama::EachLogits keep;
     if (image) {

@@ -224,6 +224,16 @@ class Hdf5Image::Impl {
 Hdf5Image::Hdf5Image() : impl_(std::make_unique<Impl>()) {}
 Hdf5Image::~Hdf5Image() = default;
 
+void Hdf5Image::require_memory(std::string_view what, const std::vector<int64_t>& shape, size_t free) {
+    std::string text;
+    for (const int64_t d : shape) text += fmt::format("{}{}", text.empty() ? "" : " x ", d);
+    const size_t wanted = 2 * static_cast<size_t>(elements(shape)) * sizeof(float);
+    require(wanted <= free, Exit::kOs,
+            "{}: {} floats need {:.1f} MiB while the file is put together (twice their size), {:.1f} MiB are free: "
+            "write fewer of them, or where there is more memory",
+            what, text, static_cast<double>(wanted) / (1 << 20), static_cast<double>(free) / (1 << 20));
+}
+
 void Hdf5Image::add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values) {
     check(elements(shape) == static_cast<int64_t>(values.size()), "HDF5: '{}' gets {} values", name, values.size());
     impl_->create(name, shape, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);

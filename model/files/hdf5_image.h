@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
@@ -19,6 +20,10 @@ class Hdf5Image {
     ~Hdf5Image();
     Hdf5Image(const Hdf5Image&) = delete;
     Hdf5Image& operator=(const Hdf5Image&) = delete;
+
+    /// Ends a run before its work if floats of this shape cannot be put together here: they are in memory twice at
+    /// finish(). `free`: bytes there are; `what` names the output in the message. Errors: Exit::kOs.
+    static void require_memory(std::string_view what, const std::vector<int64_t>& shape, size_t free);
 
     /// A dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values);

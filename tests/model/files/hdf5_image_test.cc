@@ -83,6 +83,16 @@ TEST(Hdf5Image, BytesDependOnTheContentAlone) {
     EXPECT_NE(make(1), make(3));
 }
 
+TEST(Hdf5Image, SaysBeforehandThatThereIsTooLittleMemory) {
+    constexpr size_t kTwice = 2 * 1024 * 256 * sizeof(float);
+    EXPECT_NO_THROW(Hdf5Image::require_memory("--out", {1024, 256}, kTwice));
+    expect_error(
+        [] {
+            Hdf5Image::require_memory("--out", {1024, 256}, kTwice - 1);
+        },
+        Exit::kOs, {"--out: 1024 x 256 floats need 2.0 MiB", "2.0 MiB are free", "write fewer"});
+}
+
 TEST(Hdf5Image, RefusesMisuse) {
     Hdf5Image image;
     image.add("x", {2}, std::vector<float>{1, 2});
