@@ -14,8 +14,8 @@
 namespace trireme {
 
 // How facts travel between ranks, and stand in the report. Found by its namespace, so not in the one below.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes, kv_bytes,
-                                   device_peak_bytes, peak_rss_bytes, allreduce_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes_per_step,
+                                   weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, allreduce_ms)
 
 namespace {
 
@@ -39,7 +39,8 @@ std::string utc_now() {
 /// The figures both forms print.
 struct Rates {
     double prefill_tok_s, decode_tok_s, read_gbps;
-    uint64_t weight_bytes = 0, kv_bytes = 0, read_bytes_per_token = 0, peak_rss_bytes = 0;  // of all ranks
+    // Of all ranks.
+    uint64_t weight_bytes = 0, weight_bytes_per_step = 0, kv_bytes = 0, read_bytes_per_token = 0, peak_rss_bytes = 0;
 };
 
 double per_second(double count, double ms) {
@@ -50,6 +51,7 @@ Rates rates(const RunReport& r) {
     Rates all = {};
     for (const RankFacts& f : r.ranks) {
         all.weight_bytes += f.weight_bytes;
+        all.weight_bytes_per_step += f.weight_bytes_per_step;
         all.kv_bytes += f.kv_bytes;
         all.read_bytes_per_token += f.read_bytes_per_token;
         all.peak_rss_bytes += f.peak_rss_bytes;
@@ -97,7 +99,8 @@ RankFacts own_facts(const Session& s, const GenerateStats& stats) {
             .device = s.device->name(),
             .threads = s.threads,
             .read_bytes_per_token = stats.read_bytes_per_token,
-            .weight_bytes = s.model->weight_bytes(),
+            .weight_bytes_per_step = s.model->weight_bytes(),
+            .weight_bytes = s.model->weight_memory(),
             .kv_bytes = s.model->kv_bytes(s.model->context()),
             .device_peak_bytes = s.device->peak(Space::kDevice),
             .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
@@ -164,6 +167,7 @@ std::string report_json(const RunReport& r) {
         {"read_bytes_per_token", all.read_bytes_per_token},
         {"read_gbps", all.read_gbps},
         {"weight_bytes", all.weight_bytes},
+        {"weight_bytes_per_step", all.weight_bytes_per_step},
         {"kv_bytes", all.kv_bytes},
         {"peak_rss_bytes", all.peak_rss_bytes},
         {"ranks", nlohmann::json(r.ranks)},

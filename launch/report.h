@@ -14,12 +14,13 @@ namespace trireme {
 struct RankFacts {
     std::string host, device;
     int64_t threads = 0;
-    uint64_t read_bytes_per_token = 0;  // weights once, and the KV at the mean length
-    uint64_t weight_bytes = 0;          // of them the weights
-    uint64_t kv_bytes = 0;              // of the whole context
-    uint64_t device_peak_bytes = 0;     // all that was allocated at once for device memory
-    uint64_t peak_rss_bytes = 0;        // of the process, as the kernel counts it
-    double allreduce_ms = 0;            // in all_reduce, waiting for peers included, over the whole run
+    uint64_t read_bytes_per_token = 0;   // weights once, and the KV at the mean length
+    uint64_t weight_bytes_per_step = 0;  // of them the weights: all but the embedding, unless it is the head, too
+    uint64_t weight_bytes = 0;           // in memory
+    uint64_t kv_bytes = 0;               // of the whole context
+    uint64_t device_peak_bytes = 0;      // all that was allocated at once for device memory
+    uint64_t peak_rss_bytes = 0;         // of the process, as the kernel counts it
+    double allreduce_ms = 0;             // in all_reduce, waiting for peers included, over the whole run
 };
 RankFacts own_facts(const Session& session, const GenerateStats& stats);
 /// In rank order. A control call.

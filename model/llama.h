@@ -58,6 +58,8 @@ class Llama {
     /// Forgets all tokens from position n on.
     void truncate(int sequence, int64_t n);
 
+    /// Bytes of this rank's weights in memory.
+    size_t weight_memory() const { return weights_.bytes(); }
     /// Bytes a decode step reads on this rank: weights once, and the KV of a sequence of this length.
     size_t weight_bytes() const { return weights_.bytes_per_step(); }
     size_t kv_bytes(int64_t tokens) const;
