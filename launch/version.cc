@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/version.h>
+#include <utf8proc.h>
 #include <xxhash.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -67,6 +68,7 @@ std::string version_text() {
     line("Highway", TRIREME_HIGHWAY_VERSION);
     line("Boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     line("PCRE2", pcre2_version());
+    line("utf8proc", utf8proc_version());
     line("sentencepiece", TRIREME_SENTENCEPIECE_VERSION);
     line("hwloc", HWLOC_VERSION);
     line("xxHash", xxhash_version());

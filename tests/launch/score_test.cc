@@ -125,7 +125,9 @@ TEST(TokenizeCommand, PrintsOnceUnderMpirun) {
 }
 
 TEST(Program, TellsAboutItself) {
-    EXPECT_THAT(trireme({"--version"}).out, HasSubstr("Open MPI"));
+    for (const char* library : {"Open MPI", "PCRE2", "utf8proc", "sentencepiece"}) {
+        EXPECT_THAT(trireme({"--version"}).out, HasSubstr(library));
+    }
     EXPECT_THAT(trireme({"--help"}).out, HasSubstr("trireme generate"));
     EXPECT_THAT(trireme({"score", "--help"}).out, HasSubstr("--dump-logits"));
     EXPECT_THAT(trireme({"--list-devices"}).out, HasSubstr("cpu"));
