@@ -47,9 +47,10 @@ void print_about(const Invocation& call) {
 void settle(Start& start, const RankEnv& rank) {
     if (*start.call.command == Command::kTokenize) return;
     const Options& o = start.call.options;
-    const Placement placement = place(rank, read_node(rank), o.bind);
+    const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
-    start.threads = o.threads != 0 ? static_cast<int>(o.threads) : placement.threads;
+    start.threads = placement.threads;
+    start.local_ranks = rank.local_size;
     start.placement = bound ? placement.line : placement.line + "; but the system refused";
 }
 

@@ -41,14 +41,18 @@ int threads_for(const RankEnv& rank, const NodeCores& node, int64_t cores) {
 
 }  // namespace
 
-Placement place(const RankEnv& rank, const NodeCores& node, bool bind) {
+Placement place(const RankEnv& rank, const NodeCores& node, bool bind, int64_t threads) {
     const auto bound_cores = std::ssize(within(node.cores, node.bound));
     const bool narrowed = node.job_cpus > std::ssize(node.bound);  // else all ranks of the node run on the same cores
 
     Placement p;
+    const auto work_on = [&](int64_t cores) {
+        p.threads = threads != 0 ? static_cast<int>(threads) : threads_for(rank, node, cores);
+        return fmt::format("{} compute thread{}{}", p.threads, p.threads == 1 ? "" : "s", threads != 0 ? " (-t)" : "");
+    };
     const auto stay = [&](const char* why) {
-        p.threads = threads_for(rank, node, narrowed ? bound_cores : bound_cores / rank.local_size);
-        p.line = fmt::format("cpus {} ({}), {} compute threads", cpu_list(node.bound), why, p.threads);
+        p.line = fmt::format("cpus {} ({}), {}", cpu_list(node.bound), why,
+                             work_on(narrowed ? bound_cores : bound_cores / rank.local_size));
         return p;
     };
     if (!bind) return stay("--bind none: as the launcher bound them");
@@ -62,11 +66,10 @@ Placement place(const RankEnv& rank, const NodeCores& node, bool bind) {
     const std::vector<Cpus> share = share_of(job, rank.local_rank, rank.local_size);
     if (flat(share) == node.bound) return stay("mpirun's binding is this rank's share");
     p.cpus = flat(share);
-    p.threads = threads_for(rank, node, std::ssize(job) < rank.local_size ? 1 : std::ssize(share));
-    p.line = fmt::format(
-        "mpirun bound this rank to cpus {}: now {}, {} of {} local ranks, {} compute threads (--bind "
-        "none keeps mpirun's)",
-        cpu_list(node.bound), cpu_list(p.cpus), rank.local_rank + 1, rank.local_size, p.threads);
+    p.line =
+        fmt::format("mpirun bound this rank to cpus {}: now {}, {} of {} local ranks, {} (--bind none keeps mpirun's)",
+                    cpu_list(node.bound), cpu_list(p.cpus), rank.local_rank + 1, rank.local_size,
+                    work_on(std::ssize(job) < rank.local_size ? 1 : std::ssize(share)));
     return p;
 }
 

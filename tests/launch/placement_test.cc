@@ -74,7 +74,7 @@ TEST(Placement, StaysWhereItAlreadyHasItsShare) {
     const Placement p = place(mpirun(1, 2), node_of(plain_cores(2), {1}, {0, 1}), true);
 
     EXPECT_TRUE(p.cpus.empty());
-    EXPECT_EQ(p.line, "cpus 1 (mpirun's binding is this rank's share), 1 compute threads");
+    EXPECT_EQ(p.line, "cpus 1 (mpirun's binding is this rank's share), 1 compute thread");
 }
 
 TEST(Placement, EveryCoreIsSomebodysAndOneRanksOnly) {
@@ -107,7 +107,7 @@ TEST(Placement, LeavesAloneWhatItIsToldToLeave) {
 
     EXPECT_TRUE(p.cpus.empty());
     EXPECT_EQ(p.threads, 1);
-    EXPECT_EQ(p.line, "cpus 3 (--bind none: as the launcher bound them), 1 compute threads");
+    EXPECT_EQ(p.line, "cpus 3 (--bind none: as the launcher bound them), 1 compute thread");
 }
 
 TEST(Placement, LeavesTheUsersOwnBindingAlone) {
@@ -148,6 +148,19 @@ TEST(Placement, AlonePicksAThreadACore) {
     EXPECT_EQ(place({}, node_of(twin_cores(8), range(0, 16), {}), true).threads, 8);
     EXPECT_EQ(place({}, node_of(twin_cores(8), {1, 2, 9}, {}), true).threads, 2);
     EXPECT_TRUE(place({}, node_of(twin_cores(8), {1}, {}), true).cpus.empty());
+}
+
+TEST(Placement, TakesAndSaysTheThreadsThatWereAskedFor) {
+    const Placement alone = place({}, node_of(plain_cores(2), {0, 1}, {}), true, /*threads=*/1);
+    EXPECT_EQ(alone.threads, 1);
+    EXPECT_EQ(alone.line, "cpus 0-1 (all there are), 1 compute thread (-t)");
+
+    const Placement widened = place(mpirun(0, 2), node_of(plain_cores(16), {0}, range(0, 16)), true, /*threads=*/12);
+    EXPECT_EQ(widened.cpus, range(0, 8));
+    EXPECT_EQ(widened.threads, 12);
+    EXPECT_EQ(widened.line,
+              "mpirun bound this rank to cpus 0: now 0-7, 1 of 2 local ranks, 12 compute threads (-t) (--bind none "
+              "keeps mpirun's)");
 }
 
 TEST(Placement, AContainersQuotaLimitsTheThreads) {
