@@ -45,11 +45,13 @@ bool crowded() {
 /// MPI_Init_thread ... MPI_Finalize.
 class Library {
   public:
-    explicit Library(Watchdog& watchdog) : watchdog_(watchdog) {
+    Library(Watchdog& watchdog, const Watchdog::Fire& fire) : watchdog_(watchdog) {
         // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call a message.
         constexpr const char* kSingleCopy = "OMPI_MCA_btl_vader_single_copy_mechanism";
         setenv(kSingleCopy, "none", /*overwrite=*/0);
-        const Watchdog::Watch watch(watchdog_, Watchdog::kControl, "MPI_Init_thread");
+        // Processes that start on a busy node take longer than messages between those that run.
+        Watchdog start_up(std::max(env().timeout_s, 60.0), fire);
+        const Watchdog::Watch watch(start_up, Watchdog::kControl, "MPI_Init_thread");
         int provided = MPI_THREAD_SINGLE;
         mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
         mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -72,9 +74,9 @@ class Library {
 class MpiComm::Impl {
   public:
     explicit Impl(int ranks)
-        : watchdog_(env().timeout_s,
-                    [this](const char* call, uint64_t sequence, double s) { hang(call, sequence, s); }),
-          library_(watchdog_),
+        : fire_([this](const char* call, uint64_t sequence, double s) { hang(call, sequence, s); }),
+          watchdog_(env().timeout_s, fire_),
+          library_(watchdog_, fire_),
           device_(mutex_, watchdog_, Watchdog::kDevice, crowded()),
           control_(mutex_, watchdog_, Watchdog::kControl, crowded()) {
         rank_ = device_.rank();
@@ -106,8 +108,9 @@ class MpiComm::Impl {
     void grow(int64_t elements);
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
 
-    int rank_ = -1, size_ = 0;  // until MPI says
+    int rank_ = rank_env(std::getenv).rank, size_ = 0;  // until MPI says
     std::mutex mutex_;
+    Watchdog::Fire fire_;
     Watchdog watchdog_;
     Library library_;
     MpiExchange device_, control_;

@@ -64,6 +64,13 @@ TEST(MpiFailure, NoneIsNone) {
     EXPECT_TRUE(gone(o));
 }
 
+TEST(MpiFailure, ARankThatStartsLateIsWaitedFor) {
+    const Outcome o = run("late", 6);
+
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(gone(o));
+}
+
 TEST(MpiFailure, ARankThatAbortsEndsAllWithItsCode) {
     const Outcome o = run("throw");
 
