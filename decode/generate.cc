@@ -39,12 +39,12 @@ std::vector<int32_t> special_stops(const Tokenizer* tokenizer, const std::vector
 /// One continuation: rounds of the chain until something stops it.
 class Run {
   public:
-    Run(const Tokenizer* tokenizer, const GenerateRequest& request, int64_t room, int64_t sample,
-        const OnToken& on_token, const Interrupt& interrupt)
+    Run(const Tokenizer* tokenizer, const GenerateRequest& request, const std::vector<int32_t>& stop_ids, int64_t room,
+        int64_t sample, const OnToken& on_token, const Interrupt& interrupt)
         : tokenizer_(tokenizer),
           request_(request),
           stop_text_(request.stop),
-          stop_ids_(special_stops(tokenizer, request.stop)),
+          stop_ids_(stop_ids),
           sample_(sample),
           on_token_(on_token),
           interrupt_(interrupt) {
@@ -92,7 +92,7 @@ class Run {
         }
         out_.text += text;
         if (on_token_) on_token_(sample_, id, text);
-        if (interrupt_ && interrupt_() && !done_) stop(StopReason::kInterrupted);
+        if (interrupt_ && interrupt_(id) && !done_) stop(StopReason::kInterrupted);
     }
     void stop(StopReason reason) {
         out_.stop = reason;
@@ -108,7 +108,7 @@ class Run {
     const GenerateRequest& request_;
     std::optional<StreamDecoder> decoder_;
     StopText stop_text_;
-    std::vector<int32_t> stop_ids_;
+    const std::vector<int32_t>& stop_ids_;
     int64_t sample_, limit_;
     StopReason at_limit_ = StopReason::kContext;
     const OnToken& on_token_;
@@ -147,20 +147,19 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
 
     stats = {};
     stats.prompt_tokens = prompt_tokens;
-    const uint64_t reduced_before = trace::total("all_reduce").ns;
     const uint64_t begin = trace::now();
     model.truncate(0, 0);
     model.prefill(0, request.prompt, prefill);
     stats.prefill_ms = ms_since(begin);
 
     Plain chain(model, request.sampling, request.seed);
+    const std::vector<int32_t> stop_ids = special_stops(tokenizer, request.stop);
     std::vector<Continuation> out;
     for (int64_t i = 0; i < request.num_samples && (out.empty() || out.back().stop != StopReason::kInterrupted); ++i) {
         // Every generated token has a position in the context, the last one too, though it is never computed.
-        Run run(tokenizer, request, model.context() - prompt_tokens, i, on_token, interrupt);
+        Run run(tokenizer, request, stop_ids, model.context() - prompt_tokens, i, on_token, interrupt);
         out.push_back(std::move(run(chain, stats, begin)));
     }
-    stats.allreduce_ms = static_cast<double>(trace::total("all_reduce").ns - reduced_before) * 1e-6;
     const int64_t steps = stats.new_tokens - static_cast<int64_t>(out.size());
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length =

@@ -37,18 +37,17 @@ struct Continuation {
 /// Metric names as in reports (DESIGN section 4). Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
-    double prefill_ms = 0;  // prompt to logits
-    double ttft_ms = 0;     // prompt to first token
-    double decode_ms = 0;   // all tokens but each sample's first
-    double tpot_ms = 0;     // decode_ms per such token
-    double allreduce_ms = 0;
+    double prefill_ms = 0;              // prompt to logits
+    double ttft_ms = 0;                 // prompt to first token
+    double decode_ms = 0;               // all tokens but each sample's first
+    double tpot_ms = 0;                 // decode_ms per such token
     uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
 };
 
 /// Called on every rank as text becomes printable; text may be empty. `id` < 0: the sample's end, and what was held.
 using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
-/// Asked after every token; true ends the sample and the run (StopReason::kInterrupted). Ranks must answer alike.
-using Interrupt = std::function<bool()>;
+/// Asked after every token `id`; true ends the sample and the run (StopReason::kInterrupted). Ranks must answer alike.
+using Interrupt = std::function<bool(int32_t id)>;
 
 /// `tokenizer` may be null when only ids are wanted (then `stop` must be empty). Fewer samples than asked for if
 /// interrupted.

@@ -11,17 +11,16 @@ namespace {
 
 constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore};
 
-void assign_all(Options& options, const std::vector<Assignment>& assignments) {
-    for (const Assignment& a : assignments) a.flag->set(options, a.setting);
+// Files and environments serve all commands: another command's flag is checked, and has no effect.
+void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
+    Options others;
+    for (const Assignment& a : assignments) a.flag->set(a.flag->belongs_to(command) ? options : others, a.setting);
 }
 
 void require_inputs(Command command, const Options& o) {
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
-    // A file shared by several commands may name ids; tokenize has no use for them.
-    const bool given =
-        o.prompt_from != PromptFrom::kNowhere && !(command == Command::kTokenize && o.prompt_from == PromptFrom::kIds);
-    require(given, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}", name_of(command),
-            command == Command::kTokenize ? "" : ", or ids with --prompt-ids FILE");
+    require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",
+            name_of(command), command == Command::kTokenize ? "" : ", or ids with --prompt-ids FILE");
 }
 
 }  // namespace
@@ -60,11 +59,11 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     }
     const std::vector<Assignment> variables = read_environment(environment, call.warnings);
     Options named;  // only to learn which file: the command line's, else the environment's
-    assign_all(named, variables);
-    assign_all(named, line.assignments);
-    if (!named.config.empty()) assign_all(call.options, read_ini(named.config));
-    assign_all(call.options, variables);
-    assign_all(call.options, line.assignments);
+    assign_all(*call.command, named, variables);
+    assign_all(*call.command, named, line.assignments);
+    if (!named.config.empty()) assign_all(*call.command, call.options, read_ini(named.config));
+    assign_all(*call.command, call.options, variables);
+    assign_all(*call.command, call.options, line.assignments);
     require_inputs(*call.command, call.options);
     return call;
 }

@@ -110,22 +110,20 @@ void run_generate(const Start& start, const Crew& crew) {
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
-    int32_t drawn = -1;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
         samples = generate(
             *s.model, s.tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(sample, id, text);
-                drawn = id;
             },
             [&](int64_t done, int64_t total) {
                 prefill(done, total);
-                status = agreed_status(crew, printer, drawn);
+                status = agreed_status(crew, printer, /*id=*/-1);
                 if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
             },
-            [&] {
-                status = agreed_status(crew, printer, drawn);
+            [&](int32_t id) {
+                status = agreed_status(crew, printer, id);
                 return status != 0;
             });
     }

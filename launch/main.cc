@@ -56,9 +56,8 @@ void settle(Start& start, const RankEnv& rank) {
 
 void run_command(const Start& start, const Crew& crew) {
     crew.phase([&] {
-        const bool shared = *start.call.command != Command::kTokenize;  // by ranks
         const int64_t wanted = start.call.options.tensor_parallel, ranks = crew.comm().size();
-        require(!shared || wanted == 0 || wanted == ranks, Exit::kConfig,
+        require(wanted == 0 || wanted == ranks, Exit::kConfig,
                 "--tensor-parallel-size {}: the run has {} rank{}; start it with mpirun -n {}", wanted, ranks,
                 ranks == 1 ? "" : "s", wanted);
     });

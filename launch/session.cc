@@ -20,13 +20,9 @@
 namespace trireme {
 namespace {
 
-void probe_outputs(Command command, const Options& o) {
-    const bool scores = command == Command::kScore;  // a configuration file may hold the other command's outputs, too
-    const std::string none;
+void probe_outputs(const Options& o) {
     const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", scores ? &none : &o.report_json},
-         {"--dump-logits", scores ? &o.dump_logits : &none},
-         {"--trace", &o.trace}}};
+        {{"--report-json", &o.report_json}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
     for (size_t i = 0; i < files.size(); ++i) {
         probe_output(files[i].first, *files[i].second, o.force);
         for (size_t j = 0; j < i; ++j) {
@@ -113,7 +109,7 @@ KeyValues settings(Command command, const Options& o, const Session& s) {
         all.emplace_back(flag.name, flag.show(o));
     }
     add_config(s.source->config(), s.eos, all);
-    all.emplace_back("tensors", s.tensors);
+    all.emplace_back("tensors", fingerprint(*s.source));
     all.emplace_back("tokenizer", s.tokenizer ? fingerprint(*s.tokenizer) : "none");
     all.emplace_back("weights", std::string(name_of(s.weight_type.type)));
     return all;
@@ -136,16 +132,17 @@ Session open_session(const Start& start, const Crew& crew) {
     Session s;
     s.threads = start.threads;
 
-    crew.first_only([&] { probe_outputs(command, o); });
+    crew.first_only([&] { probe_outputs(o); });
+    KeyValues told;
     crew.phase([&] {
         s.device = open_device(o.device, start.threads, start.local_ranks);
         s.source = open_model(o.model);
         s.tokenizer = open_tokenizer(command, o);
         s.eos = ends_of_text(s.source->config(), s.tokenizer.get());
-        s.tensors = fingerprint(*s.source);
         s.weight_type = choose_weight_type(*s.source, o.dtype, cpu_has_bf16_dot_products());
+        if (crew.comm().size() > 1) told = settings(command, o, s);
     });
-    require_agreement(crew.comm(), settings(command, o, s));
+    require_agreement(crew.comm(), told);
 
     const int64_t context = o.ctx_size == 0 ? s.source->config().context : o.ctx_size;
     crew.first_only([&] {

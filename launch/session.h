@@ -21,7 +21,6 @@ struct Session {
     std::unique_ptr<WeightSource> source;
     std::unique_ptr<Tokenizer> tokenizer;  // null where ids go in, ids come out, and the model has none
     std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
-    std::string tensors;                   // digest
     WeightType weight_type;
     std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
     std::unique_ptr<Llama> model;

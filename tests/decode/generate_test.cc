@@ -7,23 +7,14 @@
 
 #include "dist/self_comm.h"
 #include "runtime/error.h"
-#include "tests/support/engine.h"
-#include "tests/support/golden.h"
+#include "tests/decode/kjv_prompt.h"
 #include "tests/support/ranks.h"
 
 namespace trireme::test {
 namespace {
 
-class Generate : public testing::Test {
+class Generate : public KjvPrompt {
   protected:
-    SelfComm comm;
-    Engine engine{data_path("models/kjv-target"), kExact, comm};
-    std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-target"));
-    GenerateStats stats;
-    GenerateRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
-                            .max_new = 24,
-                            .sampling = {.temperature = 0}};
-
     std::vector<Continuation> run() { return generate(*engine, tokenizer.get(), request, stats); }
 };
 

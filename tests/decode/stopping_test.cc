@@ -6,10 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "decode/generate.h"
-#include "dist/self_comm.h"
-#include "tests/support/engine.h"
-#include "tests/support/golden.h"
+#include "tests/decode/kjv_prompt.h"
 
 namespace trireme::test {
 namespace {
@@ -33,16 +30,14 @@ class Altered final : public Tokenizer {
     bool special_;
 };
 
-class Stopping : public testing::Test {
+class Stopping : public KjvPrompt {
   protected:
-    SelfComm comm;
-    Engine engine{data_path("models/kjv-target"), kExact, comm};
-    std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-target"));
-    GenerateStats stats;
-    GenerateRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
-                            .max_new = 12,
-                            .sampling = {.temperature = 0}};
-    std::vector<int32_t> plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    Stopping() {
+        request.max_new = 12;
+        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    }
+
+    std::vector<int32_t> plain;
 
     static int64_t first_of(const std::vector<int32_t>& ids, int32_t id) {
         return std::find(ids.begin(), ids.end(), id) - ids.begin();
@@ -75,7 +70,7 @@ TEST_F(Stopping, HalfACharacterIsNotShown) {
 TEST_F(Stopping, AnInterruptEndsTheRunAfterTheTokenAtHand) {
     request.num_samples = 3;
     int asked = 0;
-    const auto out = generate(*engine, tokenizer.get(), request, stats, {}, {}, [&] { return ++asked == 15; });
+    const auto out = generate(*engine, tokenizer.get(), request, stats, {}, {}, [&](int32_t) { return ++asked == 15; });
 
     ASSERT_EQ(out.size(), 2u);
     EXPECT_EQ(out[0].ids, plain);

@@ -182,11 +182,13 @@ TEST(BadInput, Tokenizers) {
     expect_error(66, {}, with_model(Spoilt().remove("tokenizer.model").path()));
 }
 
-/// Two ranks that were started differently, as a mistake in a host's environment does it.
-ProcessResult unlike(const Words& rank0, const Words& rank1) {
-    Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "1", TRIREME_PROGRAM};
+/// Two ranks that were started differently, as a mistake in a host's environment does it; in these folders.
+ProcessResult unlike(const Words& rank0, const Words& rank1, const std::string& folder0 = ".",
+                     const std::string& folder1 = ".") {
+    Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "1", "-wdir", folder0};
+    argv.emplace_back(TRIREME_PROGRAM);
     argv.insert(argv.end(), rank0.begin(), rank0.end());
-    argv.insert(argv.end(), {":", "-n", "1", TRIREME_PROGRAM});
+    argv.insert(argv.end(), {":", "-n", "1", "-wdir", folder1, TRIREME_PROGRAM});
     argv.insert(argv.end(), rank1.begin(), rank1.end());
     return run_process(argv);
 }
@@ -211,38 +213,7 @@ TEST(BadInput, RanksWithDifferentCheckpointsUnderOneName) {
         const TempFolder one, two;
         std::filesystem::create_symlink(same.path(), one / "m");
         std::filesystem::create_symlink(other.path(), two / "m");
-        const ProcessResult r = run_process({TRIREME_MPIEXEC,
-                                             "--allow-run-as-root",
-                                             "--oversubscribe",
-                                             "-n",
-                                             "1",
-                                             "-wdir",
-                                             one.path(),
-                                             TRIREME_PROGRAM,
-                                             "generate",
-                                             "-m",
-                                             "m",
-                                             "-p",
-                                             "In",
-                                             "-n",
-                                             "2",
-                                             "-t",
-                                             "1",
-                                             ":",
-                                             "-n",
-                                             "1",
-                                             "-wdir",
-                                             two.path(),
-                                             TRIREME_PROGRAM,
-                                             "generate",
-                                             "-m",
-                                             "m",
-                                             "-p",
-                                             "In",
-                                             "-n",
-                                             "2",
-                                             "-t",
-                                             "1"});
+        const ProcessResult r = unlike(with_model("m"), with_model("m"), one.path(), two.path());
         EXPECT_EQ(r.status, 78) << r.err;
         EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("rank 1 differs: ")));
     }

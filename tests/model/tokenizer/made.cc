@@ -29,6 +29,10 @@ Json json_added(int id, const std::string& text, const std::vector<std::string>&
     return token;
 }
 
+Json small_json_tokenizer() {
+    return json_tokenizer({"a", "b", "\u2581", "ab", "<s>"}, {"a b"});
+}
+
 std::unique_ptr<Tokenizer> load(const Json& json) {
     return tokenizer_from_json(json.dump(), "x.json", {});
 }

@@ -10,6 +10,7 @@
 #include "model/tokenizer/gguf_tokenizer.h"
 #include "model/tokenizer/spm_model.h"
 #include "model/tokenizer/tokenizer.h"
+#include "tests/model/files/support.h"
 
 namespace trireme::test {
 
@@ -21,7 +22,14 @@ Json json_tokenizer(const std::vector<std::string>& tokens, const std::vector<st
 Json json_byte_level(const std::vector<std::string>& tokens, const std::vector<std::string>& merges);
 /// {"id": .., "content": .., ...} with `flags` set to true.
 Json json_added(int id, const std::string& text, const std::vector<std::string>& flags = {});
+/// Five tokens, one merge.
+Json small_json_tokenizer();
 std::unique_ptr<Tokenizer> load(const Json& json);
+/// load() ends with Exit::kData, and its message has these parts and the file's name.
+inline void expect_json_refused(const Json& json, std::vector<std::string> parts) {
+    parts.emplace_back("x.json");
+    expect_error([&] { load(json); }, Exit::kData, parts);
+}
 
 /// GPT-2's letter for a byte, as UTF-8.
 std::string byte_letter(int byte);

@@ -3,36 +3,25 @@
 #include <gtest/gtest.h>
 
 #include "model/tokenizer/tokenizer_json.h"
-#include "tests/model/files/support.h"
 #include "tests/model/tokenizer/made.h"
 
 namespace trireme::test {
 namespace {
 
-Json small() {
-    return json_tokenizer({"a", "b", "\u2581", "ab", "<s>"}, {"a b"});
-}
-
-void expect_refused(const Json& json, const std::vector<std::string>& parts) {
-    std::vector<std::string> all = parts;
-    all.emplace_back("x.json");
-    expect_error([&] { load(json); }, Exit::kData, all);
-}
-
 TEST(TokenizerJson, NamesTheComponentItDoesNotKnow) {
     for (const char* where : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json[where] = {{"type", "Novel"}};
-        expect_refused(json, {where, "'Novel' is not supported"});
+        expect_json_refused(json, {where, "'Novel' is not supported"});
         json[where] = {{"kind", 1}};
-        expect_refused(json, {where, "'type' is missing"});
+        expect_json_refused(json, {where, "'type' is missing"});
         json[where] = 3;
-        expect_refused(json, {where, "an object was wanted"});
+        expect_json_refused(json, {where, "an object was wanted"});
     }
     for (const char* type : {"Unigram", "WordPiece", "WordLevel"}) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json["model"]["type"] = type;
-        expect_refused(json, {"model", type, "BPE is"});
+        expect_json_refused(json, {"model", type, "BPE is"});
     }
     for (const auto& [field, value] : std::map<std::string, Json>{{"dropout", 0.1},
                                                                   {"continuing_subword_prefix", "##"},
@@ -41,17 +30,17 @@ TEST(TokenizerJson, NamesTheComponentItDoesNotKnow) {
                                                                   {"byte_fallback", "yes"},
                                                                   {"vocab", Json::array()},
                                                                   {"merges", "a b"}}) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json["model"][field] = value;
-        expect_refused(json, {"model", field});
+        expect_json_refused(json, {"model", field});
     }
 }
 
 TEST(TokenizerJson, RefusesBadRules) {
     const auto refuse_pre = [](const Json& step, const std::string& part) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json["pre_tokenizer"] = step;
-        expect_refused(json, {"pre_tokenizer", part});
+        expect_json_refused(json, {"pre_tokenizer", part});
     };
     refuse_pre({{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}}, "lacks ')'");
     refuse_pre({{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Sometimes"}}, "'Sometimes'");
@@ -64,40 +53,40 @@ TEST(TokenizerJson, RefusesBadRules) {
         "contradict");
     refuse_pre({{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}},
                "the last one");
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["normalizer"] = {{"type", "Strip"}};
     json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
-    expect_refused(json, {"deletes or decomposes"});
+    expect_json_refused(json, {"deletes or decomposes"});
 }
 
 TEST(TokenizerJson, RefusesADecoderThatMakesTheVocabularyGrow) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     for (int i = 0; i < 70000; ++i) json["model"]["vocab"]["a" + std::to_string(i)] = 10 + i;
     json["decoder"] = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'x')}};
-    expect_refused(json, {"decoder", "more than 67108864 bytes"});
+    expect_json_refused(json, {"decoder", "more than 67108864 bytes"});
 }
 
 TEST(TokenizerJson, RefusesABadVocabulary) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     for (const Json& id : {Json(-1), Json(1.5), Json("0"), Json(1 << 21), Json(uint64_t{1} << 63), Json(nullptr)}) {
         json["model"]["vocab"]["b"] = id;
-        expect_refused(json, {"vocab", "'b' has the id"});
+        expect_json_refused(json, {"vocab", "'b' has the id"});
     }
     json["model"]["vocab"]["b"] = 0;
-    expect_refused(json, {"two tokens have the id 0"});
+    expect_json_refused(json, {"two tokens have the id 0"});
     json["model"]["vocab"] = Json::object();
     json["model"]["merges"] = Json::array();
-    expect_refused(json, {"the vocabulary is empty"});
-    json = small();
+    expect_json_refused(json, {"the vocabulary is empty"});
+    json = small_json_tokenizer();
     json["model"]["vocab"][std::string(1 << 20, 'x')] = 17;
-    expect_refused(json, {"a token has 1048576 bytes, at most 4096"});
+    expect_json_refused(json, {"a token has 1048576 bytes, at most 4096"});
 }
 
 TEST(TokenizerJson, RefusesBadMerges) {
     const auto refuse = [](const Json& merge, const std::string& part) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json["model"]["merges"] = Json::array({"a b", merge});
-        expect_refused(json, {"merge 1", part});
+        expect_json_refused(json, {"merge 1", part});
     };
     refuse("ab", "two tokens were wanted");
     refuse("a b c", "two tokens were wanted");
@@ -110,9 +99,9 @@ TEST(TokenizerJson, RefusesBadMerges) {
 
 TEST(TokenizerJson, RefusesBadAddedTokens) {
     const auto refuse = [](const std::vector<Json>& tokens, const std::string& part) {
-        Json json = small();
+        Json json = small_json_tokenizer();
         json["added_tokens"] = tokens;
-        expect_refused(json, {part});
+        expect_json_refused(json, {part});
     };
     refuse({json_added(5, "x"), json_added(5, "y")}, "two added tokens have the id 5");
     refuse({json_added(1, "a")}, "'a' with id 1 contradicts the vocabulary");
@@ -123,9 +112,9 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
     refuse({{{"id", 5}}}, "'content' is missing");
     refuse({json_added(5, std::string(5000, 'x'))}, "5000 bytes");
     refuse({{{"id", 5}, {"content", "x"}, {"special", 1}}}, "'special' is number");
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["added_tokens"] = {{"x", 1}};
-    expect_refused(json, {"added_tokens is object, a list was wanted"});
+    expect_json_refused(json, {"added_tokens is object, a list was wanted"});
 }
 
 }  // namespace

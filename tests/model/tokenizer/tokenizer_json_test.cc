@@ -2,24 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/model/files/support.h"
 #include "tests/model/tokenizer/made.h"
 
 namespace trireme::test {
 namespace {
 
-Json small() {
-    return json_tokenizer({"a", "b", "\u2581", "ab", "<s>"}, {"a b"});
-}
-
-void expect_refused(const Json& json, const std::vector<std::string>& parts) {
-    std::vector<std::string> all = parts;
-    all.emplace_back("x.json");
-    expect_error([&] { load(json); }, Exit::kData, all);
-}
-
 TEST(TokenizerJson, ReadsMergesOfBothSpellings) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     EXPECT_EQ(load(json)->encode("ab", false), Ids{3});
     json["model"]["merges"] = Json::array({Json::array({"a", "b"})});
     EXPECT_EQ(load(json)->encode("ab", false), Ids{3});
@@ -33,7 +22,7 @@ TEST(TokenizerJson, APairListedTwiceKeepsItsLastRank) {
 }
 
 TEST(TokenizerJson, AddedTokensAreParsedAndMayExtendTheVocabulary) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["added_tokens"] = {json_added(4, "<s>", {"special"}), json_added(9, "[x]"),
                             json_added(0, "a", {"single_word"})};
     const auto tokenizer = load(json);
@@ -53,7 +42,7 @@ TEST(TokenizerJson, AddedTokensAreParsedAndMayExtendTheVocabulary) {
 }
 
 TEST(TokenizerJson, NormalizedTokensAreFoundInNormalizedText) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "x"}}}, {"content", "a"}};
     Json token = json_added(5, "xx");
     token["normalized"] = true;
@@ -109,7 +98,7 @@ TEST(TokenizerJson, MetaspacePutsASpaceBeforeTheFirstWord) {
 }
 
 TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["added_tokens"] = Json::array({json_added(4, "<s>", {"special"})});
     const Json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
     const Json begin = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}};
@@ -125,18 +114,18 @@ TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
 
     Json& post = json["post_processor"]["processors"][1];
     post["single"] = Json::array({begin});
-    expect_refused(json, {"post_processor", "leaves out the text"});
+    expect_json_refused(json, {"post_processor", "leaves out the text"});
     post["single"] = {text, text};
-    expect_refused(json, {"post_processor", "more than once"});
+    expect_json_refused(json, {"post_processor", "more than once"});
     post["single"] = {begin, text};
     post["special_tokens"]["<s>"]["ids"] = Json::array({77});
-    expect_refused(json, {"post_processor", "<s>", "outside the vocabulary of 5"});
+    expect_json_refused(json, {"post_processor", "<s>", "outside the vocabulary of 5"});
     post["special_tokens"] = Json::object();
-    expect_refused(json, {"special_tokens", "'<s>' is missing"});
+    expect_json_refused(json, {"special_tokens", "'<s>' is missing"});
 }
 
 TEST(TokenizerJson, HolesInTheVocabularyAreAllowed) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["model"]["vocab"]["far"] = (1 << 21) - 1;
     const auto tokenizer = load(json);
     EXPECT_EQ(tokenizer->vocab(), 1 << 21);
@@ -145,7 +134,7 @@ TEST(TokenizerJson, HolesInTheVocabularyAreAllowed) {
 }
 
 TEST(TokenizerJson, SpecialFilesNameBeginAndEnd) {
-    Json json = small();
+    Json json = small_json_tokenizer();
     json["added_tokens"] = {json_added(4, "<s>", {"special"}), json_added(5, "</s>", {"special"})};
     SpecialFiles files;
     files.what = "folder";

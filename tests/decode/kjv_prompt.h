@@ -1,0 +1,26 @@
+#pragma once
+/// A prompt for the small trained model, and what generate() needs beside it.
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "decode/generate.h"
+#include "dist/self_comm.h"
+#include "tests/support/engine.h"
+#include "tests/support/golden.h"
+
+namespace trireme::test {
+
+class KjvPrompt : public testing::Test {
+  protected:
+    SelfComm comm;
+    Engine engine{data_path("models/kjv-target"), kExact, comm};
+    std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-target"));
+    GenerateStats stats;
+    GenerateRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
+                            .max_new = 24,
+                            .sampling = {.temperature = 0}};
+};
+
+}  // namespace trireme::test
