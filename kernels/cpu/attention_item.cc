@@ -120,17 +120,10 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
     float *scores = scratch, *panels = scores + kChunk * kScoreStride, *copy = panels + kBlock * it.dim_padded;
     for (int64_t q0 = 0; q0 < queries; q0 += kChunk) {
         const int64_t q1 = std::min(q0 + kChunk, queries);
-        switch (it.layout.k_type) {
-            case DType::kF16:
-                score_keys(it, q0, q1, scores, reinterpret_cast<f16*>(panels), reinterpret_cast<f16*>(copy));
-                break;
-            case DType::kBF16:
-                score_keys(it, q0, q1, scores, reinterpret_cast<bf16*>(panels), reinterpret_cast<bf16*>(copy));
-                break;
-            default:
-                score_keys(it, q0, q1, scores, panels, copy);
-                break;
-        }
+        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+            using T = decltype(t);
+            score_keys(it, q0, q1, scores, reinterpret_cast<T*>(panels), reinterpret_cast<T*>(copy));
+        });
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto slots_of = [&](int64_t q) {
             return std::min(kTileTokens, it.positions[q / it.group] + 1 - it.first);
@@ -144,31 +137,15 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
             rec[1] = exp_row(scores + (q - q0) * kScoreStride, slots_of(q), rec[0]);
             std::fill(rec + kRecordHead, rec + record, 0.0f);
         }
-        switch (it.layout.v_type) {
-            case DType::kF16:
-                add_values(it, q0, q1, scores, reinterpret_cast<f16*>(copy));
-                break;
-            case DType::kBF16:
-                add_values(it, q0, q1, scores, reinterpret_cast<bf16*>(copy));
-                break;
-            default:
-                add_values(it, q0, q1, scores, copy);
-                break;
-        }
+        with_type(it.layout.v_type,
+                  [&](auto t) HWY_ATTR { add_values(it, q0, q1, scores, reinterpret_cast<decltype(t)*>(copy)); });
     }
 }
 
 /// running = running + partial, both records.
 void merge_record_body(float* running, const float* partial, int64_t dim_padded) {
-    const F d;
-    const Merge merge(running[0], partial[0]);
-    running[0] = merge.top;
-    const Vf sum = hn::Mul(hn::Set(d, running[1]), merge.scale_a);
-    running[1] = hn::GetLane(hn::MulAdd(hn::Set(d, partial[1]), merge.scale_b, sum));
-    for (int64_t i = kRecordHead; i < kRecordHead + dim_padded; i += kLanes) {
-        const Vf old = hn::Mul(hn::LoadU(d, running + i), merge.scale_a);
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, partial + i), merge.scale_b, old), d, running + i);
-    }
+    merge_tile(running[0], running[1], running + kRecordHead, partial[0], partial[1], partial + kRecordHead,
+               dim_padded);
 }
 
 void finish_record_body(const float* record, float* out, int64_t dim) {

@@ -52,18 +52,6 @@ void score(const float* q, int64_t stride, int64_t rows, const char* keys, int64
     multiply_panels<false>(q, stride, rows, packed, dim, scores, kScoreStride, count, kTall);
 }
 
-void score(DType type, const float* q, int64_t stride, int64_t rows, const char* keys, int64_t count, int64_t dim,
-           void* panels, float* scores) {
-    switch (type) {
-        case DType::kF16:
-            return score<f16>(q, stride, rows, keys, count, dim, panels, scores);
-        case DType::kBF16:
-            return score<bf16>(q, stride, rows, keys, count, dim, panels, scores);
-        default:
-            return score<float>(q, stride, rows, keys, count, dim, panels, scores);
-    }
-}
-
 /// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
 template <class T>
 void weigh(const float* p, int64_t rows, const char* values, int64_t count, int64_t dim, void* panels, float* out,
@@ -75,31 +63,6 @@ void weigh(const float* p, int64_t rows, const char* values, int64_t count, int6
     T* copy = static_cast<T*>(panels);
     for (int64_t i = 0; i < count; ++i) copy_row(from + i * dim, dim, copy + i * stride, stride);
     multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
-}
-
-void weigh(DType type, const float* p, int64_t rows, const char* values, int64_t count, int64_t dim, void* panels,
-           float* out, int64_t stride) {
-    switch (type) {
-        case DType::kF16:
-            return weigh<f16>(p, rows, values, count, dim, panels, out, stride);
-        case DType::kBF16:
-            return weigh<bf16>(p, rows, values, count, dim, panels, out, stride);
-        default:
-            return weigh<float>(p, rows, values, count, dim, panels, out, stride);
-    }
-}
-
-/// running and fresh, with their maxima and sums, become one.
-HWY_INLINE void merge_tile(float& max, float& sum, float* running, float fresh_max, float fresh_sum, const float* fresh,
-                           int64_t dim) {
-    const F d;
-    const Merge merge(max, fresh_max);
-    max = merge.top;
-    sum = hn::GetLane(hn::MulAdd(hn::Set(d, fresh_sum), merge.scale_b, hn::Mul(hn::Set(d, sum), merge.scale_a)));
-    for (int64_t i = 0; i < dim; i += kLanes) {
-        const Vf old = hn::Mul(hn::LoadU(d, running + i), merge.scale_a);
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, fresh + i), merge.scale_b, old), d, running + i);
-    }
 }
 
 void attend_block(const PrefillItem& it, float* scratch) {
@@ -127,7 +90,9 @@ void attend_block(const PrefillItem& it, float* scratch) {
     for (int64_t first = 0; first <= last; first += kTileTokens) {
         char* tile = it.view->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
-        score(it.layout.k_type, q, stride, count, it.view->key(tile, it.head, 0), keys, dim, panels, scores);
+        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+            score<decltype(t)>(q, stride, count, it.view->key(tile, it.head, 0), keys, dim, panels, scores);
+        });
         float tile_max[kQueryBlock], tile_sum[kQueryBlock];
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto visible = [&](int64_t i) {
@@ -139,7 +104,9 @@ void attend_block(const PrefillItem& it, float* scratch) {
             tile_sum[i] = exp_row(s, visible(i), tile_max[i]);
             for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
-        weigh(it.layout.v_type, scores, count, it.view->value(tile, it.head, 0), keys, dim, panels, fresh, stride);
+        with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
+            weigh<decltype(t)>(scores, count, it.view->value(tile, it.head, 0), keys, dim, panels, fresh, stride);
+        });
         for (int64_t i = 0; i < count; ++i) {
             if (it.positions[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
             merge_tile(max[i], sum[i], running + i * stride, tile_max[i], tile_sum[i], fresh + i * stride, stride);

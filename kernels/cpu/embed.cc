@@ -13,20 +13,10 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-template <class T>
-void widen(const void* from, float* to, int64_t n) {
-    map_row(static_cast<const T*>(from), to, n, [](Vf v, int64_t) HWY_ATTR { return v; });
-}
-
 void embed_row(DType type, const void* from, float* to, int64_t n) {
-    switch (type) {
-        case DType::kF16:
-            return widen<f16>(from, to, n);
-        case DType::kBF16:
-            return widen<bf16>(from, to, n);
-        default:
-            return widen<float>(from, to, n);
-    }
+    with_type(type, [&](auto t) HWY_ATTR {
+        map_row(static_cast<const decltype(t)*>(from), to, n, [](Vf v, int64_t) HWY_ATTR { return v; });
+    });
 }
 
 }  // namespace HWY_NAMESPACE

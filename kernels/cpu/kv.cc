@@ -19,14 +19,7 @@ namespace trireme {
 namespace HWY_NAMESPACE {
 
 void round_to(DType type, const float* from, void* to, int64_t n) {
-    switch (type) {
-        case DType::kF16:
-            return round_row(from, static_cast<f16*>(to), n);
-        case DType::kBF16:
-            return round_row(from, static_cast<bf16*>(to), n);
-        default:
-            return round_row(from, static_cast<float*>(to), n);
-    }
+    with_type(type, [&](auto t) HWY_ATTR { round_row(from, static_cast<decltype(t)*>(to), n); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -76,14 +76,7 @@ void columns(const MatmulArgs& a, int64_t begin, int64_t end) {
 }
 
 void matmul_columns(const MatmulArgs& a, DType type, int64_t begin, int64_t end) {
-    switch (type) {
-        case DType::kF16:
-            return columns<f16>(a, begin, end);
-        case DType::kBF16:
-            return columns<bf16>(a, begin, end);
-        default:
-            return columns<float>(a, begin, end);
-    }
+    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, begin, end); });
 }
 
 /// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.

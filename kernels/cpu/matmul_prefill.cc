@@ -71,14 +71,7 @@ void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, T* panels
 }
 
 void multiply_part(const MatmulArgs& a, DType type, int64_t begin, int64_t end, void* panels) {
-    switch (type) {
-        case DType::kF16:
-            return multiply_columns(a, begin, end, static_cast<f16*>(panels));
-        case DType::kBF16:
-            return multiply_columns(a, begin, end, static_cast<bf16*>(panels));
-        default:
-            return multiply_columns(a, begin, end, static_cast<float*>(panels));
-    }
+    with_type(type, [&](auto t) HWY_ATTR { multiply_columns(a, begin, end, static_cast<decltype(t)*>(panels)); });
 }
 
 void round_x(const float* from, float* to, int64_t n) {

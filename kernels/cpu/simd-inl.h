@@ -31,6 +31,19 @@ HWY_INLINE int64_t round_up_lanes(int64_t n) {
     return (n + kLanes - 1) / kLanes * kLanes;
 }
 
+/// visit(T()) with the element type that `type` names.
+template <class Visit>
+HWY_INLINE void with_type(DType type, const Visit& visit) {
+    switch (type) {
+        case DType::kF16:
+            return visit(f16());
+        case DType::kBF16:
+            return visit(bf16());
+        default:
+            return visit(float());
+    }
+}
+
 // ---- loads: any weight or KV type to f32
 
 template <class D>

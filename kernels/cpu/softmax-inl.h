@@ -84,18 +84,20 @@ HWY_INLINE float exp_row(float* s, int64_t n, float max) {
     return sum_lanes(hn::Add(even, odd));
 }
 
-/// Two tiles' maxima: the larger one, and what each tile's sum and accumulator are scaled by.
-struct Merge {
-    HWY_INLINE Merge(float a, float b) : top(std::max(a, b)) {
-        const F d;
-        Vf x[2] = {hn::Set(d, a - top), hn::Set(d, b - top)};
-        exp2_negative(d, x);
-        scale_a = x[0];
-        scale_b = x[1];
+/// (max, sum, acc) of the tiles so far and of the next one become one. `dim` is whole vectors.
+HWY_INLINE void merge_tile(float& max, float& sum, float* acc, float next_max, float next_sum, const float* next_acc,
+                           int64_t dim) {
+    const F d;
+    const float top = std::max(max, next_max);
+    Vf scale[2] = {hn::Set(d, max - top), hn::Set(d, next_max - top)};
+    exp2_negative(d, scale);
+    max = top;
+    sum = hn::GetLane(hn::MulAdd(hn::Set(d, next_sum), scale[1], hn::Mul(hn::Set(d, sum), scale[0])));
+    for (int64_t i = 0; i < dim; i += kLanes) {
+        const Vf old = hn::Mul(hn::LoadU(d, acc + i), scale[0]);
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, next_acc + i), scale[1], old), d, acc + i);
     }
-    float top;
-    Vf scale_a, scale_b;
-};
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
