@@ -3,7 +3,9 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -66,6 +68,7 @@ class CpuStream final : public Stream {
     std::exception_ptr error() const;
     /// Blocks the calling thread until `ticket` tasks have finished; false when nothing moved for the deadline.
     bool await(uint64_t ticket) const;
+    void wake_waiters();
 
     const char* name_;
     int threads_;
@@ -73,6 +76,10 @@ class CpuStream final : public Stream {
     std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever
     std::atomic<const char*> running_{""};
     std::atomic<bool> stop_{false}, failed_{false};
+    static constexpr uint64_t kNobody = UINT64_MAX;
+    mutable std::atomic<uint64_t> awaited_{kNobody};  // the first task that somebody sleeps for
+    mutable std::mutex waiters_mutex_;                // for awaited_ and progressed_
+    mutable std::condition_variable progressed_;
     mutable std::mutex error_mutex_;
     std::exception_ptr error_;
     std::thread worker_;
