@@ -6,8 +6,8 @@
 namespace trireme {
 
 void Comm::all_reduce(Stream& stream, const Tensor& x) {
-    check(x.dtype() == DType::kF32 && x.contiguous(), "all_reduce: x is {} {}, want f32 and contiguous",
-          x.shape().str(), name_of(x.dtype()));
+    check(x.dtype() == DType::kF32 && x.contiguous(), "all_reduce: x is {} {}, want f32 and contiguous", x.shape(),
+          name_of(x.dtype()));
     if (x.bytes() != 0) do_all_reduce(stream, x);
 }
 
@@ -15,10 +15,9 @@ void Comm::all_gather(Stream& stream, const Tensor& out, const Tensor& part) {
     const Shape& p = part.shape();
     bool fits = out.dtype() == part.dtype() && out.shape().rank() == p.rank() + 1 && out.dim(0) == size();
     for (int i = 0; fits && i < p.rank(); ++i) fits = out.dim(i + 1) == p[i];
-    check(fits, "all_gather: out is {} {}, part is {} {}, {} ranks", out.shape().str(), name_of(out.dtype()), p.str(),
+    check(fits, "all_gather: out is {} {}, part is {} {}, {} ranks", out.shape(), name_of(out.dtype()), p,
           name_of(part.dtype()), size());
-    check(out.contiguous() && part.contiguous(), "all_gather: out {} and part {} must be contiguous", out.shape().str(),
-          p.str());
+    check(out.contiguous() && part.contiguous(), "all_gather: out {} and part {} must be contiguous", out.shape(), p);
     if (part.bytes() != 0) do_all_gather(stream, out, part);
 }
 

@@ -8,11 +8,11 @@ namespace {
 /// Names the operand that is wrong: "matmul: x is f16 [3, 4], wanted f32 [3, 8]".
 void check_operand(const char* op, const char* operand, const Tensor& t, DType type, const Shape& shape) {
     check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {} {}{}, wanted {} {}",
-          op, operand, t ? "" : "null ", name_of(t.dtype()), t.shape().str(), name_of(type), shape.str());
+          op, operand, t ? "" : "null ", name_of(t.dtype()), t.shape(), name_of(type), shape);
 }
 
 void check_rank(const char* op, const char* operand, const Tensor& t, int rank) {
-    check(t.shape().rank() == rank, "{}: {} has shape {}, wanted {} dimensions", op, operand, t.shape().str(), rank);
+    check(t.shape().rank() == rank, "{}: {} has shape {}, wanted {} dimensions", op, operand, t.shape(), rank);
 }
 
 void check_weight_type(const char* op, const char* operand, const Tensor& t) {
@@ -33,7 +33,7 @@ void check_kv(const char* op, const LayerKv& kv) {
     const KvLayout& l = kv.layout;
     check(l.head_dim > 0 && l.head_dim % 8 == 0, "{}: head_dim {} is not a multiple of 8", op, l.head_dim);
     check(kv.tiles.dtype() == DType::kI64 && kv.tiles.shape().rank() == 2,
-          "{}: tiles are {} {}, wanted i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape().str());
+          "{}: tiles are {} {}, wanted i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape());
     for (const DType type : {l.k_type, l.v_type}) {
         check(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
               "{}: KV is {}, wanted f32, f16 or bf16", op, name_of(type));
@@ -81,7 +81,7 @@ void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
     check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.dim(1)});
     check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.dim(0)});
     check(x.rows() <= limits_.max_rows && w.dim(1) <= limits_.max_k && w.dim(0) <= limits_.max_n,
-          "matmul: {} rows by w {}, the limits are {} rows and [{}, {}]", x.rows(), w.shape().str(), limits_.max_rows,
+          "matmul: {} rows by w {}, the limits are {} rows and [{}, {}]", x.rows(), w.shape(), limits_.max_rows,
           limits_.max_n, limits_.max_k);
     if (out.shape().elements() == 0) return;
     check(!overlap(out, x), "matmul: out and x overlap");

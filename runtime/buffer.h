@@ -28,8 +28,7 @@ class Buffer {
     size_t bytes() const { return bytes_; }
     BasicTensor<S> tensor(DType dtype, const Shape& shape) const {
         const BasicTensor<S> t(data_, dtype, shape);
-        check(t.bytes() <= bytes_, "buffer of {} bytes: a tensor {} of {} does not fit", bytes_, shape.str(),
-              name_of(dtype));
+        check(t.bytes() <= bytes_, "buffer of {} bytes: a tensor {} of {} does not fit", bytes_, shape, name_of(dtype));
         return t;
     }
 
@@ -63,7 +62,7 @@ class Arena {
     BasicTensor<S> take(DType dtype, const Shape& shape) {
         const size_t bytes = bytes_of(dtype, shape);
         check(used_ + bytes <= buffer_.bytes(), "arena of {} bytes: {} used, {} more wanted for {}", buffer_.bytes(),
-              used_, bytes, shape.str());
+              used_, bytes, shape);
         void* at = static_cast<char*>(buffer_.data()) + used_;
         used_ += bytes;
         return BasicTensor<S>(at, dtype, shape);

@@ -6,9 +6,8 @@ namespace {
 template <Space D, Space S>
 size_t checked_bytes(const BasicTensor<D>& dst, const BasicTensor<S>& src) {
     check(dst.dtype() == src.dtype() && dst.shape().elements() == src.shape().elements(),
-          "copy: {} {} does not fit {} {}", name_of(src.dtype()), src.shape().str(), name_of(dst.dtype()),
-          dst.shape().str());
-    check(dst.contiguous() && src.contiguous(), "copy: strided {} to {}", src.shape().str(), dst.shape().str());
+          "copy: {} {} does not fit {} {}", name_of(src.dtype()), src.shape(), name_of(dst.dtype()), dst.shape());
+    check(dst.contiguous() && src.contiguous(), "copy: strided {} to {}", src.shape(), dst.shape());
     return dst.bytes();
 }
 

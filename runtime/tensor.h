@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <string>
+#include <span>
+
+#include <fmt/format.h>
 
 #include "runtime/dtype.h"
 #include "runtime/error.h"
@@ -35,16 +37,25 @@ class Shape {
         return n;
     }
     bool operator==(const Shape&) const = default;
-    std::string str() const {
-        std::string s = "[";
-        for (int i = 0; i < rank_; ++i) s += fmt::format("{}{}", i ? ", " : "", (*this)[i]);
-        return s + "]";
-    }
+    std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
 
   private:
     std::array<int64_t, kMaxRank> dims_{};
     int rank_ = 0;
 };
+
+}  // namespace trireme
+
+/// "[2, 3]". A check's arguments are evaluated whether it fails or not: shapes are handed over, not their texts.
+template <>
+struct fmt::formatter<trireme::Shape> {
+    constexpr auto parse(format_parse_context& context) { return context.begin(); }
+    auto format(const trireme::Shape& shape, format_context& context) const {
+        return format_to(context.out(), "[{}]", join(shape.dims(), ", "));
+    }
+};
+
+namespace trireme {
 
 /// Rows x columns of T; `stride` elements from one row to the next.
 template <class T>
@@ -64,8 +75,7 @@ class BasicTensor {
     BasicTensor(void* data, DType dtype, Shape shape) : BasicTensor(data, dtype, shape, row_elements(shape)) {}
     BasicTensor(void* data, DType dtype, Shape shape, int64_t stride)
         : data_(data), dtype_(dtype), shape_(shape), stride_(stride) {
-        check(stride >= row_elements(shape), "tensor {}: a row stride of {} is shorter than a row", shape.str(),
-              stride);
+        check(stride >= row_elements(shape), "tensor {}: a row stride of {} is shorter than a row", shape, stride);
     }
 
     void* data() const { return data_; }
@@ -82,7 +92,7 @@ class BasicTensor {
     /// The first n rows: activation buffers are allocated for the most rows and used with fewer.
     BasicTensor first_rows(int64_t n) const { return slice_rows(0, n); }
     BasicTensor slice_rows(int64_t begin, int64_t n) const {
-        check(begin >= 0 && n >= 0 && begin + n <= rows(), "tensor {}: rows [{}, {}) do not exist", shape_.str(), begin,
+        check(begin >= 0 && n >= 0 && begin + n <= rows(), "tensor {}: rows [{}, {}) do not exist", shape_, begin,
               begin + n);
         Shape s = shape_;
         s = with_rows(s, n);
@@ -91,14 +101,14 @@ class BasicTensor {
     /// Columns [begin, begin + n) of a matrix, strided.
     BasicTensor slice_cols(int64_t begin, int64_t n) const {
         check(shape_.rank() == 2 && begin >= 0 && n >= 0 && begin + n <= cols(),
-              "tensor {}: columns [{}, {}) do not exist", shape_.str(), begin, begin + n);
+              "tensor {}: columns [{}, {}) do not exist", shape_, begin, begin + n);
         return BasicTensor(at(0, begin), dtype_, Shape{rows(), n}, stride_);
     }
     /// Typed rows x columns; extents after the first are flattened.
     template <class T>
     Matrix<T> as() const {
-        check(dtype_of<std::remove_const_t<T>> == dtype_, "tensor {}: holds {}, read as {}", shape_.str(),
-              name_of(dtype_), name_of(dtype_of<std::remove_const_t<T>>));
+        check(dtype_of<std::remove_const_t<T>> == dtype_, "tensor {}: holds {}, read as {}", shape_, name_of(dtype_),
+              name_of(dtype_of<std::remove_const_t<T>>));
         return {static_cast<T*>(data_), rows(), cols(), stride_};
     }
 

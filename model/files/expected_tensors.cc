@@ -51,9 +51,10 @@ bool TensorProblems::compare(const ExpectedTensor& want, bool type_supported, st
         same = dims[i] == static_cast<uint64_t>(want.shape[static_cast<int>(i)]);
     }
     if (!type_supported) {
-        add(want.name, want.shape.str() + " of a supported type", fmt::format("{} {}", dims_text(dims), type_name));
+        add(want.name, fmt::format("{} of a supported type", want.shape),
+            fmt::format("{} {}", dims_text(dims), type_name));
     } else if (!same) {
-        add(want.name, want.shape.str(), dims_text(dims));
+        add(want.name, fmt::format("{}", want.shape), dims_text(dims));
     }
     return same && type_supported;
 }

@@ -59,7 +59,7 @@ class GgufModel final : public WeightSource {
         for (const ExpectedTensor& want : expected_tensors(config_)) {
             const auto it = found.find(gguf_name(want.name));
             if (it == found.end()) {
-                problems.add(gguf_name(want.name), want.shape.str(), "missing");
+                problems.add(gguf_name(want.name), fmt::format("{}", want.shape), "missing");
                 continue;
             }
             take(want, *it->second, problems, natural);

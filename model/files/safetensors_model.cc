@@ -99,7 +99,7 @@ class SafetensorsModel final : public WeightSource {
         for (const ExpectedTensor& want : expected_tensors(config_)) {
             const auto it = found_.find(want.name);
             if (it == found_.end()) {
-                problems.add(want.name, want.shape.str(), "missing");
+                problems.add(want.name, fmt::format("{}", want.shape), "missing");
                 continue;
             }
             take(want, it->second, problems, natural);
@@ -120,7 +120,8 @@ class SafetensorsModel final : public WeightSource {
         const Shard& s = shard(file);
         const auto entry = s.header.find(want.name);
         if (entry == s.header.end()) {
-            problems.add(want.name, want.shape.str(), fmt::format("not in {}, where the index has it", shown(file)));
+            problems.add(want.name, fmt::format("{}", want.shape),
+                         fmt::format("not in {}, where the index has it", shown(file)));
             return;
         }
         const SafetensorsEntry& e = entry->second;

@@ -34,8 +34,7 @@ const TensorInfo& WeightSource::info(std::string_view name) const {
 
 void WeightSource::read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const {
     const TensorInfo& tensor = info(name);
-    check(out.shape().rank() == tensor.shape.rank(), "tensor '{}' {} read as {}", name, tensor.shape.str(),
-          out.shape().str());
+    check(out.shape().rank() == tensor.shape.rank(), "tensor '{}' {} read as {}", name, tensor.shape, out.shape());
     do_read(index_.find(name)->second, row0, col0, out);
 }
 
