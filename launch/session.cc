@@ -45,7 +45,7 @@ std::string fingerprint(const WeightSource& source) {
         row.resize(static_cast<size_t>(t.shape[vector ? 0 : 1]));
         const auto n = static_cast<int64_t>(row.size());
         source.read(t.name, 0, 0, HostTensor(row.data(), DType::kF32, vector ? Shape{n} : Shape{1, n}));
-        text += fmt::format("{} {} {}\n", t.name, name_of(t.type), t.shape.str());
+        text += fmt::format("{} {} {}\n", t.name, name_of(t.type), t.shape);
         text.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
     }
     return digest(text);
@@ -123,6 +123,12 @@ std::vector<int32_t> share_ids(const Crew& crew, std::vector<int32_t> ids) {
     return ids;
 }
 
+/// How far the request can come: KV memory is for these positions, not for all that the context would allow.
+int64_t positions_needed(const Options& o, Command command, int64_t prompt, int64_t context) {
+    if (command == Command::kScore) return prompt;
+    return o.n_predict < 0 ? context : std::min(context, prompt + o.n_predict);
+}
+
 }  // namespace
 
 Session open_session(const Start& start, const Crew& crew) {
@@ -155,7 +161,10 @@ Session open_session(const Start& start, const Crew& crew) {
     crew.phase([&] {
         ProgressMeter progress("load", "bytes", sink);
         const LlamaOptions options = {
-            .weights = s.weight_type.type, .k_type = o.cache_type_k, .v_type = o.cache_type_v, .context = context};
+            .weights = s.weight_type.type,
+            .k_type = o.cache_type_k,
+            .v_type = o.cache_type_v,
+            .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context)};
         s.model = std::make_unique<Llama>(*s.device, crew.comm(), *s.source, options, std::ref(progress));
     });
     s.load_ms = static_cast<double>(trace::now() - begin) * 1e-6;
