@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dist/make_comm.h"
@@ -71,9 +72,14 @@ int run(int argc, char** argv) {
 
         std::vector<double> step, eight, rate;
         for (int i = 0; i < 15; ++i) {
+            // The engine's OpenMP threads spin for some milliseconds after a step: they would take the readers' cores.
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            // Until the last rank is through, as a decode step is.
             comm->barrier();
-            rate.push_back(dram.pass(threads) * comm->size());
+            const auto begin = std::chrono::steady_clock::now();
+            dram.pass(threads);
             comm->barrier();
+            rate.push_back(static_cast<double>(dram.bytes()) * comm->size() / seconds_since(begin));
             for (int j = 0; j < 4; ++j) step.push_back(forward_seconds(model, one));
             eight.push_back(forward_seconds(model, rows));
         }

@@ -16,6 +16,7 @@ class DramReader {
 
     /// Reads it all once with this many threads; bytes per second.
     double pass(int threads);
+    size_t bytes() const { return bytes_; }
 
   private:
     float* data_;
