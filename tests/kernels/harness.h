@@ -147,7 +147,7 @@ struct Machine {
 
 /// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
 inline void on_every_target(const std::function<void()>& body) {
-    for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_EMU128, HWY_NEON}) {
+    for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_EMU128, HWY_NEON}) {
         if ((hwy::SupportedTargets() & target) == 0) continue;
         SCOPED_TRACE(hwy::TargetName(target));
         hwy::SetSupportedTargetsForTest(target);

@@ -1,1 +1,0 @@
-// Nothing: what is compiled is the header list that every test reuses (CMakeLists.txt).
