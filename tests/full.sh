@@ -145,7 +145,7 @@ machine() {
 
 build release all bench_dram
 dirty=''
-if git status --porcelain --untracked-files=no | grep -q .; then dirty=' with local changes'; fi
+if git status --porcelain --untracked-files=no -- . ':!docs/ledger.md' | grep -q .; then dirty=' with local changes'; fi
 {
     printf '\n## %s, commit %s%s\n\n%s\n' "$(date -u +%F)" "$(git rev-parse --short=12 HEAD)" "$dirty" "$(machine)"
 } | tee -a "$ledger"
