@@ -31,7 +31,7 @@ suite() {
     local preset=$1 regex=$2 log=$logs/full-suite.log status=0
     "${fixed_layout[@]}" ctest --preset "$preset" --verbose --no-tests=error --tests-regex "$regex" >"$log" 2>&1 || status=$?
     sed -nE 's/^[0-9]+: ([^[].*(perplexity|max [|]).*)/\1/p' "$log"
-    echo "$preset, $regex: $(grep -E 'tests passed|No tests were found' "$log" || echo "ctest ended with $status")"
+    echo "$preset, $regex: $(grep -aE 'tests passed|No tests were found' "$log" || echo "ctest ended with $status")"
     if (( status )); then sed -n '/The following tests FAILED/,$p' "$log"; fi
     return "$status"
 }
@@ -110,7 +110,7 @@ item_8() {
         build "$preset" "${preset}_tests" || return
         "${fixed_layout[@]}" ctest --preset "$preset" --label-regex "^$preset\$" --no-tests=error >"$logs/full-$preset.log" 2>&1 ||
             { tail -n 30 "$logs/full-$preset.log"; return 1; }
-        echo "$preset: $(grep 'tests passed' "$logs/full-$preset.log")"
+        echo "$preset: $(grep -a 'tests passed' "$logs/full-$preset.log")"
     done
     deleted_wait
 }
