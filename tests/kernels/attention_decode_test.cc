@@ -162,7 +162,7 @@ TEST(AttentionDecode, AnyNumberOfRowsAndThreadsGivesTheSameBits) {
     Scene s(kCases[0], 2100, chain(64), 31);
     Machine one(Phase::kDecode, 1);
     Operand want = s.attend(one);
-    for (const int threads : {1, 2, 3}) {
+    for (const int threads : thread_counts()) {
         Machine m(Phase::kDecode, threads);
         for (int rows = 1; rows <= 64; rows += rows < 9 ? 1 : 11) {
             s.parents = chain(rows);

@@ -79,7 +79,7 @@ TEST(AttentionPrefill, HasTheSameBitsForAnyNumberOfThreads) {
         Scene s(c);
         Machine one(Phase::kPrefill, 1);
         const std::vector<float> want = s.attend(one).floats();
-        for (const int threads : {2, 3, 5}) {
+        for (const int threads : thread_counts()) {
             Machine m(Phase::kPrefill, threads);
             const std::vector<float> got = s.attend(m).floats();
             EXPECT_TRUE(same_bits<float>(got, want)) << threads;

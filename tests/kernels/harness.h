@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "kernels/kernels.h"
 #include "runtime/cpu/device.h"
@@ -125,12 +124,24 @@ class Operand {
     std::vector<uint8_t> bytes_;
 };
 
+// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc.
+
+std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
+/// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
+void on_every_target(const std::function<void()>& body);
+/// Threads of a CPU stream that are worth trying.
+std::vector<int> thread_counts();
+/// What a product rounds its input to, with weights of this type.
+DType multiplied_in(DType weights);
+
 /// A device, a stream of `threads` threads and its kernels.
 struct Machine {
     explicit Machine(Phase phase = Phase::kDecode, int threads = 2,
                      const KernelLimits& limits =
                          {.max_rows = kPrefillRows, .max_k = 2048, .max_n = 4096, .heads = 50, .head_dim = 96})
-        : device(threads), stream(device.make_stream("test")), kernels(make_kernels(device, *stream, phase, limits)) {}
+        : device(threads),
+          stream(device.make_stream("test")),
+          kernels(backend_kernels(device, *stream, phase, limits)) {}
     ~Machine() {
         try {
             stream->synchronize();  // the operands must outlive what is queued on them
@@ -145,21 +156,17 @@ struct Machine {
     std::unique_ptr<Kernels> kernels;
 };
 
-/// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
-inline void on_every_target(const std::function<void()>& body) {
-    for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_EMU128, HWY_NEON}) {
-        if ((hwy::SupportedTargets() & target) == 0) continue;
-        SCOPED_TRACE(hwy::TargetName(target));
-        hwy::SetSupportedTargetsForTest(target);
-        body();
-        hwy::SetSupportedTargetsForTest(0);
-    }
-}
-
 inline testing::AssertionResult near(Operand& got, const Rows& want, double tol) {
     if (!got.intact()) return testing::AssertionFailure() << "wrote outside its elements";
     const std::vector<float> g = got.floats();
     return near<float, double>(g, want.at, tol);
+}
+
+/// Rows of a matrix as a type stores them.
+inline Rows stored(Operand& x, DType type) {
+    Rows v = x.values();
+    for (double& e : v.at) e = reference::rounded(e, type);
+    return v;
 }
 
 /// The largest 2-norm of a row.

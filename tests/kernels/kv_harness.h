@@ -64,13 +64,6 @@ inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Oper
     m.stream->synchronize();
 }
 
-/// Rows of a matrix as the cache's type stores them.
-inline Rows stored(Operand& x, DType type) {
-    Rows v = x.values();
-    for (double& e : v.at) e = reference::rounded(e, type);
-    return v;
-}
-
 /// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
 /// twice that plus the exponential's, and the weighted mean is a sum over positions.
 inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads) {

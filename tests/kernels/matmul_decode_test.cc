@@ -14,19 +14,12 @@ double tolerance(const Rows& x, const Rows& w) {
     return kEps * std::sqrt(static_cast<double>(x.cols) + 4) * row_norm(x) * row_norm(w);
 }
 
-Rows input_as_multiplied(Operand& x, DType weights) {
-    Rows v = x.values();
-    if (weights == DType::kBF16)
-        for (double& e : v.at) e = reference::rounded(e, DType::kBF16);
-    return v;
-}
-
 TEST(MatmulDecode, MatchesTheReferenceOnOddShapesAndStrides) {
     for (const DType type : kFloatTypes) {
         for (const auto& [n, k] : kShapes) {
             Operand x = Operand(DType::kF32, kMaxRows, k, 3).randomize(1), w = Operand(type, n, k).randomize(2);
-            const Rows xs = input_as_multiplied(x, type), ws = w.values(), all = reference::matmul(xs, ws);
-            on_every_target([&] {
+            const Rows xs = stored(x, multiplied_in(type)), ws = w.values(), all = reference::matmul(xs, ws);
+            on_every_target([&, n = n, k = k] {
                 Machine m;
                 for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 64}) {
                     Operand out(DType::kF32, rows, n, 5);
@@ -77,7 +70,7 @@ TEST(MatmulDecode, ARowDoesNotDependOnItsNeighboursOrTheThreads) {
                 one_thread->matmul(all.tensor(), x.tensor(), w.tensor());
                 one_thread.stream->synchronize();
 
-                for (const int threads : {1, 2, 3}) {
+                for (const int threads : thread_counts()) {
                     Machine m(Phase::kDecode, threads);
                     for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
                         const int64_t first = (rows * 7) % (kMaxRows - rows + 1);

@@ -7,18 +7,11 @@ namespace {
 constexpr int64_t kShapes[][3] = {{1, 1, 1},    {6, 16, 8},      {7, 17, 9},      {5, 3, 321},    {65, 130, 64},
                                   {192, 64, 7}, {193, 129, 640}, {200, 40, 1000}, {512, 97, 576}, {11, 300, 1536}};
 
-Rows input_as_multiplied(Operand& x, DType weights) {
-    Rows v = x.values();
-    if (weights == DType::kBF16)
-        for (double& e : v.at) e = reference::rounded(e, DType::kBF16);
-    return v;
-}
-
 TEST(MatmulPrefill, MatchesTheReferenceOnOddShapesAndStrides) {
     for (const DType type : kFloatTypes) {
         for (const auto& [rows, n, k] : kShapes) {
             Operand x = Operand(DType::kF32, rows, k, 3).randomize(1), w = Operand(type, n, k).randomize(2);
-            const Rows xs = input_as_multiplied(x, type), ws = w.values(), want = reference::matmul(xs, ws);
+            const Rows xs = stored(x, multiplied_in(type)), ws = w.values(), want = reference::matmul(xs, ws);
             const double tol = kEps * std::sqrt(static_cast<double>(k) + 4) * row_norm(xs) * row_norm(ws);
             on_every_target([&, rows = rows, n = n] {
                 Machine m(Phase::kPrefill);
@@ -42,7 +35,7 @@ TEST(MatmulPrefill, HasTheSameBitsForAnyNumberOfThreads) {
                 Machine one(Phase::kPrefill, 1);
                 one->matmul(want.tensor(), x.tensor(), w.tensor());
                 one.stream->synchronize();
-                for (const int threads : {2, 3, 5}) {
+                for (const int threads : thread_counts()) {
                     Machine m(Phase::kPrefill, threads);
                     Operand out(DType::kF32, rows, n);
 

@@ -1,0 +1,15 @@
+#include "kernels/cuda/attention.h"
+
+#include "kernels/cuda/device_gpu.cuh"
+
+namespace trireme::gpu {
+
+TRIREME_KERNEL(AttendTile<f16, 1>);
+TRIREME_KERNEL(AttendTile<f16, 2>);
+TRIREME_KERNEL(AttendTile<f16, 4>);
+TRIREME_KERNEL(AttendTile<bf16, 1>);
+TRIREME_KERNEL(AttendTile<bf16, 2>);
+TRIREME_KERNEL(AttendTile<bf16, 4>);
+TRIREME_KERNEL(MergeTiles);
+
+}  // namespace trireme::gpu

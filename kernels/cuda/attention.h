@@ -1,0 +1,329 @@
+#pragma once
+/// Attention over tiles, for decode and prefill rows alike: a block a (tile, KV head), which reads K and V once for all
+/// query vectors of a sequence; each leaves (max, sum, accumulator), and the records are merged in tile order.
+///
+/// A score adds its products in an order fixed by head_dim; the sums over a tile run in an order fixed by the slot;
+/// where a key lies (tile or staged row) and how many vectors share it changes none of that.
+
+#include "kernels/cuda/kv.h"
+
+namespace trireme::gpu {
+
+inline constexpr float kLog2E = 1.44269504f;
+inline constexpr int kRecordHead = 2;  // max and sum, before the accumulator
+
+/// Rows as attention sees them (kernels/kv.h, RowsView). Prefill rows are consecutive and have nothing staged.
+struct Seen {
+    const int32_t *positions, *sequences, *committed;
+    Rows<const int32_t> ancestors;
+    int64_t rows;
+    bool prefill;
+
+    /// Tokens of row r that lie in tiles.
+    TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? positions[r] + 1 : committed[r]; }
+};
+
+/// 8 consecutive elements, widened.
+TRIREME_GPU void load8(const float* p, float (&to)[8]) {
+    for (int i = 0; i < 8; ++i) to[i] = p[i];
+}
+template <class T>
+TRIREME_GPU void load8(const T* p, float (&to)[8]) {
+    const Bits16 bits = *reinterpret_cast<const Bits16*>(p);
+    for (int i = 0; i < 8; ++i) to[i] = widen(element<T>(bits, i));
+}
+
+/// Types known to the compiler, or looked at as the kernel runs: mixed ones are rare and need not be fast.
+template <class T>
+struct Reader {
+    TRIREME_GPU static void load(const char* slot, int64_t i, DType, float (&to)[8]) {
+        load8(reinterpret_cast<const T*>(slot) + i, to);
+    }
+};
+struct AnyType {};
+template <>
+struct Reader<AnyType> {
+    TRIREME_GPU static void load(const char* slot, int64_t i, DType type, float (&to)[8]) {
+        if (type == DType::kF16) return load8(reinterpret_cast<const f16*>(slot) + i, to);
+        if (type == DType::kBF16) return load8(reinterpret_cast<const bf16*>(slot) + i, to);
+        load8(reinterpret_cast<const float*>(slot) + i, to);
+    }
+};
+
+/// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once.
+/// Eight threads share a slot, each with every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
+template <class T, int kPieces>
+struct AttendTile {
+    static constexpr int kThreads = 256, kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
+    static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
+    static constexpr int64_t kMaxDim = 64 * kPieces;
+    static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
+    static constexpr int64_t kSharedBytes =
+        (kScores + kQueries + kWarps * kVectors * kMaxDim + 2 * kVectors) * static_cast<int64_t>(sizeof(float));
+    struct Args {
+        Kv kv;
+        Seen seen;
+        Rows<const float> q;
+        const int32_t* kv_of_head;
+        int64_t heads, first_tile, max_positions;
+        float* records;  // [tile of the wave][head][row][kRecordHead + head_dim]
+        float scale;     // of scores, log2(e) included
+    };
+
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t head = gpu.block_y(), row = gpu.block_z(), tile = a.first_tile + gpu.block_x();
+        const int64_t kv_head = a.kv_of_head[head];
+        const int32_t sequence = a.seen.sequences[row];
+        if (head > 0 && a.kv_of_head[head - 1] == kv_head) return;
+        if (row > 0 && a.seen.sequences[row - 1] == sequence) return;
+        int64_t heads = 1, rows = 1;
+        while (head + heads < a.heads && a.kv_of_head[head + heads] == kv_head) ++heads;
+        while (row + rows < a.seen.rows && a.seen.sequences[row + rows] == sequence) ++rows;
+        char* memory = a.kv.tile(sequence, tile);
+        if (!sound(gpu, a, row, rows, tile, memory)) return;
+        for (int64_t v = 0; v < rows * heads; v += kVectors) {
+            const Chunk c = {head, heads, row, kv_head, tile, v, min_of(kVectors, rows * heads - v), memory};
+            attend(gpu, a, c);
+            gpu.sync();  // shared memory is about to be written again
+        }
+    }
+
+  private:
+    /// Query vectors [first, first + count) of a run: vector v is head `head + v % heads` of row `row + v / heads`.
+    struct Chunk {
+        int64_t head, heads, row, kv_head, tile, first, count;
+        char* memory;
+
+        TRIREME_GPU int64_t row_of(int v) const { return row + (first + v) / heads; }
+        TRIREME_GPU int64_t head_of(int v) const { return head + (first + v) % heads; }
+    };
+
+    /// The rows agree with themselves and their tokens have tiles. The same answer in every thread of the block.
+    template <class Gpu>
+    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t tile, char* memory) {
+        bool good = true;
+        for (int64_t r = row + gpu.thread(); r < row + rows; r += kThreads) {
+            const int64_t p = a.seen.positions[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
+            bool order = in_tiles >= 0 && p < a.max_positions && staged < kStaged && (a.seen.prefill || staged >= 0);
+            if (a.seen.prefill) order = order && p == a.seen.positions[row] + (r - row);
+            if (!order) gpu.fault(Fault::kRowOrder, p, in_tiles);
+            for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
+                const int32_t ancestor = a.seen.ancestors(r)[i];
+                if (ancestor >= 0 && ancestor < a.seen.rows) continue;
+                gpu.fault(Fault::kAncestor, ancestor, r);
+                order = false;
+            }
+            good = good && order;
+            if (order && tile * kTile < in_tiles && memory == nullptr) {
+                gpu.fault(Fault::kTile, tile * kTile, a.seen.sequences[r]);
+                good = false;
+            }
+        }
+        float* bad = static_cast<float*>(gpu.shared());
+        const float any = warp_max(gpu, good ? 0.0f : 1.0f);
+        if (gpu.thread() % kWarp == 0) bad[gpu.thread() / kWarp] = any;
+        gpu.sync();
+        float worst = 0;
+        for (int w = 0; w < kWarps; ++w) worst = fmaxf(worst, bad[w]);
+        gpu.sync();
+        return worst == 0;
+    }
+
+    /// Where vector v finds what belongs into a slot: -1 nowhere, kCached in the tile, else in that staged row.
+    static constexpr int kCached = kStaged;
+    struct Reach {
+        int32_t* ends;  // [vector]: the first slot that is not in the tile, the first that is not seen
+
+        TRIREME_GPU int place(const Args& a, const Chunk& c, int v, int slot) const {
+            if (slot < ends[2 * v]) return kCached;
+            if (slot >= ends[2 * v + 1]) return -1;
+            return a.seen.ancestors(c.row_of(v))[slot - (a.seen.committed[c.row_of(v)] - c.tile * kTile)];
+        }
+    };
+
+    template <class Gpu>
+    TRIREME_GPU static void attend(Gpu& gpu, const Args& a, const Chunk& c) {
+        float* scores = static_cast<float*>(gpu.shared());
+        float* queries = scores + kScores;
+        float* sums = queries + kQueries;  // [warp][vector][kMaxDim]
+        const Reach reach = {reinterpret_cast<int32_t*>(sums + kWarps * kVectors * kMaxDim)};
+        const int64_t dim = a.kv.dim;
+        if (gpu.thread() < c.count) {
+            const int v = gpu.thread();
+            const int64_t r = c.row_of(v), begin = c.tile * kTile;
+            reach.ends[2 * v] = static_cast<int32_t>(min_of(a.seen.in_tiles(r), a.seen.positions[r] + 1) - begin);
+            reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.positions[r] + 1 - begin);
+        }
+        for (int64_t i = gpu.thread(); i < c.count * dim; i += kThreads) {
+            const int v = static_cast<int>(i / dim);
+            queries[v * kMaxDim + i % dim] = a.q(c.row_of(v))[c.head_of(v) * dim + i % dim] * a.scale;
+        }
+        gpu.sync();
+        score(gpu, a, c, reach, queries, scores);
+        gpu.sync();
+        soften(gpu, a, c, scores);
+        gpu.sync();
+        weigh(gpu, a, c, reach, scores, sums);
+    }
+
+    template <class Gpu>
+    TRIREME_GPU static void score(Gpu& gpu, const Args& a, const Chunk& c, Reach reach, const float* queries,
+                                  float* scores) {
+        const int lane = gpu.thread() % kLanes;
+        for (int slot = gpu.thread() / kLanes; slot < kTile; slot += kSlots) {
+            float key[kPieces][8];
+            int held = -1;
+            for (int v = 0; v < c.count; ++v) {
+                const int at = reach.place(a, c, v, slot);
+                if (at >= 0 && at != held) {
+                    const char* from =
+                        at == kCached ? a.kv.key(c.memory, c.kv_head, slot) : a.kv.staged_key(c.kv_head, at);
+                    load(from, lane, a.kv.dim, a.kv.k_type, key);
+                    held = at;
+                }
+                float sum = 0;
+                for (int p = 0; p < kPieces && at >= 0; ++p) {
+                    const int64_t first = (int64_t{p} * kLanes + lane) * 8;
+                    for (int i = 0; i < 8 && first < a.kv.dim; ++i) {
+                        sum = fmaf(queries[v * kMaxDim + first + i], key[p][i], sum);
+                    }
+                }
+                for (int mask = kLanes / 2; mask > 0; mask /= 2) sum += gpu.shuffle_xor(sum, mask);
+                if (lane == 0) scores[v * kTile + slot] = at < 0 ? -infinity() : sum;
+            }
+        }
+    }
+
+    /// Scores become powers of two below the tile's maximum; maximum and sum go into the record.
+    template <class Gpu>
+    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Chunk& c, float* scores) {
+        const int lane = gpu.thread() % kWarp;
+        for (int v = gpu.thread() / kWarp; v < c.count; v += kWarps) {
+            float* s = scores + v * kTile;
+            float max = -infinity(), sum = 0;
+            for (int i = lane; i < kTile; i += kWarp) max = fmaxf(max, s[i]);
+            max = warp_max(gpu, max);
+            for (int i = lane; i < kTile; i += kWarp) {
+                s[i] = s[i] == -infinity() ? 0.0f : exp2f(s[i] - max);
+                sum += s[i];
+            }
+            sum = warp_sum(gpu, sum);
+            if (lane == 0) {
+                float* record = record_of(a, c, v, gpu.block_x());
+                record[0] = max;
+                record[1] = sum;
+            }
+        }
+    }
+
+    template <class Gpu>
+    TRIREME_GPU static void weigh(Gpu& gpu, const Args& a, const Chunk& c, Reach reach, const float* scores,
+                                  float* sums) {
+        const int lane = gpu.thread() % kLanes, warp = gpu.thread() / kWarp;
+        float acc[kVectors][kPieces][8] = {};
+        for (int slot = gpu.thread() / kLanes; slot < kTile; slot += kSlots) {
+            float value[kPieces][8];
+            int held = -1;
+            TRIREME_UNROLL
+            for (int v = 0; v < kVectors; ++v) {
+                const int at = v < c.count ? reach.place(a, c, v, slot) : -1;
+                if (at < 0) continue;  // what is not seen may be NaN
+                if (at != held) {
+                    const char* from =
+                        at == kCached ? a.kv.value(c.memory, c.kv_head, slot) : a.kv.staged_value(c.kv_head, at);
+                    load(from, lane, a.kv.dim, a.kv.v_type, value);
+                    held = at;
+                }
+                const float weight = scores[v * kTile + slot];
+                for (int p = 0; p < kPieces; ++p) {
+                    for (int i = 0; i < 8; ++i) acc[v][p][i] = fmaf(weight, value[p][i], acc[v][p][i]);
+                }
+            }
+        }
+        // The four slots of a warp, then the warps in their order.
+        TRIREME_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+            for (int p = 0; p < kPieces; ++p) {
+                for (int i = 0; i < 8; ++i) {
+                    float x = acc[v][p][i];
+                    for (int mask = kLanes; mask < kWarp; mask *= 2) x += gpu.shuffle_xor(x, mask);
+                    if (gpu.thread() % kWarp < kLanes) {
+                        sums[(warp * kVectors + v) * kMaxDim + (int64_t{p} * kLanes + lane) * 8 + i] = x;
+                    }
+                }
+            }
+        }
+        gpu.sync();
+        for (int64_t at = gpu.thread(); at < c.count * a.kv.dim; at += kThreads) {
+            const int v = static_cast<int>(at / a.kv.dim);
+            float total = 0;
+            for (int w = 0; w < kWarps; ++w) total += sums[(w * kVectors + v) * kMaxDim + at % a.kv.dim];
+            record_of(a, c, v, gpu.block_x())[kRecordHead + at % a.kv.dim] = total;
+        }
+    }
+
+    /// This thread's pieces of a slot; those beyond head_dim are zeros.
+    TRIREME_GPU static void load(const char* slot, int lane, int64_t dim, DType type, float (&to)[kPieces][8]) {
+        for (int p = 0; p < kPieces; ++p) {
+            const int64_t first = (int64_t{p} * kLanes + lane) * 8;
+            if (first < dim) {
+                Reader<T>::load(slot, first, type, to[p]);
+            } else {
+                for (int i = 0; i < 8; ++i) to[p][i] = 0;
+            }
+        }
+    }
+
+    TRIREME_GPU static float* record_of(const Args& a, const Chunk& c, int v, int64_t tile_of_wave) {
+        return a.records +
+               ((tile_of_wave * a.heads + c.head_of(v)) * a.seen.rows + c.row_of(v)) * (kRecordHead + a.kv.dim);
+    }
+};
+
+/// The wave's records of a query vector, merged in tile order into the running one; after the last wave, out.
+/// Grid: heads, rows.
+struct MergeTiles {
+    static constexpr int kThreads = 128;
+    struct Args {
+        const float* records;
+        float* running;  // [head][row][kRecordHead + head_dim]
+        Rows<float> out;
+        const int32_t* positions;
+        int64_t heads, rows, dim, first_tile, tiles;  // of this wave
+        bool last;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kRecordHead + a.dim;
+        const int64_t reach = min_of(a.tiles, a.positions[row] / kTile + 1 - a.first_tile);
+        float* running = a.running + (head * a.rows + row) * record;
+        float max_before = -infinity(), sum_before = 0;
+        if (a.first_tile > 0) {
+            max_before = running[0];
+            sum_before = running[1];
+        }
+        gpu.sync();  // everybody has read them
+        for (int64_t i = gpu.thread(); i < a.dim; i += kThreads) {
+            float max = max_before, sum = sum_before, acc = a.first_tile > 0 ? running[kRecordHead + i] : 0;
+            for (int64_t t = 0; t < reach; ++t) {
+                const float* part = a.records + ((t * a.heads + head) * a.rows + row) * record;
+                const float top = fmaxf(max, part[0]), old = exp2f(max - top), fresh = exp2f(part[0] - top);
+                max = top;
+                sum = fmaf(sum, old, part[1] * fresh);
+                acc = fmaf(acc, old, part[kRecordHead + i] * fresh);
+            }
+            if (a.last) {
+                a.out(row)[head * a.dim + i] = acc / sum;
+            } else {
+                running[kRecordHead + i] = acc;
+                if (i == 0) {
+                    running[0] = max;
+                    running[1] = sum;
+                }
+            }
+        }
+    }
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,85 @@
+#pragma once
+/// A thread's view of its machine (gpu.h) on a real GPU, and the one kernel that every body is launched by.
+
+#include "kernels/cuda/gpu.h"
+
+namespace trireme::gpu {
+
+/// Where kernels leave the stream's first fault: mapped host memory, three words.
+struct DeviceFault {
+    int32_t kind;
+    int32_t pad;
+    long long x, y;
+};
+
+extern __shared__ Bits16 trireme_shared[];
+
+template <class T>
+struct MmaType;
+template <>
+struct MmaType<f16> {
+    static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+template <>
+struct MmaType<bf16> {
+    static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+            "{%0,%1,%2,%3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+
+class DeviceGpu {
+  public:
+    explicit __device__ __forceinline__ DeviceGpu(DeviceFault* fault) : fault_(fault) {}
+
+    __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
+    __device__ __forceinline__ int block_x() const { return static_cast<int>(blockIdx.x); }
+    __device__ __forceinline__ int block_y() const { return static_cast<int>(blockIdx.y); }
+    __device__ __forceinline__ int block_z() const { return static_cast<int>(blockIdx.z); }
+    __device__ __forceinline__ void* shared() const { return trireme_shared; }
+    __device__ __forceinline__ void sync() const { __syncthreads(); }
+    __device__ __forceinline__ float shuffle_xor(float x, int mask) const { return __shfl_xor_sync(~0u, x, mask); }
+    template <class T>
+    __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) const {
+        MmaType<T>::mma(d, a, b);
+    }
+    template <class T>
+    __device__ __forceinline__ Bits16 stream16(const T* p) const {
+        Bits16 bits;
+        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                     : "l"(p));
+        return bits;
+    }
+    __device__ void fault(Fault kind, int64_t x, int64_t y) const {
+        if (atomicCAS_system(&fault_->kind, 0, static_cast<int32_t>(kind)) != 0) return;
+        fault_->x = x;
+        fault_->y = y;
+        __threadfence_system();
+    }
+
+  private:
+    DeviceFault* fault_;
+};
+
+/// One body, one kernel.
+template <class Body>
+__global__ void __launch_bounds__(Body::kThreads)
+    run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault) {
+    DeviceGpu gpu(fault);
+    Body::run(gpu, args);
+}
+
+}  // namespace trireme::gpu
+
+/// Compiles a body for the devices.
+#define TRIREME_KERNEL(...) \
+    template __global__ void run_body<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__::Args, DeviceFault*)

@@ -1,0 +1,144 @@
+#pragma once
+/// What the bodies of the GPU kernels are written in: plain C++ that nvcc compiles for a GPU and any compiler for the
+/// host, where tests/simt runs it.
+///
+/// A body is a struct with `Args` (what the kernel is launched with, by value), `kThreads`, and
+///     template <class Gpu> TRIREME_GPU static void run(Gpu& gpu, const Args& args);
+/// which one thread of a block executes. Gpu is the thread's view of its machine:
+///     thread()                        index in the block, below kThreads
+///     block_x(), block_y(), block_z() index of the block in the grid
+///     sync()                          all threads of the block meet
+///     shuffle_xor(x, mask)            x of the lane whose index differs by mask; all 32 lanes of the warp take part
+///     mma<T>(d, a, b)                 d += a b for one m16n8k16 tile of f16 or bf16, fragments as in the PTX ISA
+///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
+///     stream16(p)                     16 aligned bytes that will not be read again
+///     fault(kind, x, y)               ends the stream with an error; the first one counts
+/// A pointer in Args is global memory. Nothing is added in an order that depends on the launch.
+
+#include <cmath>
+#include <cstdint>
+
+#include "runtime/dtype.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#define TRIREME_GPU __device__ __forceinline__
+#define TRIREME_HOST_GPU __host__ __device__ __forceinline__
+#define TRIREME_UNROLL _Pragma("unroll")
+#else
+#define TRIREME_GPU inline
+#define TRIREME_HOST_GPU inline
+#define TRIREME_UNROLL
+#endif
+
+namespace trireme::gpu {
+
+inline constexpr int kWarp = 32;
+
+/// What a kernel found wrong in its operands' contents; their shapes are checked before any launch.
+enum class Fault : int32_t { kNone, kEmbedId, kGatherRow, kKeptPosition, kRowOrder, kAncestor, kTile };
+
+/// Rows of T, `stride` elements apart.
+template <class T>
+struct Rows {
+    T* data;
+    int64_t stride;
+
+    TRIREME_GPU T* operator()(int64_t row) const { return data + row * stride; }
+};
+
+/// 16 bytes as they travel.
+struct alignas(16) Bits16 {
+    uint32_t word[4];
+};
+
+TRIREME_GPU float widen(float x) {
+    return x;
+}
+TRIREME_GPU float widen(f16 x) {
+#ifdef __CUDA_ARCH__
+    return __half2float(__ushort_as_half(x.bits));
+#else
+    return static_cast<float>(x);
+#endif
+}
+TRIREME_GPU float widen(bf16 x) {
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(static_cast<uint32_t>(x.bits) << 16);
+#else
+    return static_cast<float>(x);
+#endif
+}
+
+/// Element i of 8 that travel together.
+template <class T>
+TRIREME_GPU T element(const Bits16& bits, int i) {
+    T x;
+    x.bits = static_cast<uint16_t>(bits.word[i / 2] >> (16 * (i % 2)));
+    return x;
+}
+
+/// To nearest, ties to even.
+TRIREME_GPU void narrow(float x, float* to) {
+    *to = x;
+}
+TRIREME_GPU void narrow(float x, f16* to) {
+#ifdef __CUDA_ARCH__
+    to->bits = __half_as_ushort(__float2half_rn(x));
+#else
+    *to = f16(x);
+#endif
+}
+TRIREME_GPU void narrow(float x, bf16* to) {
+#ifdef __CUDA_ARCH__
+    to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+#else
+    *to = bf16(x);
+#endif
+}
+
+TRIREME_GPU float infinity() {
+#ifdef __CUDA_ARCH__
+    return __int_as_float(0x7f800000);
+#else
+    return INFINITY;
+#endif
+}
+
+TRIREME_HOST_GPU int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+TRIREME_GPU int64_t min_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+TRIREME_GPU int64_t max_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/// The sum over a warp, the same in every lane; the order of additions is the butterfly's.
+template <class Gpu>
+TRIREME_GPU float warp_sum(Gpu& gpu, float x) {
+    for (int mask = kWarp / 2; mask > 0; mask /= 2) x += gpu.shuffle_xor(x, mask);
+    return x;
+}
+template <class Gpu>
+TRIREME_GPU float warp_max(Gpu& gpu, float x) {
+    for (int mask = kWarp / 2; mask > 0; mask /= 2) x = fmaxf(x, gpu.shuffle_xor(x, mask));
+    return x;
+}
+
+/// The sum over the block, the same in every thread: warps are added in their order. Uses the first kThreads / 32
+/// floats of shared memory.
+template <int kThreads, class Gpu>
+TRIREME_GPU float block_sum(Gpu& gpu, float x) {
+    float* sums = static_cast<float*>(gpu.shared());
+    x = warp_sum(gpu, x);
+    if (gpu.thread() % kWarp == 0) sums[gpu.thread() / kWarp] = x;
+    gpu.sync();
+    float total = 0;
+    for (int w = 0; w < kThreads / kWarp; ++w) total += sums[w];
+    return total;
+}
+
+}  // namespace trireme::gpu

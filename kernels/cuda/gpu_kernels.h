@@ -1,0 +1,217 @@
+#pragma once
+/// The GPU backend's operations over a Launcher: what runs the bodies. The CUDA module's launches them on a device,
+/// tests/simt's runs them on the host; everything here is common to both.
+///
+/// A Launcher has
+///     launch<Body>(name, bytes, grid, args)     enqueues the kernel; `bytes` for the trace
+///     multiply(name, bytes, out, x, w)          out = x w^T by the library, x of w's type, row stride a multiple of 8
+/// both on the stream the object was made for, and reports faults of its kernels when that is synchronized.
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/bytes.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/matmul_decode.h"
+#include "kernels/cuda/rowwise.h"
+#include "kernels/kernels.h"
+#include "runtime/buffer.h"
+
+namespace trireme::gpu {
+
+static_assert(kTile == kTileTokens && kStaged == kMaxRows);
+
+struct Grid {
+    int64_t x = 1, y = 1, z = 1;
+};
+
+template <class T>
+Rows<T> rows_of(const Tensor& t) {
+    return {static_cast<T*>(t.data()), t.stride()};
+}
+
+/// visit(T()) with the element type that `type` names.
+template <class Visit>
+void with_type(DType type, const Visit& visit) {
+    switch (type) {
+        case DType::kF16:
+            return visit(f16());
+        case DType::kBF16:
+            return visit(bf16());
+        default:
+            return visit(float());
+    }
+}
+
+inline Kv kv_of(const LayerKv& kv) {
+    const KvLayout& l = kv.layout;
+    return {rows_of<const int64_t>(kv.tiles),
+            kv.tiles.rows(),
+            kv.tiles.cols(),
+            l.kv_heads,
+            l.head_dim,
+            static_cast<char*>(kv.staged_k.data()),
+            static_cast<char*>(kv.staged_v.data()),
+            l.k_type,
+            l.v_type,
+            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.k_type))),
+            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.v_type)))};
+}
+
+template <class Launcher>
+class GpuKernels final : public Kernels {
+  public:
+    GpuKernels(Device& device, Launcher launcher, Phase phase, const KernelLimits& limits)
+        : Kernels(phase, limits), launcher_(std::move(launcher)), scratch_(device, bytes_for(limits)) {
+        check(limits.head_dim <= kMaxHeadDim, "attention: heads of {} elements, at most {} are supported",
+              limits.head_dim, kMaxHeadDim);
+    }
+
+  private:
+    static constexpr int64_t kMaxHeadDim = 256;
+
+    // Inputs rounded to the weights' type, or attention's records behind the running ones: never at the same time.
+    static int64_t padded_k(int64_t k) { return div_up(k, 32) * 32; }
+    static int64_t record_floats(const KernelLimits& l) { return l.heads * (kRecordHead + l.head_dim); }
+    static int64_t running_floats(const KernelLimits& l) { return l.max_rows * record_floats(l); }
+    static int64_t wave_floats(const KernelLimits& l) {
+        return std::max<int64_t>(l.max_rows * 4, 256) * record_floats(l);
+    }
+    static size_t bytes_for(const KernelLimits& l) {
+        const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
+        return static_cast<size_t>(std::max(rounded, (running_floats(l) + wave_floats(l)) * 4));
+    }
+
+    void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
+        with_type(table.dtype(), [&](auto t) {
+            using T = decltype(t);
+            launcher_.template launch<Embed<T>>("embed", bytes::embed(out, table), {out.rows()},
+                                                {rows_of<float>(out), rows_of<const T>(table),
+                                                 static_cast<const int32_t*>(ids.data()), table.dim(0), table.dim(1)});
+        });
+    }
+    void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override {
+        launcher_.template launch<RmsNorm>(
+            "rmsnorm", bytes::rmsnorm(x), {out.rows()},
+            {rows_of<float>(out), rows_of<const float>(x), static_cast<const float*>(weight.data()), x.cols(), eps});
+    }
+    void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override {
+        launcher_.template launch<Rope>(
+            "rope", bytes::rope(x), {x.rows()},
+            {rows_of<float>(x), rows_of<const float>(cos_sin), x.cols() / head_dim, head_dim});
+    }
+    void do_swiglu(const Tensor& out, const Tensor& gate_up) override {
+        launcher_.template launch<Swiglu>("swiglu", bytes::swiglu(gate_up),
+                                          {div_up(out.cols(), Swiglu::kThreads), out.rows()},
+                                          {rows_of<float>(out), rows_of<const float>(gate_up), out.cols()});
+    }
+    void do_add(const Tensor& x, const Tensor& y) override {
+        launcher_.template launch<Add>("add", bytes::add(x), {div_up(x.cols(), Add::kThreads), x.rows()},
+                                       {rows_of<float>(x), rows_of<const float>(y), x.cols()});
+    }
+    void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override {
+        launcher_.template launch<GatherRows>("gather_rows", bytes::gather_rows(out), {out.rows()},
+                                              {rows_of<float>(out), rows_of<const float>(x),
+                                               static_cast<const int32_t*>(rows.data()), x.rows(), out.cols()});
+    }
+    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override {
+        launcher_.template launch<KvStage>("kv_stage", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
+                                           {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v)});
+    }
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+        launcher_.template launch<KvAppend>(
+            "kv_append", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
+            {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
+             static_cast<const int32_t*>(rows.positions.data()), static_cast<const int32_t*>(rows.sequences.data())});
+    }
+    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
+        launcher_.template launch<KvKeep>("kv_keep", bytes::kv_write(kv, kept.rows()),
+                                          {kept.rows(), kv.layout.kv_heads}, {kv_of(kv), rows_of<const int32_t>(kept)});
+    }
+
+    void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
+        if (phase() == Phase::kDecode && w.dtype() == DType::kF32) {
+            constexpr int64_t kColumns = MatmulDecodeF32::kThreads / kWarp;
+            launcher_.template launch<MatmulDecodeF32>(
+                "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), kColumns)},
+                {rows_of<float>(out), rows_of<const float>(x), static_cast<const float*>(w.data()), x.rows(), w.dim(0),
+                 w.dim(1)});
+        } else if (w.dtype() == DType::kF32) {
+            launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, x, w);
+        } else if (w.dtype() == DType::kF16) {
+            matmul_16<f16>(out, x, w);
+        } else {
+            matmul_16<bf16>(out, x, w);
+        }
+    }
+    template <class T>
+    void matmul_16(const Tensor& out, const Tensor& x, const Tensor& w) {
+        const int64_t k = w.dim(1), padded = padded_k(k);
+        const Tensor rounded(scratch_.data(), w.dtype(), Shape{x.rows(), k}, padded);
+        launcher_.template launch<RoundRows<T>>("round_rows", bytes::add(x),
+                                                {div_up(padded, RoundRows<T>::kThreads), x.rows()},
+                                                {rows_of<const float>(x), rows_of<T>(rounded), k, padded});
+        if (phase() == Phase::kPrefill) {
+            return launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, rounded, w);
+        }
+        if (x.rows() <= 8) return decode<T, 1>(out, rounded, w);
+        if (x.rows() <= 16) return decode<T, 2>(out, rounded, w);
+        if (x.rows() <= 32) return decode<T, 4>(out, rounded, w);
+        decode<T, 8>(out, rounded, w);
+    }
+    template <class T, int kTiles>
+    void decode(const Tensor& out, const Tensor& x, const Tensor& w) {
+        const bool aligned = w.dim(1) % 8 == 0 && reinterpret_cast<uintptr_t>(w.data()) % 16 == 0;
+        launcher_.template launch<MatmulDecode<T, kTiles>>(
+            "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), 16)},
+            {rows_of<float>(out), rows_of<const T>(x), static_cast<const T*>(w.data()), x.rows(), w.dim(0), w.dim(1),
+             aligned});
+    }
+
+    void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                      const RowsView& rows) override {
+        const KvLayout& l = kv.layout;
+        if (l.k_type != l.v_type) return attention_of<AnyType>(out, q, kv, kv_of_head, rows);
+        with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(out, q, kv, kv_of_head, rows); });
+    }
+    template <class T>
+    void attention_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                      const RowsView& rows) {
+        if (kv.layout.head_dim <= 64) return attend<AttendTile<T, 1>>(out, q, kv, kv_of_head, rows);
+        if (kv.layout.head_dim <= 128) return attend<AttendTile<T, 2>>(out, q, kv, kv_of_head, rows);
+        attend<AttendTile<T, 4>>(out, q, kv, kv_of_head, rows);
+    }
+    // As many tiles at a time as the records' place holds; the same bits however many that are.
+    template <class Body>
+    void attend(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head, const RowsView& rows) {
+        const bool prefill = phase() == Phase::kPrefill;
+        const int64_t n = q.rows(), heads = kv_of_head.rows(), dim = kv.layout.head_dim;
+        const int64_t tiles = div_up(rows.max_positions, kTile), record = heads * n * (kRecordHead + dim);
+        const int64_t wave = wave_floats(limits()) / record;
+        float* running = static_cast<float*>(scratch_.data());
+        float* records = running + running_floats(limits());
+        const auto* positions = static_cast<const int32_t*>(rows.positions.data());
+        const Seen seen = {positions,
+                           static_cast<const int32_t*>(rows.sequences.data()),
+                           static_cast<const int32_t*>(rows.committed.data()),
+                           {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
+                           n,
+                           prefill};
+        const size_t bytes = bytes::attention(kv, rows);
+        for (int64_t first = 0; first < tiles; first += wave) {
+            const int64_t in_wave = std::min(wave, tiles - first);
+            launcher_.template launch<Body>(
+                prefill ? "attention_prefill" : "attention", first == 0 ? bytes : 0, {in_wave, heads, n},
+                {kv_of(kv), seen, rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()), heads, first,
+                 rows.max_positions, records, kLog2E / std::sqrt(static_cast<float>(dim))});
+            launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
+                                                  {records, running, rows_of<float>(out), positions, heads, n, dim,
+                                                   first, in_wave, first + in_wave == tiles});
+        }
+    }
+
+    Launcher launcher_;
+    Buffer<Space::kDevice> scratch_;
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,119 @@
+#pragma once
+/// Where keys and values lie, and the kernels that write them.
+
+#include "kernels/cuda/gpu.h"
+
+namespace trireme::gpu {
+
+inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
+
+/// A layer's KV as kernels see it; the layout is kernels/kv.h's.
+struct Kv {
+    Rows<const int64_t> tiles;  // [sequences, max_tiles], addresses
+    int64_t sequences, max_tiles, heads, dim;
+    char *staged_k, *staged_v;
+    DType k_type, v_type;
+    int32_t k_slot, v_slot;  // bytes of a token of one head
+
+    /// 0 where there is none.
+    TRIREME_GPU char* tile(int64_t sequence, int64_t index) const {
+        if (sequence < 0 || sequence >= sequences || index < 0 || index >= max_tiles) return nullptr;
+        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence)[index]));
+    }
+    TRIREME_GPU char* key(char* tile, int64_t head, int64_t slot) const {
+        return tile + (head * kTile + slot) * k_slot;
+    }
+    TRIREME_GPU char* value(char* tile, int64_t head, int64_t slot) const {
+        return tile + heads * kTile * k_slot + (head * kTile + slot) * v_slot;
+    }
+    TRIREME_GPU char* staged_key(int64_t head, int64_t row) const { return staged_k + (head * kStaged + row) * k_slot; }
+    TRIREME_GPU char* staged_value(int64_t head, int64_t row) const {
+        return staged_v + (head * kStaged + row) * v_slot;
+    }
+};
+
+TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
+    if (type == DType::kF16) {
+        narrow(x, reinterpret_cast<f16*>(row) + i);
+    } else if (type == DType::kBF16) {
+        narrow(x, reinterpret_cast<bf16*>(row) + i);
+    } else {
+        reinterpret_cast<float*>(row)[i] = x;
+    }
+}
+
+/// New rows into the staged ones. Grid: rows, then K and V.
+struct KvStage {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Kv kv;
+        Rows<const float> k, v;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Kv& kv = a.kv;
+        const int64_t row = gpu.block_x();
+        const bool keys = gpu.block_y() == 0;
+        const float* from = keys ? a.k(row) : a.v(row);
+        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
+            const int64_t head = i / kv.dim;
+            narrow_to(keys ? kv.k_type : kv.v_type, from[i],
+                      keys ? kv.staged_key(head, row) : kv.staged_value(head, row), i % kv.dim);
+        }
+    }
+};
+
+/// New rows into their tiles. Grid: rows, then K and V.
+struct KvAppend {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Kv kv;
+        Rows<const float> k, v;
+        const int32_t *positions, *sequences;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Kv& kv = a.kv;
+        const int64_t row = gpu.block_x(), position = a.positions[row];
+        const bool keys = gpu.block_y() == 0;
+        const float* from = keys ? a.k(row) : a.v(row);
+        char* tile = position < 0 ? nullptr : kv.tile(a.sequences[row], position / kTile);
+        if (tile == nullptr) return gpu.fault(Fault::kTile, position, a.sequences[row]);
+        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
+            const int64_t head = i / kv.dim, slot = position % kTile;
+            narrow_to(keys ? kv.k_type : kv.v_type, from[i],
+                      keys ? kv.key(tile, head, slot) : kv.value(tile, head, slot), i % kv.dim);
+        }
+    }
+};
+
+/// Staged rows into tiles: row kept[i, 0] to position kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, then heads.
+struct KvKeep {
+    static constexpr int kThreads = 64;
+    struct Args {
+        Kv kv;
+        Rows<const int32_t> kept;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Kv& kv = a.kv;
+        const int32_t* move = a.kept(gpu.block_x());
+        const int64_t row = move[0], position = move[1], head = gpu.block_y();
+        if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptPosition, row, position);
+        char* tile = position < 0 ? nullptr : kv.tile(move[2], position / kTile);
+        if (tile == nullptr) return gpu.fault(Fault::kTile, position, move[2]);
+        const int64_t slot = position % kTile;
+        copy_words(gpu.thread(), kv.staged_key(head, row), kv.key(tile, head, slot), kv.k_slot);
+        copy_words(gpu.thread(), kv.staged_value(head, row), kv.value(tile, head, slot), kv.v_slot);
+    }
+
+  private:
+    /// head_dim is a multiple of 8, so a slot is whole words.
+    TRIREME_GPU static void copy_words(int thread, const char* from, char* to, int32_t bytes) {
+        for (int32_t i = thread; i < bytes / 4; i += kThreads) {
+            reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
+        }
+    }
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,123 @@
+#pragma once
+/// out = x w^T for up to 64 rows: weights are read once for all of them.
+///
+/// A row gets the same bits alone or among others: every product of a block runs over k in the same pieces of 32,
+/// distributed to warps by their index and added in the order of the warps; rows are columns of the tensor cores'
+/// tiles, which do not mix columns, and how many tiles there are is all that depends on the number of rows.
+
+#include "kernels/cuda/gpu.h"
+
+namespace trireme::gpu {
+
+/// x rounded to the weights' type, padded with zeros to whole pieces of k.
+template <class T>
+struct RoundRows {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<const float> x;
+        Rows<T> out;
+        int64_t k, padded;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t i = int64_t{gpu.block_x()} * kThreads + gpu.thread(), row = gpu.block_y();
+        if (i < a.padded) narrow(i < a.k ? a.x(row)[i] : 0.0f, a.out(row) + i);
+    }
+};
+
+/// 16-bit weights on tensor cores: a block computes 16 columns of out, its warps share k.
+///
+/// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. Which 16 those are is free as long as
+/// both sides agree: lane t of four holds 8 consecutive elements of its rows, one load of 16 bytes, and feeds the first
+/// four of them to one mma and the last four to the next.
+template <class T, int kTiles>
+struct MatmulDecode {
+    static constexpr int kThreads = 256, kWarps = kThreads / kWarp, kPiece = 32;
+    static constexpr int64_t kSharedBytes = int64_t{kWarps} * kTiles * kWarp * 4 * sizeof(float);
+    struct Args {
+        Rows<float> out;
+        Rows<const T> x;  // rounded and padded by RoundRows
+        const T* w;       // [n, k]
+        int64_t rows, n, k;
+        bool aligned;  // rows of w begin at multiples of 16 bytes
+    };
+
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int lane = gpu.thread() % kWarp, warp = gpu.thread() / kWarp, group = lane / 4, quad = lane % 4;
+        const int64_t column = int64_t{gpu.block_x()} * 16 + group;
+        float acc[kTiles][4] = {};
+        for (int64_t k = int64_t{warp} * kPiece; k < a.k; k += int64_t{kWarps} * kPiece) {
+            const Bits16 low = weights(gpu, a, column, k + 8 * quad), high = weights(gpu, a, column + 8, k + 8 * quad);
+            for (int t = 0; t < kTiles; ++t) {
+                const Bits16 x = row_of_x(a, t * 8 + group, k + 8 * quad);
+                for (int half = 0; half < 4; half += 2) {
+                    const uint32_t left[4] = {low.word[half], high.word[half], low.word[half + 1], high.word[half + 1]};
+                    const uint32_t right[2] = {x.word[half], x.word[half + 1]};
+                    gpu.template mma<T>(acc[t], left, right);
+                }
+            }
+        }
+        float* sums = static_cast<float*>(gpu.shared());  // [warp][tile][4][lane]
+        for (int t = 0; t < kTiles; ++t) {
+            for (int i = 0; i < 4; ++i) sums[((warp * kTiles + t) * 4 + i) * kWarp + lane] = acc[t][i];
+        }
+        gpu.sync();
+        for (int at = gpu.thread(); at < kTiles * 4 * kWarp; at += kThreads) {
+            float sum = 0;
+            for (int w = 0; w < kWarps; ++w) sum += sums[w * kTiles * 4 * kWarp + at];
+            const int t = at / (4 * kWarp), i = at / kWarp % 4, l = at % kWarp;
+            const int64_t row = t * 8 + l % 4 * 2 + i % 2, n = int64_t{gpu.block_x()} * 16 + l / 4 + i / 2 * 8;
+            if (row < a.rows && n < a.n) a.out(row)[n] = sum;
+        }
+    }
+
+  private:
+    /// w[n][k .. k + 8), zeros beyond the matrix.
+    template <class Gpu>
+    TRIREME_GPU static Bits16 weights(Gpu& gpu, const Args& a, int64_t n, int64_t k) {
+        if (n < a.n && k + 8 <= a.k && a.aligned) return gpu.stream16(a.w + n * a.k + k);
+        Bits16 bits = {};
+        for (int i = 0; i < 8; ++i) {
+            if (n < a.n && k + i < a.k)
+                bits.word[i / 2] |= static_cast<uint32_t>(a.w[n * a.k + k + i].bits) << (16 * (i % 2));
+        }
+        return bits;
+    }
+    TRIREME_GPU static Bits16 row_of_x(const Args& a, int64_t row, int64_t k) {
+        if (row < a.rows) return *reinterpret_cast<const Bits16*>(a.x(row) + k);
+        return Bits16{};
+    }
+};
+
+/// f32 weights: a warp a column of out, fused multiply-adds in f32, 8 rows at a time.
+struct MatmulDecodeF32 {
+    static constexpr int kThreads = 256, kRows = 8;
+    struct Args {
+        Rows<float> out;
+        Rows<const float> x;
+        const float* w;
+        int64_t rows, n, k;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int lane = gpu.thread() % kWarp;
+        const int64_t n = int64_t{gpu.block_x()} * (kThreads / kWarp) + gpu.thread() / kWarp;
+        if (n >= a.n) return;  // the whole warp
+        const float* w = a.w + n * a.k;
+        for (int64_t first = 0; first < a.rows; first += kRows) {
+            float acc[kRows] = {};
+            for (int64_t i = lane; i < a.k; i += kWarp) {
+                for (int r = 0; r < kRows; ++r) {
+                    if (first + r < a.rows) acc[r] = fmaf(a.x(first + r)[i], w[i], acc[r]);
+                }
+            }
+            for (int r = 0; r < kRows; ++r) {
+                const float sum = warp_sum(gpu, acc[r]);
+                if (lane == 0 && first + r < a.rows) a.out(first + r)[n] = sum;
+            }
+        }
+    }
+};
+
+}  // namespace trireme::gpu

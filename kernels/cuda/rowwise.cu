@@ -1,0 +1,16 @@
+#include "kernels/cuda/rowwise.h"
+
+#include "kernels/cuda/device_gpu.cuh"
+
+namespace trireme::gpu {
+
+TRIREME_KERNEL(Embed<float>);
+TRIREME_KERNEL(Embed<f16>);
+TRIREME_KERNEL(Embed<bf16>);
+TRIREME_KERNEL(RmsNorm);
+TRIREME_KERNEL(Rope);
+TRIREME_KERNEL(Swiglu);
+TRIREME_KERNEL(Add);
+TRIREME_KERNEL(GatherRows);
+
+}  // namespace trireme::gpu

@@ -1,0 +1,119 @@
+#pragma once
+/// The operations that take one row at a time: a block a row.
+
+#include "kernels/cuda/gpu.h"
+
+namespace trireme::gpu {
+
+/// out[r] = table[ids[r]].
+template <class T>
+struct Embed {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> out;
+        Rows<const T> table;
+        const int32_t* ids;
+        int64_t vocab, dim;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int32_t id = a.ids[gpu.block_x()];
+        if (id < 0 || id >= a.vocab) return gpu.fault(Fault::kEmbedId, id, a.vocab);
+        for (int64_t i = gpu.thread(); i < a.dim; i += kThreads) a.out(gpu.block_x())[i] = widen(a.table(id)[i]);
+    }
+};
+
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.
+struct RmsNorm {
+    static constexpr int kThreads = 512;
+    static constexpr int64_t kSharedBytes = kThreads / kWarp * sizeof(float);
+    struct Args {
+        Rows<float> out;
+        Rows<const float> x;
+        const float* weight;
+        int64_t n;
+        float eps;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const float* x = a.x(gpu.block_x());
+        float* out = a.out(gpu.block_x());
+        float squares = 0;
+        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) squares = fmaf(x[i], x[i], squares);
+        const float mean = block_sum<kThreads>(gpu, squares) / static_cast<float>(a.n);
+        const float scale = 1.0f / sqrtf(mean + a.eps);
+        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) out[i] = x[i] * scale * a.weight[i];
+    }
+};
+
+/// Pairs (i, i + head_dim/2) of every head turned by the row's angles.
+struct Rope {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> x;
+        Rows<const float> cos_sin;  // cosines of the pairs, then sines
+        int64_t heads, head_dim;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t pairs = a.head_dim / 2;
+        const float* angle = a.cos_sin(gpu.block_x());
+        for (int64_t i = gpu.thread(); i < a.heads * pairs; i += kThreads) {
+            const int64_t pair = i % pairs;
+            float* x = a.x(gpu.block_x()) + i / pairs * a.head_dim + pair;
+            const float c = angle[pair], s = angle[pairs + pair], x0 = x[0], x1 = x[pairs];
+            x[0] = x0 * c - x1 * s;
+            x[pairs] = x1 * c + x0 * s;
+        }
+    }
+};
+
+/// out = silu(gate) * up; gate in the first n columns of gate_up.
+struct Swiglu {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> out;
+        Rows<const float> gate_up;
+        int64_t n;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const float *gate = a.gate_up(gpu.block_y()), *up = gate + a.n;
+        const int64_t i = int64_t{gpu.block_x()} * kThreads + gpu.thread();
+        if (i < a.n) a.out(gpu.block_y())[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+    }
+};
+
+/// x += y.
+struct Add {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> x;
+        Rows<const float> y;
+        int64_t n;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t i = int64_t{gpu.block_x()} * kThreads + gpu.thread();
+        if (i < a.n) a.x(gpu.block_y())[i] += a.y(gpu.block_y())[i];
+    }
+};
+
+/// out[i] = x[rows[i]].
+struct GatherRows {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> out;
+        Rows<const float> x;
+        const int32_t* rows;
+        int64_t x_rows, n;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int32_t row = a.rows[gpu.block_x()];
+        if (row < 0 || row >= a.x_rows) return gpu.fault(Fault::kGatherRow, row, a.x_rows);
+        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) a.out(gpu.block_x())[i] = a.x(row)[i];
+    }
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,29 @@
+#include <hwy/targets.h>
+
+#include "tests/kernels/harness.h"
+
+namespace trireme::test {
+
+std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
+    return make_kernels(device, stream, phase, limits);
+}
+
+void on_every_target(const std::function<void()>& body) {
+    for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_EMU128, HWY_NEON}) {
+        if ((hwy::SupportedTargets() & target) == 0) continue;
+        SCOPED_TRACE(hwy::TargetName(target));
+        hwy::SetSupportedTargetsForTest(target);
+        body();
+        hwy::SetSupportedTargetsForTest(0);
+    }
+}
+
+std::vector<int> thread_counts() {
+    return {1, 2, 3, 5};
+}
+
+DType multiplied_in(DType weights) {
+    return weights == DType::kBF16 ? DType::kBF16 : DType::kF32;
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,24 @@
+// The GPU kernels' bodies, on the host.
+
+#include "tests/kernels/harness.h"
+#include "tests/simt/kernels.h"
+
+namespace trireme::test {
+
+std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
+    return simt::make_kernels(device, cpu(stream), phase, limits);
+}
+
+void on_every_target(const std::function<void()>& body) {
+    body();
+}
+
+std::vector<int> thread_counts() {
+    return {1};
+}
+
+DType multiplied_in(DType weights) {
+    return weights;
+}
+
+}  // namespace trireme::test

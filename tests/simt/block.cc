@@ -1,0 +1,123 @@
+#include "tests/simt/block.h"
+
+#include <utility>
+
+#include "runtime/error.h"
+
+namespace trireme::simt {
+int Gpu::block_x() const {
+    return block_.index_[0];
+}
+int Gpu::block_y() const {
+    return block_.index_[1];
+}
+int Gpu::block_z() const {
+    return block_.index_[2];
+}
+void* Gpu::shared() const {
+    return block_.shared_.data();
+}
+
+void Gpu::sync() {
+    block_.meet(block_.all_, block_.threads_, 0);
+}
+
+void Gpu::fault(gpu::Fault kind, int64_t x, int64_t y) {
+    if (block_.fault.kind == gpu::Fault::kNone) block_.fault = {kind, x, y};
+}
+
+// Two sets of letters: who writes the next one may be ahead of who still reads this one, but not by two.
+const Gpu::Letters& Gpu::exchange(const std::array<std::byte, kLetter>& letter, int operation) {
+    Block::Warp& warp = block_.warps_[static_cast<size_t>(thread_ / gpu::kWarp)];
+    Letters& letters = warp.letters[warp.meeting.generation % 2];
+    letters[static_cast<size_t>(lane())] = letter;
+    block_.meet(warp.meeting, gpu::kWarp, operation);
+    return letters;
+}
+
+void Block::meet(Meeting& meeting, int threads, int operation) {
+    if (meeting.arrived == 0) meeting.operation = operation;
+    check(meeting.operation == operation, "simt: threads of block ({}, {}, {}) meet in different operations", index_[0],
+          index_[1], index_[2]);
+    if (++meeting.arrived == threads) {
+        meeting.arrived = 0;
+        ++meeting.generation;
+        return;
+    }
+    Fiber& self = *running_;
+    self.waits = &meeting;
+    self.generation = meeting.generation;
+    self.scheduler = std::move(self.scheduler).resume();
+}
+
+void Block::resume(Fiber& fiber) {
+    running_ = &fiber;
+    fiber.waits = nullptr;
+    fiber.self = std::move(fiber.self).resume();
+}
+
+void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, const std::function<void(Gpu&)>& body) {
+    index_ = index;
+    body_ = &body;
+    threads_ = threads;
+    all_ = {};
+    warps_.assign(static_cast<size_t>((threads + gpu::kWarp - 1) / gpu::kWarp), {});
+    shared_.resize((shared_bytes + 15) / 16);
+    std::memset(shared_.data(), 0xff, shared_.size() * 16);
+
+    std::vector<Fiber*> idle, waiting;
+    for (const auto& f : fibers_) idle.push_back(f.get());
+    const bool descending = (index[0] + index[1] + index[2]) % 2 != 0;
+    for (int i = 0; i < threads && !error_; ++i) {
+        if (idle.empty()) {
+            fibers_.push_back(std::make_unique<Fiber>());
+            Fiber* f = fibers_.back().get();
+            f->self = boost::context::fiber(std::allocator_arg, stacks_, [this, f](boost::context::fiber&& scheduler) {
+                f->scheduler = std::move(scheduler);
+                while (true) {
+                    Gpu gpu(*this, f->thread);
+                    try {
+                        (*body_)(gpu);
+                    } catch (const boost::context::detail::forced_unwind&) {
+                        throw;
+                    } catch (...) {
+                        if (!error_) error_ = std::current_exception();
+                    }
+                    f->thread = -1;
+                    f->scheduler = std::move(f->scheduler).resume();
+                }
+                return std::move(f->scheduler);
+            });
+            idle.push_back(f);
+        }
+        Fiber* f = idle.back();
+        f->thread = descending ? threads - 1 - i : i;
+        resume(*f);
+        if (f->thread >= 0) {
+            waiting.push_back(f);
+            idle.pop_back();
+        }
+    }
+    while (!waiting.empty() && !error_) {
+        bool progressed = false;
+        std::vector<Fiber*> still;
+        for (Fiber* f : waiting) {
+            if (f->waits->generation != f->generation) {
+                resume(*f);
+                progressed = true;
+            }
+            if (f->thread >= 0) still.push_back(f);
+        }
+        waiting.swap(still);
+        if (progressed) continue;
+        error_ = std::make_exception_ptr(
+            Error(Exit::kInternal, fmt::format("simt: {} of {} threads of block ({}, {}, {}) wait for others that left",
+                                               waiting.size(), threads, index[0], index[1], index[2])));
+    }
+    if (error_) {
+        fibers_.clear();  // unwinds the threads that are in the middle of something
+        std::rethrow_exception(std::exchange(error_, nullptr));
+    }
+}
+
+}  // namespace trireme::simt

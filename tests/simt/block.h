@@ -1,0 +1,139 @@
+#pragma once
+/// A GPU block on the host: its threads are fibers of one operating system thread, which run until they meet the
+/// others. Half of the blocks run their threads in descending order, so that a missing barrier shows in one of the two;
+/// shared memory begins as NaN; threads that wait for one that has left, or meet in different operations, end the run.
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/pooled_fixedsize_stack.hpp>
+
+#include "kernels/cuda/fault.h"
+
+namespace trireme::simt {
+
+class Block;
+
+/// One thread's view, as kernels/cuda/gpu.h describes it.
+class Gpu {
+  public:
+    Gpu(Block& block, int thread) : block_(block), thread_(thread) {}
+
+    int thread() const { return thread_; }
+    int block_x() const;
+    int block_y() const;
+    int block_z() const;
+    void* shared() const;
+    void sync();
+    void fault(gpu::Fault kind, int64_t x, int64_t y);
+    template <class T>
+    T shuffle_xor(T x, int mask) {
+        std::array<std::byte, kLetter> letter{};
+        std::memcpy(letter.data(), &x, sizeof x);
+        std::memcpy(&x, exchange(letter, mask)[static_cast<size_t>(lane() ^ mask)].data(), sizeof x);
+        return x;
+    }
+    /// PTX ISA, matrix fragments for mma.m16n8k16 with 16-bit types: the lane of group g and quad t holds of a rows g
+    /// and g + 8, columns 2t, 2t + 1 and those plus 8; of b the same k and column g; of d rows g and g + 8, columns 2t
+    /// and 2t + 1.
+    template <class T>
+    void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+        std::array<std::byte, kLetter> letter{};
+        std::memcpy(letter.data(), a, sizeof a);
+        std::memcpy(letter.data() + sizeof a, b, sizeof b);
+        const Letters& all = exchange(letter, kMma);
+        const auto element = [&](int group, int k, size_t part) {  // the two of a register lie side by side
+            T x;
+            std::memcpy(&x,
+                        all[static_cast<size_t>(group * 4 + k % 8 / 2)].data() + part + static_cast<size_t>(k % 2 * 2),
+                        sizeof x);
+            return static_cast<float>(x);
+        };
+        float left[2][16];
+        for (int k = 0; k < 16; ++k) {
+            for (int low = 0; low < 2; ++low) {
+                left[low][k] = element(lane() / 4, k, static_cast<size_t>(low + k / 8 * 2) * 4);
+            }
+        }
+        for (int column = 0; column < 2; ++column) {
+            for (int k = 0; k < 16; ++k) {
+                const float right = element(lane() % 4 * 2 + column, k, sizeof a + static_cast<size_t>(k / 8) * 4);
+                for (int low = 0; low < 2; ++low) {
+                    d[low * 2 + column] += left[low][k] * right;  // exact products: 16 bits of mantissa and less
+                }
+            }
+        }
+    }
+    template <class T>
+    gpu::Bits16 stream16(const T* p) const {
+        gpu::Bits16 bits;
+        std::memcpy(&bits, p, sizeof bits);
+        return bits;
+    }
+
+  private:
+    static constexpr size_t kLetter = 24;
+    static constexpr int kMma = 1 << 8;
+    using Letters = std::array<std::array<std::byte, kLetter>, gpu::kWarp>;
+    friend class Block;
+
+    int lane() const { return thread_ % gpu::kWarp; }
+    /// What every lane of the warp has handed in; `operation` must be the same in all of them.
+    const Letters& exchange(const std::array<std::byte, kLetter>& letter, int operation);
+
+    Block& block_;
+    int thread_;
+};
+
+class Block {
+  public:
+    Block() = default;
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    /// Runs `body` as every thread of block (x, y, z). Errors: Exit::kInternal when threads never meet.
+    void run(std::array<int, 3> index, int threads, size_t shared_bytes, const std::function<void(Gpu&)>& body);
+
+    gpu::FaultRecord fault;
+
+  private:
+    friend class Gpu;
+    /// Where threads wait for each other.
+    struct Meeting {
+        int arrived = 0, operation = 0;
+        uint32_t generation = 0;
+    };
+    struct Warp {
+        Meeting meeting;
+        std::array<Gpu::Letters, 2> letters;  // of this exchange and of the one before
+    };
+    /// Runs one thread after the other; suspended while its thread waits.
+    struct Fiber {
+        boost::context::fiber self, scheduler;
+        int thread = -1;  // -1: idle
+        const Meeting* waits = nullptr;
+        uint32_t generation = 0;
+    };
+
+    void resume(Fiber& fiber);
+    void meet(Meeting& meeting, int threads, int operation);
+
+    std::array<int, 3> index_{};
+    const std::function<void(Gpu&)>* body_ = nullptr;
+    int threads_ = 0;
+    std::vector<gpu::Bits16> shared_;
+    std::vector<Warp> warps_;
+    Meeting all_;
+    boost::context::pooled_fixedsize_stack stacks_{size_t{64} << 10};
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    Fiber* running_ = nullptr;
+    std::exception_ptr error_;
+};
+
+}  // namespace trireme::simt

@@ -1,0 +1,131 @@
+// The machine that the GPU kernels are tested on: does it notice what it is there to notice?
+
+#include "tests/simt/block.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace trireme::simt {
+namespace {
+
+constexpr int kThreads = 64;
+
+/// How many threads of blocks 0 and 1 read something else than their neighbour's number.
+int misread(bool with_barrier) {
+    Block block;
+    int wrong = 0;
+    for (int x = 0; x < 2; ++x) {
+        block.run({x, 0, 0}, kThreads, kThreads * sizeof(float), [&](Gpu& gpu) {
+            auto* shared = static_cast<float*>(gpu.shared());
+            shared[gpu.thread()] = static_cast<float>(gpu.thread());
+            if (with_barrier) gpu.sync();
+            const int neighbour = (gpu.thread() + 1) % kThreads;
+            if (shared[neighbour] != static_cast<float>(neighbour)) ++wrong;
+        });
+    }
+    return wrong;
+}
+
+TEST(SimtBlock, ShowsAMissingBarrier) {
+    EXPECT_EQ(misread(true), 0);
+    EXPECT_GT(misread(false), 0);
+}
+
+TEST(SimtBlock, RunsHalfOfTheBlocksBackwards) {
+    Block block;
+    std::vector<int> order[2];
+    for (int x = 0; x < 2; ++x) {
+        block.run({x, 3, 1}, 3, 0, [&](Gpu& gpu) { order[x].push_back(gpu.thread()); });
+    }
+    EXPECT_EQ(order[0], (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(order[1], (std::vector<int>{2, 1, 0}));
+}
+
+TEST(SimtBlock, EndsWhenThreadsWaitForOnesThatLeft) {
+    Block block;
+    const auto half_leave = [](Gpu& gpu) {
+        if (gpu.thread() % 2 == 0) gpu.sync();
+    };
+    EXPECT_THROW(block.run({0, 0, 0}, kThreads, 0, half_leave), Error);
+
+    int ran = 0;  // and is as new afterwards
+    block.run({0, 0, 0}, kThreads, 0, [&](Gpu& gpu) {
+        gpu.sync();
+        ++ran;
+    });
+    EXPECT_EQ(ran, kThreads);
+}
+
+TEST(SimtBlock, RefusesLanesInDifferentOperations) {
+    Block block;
+    EXPECT_THROW(block.run({0, 0, 0}, 32, 0, [](Gpu& gpu) { gpu.shuffle_xor(1.0f, gpu.thread() < 16 ? 1 : 2); }),
+                 Error);
+}
+
+TEST(SimtBlock, ShufflesWithinTheWarp) {
+    Block block;
+    for (const int mask : {1, 8, 31}) {
+        block.run({0, 0, 0}, kThreads, 0, [&](Gpu& gpu) {
+            const int got = gpu.shuffle_xor(gpu.thread(), mask);
+            EXPECT_EQ(got, gpu.thread() / 32 * 32 + ((gpu.thread() % 32) ^ mask));
+        });
+    }
+}
+
+TEST(SimtBlock, KeepsTheFirstFault) {
+    Block block;
+    block.run({0, 0, 0}, 4, 0, [](Gpu& gpu) {
+        if (gpu.thread() > 0) gpu.fault(gpu::Fault::kTile, gpu.thread(), 7);
+    });
+    EXPECT_EQ(block.fault.kind, gpu::Fault::kTile);
+    EXPECT_EQ(block.fault.x, 1);
+}
+
+// PTX ISA 8.x, "Matrix fragments for mma.m16n8k16 with .f16 and .bf16", figures of A, B and C: row and column of
+// register r, half h, of a lane, as the figures' captions compute them.
+template <class T>
+void multiply_one_tile() {
+    float a[16][16], b[16][8], d[16][8];
+    for (int i = 0; i < 16; ++i) {
+        for (int k = 0; k < 16; ++k) a[i][k] = static_cast<float>((i * 37 + k * 11) % 29 - 14);
+        for (int n = 0; n < 8; ++n) b[i][n] = static_cast<float>((i * 13 + n * 5) % 23 - 11) / 4;
+    }
+    Block block;
+    block.run({0, 0, 0}, 32, 0, [&](Gpu& gpu) {
+        const int group = gpu.thread() >> 2, in_group = gpu.thread() % 4;
+        const auto pack = [](float low, float high) {
+            return static_cast<uint32_t>(T(low).bits) | static_cast<uint32_t>(T(high).bits) << 16;
+        };
+        uint32_t left[4], right[2];
+        for (int r = 0; r < 4; ++r) {
+            const int row = r == 0 || r == 2 ? group : group + 8, column = in_group * 2 + (r < 2 ? 0 : 8);
+            left[r] = pack(a[row][column], a[row][column + 1]);
+        }
+        for (int r = 0; r < 2; ++r) {
+            const int row = in_group * 2 + (r == 0 ? 0 : 8);
+            right[r] = pack(b[row][group], b[row + 1][group]);
+        }
+        float sum[4] = {1, 2, 3, 4};
+        gpu.mma<T>(sum, left, right);
+        for (int r = 0; r < 4; ++r)
+            d[r < 2 ? group : group + 8][in_group * 2 + r % 2] = sum[r] - static_cast<float>(r + 1);
+    });
+    for (int i = 0; i < 16; ++i) {
+        for (int n = 0; n < 8; ++n) {
+            float want = 0;  // small integers over 4: exact
+            for (int k = 0; k < 16; ++k) want += a[i][k] * b[k][n];
+            EXPECT_EQ(d[i][n], want) << i << " " << n;
+        }
+    }
+}
+
+TEST(SimtBlock, MultipliesTilesAsThePtxIsaLaysThemOut) {
+    multiply_one_tile<f16>();
+    multiply_one_tile<bf16>();
+}
+
+}  // namespace
+}  // namespace trireme::simt
