@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/bytes.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/matmul_decode.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/kernels.h"
@@ -172,6 +172,10 @@ class GpuKernels final : public Kernels {
                       const RowsView& rows) override {
         const KvLayout& l = kv.layout;
         if (l.k_type != l.v_type) return attention_of<AnyType>(out, q, kv, kv_of_head, rows);
+        if (phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {
+            if (l.k_type == DType::kF16) return prefill_of<f16>(out, q, kv, kv_of_head, rows);
+            return prefill_of<bf16>(out, q, kv, kv_of_head, rows);
+        }
         with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(out, q, kv, kv_of_head, rows); });
     }
     template <class T>
@@ -181,6 +185,32 @@ class GpuKernels final : public Kernels {
         if (kv.layout.head_dim <= 128) return attend<AttendTile<T, 2>>(out, q, kv, kv_of_head, rows);
         attend<AttendTile<T, 4>>(out, q, kv, kv_of_head, rows);
     }
+    template <class T>
+    void prefill_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                    const RowsView& rows) {
+        if (kv.layout.head_dim <= 64) return prefill<AttendPrefill<T, 64>>(out, q, kv, kv_of_head, rows);
+        prefill<AttendPrefill<T, 128>>(out, q, kv, kv_of_head, rows);
+    }
+    template <class Body>
+    void prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                 const RowsView& rows) {
+        const int64_t heads = kv_of_head.rows();
+        launcher_.template launch<Body>(
+            "attention_prefill", bytes::attention(kv, rows), {div_up(q.rows() * heads, Body::kVectors), heads},
+            {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
+             static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_positions, score_scale(kv)});
+    }
+    static float score_scale(const LayerKv& kv) { return kLog2E / std::sqrt(static_cast<float>(kv.layout.head_dim)); }
+    Seen seen(const Tensor& q, const RowsView& rows) const {
+        const bool prefill = phase() == Phase::kPrefill;
+        return {static_cast<const int32_t*>(rows.positions.data()),
+                static_cast<const int32_t*>(rows.sequences.data()),
+                static_cast<const int32_t*>(rows.committed.data()),
+                {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
+                q.rows(),
+                prefill};
+    }
+
     // As many tiles at a time as the records' place holds; the same bits however many that are.
     template <class Body>
     void attend(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head, const RowsView& rows) {
@@ -191,19 +221,13 @@ class GpuKernels final : public Kernels {
         float* running = static_cast<float*>(scratch_.data());
         float* records = running + running_floats(limits());
         const auto* positions = static_cast<const int32_t*>(rows.positions.data());
-        const Seen seen = {positions,
-                           static_cast<const int32_t*>(rows.sequences.data()),
-                           static_cast<const int32_t*>(rows.committed.data()),
-                           {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
-                           n,
-                           prefill};
         const size_t bytes = bytes::attention(kv, rows);
         for (int64_t first = 0; first < tiles; first += wave) {
             const int64_t in_wave = std::min(wave, tiles - first);
             launcher_.template launch<Body>(
                 prefill ? "attention_prefill" : "attention", first == 0 ? bytes : 0, {in_wave, heads, n},
-                {kv_of(kv), seen, rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()), heads, first,
-                 rows.max_positions, records, kLog2E / std::sqrt(static_cast<float>(dim))});
+                {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
+                 heads, first, rows.max_positions, records, score_scale(kv)});
             launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
                                                   {records, running, rows_of<float>(out), positions, heads, n, dim,
                                                    first, in_wave, first + in_wave == tiles});

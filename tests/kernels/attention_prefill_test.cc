@@ -65,7 +65,8 @@ TEST(AttentionPrefill, MatchesTheReference) {
                 const Rows keys(n, w, {ks.at.begin(), ks.at.begin() + n * w}),
                     values(n, w, {vs.at.begin(), vs.at.begin() + n * w});
                 const Rows one(1, qs.cols, {qs.at.begin() + r * qs.cols, qs.at.begin() + (r + 1) * qs.cols});
-                const double tol = attention_tolerance(one, keys, values, static_cast<int64_t>(c.kv_of_head.size()));
+                const double tol = attention_tolerance(one, keys, values, static_cast<int64_t>(c.kv_of_head.size()),
+                                                       attended_in(c.k_type, c.v_type));
                 const Rows want = reference::attention(one, keys, values, c.kv_of_head);
                 ASSERT_TRUE((near<float, double>(out.row(r), want.at, tol)))
                     << "head_dim " << c.head_dim << " row " << r;
@@ -103,7 +104,8 @@ TEST(AttentionPrefill, IsCloseToDecodeOfTheSameRow) {
         decode.stream->synchronize();
 
         const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type);
-        const double tol = 2 * attention_tolerance(s.q.values(), ks, vs, static_cast<int64_t>(c.kv_of_head.size()));
+        const double tol = 2 * attention_tolerance(s.q.values(), ks, vs, static_cast<int64_t>(c.kv_of_head.size()),
+                                                   attended_in(c.k_type, c.v_type));
         EXPECT_TRUE((near<float, float>(chunk.row(r), one.row(0), tol)));
     }
 }

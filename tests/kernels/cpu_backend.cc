@@ -26,4 +26,8 @@ DType multiplied_in(DType weights) {
     return weights == DType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
+DType attended_in(DType, DType) {
+    return DType::kF32;
+}
+
 }  // namespace trireme::test

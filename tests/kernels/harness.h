@@ -133,6 +133,8 @@ void on_every_target(const std::function<void()>& body);
 std::vector<int> thread_counts();
 /// What a product rounds its input to, with weights of this type.
 DType multiplied_in(DType weights);
+/// What prefill attention rounds queries and probabilities to, with keys and values of these types.
+DType attended_in(DType keys, DType values);
 
 /// A device, a stream of `threads` threads and its kernels.
 struct Machine {

@@ -65,8 +65,10 @@ inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Oper
 }
 
 /// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
-/// twice that plus the exponential's, and the weighted mean is a sum over positions.
-inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads) {
+/// twice that plus the exponential's, and the weighted mean is a sum over positions. Where queries and probabilities
+/// are rounded to `inputs` first, that is half a step of every product of the score, and of every weight.
+inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads,
+                                  DType inputs = DType::kF32) {
     const double dim = static_cast<double>(q.cols / heads);
     double norms = 0;
     const auto head_norm = [](const Rows& x, int64_t head_dim) {
@@ -82,7 +84,9 @@ inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, i
     };
     norms = head_norm(q, q.cols / heads) * head_norm(k, q.cols / heads);
     const double score = kEps * norms * (1 + 1 / std::sqrt(dim));
-    return (2 * score + kEps * (8 + std::sqrt(static_cast<double>(k.rows)))) * largest(v);
+    const double step = inputs == DType::kF32 ? 0 : eps_of(inputs) / 2;
+    const double rounded = step * (2 * norms / std::sqrt(dim) + 1);
+    return (2 * score + rounded + kEps * (8 + std::sqrt(static_cast<double>(k.rows)))) * largest(v);
 }
 
 }  // namespace trireme::test

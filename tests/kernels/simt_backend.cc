@@ -21,4 +21,8 @@ DType multiplied_in(DType weights) {
     return weights;
 }
 
+DType attended_in(DType keys, DType values) {
+    return keys == values ? keys : DType::kF32;
+}
+
 }  // namespace trireme::test

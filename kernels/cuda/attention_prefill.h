@@ -1,0 +1,220 @@
+#pragma once
+/// Causal attention of a prefill chunk over 16-bit KV, on tensor cores: a block takes 64 query vectors of one KV head
+/// and walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's
+/// type.
+
+#include "kernels/cuda/attention.h"
+
+namespace trireme::gpu {
+
+/// Grid: blocks of query vectors, query heads (those that are not the first of their run leave at once).
+/// Each of four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments as in the
+/// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles.
+template <class T, int kDim>
+struct AttendPrefill {
+    static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
+    static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
+    static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
+    struct Args {
+        Kv kv;
+        Seen seen;
+        Rows<const float> q;
+        Rows<float> out;
+        const int32_t* kv_of_head;
+        int64_t heads, max_positions;
+        float scale;  // of scores, log2(e) included
+    };
+
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head];
+        if (head > 0 && a.kv_of_head[head - 1] == kv_head) return;
+        int64_t heads = 1;
+        while (head + heads < a.heads && a.kv_of_head[head + heads] == kv_head) ++heads;
+        const int64_t first = int64_t{gpu.block_x()} * kVectors, vectors = a.seen.rows * heads;
+        if (first >= vectors || !sound(gpu, a)) return;
+
+        const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
+        const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
+        const Vector vector[2] = {locate(a, head, heads, mine, vectors), locate(a, head, heads, mine + 8, vectors)};
+        uint32_t query[kDim / 16][4];
+        load_queries(a, vector, quad, query);
+
+        auto* keys = static_cast<uint16_t*>(gpu.shared());  // [key][kKeyStride]
+        uint16_t* values = keys + kKeys * kKeyStride;       // [element][kValueStride]
+        State s;
+        const int64_t last = a.seen.positions[min_of(first + kVectors - 1, vectors - 1) / heads];
+        for (int64_t position = 0; position <= last; position += kKeys) {
+            gpu.sync();  // the keys and values before these have been used
+            load_block(gpu, a, kv_head, position, last, keys, values);
+            gpu.sync();
+            attend(gpu, vector, position, query, keys, values, s);
+        }
+        store(gpu, a, vector, quad, s);
+    }
+
+  private:
+    /// A query vector: where it is read and written, and the last position it sees; -1 for the padding at the end.
+    struct Vector {
+        int64_t row, head, position;
+    };
+    /// Of rows group and group + 8.
+    struct State {
+        float max[2] = {-infinity(), -infinity()};
+        float sum[2] = {0, 0};  // this lane's share
+        float acc[kDim / 8][4] = {};
+    };
+
+    TRIREME_GPU static Vector locate(const Args& a, int64_t head, int64_t heads, int64_t v, int64_t vectors) {
+        if (v >= vectors) return {0, 0, -1};
+        return {v / heads, head + v % heads, a.seen.positions[v / heads]};
+    }
+
+    /// Rows are consecutive and their tokens have tiles. The same answer in every thread of the block.
+    template <class Gpu>
+    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a) {
+        float bad = 0;
+        for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
+            const int64_t p = a.seen.positions[r];
+            if (p != a.seen.positions[0] + r || p < 0 || p >= a.max_positions) {
+                gpu.fault(Fault::kRowOrder, p, a.seen.positions[0] + r);
+                bad = 1;
+            } else if (a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
+                gpu.fault(Fault::kTile, p, a.seen.sequences[r]);
+                bad = 1;
+            }
+        }
+        const int64_t before = div_up(max_of(a.seen.positions[0], 0), kTile);
+        for (int64_t t = gpu.thread(); t < before && bad == 0; t += kThreads) {
+            if (a.kv.tile(a.seen.sequences[0], t) != nullptr) continue;
+            gpu.fault(Fault::kTile, t * kTile, a.seen.sequences[0]);
+            bad = 1;
+        }
+        return block_sum<kThreads>(gpu, bad) == 0;
+    }
+
+    TRIREME_GPU static uint32_t pack(float low, float high) {
+        T a, b;
+        narrow(low, &a);
+        narrow(high, &b);
+        return static_cast<uint32_t>(a.bits) | static_cast<uint32_t>(b.bits) << 16;
+    }
+
+    TRIREME_GPU static void load_queries(const Args& a, const Vector (&vector)[2], int quad,
+                                         uint32_t (&query)[kDim / 16][4]) {
+        for (int step = 0; step < kDim / 16; ++step) {
+            for (int i = 0; i < 4; ++i) {
+                const Vector& v = vector[i % 2];
+                const int64_t at = step * 16 + quad * 2 + i / 2 * 8;
+                float x[2] = {0, 0};
+                if (v.position >= 0 && at < a.kv.dim) {
+                    const float* from = a.q(v.row) + v.head * a.kv.dim + at;
+                    x[0] = from[0] * a.scale;
+                    x[1] = from[1] * a.scale;
+                }
+                query[step][i] = pack(x[0], x[1]);
+            }
+        }
+    }
+
+    /// Keys and values of positions [position, position + kKeys) into shared memory, values transposed; zeros beyond
+    /// `last` and beyond head_dim.
+    template <class Gpu>
+    TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t position, int64_t last,
+                                       uint16_t* keys, uint16_t* values) {
+        char* tile = a.kv.tile(a.seen.sequences[0], position / kTile);
+        for (int i = gpu.thread(); i < kKeys * (kDim / 8); i += kThreads) {
+            const int key = i % kKeys, piece = i / kKeys;
+            const int64_t slot = (position + key) % kTile;
+            Bits16 k = {}, v = {};
+            if (position + key <= last && piece * 8 < a.kv.dim) {
+                k = reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, slot))[piece];
+                v = reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, slot))[piece];
+            }
+            *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k;
+            for (int e = 0; e < 8; ++e) {
+                values[(piece * 8 + e) * kValueStride + key] = static_cast<uint16_t>(v.word[e / 2] >> (16 * (e % 2)));
+            }
+        }
+    }
+
+    TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }
+
+    template <class Gpu>
+    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int64_t position,
+                                   const uint32_t (&query)[kDim / 16][4], const uint16_t* keys, const uint16_t* values,
+                                   State& s) {
+        const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
+        float score[kKeys / 8][4] = {};
+        float top[2] = {s.max[0], s.max[1]};
+        TRIREME_UNROLL
+        for (int t = 0; t < kKeys / 8; ++t) {
+            const uint16_t* key = keys + (t * 8 + group) * kKeyStride + quad * 2;
+            TRIREME_UNROLL
+            for (int step = 0; step < kDim / 16; ++step) {
+                const uint32_t right[2] = {word(key + step * 16), word(key + step * 16 + 8)};
+                gpu.template mma<T>(score[t], query[step], right);
+            }
+            TRIREME_UNROLL
+            for (int i = 0; i < 4; ++i) {
+                if (position + t * 8 + quad * 2 + i % 2 > vector[i / 2].position) score[t][i] = -infinity();
+                top[i / 2] = fmaxf(top[i / 2], score[t][i]);
+            }
+        }
+        TRIREME_UNROLL
+        for (int r = 0; r < 2; ++r) {
+            top[r] = fmaxf(top[r], gpu.shuffle_xor(top[r], 1));
+            top[r] = fmaxf(top[r], gpu.shuffle_xor(top[r], 2));
+            const float shrink = top[r] == -infinity() ? 1.0f : exp2f(s.max[r] - top[r]);
+            s.max[r] = top[r];
+            s.sum[r] *= shrink;
+            TRIREME_UNROLL
+            for (int d = 0; d < kDim / 8; ++d) {
+                s.acc[d][2 * r] *= shrink;
+                s.acc[d][2 * r + 1] *= shrink;
+            }
+        }
+        TRIREME_UNROLL
+        for (int t = 0; t < kKeys / 8; ++t) {
+            TRIREME_UNROLL
+            for (int i = 0; i < 4; ++i) {
+                score[t][i] = score[t][i] == -infinity() ? 0.0f : exp2f(score[t][i] - top[i / 2]);
+                s.sum[i / 2] += score[t][i];
+            }
+        }
+        // The layout of two tiles of scores is that of a tile of probabilities.
+        TRIREME_UNROLL
+        for (int step = 0; step < kKeys / 16; ++step) {
+            const float(&low)[4] = score[2 * step], (&high)[4] = score[2 * step + 1];
+            const uint32_t left[4] = {pack(low[0], low[1]), pack(low[2], low[3]), pack(high[0], high[1]),
+                                      pack(high[2], high[3])};
+            TRIREME_UNROLL
+            for (int d = 0; d < kDim / 8; ++d) {
+                const uint16_t* value = values + (d * 8 + group) * kValueStride + step * 16 + quad * 2;
+                const uint32_t right[2] = {word(value), word(value + 8)};
+                gpu.template mma<T>(s.acc[d], left, right);
+            }
+        }
+    }
+
+    template <class Gpu>
+    TRIREME_GPU static void store(Gpu& gpu, const Args& a, const Vector (&vector)[2], int quad, State& s) {
+        TRIREME_UNROLL
+        for (int r = 0; r < 2; ++r) {
+            s.sum[r] += gpu.shuffle_xor(s.sum[r], 1);
+            s.sum[r] += gpu.shuffle_xor(s.sum[r], 2);
+            const Vector& v = vector[r];
+            if (v.position < 0) continue;
+            float* out = a.out(v.row) + v.head * a.kv.dim;
+            TRIREME_UNROLL
+            for (int d = 0; d < kDim / 8; ++d) {
+                const int64_t at = d * 8 + quad * 2;
+                if (at >= a.kv.dim) continue;
+                out[at] = s.acc[d][2 * r] / s.sum[r];
+                out[at + 1] = s.acc[d][2 * r + 1] / s.sum[r];
+            }
+        }
+    }
+};
+
+}  // namespace trireme::gpu
