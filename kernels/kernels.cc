@@ -1,5 +1,9 @@
 #include "kernels/kernels.h"
 
+#include <functional>
+#include <map>
+#include <string>
+
 #include "kernels/cpu/cpu_kernels.h"
 
 namespace trireme {
@@ -167,9 +171,24 @@ void Kernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows
     if (out.rows() > 0) do_gather_rows(out, x, rows);
 }
 
+namespace {
+
+std::map<std::string, KernelsMaker, std::less<>>& registered() {
+    static std::map<std::string, KernelsMaker, std::less<>> makers;
+    return makers;
+}
+
+}  // namespace
+
+void register_kernels(std::string_view backend, KernelsMaker maker) {
+    registered().insert_or_assign(std::string(backend), maker);
+}
+
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
-    check(device.backend() == Backend::kCpu, "make_kernels: no kernels for device {}", device.name());
-    return std::make_unique<CpuKernels>(device, cpu(stream), phase, limits);
+    if (device.backend() == "cpu") return std::make_unique<CpuKernels>(device, cpu(stream), phase, limits);
+    const auto found = registered().find(device.backend());
+    check(found != registered().end(), "make_kernels: no kernels for device {}", device.name());
+    return found->second(device, stream, phase, limits);
 }
 
 }  // namespace trireme

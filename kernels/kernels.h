@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "kernels/kv.h"
 #include "runtime/device.h"
@@ -81,7 +82,12 @@ class Kernels {
     KernelLimits limits_;
 };
 
-/// The backend is the stream's device's. `device` must outlive the object.
+/// Kernels of a registered device (runtime/device.h), by its name.
+using KernelsMaker = std::unique_ptr<Kernels> (*)(Device& device, Stream& stream, Phase phase,
+                                                  const KernelLimits& limits);
+void register_kernels(std::string_view backend, KernelsMaker maker);
+
+/// The backend is the device's. `device` must outlive the object.
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 
 }  // namespace trireme

@@ -4,19 +4,19 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/stream.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
 
-enum class Backend { kCpu, kCuda };
-
 class Device {
   public:
     virtual ~Device() = default;
 
-    virtual Backend backend() const = 0;
+    /// "cpu", or the name the device was registered under: whose kernels work on its memory.
+    virtual std::string_view backend() const = 0;
     virtual std::string name() const = 0;
     virtual size_t memory_total() const = 0;
     /// What allocate() still grants: ranks of one node have a share each.
@@ -39,8 +39,13 @@ class Device {
     size_t used_[2] = {0, 0}, peak_[2] = {0, 0};
 };
 
-/// What --device names: "cpu". `threads` compute threads of every CPU stream; `local_ranks` ranks of this node divide
-/// its memory, each calling this before any of them allocates. Errors: Exit::kUnavailable.
+/// Devices that are not built in come from modules: a name for --device, and what opens one.
+using DeviceMaker = std::unique_ptr<Device> (*)(int threads, int local_ranks);
+void register_device(std::string_view backend, DeviceMaker maker);
+
+/// What --device names: "cpu", or what has been registered. `threads` compute threads of every CPU stream;
+/// `local_ranks` ranks of this node divide its memory, each calling this before any of them allocates. Errors:
+/// Exit::kUnavailable.
 std::unique_ptr<Device> open_device(const std::string& name, int threads, int local_ranks = 1);
 
 }  // namespace trireme

@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-class CpuDevice final : public Device {
+class CpuDevice : public Device {
   public:
     explicit CpuDevice(int threads, int local_ranks = 1);
 
-    Backend backend() const override { return Backend::kCpu; }
+    std::string_view backend() const override { return "cpu"; }
     std::string name() const override;
     size_t memory_total() const override;
     size_t memory_free() const override;

@@ -6,7 +6,7 @@
 namespace trireme::test {
 
 std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
-    return simt::make_kernels(device, cpu(stream), phase, limits);
+    return simt::make_kernels(device, stream, phase, limits);
 }
 
 void on_every_target(const std::function<void()>& body) {

@@ -4,11 +4,13 @@
 #include <memory>
 
 #include "kernels/kernels.h"
-#include "runtime/cpu/stream.h"
 
 namespace trireme::simt {
 
-/// On the memory of a CPU device. `device` must outlive the object.
-std::unique_ptr<Kernels> make_kernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits);
+/// On the memory and a stream of a CPU device, which must outlive the object.
+std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
+
+/// From here on open_device("simt") gives a CPU device whose kernels are the GPU's: the whole engine runs on them.
+void register_backend();
 
 }  // namespace trireme::simt

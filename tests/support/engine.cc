@@ -1,11 +1,16 @@
 #include "tests/support/engine.h"
 
+#include <algorithm>
 #include <array>
+
+#include "tests/support/golden.h"
+#include "tests/support/ranks.h"
 
 namespace trireme::test {
 
-Engine::Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads)
-    : device_(open_device("cpu", threads)),
+Engine::Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads,
+               const std::string& device)
+    : device_(open_device(device, threads)),
       source_(open_model(path)),
       model_(std::make_unique<Llama>(*device_, comm, *source_, options)) {}
 
@@ -25,6 +30,28 @@ std::vector<float> Engine::step(int32_t id) {
     model_->keep(0, kFirst);
     const Matrix<float> m = model_->logits().as<float>();
     return {m.row(0), m.row(0) + m.cols};
+}
+
+Greedy greedy(const std::string& model, int ranks, int threads, const std::string& device,
+              const LlamaOptions& options) {
+    Greedy run;
+    run_ranks(ranks, [&](Comm& comm) {
+        Engine engine(data_path(model), options, comm, threads, device);
+        std::vector<int32_t> prompt(33);
+        for (size_t i = 0; i < prompt.size(); ++i) {
+            prompt[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(engine->config().vocab));
+        }
+        Greedy mine;
+        mine.logits = engine.prefill_logits(prompt);
+        std::vector<float> last(mine.logits.end() - engine->config().vocab, mine.logits.end());
+        for (int i = 0; i < 24; ++i) {
+            const auto best = std::max_element(last.begin(), last.end()) - last.begin();
+            mine.tokens.push_back(static_cast<int32_t>(best));
+            last = engine.step(mine.tokens.back());
+        }
+        if (comm.rank() == 0) run = mine;
+    });
+    return run;
 }
 
 }  // namespace trireme::test

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dist/comm.h"
@@ -14,7 +15,8 @@ namespace trireme::test {
 /// Opens, loads and owns everything a Llama stands on, but the ranks.
 class Engine {
   public:
-    Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1);
+    Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1,
+           const std::string& device = "cpu");
 
     Llama& operator*() { return *model_; }
     Llama* operator->() { return model_.get(); }
@@ -32,5 +34,13 @@ class Engine {
 
 /// f32 everywhere: parity with float32 references.
 inline constexpr LlamaOptions kExact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32};
+
+/// What a model of tests/data says to a prompt of 33 tokens.
+struct Greedy {
+    std::vector<int32_t> tokens;  // the 24 most likely
+    std::vector<float> logits;    // of the prompt
+};
+Greedy greedy(const std::string& model, int ranks, int threads, const std::string& device = "cpu",
+              const LlamaOptions& options = kExact);
 
 }  // namespace trireme::test

@@ -18,32 +18,6 @@
 namespace trireme::test {
 namespace {
 
-struct Output {
-    std::vector<int32_t> tokens;
-    std::vector<float> logits;  // of the prompt
-};
-
-Output greedy(const std::string& model, int ranks, int threads) {
-    Output run;
-    run_ranks(ranks, [&](Comm& comm) {
-        Engine engine(data_path(model), kExact, comm, threads);
-        std::vector<int32_t> prompt(33);
-        for (size_t i = 0; i < prompt.size(); ++i) {
-            prompt[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(engine->config().vocab));
-        }
-        Output mine;
-        mine.logits = engine.prefill_logits(prompt);
-        std::vector<float> last(mine.logits.end() - engine->config().vocab, mine.logits.end());
-        for (int i = 0; i < 24; ++i) {
-            const auto best = std::max_element(last.begin(), last.end()) - last.begin();
-            mine.tokens.push_back(static_cast<int32_t>(best));
-            last = engine.step(mine.tokens.back());
-        }
-        if (comm.rank() == 0) run = mine;
-    });
-    return run;
-}
-
 // A sum of k products in another order is off by at most sqrt(k) eps in rms of its terms' norm; two all-reduces a layer
 // on a path of n layers; 4 sigma. Stated relative to the largest logit, whose norm bounds the residual's here.
 double bound(int64_t layers) {
@@ -53,11 +27,11 @@ double bound(int64_t layers) {
 class Ranks : public testing::TestWithParam<std::string> {};
 
 TEST_P(Ranks, GiveTheSameGreedyTokensAndNearlyTheSameLogits) {
-    const Output one = greedy(GetParam(), 1, 1);
+    const Greedy one = greedy(GetParam(), 1, 1);
     double largest = 0;
     for (const float x : one.logits) largest = std::max(largest, std::fabs(static_cast<double>(x)));
     for (const int ranks : {2, 3, 4}) {
-        const Output many = greedy(GetParam(), ranks, 1);
+        const Greedy many = greedy(GetParam(), ranks, 1);
 
         EXPECT_EQ(many.tokens, one.tokens) << ranks << " ranks";
         EXPECT_TRUE(near(std::span<const float>(many.logits), std::span<const float>(one.logits), bound(6) * largest))
@@ -67,9 +41,9 @@ TEST_P(Ranks, GiveTheSameGreedyTokensAndNearlyTheSameLogits) {
 
 TEST_P(Ranks, GiveTheSameBitsForAnyNumberOfThreads) {
     for (const int ranks : {1, 2}) {
-        const Output one = greedy(GetParam(), ranks, 1);
+        const Greedy one = greedy(GetParam(), ranks, 1);
         for (const int threads : {2, 3}) {
-            const Output more = greedy(GetParam(), ranks, threads);
+            const Greedy more = greedy(GetParam(), ranks, threads);
             EXPECT_EQ(more.tokens, one.tokens);
             EXPECT_TRUE(same_bits(std::span<const float>(more.logits), std::span<const float>(one.logits)))
                 << ranks << " ranks, " << threads << " threads";
