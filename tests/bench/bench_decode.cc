@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,8 +52,9 @@ int run(int argc, char** argv) {
     DramReader dram;
 
     if (comm->rank() == 0) {
-        std::printf("%s, weights %s, KV f16, %d rank(s) x %d thread(s)\n", argv[1],
-                    std::string(name_of(options.weights)).c_str(), comm->size(), threads);
+        std::printf("%s, weights %s, KV f16, %d rank(s) x %d thread(s)\n",
+                    std::filesystem::path(argv[1]).filename().c_str(), std::string(name_of(options.weights)).c_str(),
+                    comm->size(), threads);
         std::printf(
             "| context | tok/s | read GB/s | DRAM GB/s | ratio | 8 rows / 1 row |\n|---|---|---|---|---|---|\n");
     }
