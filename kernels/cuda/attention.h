@@ -23,6 +23,14 @@ struct Seen {
     TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? positions[r] + 1 : committed[r]; }
 };
 
+/// How many equal ids follow each other from `at` on; 0 where their run has begun before.
+TRIREME_GPU int64_t run_at(const int32_t* ids, int64_t at, int64_t count) {
+    if (at > 0 && ids[at - 1] == ids[at]) return 0;
+    int64_t length = 1;
+    while (at + length < count && ids[at + length] == ids[at]) ++length;
+    return length;
+}
+
 /// 8 consecutive elements, widened.
 TRIREME_GPU void load8(const float* p, float (&to)[8]) {
     for (int i = 0; i < 8; ++i) to[i] = p[i];
@@ -75,11 +83,8 @@ struct AttendTile {
         const int64_t head = gpu.block_y(), row = gpu.block_z(), tile = a.first_tile + gpu.block_x();
         const int64_t kv_head = a.kv_of_head[head];
         const int32_t sequence = a.seen.sequences[row];
-        if (head > 0 && a.kv_of_head[head - 1] == kv_head) return;
-        if (row > 0 && a.seen.sequences[row - 1] == sequence) return;
-        int64_t heads = 1, rows = 1;
-        while (head + heads < a.heads && a.kv_of_head[head + heads] == kv_head) ++heads;
-        while (row + rows < a.seen.rows && a.seen.sequences[row + rows] == sequence) ++rows;
+        const int64_t heads = run_at(a.kv_of_head, head, a.heads), rows = run_at(a.seen.sequences, row, a.seen.rows);
+        if (heads == 0 || rows == 0) return;
         char* memory = a.kv.tile(sequence, tile);
         if (!sound(gpu, a, row, rows, tile, memory)) return;
         for (int64_t v = 0; v < rows * heads; v += kVectors) {
@@ -120,14 +125,7 @@ struct AttendTile {
                 good = false;
             }
         }
-        float* bad = static_cast<float*>(gpu.shared());
-        const float any = warp_max(gpu, good ? 0.0f : 1.0f);
-        if (gpu.thread() % kWarp == 0) bad[gpu.thread() / kWarp] = any;
-        gpu.sync();
-        float worst = 0;
-        for (int w = 0; w < kWarps; ++w) worst = fmaxf(worst, bad[w]);
-        gpu.sync();
-        return worst == 0;
+        return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
     }
 
     /// Where vector v finds what belongs into a slot: -1 nowhere, kCached in the tile, else in that staged row.

@@ -28,11 +28,9 @@ struct AttendPrefill {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head];
-        if (head > 0 && a.kv_of_head[head - 1] == kv_head) return;
-        int64_t heads = 1;
-        while (head + heads < a.heads && a.kv_of_head[head + heads] == kv_head) ++heads;
+        const int64_t heads = run_at(a.kv_of_head, head, a.heads);
         const int64_t first = int64_t{gpu.block_x()} * kVectors, vectors = a.seen.rows * heads;
-        if (first >= vectors || !sound(gpu, a)) return;
+        if (first >= vectors || !sound(gpu, a)) return;  // no vectors: not the first head of its run
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
