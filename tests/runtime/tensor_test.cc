@@ -38,5 +38,9 @@ TEST(Tensor, RefusesWhatDoesNotExist) {
     EXPECT_THROW(Shape({-1}), Error);
 }
 
+TEST(Shape, ReadsAsAList) {
+    EXPECT_EQ(fmt::format("{} {} {}", Shape{2, 30}, Shape{7}, Shape{}), "[2, 30] [7] []");
+}
+
 }  // namespace
 }  // namespace trireme::test
