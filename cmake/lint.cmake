@@ -12,9 +12,13 @@ if(CLANG_FORMAT)
                     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endif()
 if(CLANG_TIDY AND RUN_CLANG_TIDY)
-  # On GCC's compile commands: clang must not mind flags that only GCC has.
-  add_custom_target(tidy COMMAND ${RUN_CLANG_TIDY} -quiet -clang-tidy-binary ${CLANG_TIDY} -p ${PROJECT_BINARY_DIR}
-                    -extra-arg=-Wno-unknown-warning-option
-                    "^${PROJECT_SOURCE_DIR}/(runtime|kernels|dist|offload|model|decode|launch)/"
-                    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
+  # On GCC's compile commands: clang must not mind flags that only GCC has, and cannot read GCC's precompiled headers.
+  set(tidy ${PROJECT_BINARY_DIR}/tidy)
+  add_custom_target(tidy
+    COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${tidy} -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRIREME_TESTS=OFF
+            -DTRIREME_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+    COMMAND ${CMAKE_COMMAND} --build ${tidy} --target trireme_commit
+    COMMAND ${RUN_CLANG_TIDY} -quiet -clang-tidy-binary ${CLANG_TIDY} -p ${tidy} -extra-arg=-Wno-unknown-warning-option
+            "^${PROJECT_SOURCE_DIR}/(runtime|kernels|dist|offload|model|decode|launch)/"
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
 endif()

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/sampler.h"
+#include "decode/sampling.h"
 #include "model/llama.h"
 #include "model/tokenizer/tokenizer.h"
 

@@ -5,19 +5,11 @@
 #include "runtime/random.h"
 
 namespace trireme {
-namespace {
-
-std::span<const float> row(const HostTensor& logits, int64_t r) {
-    const Matrix<float> m = logits.as<float>();
-    return {m.row(r), static_cast<size_t>(m.cols)};
-}
-
-}  // namespace
 
 Plain::Plain(Llama& model, const SamplingParams& sampling, uint64_t seed)
-    : model_(model), sampler_(sampling), seed_(seed), prompt_tokens_(model.length()) {
-    const std::span<const float> last = row(model.logits(), 0);
-    prompt_logits_.assign(last.begin(), last.end());
+    : model_(model), sampling_(sampling), seed_(seed), prompt_tokens_(model.length()) {
+    validate(sampling);
+    model_.save_logits();
 }
 
 void Plain::begin(uint32_t sample) {
@@ -28,15 +20,16 @@ void Plain::begin(uint32_t sample) {
 }
 
 std::span<const int32_t> Plain::round(int64_t) {
-    std::span<const float> logits = prompt_logits_;
-    if (token_ >= 0) {
+    if (token_ < 0) {
+        model_.restore_logits();
+    } else {
         const std::array<Row, 1> rows = {Row{.token = token_, .position = static_cast<int32_t>(model_.length())}};
-        model_.forward(rows);
         constexpr std::array<int32_t, 1> kFirst = {0};
+        model_.forward(rows);
         model_.keep(0, kFirst);
-        logits = row(model_.logits(), 0);
     }
-    token_ = sampler_.sample(logits, uniform(seed_, {.sample = sample_, .round = round_++}));
+    const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
+    token_ = model_.sample(sampling_, u)[0];
     return {&token_, 1};
 }
 

@@ -14,4 +14,14 @@ std::unique_ptr<Comm> make_comm() {
     return std::make_unique<MpiComm>(ranks);
 }
 
+Registry<DeviceCommMaker>& device_comm_makers() {
+    static Registry<DeviceCommMaker> makers;
+    return makers;
+}
+
+std::unique_ptr<Comm> make_device_comm(Comm& control, Device& device) {
+    const DeviceCommMaker maker = device_comm_makers().find(device.backend());
+    return maker ? maker(control, device) : nullptr;
+}
+
 }  // namespace trireme

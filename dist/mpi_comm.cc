@@ -16,7 +16,6 @@
 #include "dist/mpi_exchange.h"
 #include "dist/ordered_sum.h"
 #include "dist/rank_env.h"
-#include "runtime/cpu/stream.h"
 #include "runtime/env.h"
 
 namespace trireme {
@@ -171,6 +170,7 @@ std::vector<std::string> MpiComm::Impl::gather(const std::string& mine) {
         kCall, [&](int) { return size_from(rank_); }, size_from);
 
     std::vector<std::string> all;
+    all.reserve(sizes.size());
     for (const uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
     all[static_cast<size_t>(rank_)] = mine;
     const auto bytes_from = [&](int r) {
@@ -222,15 +222,17 @@ void MpiComm::abort(Exit code) {
 }
 
 void MpiComm::do_all_reduce(Stream& stream, const Tensor& x) {
-    cpu(stream).enqueue("all_reduce", x.bytes(), [impl = impl_.get(), x] {
-        impl->all_reduce(static_cast<float*>(x.data()), x.shape().elements());
-    });
+    stream.call_host("all_reduce", x.bytes(),
+                     [impl = impl_.get(), data = static_cast<float*>(x.data()), n = x.shape().elements()] {
+                         impl->all_reduce(data, n);
+                     });
 }
 
 void MpiComm::do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) {
-    cpu(stream).enqueue("all_gather", out.bytes(), [impl = impl_.get(), out, part] {
-        impl->all_gather(static_cast<char*>(out.data()), static_cast<const char*>(part.data()), part.bytes());
-    });
+    stream.call_host(
+        "all_gather", out.bytes(),
+        [impl = impl_.get(), to = static_cast<char*>(out.data()), from = static_cast<const char*>(part.data()),
+         bytes = part.bytes()] { impl->all_gather(to, from, bytes); });
 }
 
 std::vector<std::string> MpiComm::do_gather(const std::string& mine) {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "dist/ordered_sum.h"
-#include "runtime/cpu/stream.h"
 
 namespace trireme {
 namespace {
@@ -137,21 +136,21 @@ class ThreadComm final : public Comm {
 
   private:
     void do_all_reduce(Stream& stream, const Tensor& x) override {
-        cpu(stream).enqueue("all_reduce", x.bytes(), [this, x] {
-            const auto& parts = device_exchange("all_reduce", x);
-            ordered_sum(static_cast<float*>(x.data()), size(), x.shape().elements(),
+        stream.call_host("all_reduce", x.bytes(), [this, to = static_cast<float*>(x.data()), n = x.shape().elements()] {
+            const auto& parts = device_exchange("all_reduce", to, static_cast<size_t>(n) * sizeof(float));
+            ordered_sum(to, size(), n,
                         [&](int r) { return reinterpret_cast<const float*>(parts[static_cast<size_t>(r)].data()); });
         });
     }
 
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override {
-        cpu(stream).enqueue("all_gather", out.bytes(), [this, out, part] {
-            const auto& parts = device_exchange("all_gather", part);
-            char* to = static_cast<char*>(out.data());
-            for (size_t r = 0; r < parts.size(); ++r) {
-                std::memcpy(to + r * part.bytes(), parts[r].data(), part.bytes());
-            }
-        });
+        stream.call_host("all_gather", out.bytes(),
+                         [this, to = static_cast<char*>(out.data()), from = part.data(), bytes = part.bytes()] {
+                             const auto& parts = device_exchange("all_gather", from, bytes);
+                             for (size_t r = 0; r < parts.size(); ++r) {
+                                 std::memcpy(to + r * bytes, parts[r].data(), bytes);
+                             }
+                         });
     }
 
     std::vector<std::string> do_gather(const std::string& mine) override {
@@ -162,10 +161,10 @@ class ThreadComm final : public Comm {
         return all;
     }
 
-    const std::vector<Bytes>& device_exchange(const char* call, const Tensor& x) {
-        const auto& parts = group_->exchange(Group::kDevice, rank_, call, x.data(), x.bytes());
+    const std::vector<Bytes>& device_exchange(const char* call, const void* data, size_t bytes) {
+        const auto& parts = group_->exchange(Group::kDevice, rank_, call, data, bytes);
         for (size_t r = 0; r < parts.size(); ++r) {
-            check(parts[r].size() == x.bytes(), "{}: {} bytes on rank {}, {} on rank {}", call, x.bytes(), rank_,
+            check(parts[r].size() == bytes, "{}: {} bytes on rank {}, {} on rank {}", call, bytes, rank_,
                   parts[r].size(), r);
         }
         return parts;

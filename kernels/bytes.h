@@ -33,6 +33,9 @@ inline size_t swiglu(const Tensor& gate_up) {
 inline size_t add(const Tensor& x) {
     return 3 * x.bytes();
 }
+inline size_t sample(const Tensor& logits) {
+    return logits.bytes();
+}
 inline size_t gather_rows(const Tensor& out) {
     return 2 * out.bytes();
 }

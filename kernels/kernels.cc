@@ -1,9 +1,5 @@
 #include "kernels/kernels.h"
 
-#include <functional>
-#include <map>
-#include <string>
-
 #include "kernels/cpu/cpu_kernels.h"
 
 namespace trireme {
@@ -171,24 +167,28 @@ void Kernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows
     if (out.rows() > 0) do_gather_rows(out, x, rows);
 }
 
-namespace {
-
-std::map<std::string, KernelsMaker, std::less<>>& registered() {
-    static std::map<std::string, KernelsMaker, std::less<>> makers;
-    return makers;
+void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+                     const SamplingRule& rule) {
+    check_rank("sample", "logits", logits, 3);
+    const int64_t rows = logits.dim(1);
+    check_operand("sample", "logits", logits, DType::kF32, logits.shape());
+    check(logits.contiguous() && vocab >= 1 && vocab <= logits.dim(0) * logits.dim(2) && vocab <= limits_.vocab,
+          "sample: {} ids in logits {}, the limit is {}", vocab, logits.shape(), limits_.vocab);
+    check_operand("sample", "ids", ids, DType::kI32, Shape{rows});
+    check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{rows});
+    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule);
 }
 
-}  // namespace
-
-void register_kernels(std::string_view backend, KernelsMaker maker) {
-    registered().insert_or_assign(std::string(backend), maker);
+Registry<KernelsMaker>& kernels_makers() {
+    static Registry<KernelsMaker> makers;
+    return makers;
 }
 
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
     if (device.backend() == "cpu") return std::make_unique<CpuKernels>(device, cpu(stream), phase, limits);
-    const auto found = registered().find(device.backend());
-    check(found != registered().end(), "make_kernels: no kernels for device {}", device.name());
-    return found->second(device, stream, phase, limits);
+    const KernelsMaker maker = kernels_makers().find(device.backend());
+    check(maker != nullptr, "make_kernels: no kernels for device {}", device.name());
+    return maker(device, stream, phase, limits);
 }
 
 }  // namespace trireme

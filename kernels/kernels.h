@@ -8,10 +8,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "kernels/kv.h"
+#include "kernels/sampling.h"
 #include "runtime/device.h"
+#include "runtime/registry.h"
 #include "runtime/stream.h"
 #include "runtime/tensor.h"
 
@@ -26,6 +27,7 @@ struct KernelLimits {
     int64_t max_n = 0;     // most matmul output columns
     int64_t heads = 0;     // query heads of this rank
     int64_t head_dim = 0;
+    int64_t vocab = 0;  // ids to draw from; 0: never
 };
 
 class Kernels {
@@ -58,6 +60,11 @@ class Kernels {
     void add(const Tensor& x, const Tensor& y);
     /// out[i] = x[rows[i]].  f32; rows i32 [n].
     void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
+    /// ids[r] = the token that row r's uniform draws (kernels/sampling.h).  ids i32 [rows]; logits f32 [parts, rows,
+    /// cols] contiguous, id = part * cols + column, below `vocab`; uniforms i64 [rows], times 2^53. The stream fails
+    /// with Exit::kData where a row holds a NaN or has no finite maximum.
+    void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+                const SamplingRule& rule);
 
   protected:
     Kernels(Phase phase, const KernelLimits& limits) : phase_(phase), limits_(limits) {}
@@ -77,15 +84,17 @@ class Kernels {
     virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
+    virtual void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+                           const SamplingRule& rule) = 0;
 
     Phase phase_;
     KernelLimits limits_;
 };
 
-/// Kernels of a registered device (runtime/device.h), by its name.
+/// Kernels of registered devices (runtime/device.h), by their names.
 using KernelsMaker = std::unique_ptr<Kernels> (*)(Device& device, Stream& stream, Phase phase,
                                                   const KernelLimits& limits);
-void register_kernels(std::string_view backend, KernelsMaker maker);
+Registry<KernelsMaker>& kernels_makers();
 
 /// The backend is the device's. `device` must outlive the object.
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);

@@ -14,7 +14,7 @@ struct Start {
     Invocation call;
     std::vector<std::string> command_line;  // as reports show it
     int threads = 1;                        // of this rank
-    int local_ranks = 1;                    // ranks of this node, this one included: they divide its memory
+    int local_rank = 0, local_ranks = 1;    // ranks of this node, this one included: they divide its memory and cards
     std::string placement;                  // which cores it got, and why
 };
 

@@ -11,6 +11,7 @@ void Crew::phase(const std::function<void()>& work) const {
     const Outcome mine = attempt(work);
     const std::vector<std::string> all = comm_.gather_bytes(fmt::format("{} {}", mine.status, mine.message));
     std::vector<int> status;
+    status.reserve(all.size());
     for (const std::string& s : all) status.push_back(std::atoi(s.c_str()));
     const auto worst = std::max_element(status.begin(), status.end());  // the lowest rank among equals
     if (*worst == 0) return;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launch/flag_groups.h"
+#include "runtime/device.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +16,14 @@ constexpr std::array kTypes = {DType::kF16, DType::kBF16, DType::kF32};
 
 DType cache_type(const S& s) {
     return kTypes[s.one_of({"f16", "bf16", "f32"})];
+}
+
+// Also what a module or a test has registered.
+std::string device_of(const S& s) {
+    constexpr std::string_view kCard = "cuda:";
+    const bool card = s.text.starts_with(kCard) && parse_integer(s.text.substr(kCard.size())).value_or(-1) >= 0;
+    if (!card && device_makers().find(s.text) == nullptr) s.one_of({"auto", "cpu", "cuda", "cuda:INDEX"});
+    return s.text;
 }
 
 // By name, or by llama.cpp's number: both lists start at silence, log::Level ends with it.
@@ -77,44 +86,49 @@ FlagGroup precision_flags() {
 }
 
 FlagGroup machine_flags() {
-    return {"Machine",
-            {
-                {"device",
-                 {"--device"},
-                 kForward,
-                 "auto|cpu|cuda",
-                 "where to compute; see trireme --list-devices",
-                 [](O& o, const S& s) {
-                     s.one_of({"auto", "cpu", "cuda"});
-                     o.device = s.text;
-                 },
-                 [](const O& o) { return o.device; }},
-                {"threads",
-                 {"-t", "--threads"},
-                 kForward,
-                 "COUNT",
-                 "compute threads of each rank, 1 to 1024",
-                 [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
-                 [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
-                 "the rank's share of the cores"},
-                {"bind",
-                 {"--bind"},
-                 kForward,
-                 "auto|none",
-                 "auto: widen the launcher's binding of a rank to its share of the cores; none: leave it",
-                 [](O& o, const S& s) {
-                     o.bind = s.one_of({"auto", "none"}) == 0;
-                 },
-                 [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
-                {"tensor-parallel-size",
-                 {"-tp", "--tensor-parallel-size"},
-                 kForward,
-                 "RANKS",
-                 "refuse to run with another number of ranks; mpirun or srun decides how many there are",
-                 [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
-                 [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
-                 "any number"},
-            }};
+    return {
+        "Machine",
+        {
+            {"device",
+             {"--device"},
+             kForward,
+             "auto|cpu|cuda[:INDEX]",
+             "where to compute; see trireme --list-devices. cuda: a card for each rank of a node, by its number there",
+             [](O& o, const S& s) { o.device = device_of(s); },
+             [](const O& o) { return o.device; }},
+            {"no-graphs",
+             {"--no-graphs"},
+             kForward,
+             "",
+             "enqueue each operation of a decode step by itself, not as a CUDA graph",
+             [](O& o, const S& s) { o.graphs = !s.on(); },
+             [](const O& o) { return on_off(!o.graphs); }},
+            {"threads",
+             {"-t", "--threads"},
+             kForward,
+             "COUNT",
+             "compute threads of each rank, 1 to 1024",
+             [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
+             [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
+             "the rank's share of the cores"},
+            {"bind",
+             {"--bind"},
+             kForward,
+             "auto|none",
+             "auto: widen the launcher's binding of a rank to its share of the cores; none: leave it",
+             [](O& o, const S& s) {
+                 o.bind = s.one_of({"auto", "none"}) == 0;
+             },
+             [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
+            {"tensor-parallel-size",
+             {"-tp", "--tensor-parallel-size"},
+             kForward,
+             "RANKS",
+             "refuse to run with another number of ranks; mpirun or srun decides how many there are",
+             [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
+             [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
+             "any number"},
+        }};
 }
 
 FlagGroup output_flags() {

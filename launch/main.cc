@@ -50,6 +50,7 @@ void settle(Start& start, const RankEnv& rank) {
     const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
+    start.local_rank = rank.local_rank;
     start.local_ranks = rank.local_size;
     start.placement = bound ? placement.line : placement.line + "; but the system refused";
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/sampler.h"
+#include "decode/sampling.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
 
@@ -40,6 +40,7 @@ struct Options {
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 
     std::string device = "auto";
+    bool graphs = true;           // decode steps as graphs, where the device has them
     int64_t threads = 0;          // a rank; 0: its share of the cores
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are

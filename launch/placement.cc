@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -35,7 +36,7 @@ Cpus flat(const std::vector<Cpus>& cores) {
 
 int threads_for(const RankEnv& rank, const NodeCores& node, int64_t cores) {
     int64_t n = cores;
-    if (node.quota > 0) n = std::min(n, static_cast<int64_t>(node.quota / rank.local_size + 0.5));
+    if (node.quota > 0) n = std::min<int64_t>(n, std::llround(node.quota / rank.local_size));
     return static_cast<int>(std::max<int64_t>(n, 1));
 }
 

@@ -22,7 +22,7 @@ void run_score(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         if (o.dump_logits.empty()) return;
         const std::vector<int64_t> shape = {tokens, s.model->config().vocab};
-        Hdf5Image::require_memory("--dump-logits", shape, s.device->memory_free());
+        Hdf5Image::require_memory("--dump-logits", shape, s.device->host_memory_free());
         image = std::make_unique<Hdf5Image>();
         image->create("logits", shape);
     });

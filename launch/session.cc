@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "dist/agreement.h"
+#include "dist/make_comm.h"
 #include "generated/commit.h"
 #include "launch/flags.h"
 #include "launch/outcome.h"
@@ -15,6 +16,7 @@
 #include "launch/prompt.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
+#include "runtime/module.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -129,6 +131,27 @@ int64_t positions_needed(const Options& o, Command command, int64_t prompt, int6
     return o.n_predict < 0 ? context : std::min(context, prompt + o.n_predict);
 }
 
+/// The device that --device names; auto: a card, if every rank has one that works. `said`: a line for the log. A
+/// control call.
+std::unique_ptr<Device> choose_device(const Options& o, const DeviceRequest& request, const Crew& crew,
+                                      std::string& said) {
+    std::unique_ptr<Device> device;
+    const auto open = [&](const std::string& name) {
+        if (name.starts_with("cuda")) load_cuda_module();
+        device = open_device(name, request);
+    };
+    if (o.device != "auto") {
+        crew.phase([&] { open(o.device); });
+        return device;
+    }
+    const Outcome opened = attempt([&] { open("cuda"); });
+    const bool all = crew.comm().agree(static_cast<Exit>(opened.status)) == Exit::kOk;
+    if (!all) crew.phase([&] { open("cpu"); });
+    said = all ? "device " + device->name()
+               : "device cpu; no card: " + (opened.status ? opened.message : "another rank has none");
+    return device;
+}
+
 }  // namespace
 
 Session open_session(const Start& start, const Crew& crew) {
@@ -140,12 +163,16 @@ Session open_session(const Start& start, const Crew& crew) {
 
     crew.first_only([&] { probe_outputs(o); });
     KeyValues told;
+    std::string device_line;
+    s.device =
+        choose_device(o, {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks},
+                      crew, device_line);
     crew.phase([&] {
-        s.device = open_device(o.device, start.threads, start.local_ranks);
         s.source = open_model(o.model);
         s.tokenizer = open_tokenizer(command, o);
         s.eos = ends_of_text(s.source->config(), s.tokenizer.get());
-        s.weight_type = choose_weight_type(*s.source, o.dtype, cpu_has_bf16_dot_products());
+        s.weight_type =
+            choose_weight_type(*s.source, o.dtype, s.device->backend() == "cpu" && cpu_has_bf16_dot_products());
         if (crew.comm().size() > 1) told = settings(command, o, s);
     });
     require_agreement(crew.comm(), told);
@@ -157,6 +184,8 @@ Session open_session(const Start& start, const Crew& crew) {
     });
     s.ids = share_ids(crew, std::move(s.ids));
 
+    s.device_comm = make_device_comm(crew.comm(), *s.device);
+    Comm& comm = s.device_comm ? *s.device_comm : crew.comm();
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
     crew.phase([&] {
         ProgressMeter progress("load", "bytes", sink);
@@ -164,11 +193,13 @@ Session open_session(const Start& start, const Crew& crew) {
             .weights = s.weight_type.type,
             .k_type = o.cache_type_k,
             .v_type = o.cache_type_v,
-            .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context)};
-        s.model = std::make_unique<Llama>(*s.device, crew.comm(), *s.source, options, std::ref(progress));
+            .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context),
+            .graphs = o.graphs};
+        s.model = std::make_unique<Llama>(*s.device, comm, *s.source, options, std::ref(progress));
     });
     s.load_ms = static_cast<double>(trace::now() - begin) * 1e-6;
     // Said only now, so that a run that cannot start says one thing: why.
+    if (!device_line.empty()) log::info("{}", device_line);
     log::info("weights {}: {}", name_of(s.weight_type.type), s.weight_type.reason);
     log::info("{}", start.placement);
     // Spans of all ranks start here, together.

@@ -18,6 +18,7 @@ namespace trireme {
 struct Session {
     int threads = 0;  // of this rank
     std::unique_ptr<Device> device;
+    std::unique_ptr<Comm> device_comm;  // what the model's ranks talk through; null: the crew's own
     std::unique_ptr<WeightSource> source;
     std::unique_ptr<Tokenizer> tokenizer;  // null where ids go in, ids come out, and the model has none
     std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages of launch/packages.txt that are missing; says which. Does nothing if all are there.
-#   launch/setup.sh [--build | --test | --full] [--list]
+#   launch/setup.sh [--build | --bundle | --test | --full] [--list]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -8,10 +8,11 @@ stages='build' list=''
 for arg in "$@"; do
     case $arg in
         --build) stages='build' ;;
+        --bundle) stages='build|bundle' ;;
         --test) stages='build|test' ;;
         --full) stages='build|test|full' ;;
         --list) list=1 ;;
-        *) echo "setup: unknown argument '$arg'; want --build, --test, --full or --list" >&2; exit 64 ;;
+        *) echo "setup: unknown argument '$arg'; want --build, --bundle, --test, --full or --list" >&2; exit 64 ;;
     esac
 done
 mapfile -t wanted < <(awk -v stages="^($stages)\$" '$1 ~ stages { print $2 }' "$here/packages.txt")

@@ -29,10 +29,12 @@ logged() {
 }
 
 # build <preset> [<target>...]. with_tests=OFF: without the tests, whose libraries may not be there.
-with_tests=ON
+# cuda=OFF: without the CUDA module, though nvcc may be there.
+with_tests=ON cuda=AUTO
 build() {
     local preset=$1
     shift
-    logged "configure $preset" cmake --preset "$preset" -S "$root" -DTRIREME_TESTS="$with_tests" || return
+    logged "configure $preset" cmake --preset "$preset" -S "$root" -DTRIREME_TESTS="$with_tests" -DTRIREME_CUDA="$cuda" ||
+        return
     logged "build $preset" cmake --build "$root/build/$preset" --parallel "$(nproc)" --target "${@:-all}"
 }

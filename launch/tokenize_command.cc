@@ -1,10 +1,12 @@
 #include <unistd.h>
 
 #include "launch/commands.h"
+#include "launch/outcome.h"
 #include "launch/output.h"
 #include "launch/prompt.h"
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/device.h"
+#include "runtime/module.h"
 
 namespace trireme {
 
@@ -24,9 +26,15 @@ void run_tokenize(const Start& start, const Crew& crew) {
 }
 
 std::string list_devices() {
-    const std::unique_ptr<Device> cpu = open_device("cpu", 1);
-    return fmt::format("{}, {:.1f} GB of memory, {:.1f} free\n", cpu->name(),
-                       static_cast<double>(cpu->memory_total()) * 1e-9, static_cast<double>(cpu->memory_free()) * 1e-9);
+    const std::unique_ptr<Device> cpu = open_device("cpu");
+    std::string text =
+        fmt::format("{}, {:.1f} GB of memory, {:.1f} free\n", cpu->name(),
+                    static_cast<double>(cpu->memory_total()) * 1e-9, static_cast<double>(cpu->memory_free()) * 1e-9);
+    const Outcome loaded = attempt([&] {
+        load_cuda_module();
+        for (const std::string& line : device_listers().find("cuda")()) text += line + '\n';
+    });
+    return loaded.status == 0 ? text : text + loaded.message + '\n';
 }
 
 }  // namespace trireme

@@ -28,14 +28,15 @@ BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_
     : stream_(stream), rope_(rope), head_dim_(head_dim), max_rows_(max_rows) {
     const Shape shape{max_rows * (4 + kMaxRows + head_dim) * 4};
     host_ = Arena<Space::kHost>(device, kSlots * Arena<Space::kHost>::bytes_of(DType::kU8, shape));
-    device_ = Arena<Space::kDevice>(device, kSlots * Arena<Space::kDevice>::bytes_of(DType::kU8, shape));
-    for (Slot& slot : slots_) slot = {host_.take(DType::kU8, shape), device_.take(DType::kU8, shape), {}};
+    device_ = Arena<Space::kDevice>(device, Arena<Space::kDevice>::bytes_of(DType::kU8, shape));
+    for (Slot& slot : slots_) slot = {host_.take(DType::kU8, shape), {}};
+    on_device_ = device_.take(DType::kU8, shape);
 }
 
 BatchMaker::Slot& BatchMaker::next_slot() {
     Slot& slot = slots_[next_];
     next_ = (next_ + 1) % slots_.size();
-    if (slot.free.stream != nullptr) stream_.synchronize(slot.free);  // used four forwards ago
+    if (slot.free.stream != nullptr) stream_.synchronize(slot.free);  // sent four forwards ago
     return slot;
 }
 
@@ -51,8 +52,9 @@ BatchMaker::Fields BatchMaker::fields(void* base) const {
 }
 
 Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
-    stream_.copy(slot.device, slot.host);
-    const Fields f = fields(slot.device.data());
+    stream_.copy(on_device_, slot.host);
+    slot.free = stream_.record();
+    const Fields f = fields(on_device_.data());
     Batch b;
     b.rows = rows;
     b.ids = Tensor(f.ids, DType::kI32, {rows});
@@ -65,12 +67,12 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
     return b;
 }
 
-Batch BatchMaker::decode(std::span<const Row> rows, std::span<const int64_t> committed) {
+Batch BatchMaker::decode(std::span<const Row> rows, std::span<const int64_t> committed, int64_t max_positions) {
     const auto n = static_cast<int64_t>(rows.size());
     check(n >= 1 && n <= max_rows_ && n <= kMaxRows, "decode: {} rows, at most {}", n, kMaxRows);
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
-    int64_t max_positions = 0;
+    int64_t reach = 0;
     for (int64_t r = 0; r < n; ++r) {
         const Row& row = rows[static_cast<size_t>(r)];
         const int64_t base = committed[static_cast<size_t>(row.sequence)];
@@ -87,9 +89,11 @@ Batch BatchMaker::decode(std::span<const Row> rows, std::span<const int64_t> com
         if (parent) std::copy_n(f.ancestors + row.parent * kMaxRows, depth, mine);
         mine[depth] = static_cast<int32_t>(r);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, row.position, row.position + 1);
-        max_positions = std::max<int64_t>(max_positions, row.position + 1);
+        reach = std::max<int64_t>(reach, row.position + 1);
     }
-    return send(slot, n, max_positions);
+    check(max_positions == 0 || reach <= max_positions, "decode: a row at {}, the bound is {}", reach - 1,
+          max_positions);
+    return send(slot, n, max_positions == 0 ? reach : max_positions);
 }
 
 Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length) {
@@ -107,10 +111,6 @@ Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int
     Batch batch = send(slot, n, position + n);
     batch.prefill = true;
     return batch;
-}
-
-void BatchMaker::release() {
-    slots_[(next_ + slots_.size() - 1) % slots_.size()].free = stream_.record();
 }
 
 }  // namespace trireme

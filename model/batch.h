@@ -43,24 +43,22 @@ class Rope {
     RopeTable table_;
 };
 
-/// Makes batches of at most `max_rows`, reusing a few pinned slots: no allocation after construction.
+/// Makes batches of at most `max_rows` in one place of device memory, by way of a few pinned slots: no allocation after
+/// construction. A batch is valid for what is enqueued before the next is made.
 class BatchMaker {
   public:
     BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows);
 
     /// A decode batch. `committed[s]`: tokens of sequence s that lie in tiles. A row at position p counts as p + 1
-    /// tokens.
-    Batch decode(std::span<const Row> rows, std::span<const int64_t> committed);
+    /// tokens. `max_positions`: every row is below it; 0: as tight a bound as the rows give.
+    Batch decode(std::span<const Row> rows, std::span<const int64_t> committed, int64_t max_positions = 0);
     /// Consecutive prompt tokens from `position` on; all count as `length` tokens, the prompt's own.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length);
-    /// The batch made last may be overwritten once everything enqueued so far is done.
-    void release();
 
   private:
     struct Slot {
         HostTensor host;  // u8: the fields below, one after the other
-        Tensor device;
-        Event free;
+        Event free;       // it has been copied
     };
     struct Fields {
         int32_t *ids, *positions, *sequences, *committed, *ancestors;
@@ -78,6 +76,7 @@ class BatchMaker {
     Arena<Space::kHost> host_;
     Arena<Space::kDevice> device_;
     std::array<Slot, kSlots> slots_;
+    Tensor on_device_;  // the same fields
     size_t next_ = 0;
 };
 

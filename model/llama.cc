@@ -37,7 +37,8 @@ KernelLimits limits(const LlamaConfig& c, const Shard& shard, int64_t rows) {
             .max_n = std::max(
                 {(shard.n_heads + 2 * shard.n_kv_heads) * c.head_dim, c.dim, 2 * shard.ffn_dim, shard.vocab_part}),
             .heads = shard.n_heads,
-            .head_dim = c.head_dim};
+            .head_dim = c.head_dim,
+            .vocab = rows <= kMaxRows ? c.vocab : 0};
 }
 
 }  // namespace
@@ -58,7 +59,8 @@ Llama::Llama(Device& device, Comm& comm, const WeightSource& source, const Llama
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows),
       kv_of_head_(device, shard_.kv_of_head.size() * sizeof(int32_t)),
       owner_of_layer_(owners_of_layers(config_)),
-      committed_(static_cast<size_t>(options.sequences), 0) {
+      committed_(static_cast<size_t>(options.sequences), 0),
+      graphs_(options.graphs && device.graphs()) {
     if (context() > config_.context) {
         log::warn("context {} is beyond the {} tokens the model was made for: expect worse text there", context(),
                   config_.context);
@@ -123,24 +125,42 @@ void Llama::feed_forward(Kernels& op, int64_t layer, const Batch& batch) {
     op.add(x, h);
 }
 
-// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's host. Always by the decode kernels.
+// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. Always by the decode kernels.
 void Llama::head(const Tensor& x) {
-    const int64_t rows = x.rows(), part_cols = shard_.vocab_part;
+    const int64_t rows = x.rows();
     const Tensor last = s_.last.first_rows(rows), part = s_.part.first_rows(rows);
 
     decode_op_->rmsnorm(last, x, weights_.final_norm, static_cast<float>(config_.norm_eps));
     decode_op_->matmul(part.slice_cols(0, shard_.vocab), last, weights_.lm_head);
-    const Shape all{shard_.ranks, rows, part_cols};
-    Tensor gathered = part;
-    if (shard_.ranks > 1) {
-        gathered = Tensor(s_.gathered.data(), DType::kF32, all);
-        comm_.all_gather(*compute_, gathered, part);
-    }
-    compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all), gathered);
-    logits_rows_ = rows;
+    if (shard_.ranks > 1) comm_.all_gather(*compute_, gathered(), part);
+}
+
+std::span<const int32_t> Llama::sample(const SamplingParams& params, std::span<const double> uniforms) {
+    const int64_t rows = logits_rows_;
+    check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
+    auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
+    std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
+    const Tensor ids = s_.ids.first_rows(rows);
+    compute_->copy(s_.uniforms.first_rows(rows), s_.uniforms_host.first_rows(rows));
+    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(rows), rule_of(params));
+    compute_->copy(s_.ids_host.first_rows(rows), ids);
+    compute_->synchronize();
+    return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(rows)};
+}
+
+void Llama::save_logits() {
+    check(logits_rows_ == 1, "save_logits: {} rows, want 1", logits_rows_);
+    compute_->copy(s_.saved, gathered());
+}
+
+void Llama::restore_logits() {
+    logits_rows_ = 1;
+    compute_->copy(gathered(), s_.saved);
 }
 
 HostTensor Llama::logits() {
+    const Tensor all = gathered();
+    compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all.shape()), all);
     compute_->synchronize();
     if (shard_.ranks > 1) {  // [ranks, rows, part] -> [rows, vocab]
         const Matrix<float> out = s_.logits.as<float>();
@@ -162,10 +182,25 @@ void Llama::forward(std::span<const Row> rows) {
                 row.position, context());
     }
     for (size_t s = 0; s < committed_.size(); ++s) committed_[s] = kv_.length(static_cast<int64_t>(s));
-    const Batch batch = decode_batch_.decode(rows, committed_);
-    layers(*decode_op_, batch);
-    decode_batch_.release();
-    head(s_.x.first_rows(batch.rows));
+    logits_rows_ = static_cast<int64_t>(rows.size());
+    // A graph's grids are for the whole context; what a row sees is told by the batch, in device memory.
+    decode(decode_batch_.decode(rows, committed_, graphs_ ? context() : 0));
+}
+
+void Llama::decode(const Batch& batch) {
+    const auto i = static_cast<size_t>(batch.rows - 1);
+    const auto enqueue = [&] {
+        layers(*decode_op_, batch);
+        head(s_.x.first_rows(batch.rows));
+    };
+    if (!graphs_ || !warm_[i]) {  // kernels are loaded, and messages find their memory, outside any graph
+        enqueue();
+        warm_[i] = true;
+        return;
+    }
+    if (!recorded_[i]) recorded_[i] = compute_->capture(enqueue);
+    check(recorded_[i] != nullptr, "stream {}: the device has graphs, its stream has none", compute_->name());
+    recorded_[i]->launch();
 }
 
 void Llama::keep(int sequence, std::span<const int32_t> rows) {
@@ -186,13 +221,16 @@ void Llama::prefill(int sequence, std::span<const int32_t> tokens, const Progres
         const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
                                                    sequence, first + done, first + n);
         layers(*prefill_op_, batch);
-        prefill_batch_.release();
         kv_.append(sequence, rows);
         for (int64_t r = 0; each && r < rows; r += kMaxRows) {
-            head(s_.x.slice_rows(r, std::min(kMaxRows, rows - r)));
+            logits_rows_ = std::min(kMaxRows, rows - r);
+            head(s_.x.slice_rows(r, logits_rows_));
             each(first + done + r, logits());
         }
-        if (done + rows == n && !each) head(s_.x.slice_rows(rows - 1, 1));
+        if (done + rows == n && !each) {
+            logits_rows_ = 1;
+            head(s_.x.slice_rows(rows - 1, 1));
+        }
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && done > 0) progress(done, n);
         before = compute_->record();

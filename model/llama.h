@@ -1,6 +1,7 @@
 #pragma once
 /// The Llama forward pass on this rank's shard: rows in, logits out (DESIGN sections 3 and 4).
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ struct LlamaOptions {
     DType k_type = DType::kF16, v_type = DType::kF16;
     int64_t context = 0;  // tokens a sequence may have; 0: the model's
     int64_t sequences = 1;
+    bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
 };
 
 class Llama {
@@ -51,8 +53,14 @@ class Llama {
     /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. Enqueues only: nothing waits, nothing
     /// is allocated. Keys and values stay provisional until keep().
     void forward(std::span<const Row> rows);
-    /// Waits for the forward; f32 [rows, vocab], valid until the next forward.
+    /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
+    /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
+    /// `uniforms` [rows], in [0, 1). Every rank draws the same. Errors: Exit::kData where logits are not finite.
+    std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms);
+    /// Keeps the logits, of one row; makes them the logits of now again.
+    void save_logits();
+    void restore_logits();
     /// Commits rows of the last forward, in order, behind the sequence's committed tokens; the rest is dropped.
     void keep(int sequence, std::span<const int32_t> rows);
     /// Forgets all tokens from position n on.
@@ -66,10 +74,15 @@ class Llama {
     Stream& stream() { return *compute_; }
 
   private:
+    void decode(const Batch& batch);
     void layers(Kernels& op, const Batch& batch);
     void attention(Kernels& op, int64_t layer, const Batch& batch);
     void feed_forward(Kernels& op, int64_t layer, const Batch& batch);
     void head(const Tensor& x);
+    /// The logits of now, [ranks, rows, vocab_part].
+    Tensor gathered() const {
+        return Tensor(s_.gathered.data(), DType::kF32, {shard_.ranks, logits_rows_, shard_.vocab_part});
+    }
     Tensor kv_of_head() const { return kv_of_head_.tensor(DType::kI32, {shard_.n_heads}); }
 
     LlamaConfig config_;
@@ -86,6 +99,9 @@ class Llama {
     std::vector<int64_t> owner_of_layer_;  // index into the KV cache of the layer whose K/V layer l reads
     std::vector<int64_t> committed_;       // of every sequence, as the last decode batch saw it
     int64_t logits_rows_ = 0;
+    bool graphs_;                                            // decode forwards as graphs
+    std::array<bool, kMaxRows> warm_{};                      // a forward of that many rows has run, op by op
+    std::array<std::unique_ptr<Graph>, kMaxRows> recorded_;  // decode(), by rows - 1
 };
 
 }  // namespace trireme

@@ -11,27 +11,37 @@ Scratch::Scratch(Device& device, const LlamaConfig& c, const Shard& shard) {
     struct Want {
         Tensor* tensor;
         Shape shape;
+        DType dtype = DType::kF32;
     };
-    const std::array<Want, 9> wants = {{{&x, {n, c.dim}},
-                                        {&h, {n, c.dim}},
-                                        {&qkv, {n, q + 2 * kv}},
-                                        {&att, {n, q}},
-                                        {&gate_up, {n, 2 * shard.ffn_dim}},
-                                        {&act, {n, shard.ffn_dim}},
-                                        {&last, {kMaxRows, c.dim}},
-                                        {&part, {kMaxRows, shard.vocab_part}},
-                                        {&gathered, {shard.ranks > 1 ? shard.ranks : 0, kMaxRows, shard.vocab_part}}}};
+    const Shape all{shard.ranks, kMaxRows, shard.vocab_part}, drawn{kMaxRows};
+    const bool alone = shard.ranks == 1;
+    const std::array<Want, 12> wants = {{{&x, {n, c.dim}},
+                                         {&h, {n, c.dim}},
+                                         {&qkv, {n, q + 2 * kv}},
+                                         {&att, {n, q}},
+                                         {&gate_up, {n, 2 * shard.ffn_dim}},
+                                         {&act, {n, shard.ffn_dim}},
+                                         {&last, {kMaxRows, c.dim}},
+                                         {&part, {kMaxRows, shard.vocab_part}},
+                                         {&gathered, {alone ? 0 : shard.ranks, kMaxRows, shard.vocab_part}},
+                                         {&saved, {shard.ranks, 1, shard.vocab_part}},
+                                         {&uniforms, drawn, DType::kI64},
+                                         {&ids, drawn, DType::kI32}}};
     size_t bytes = 0;
-    for (const Want& w : wants) bytes += Arena<Space::kDevice>::bytes_of(DType::kF32, w.shape);
+    for (const Want& w : wants) bytes += Arena<Space::kDevice>::bytes_of(w.dtype, w.shape);
     device_ = Arena<Space::kDevice>(device, bytes);
-    for (const Want& w : wants) *w.tensor = device_.take(DType::kF32, w.shape);
+    for (const Want& w : wants) *w.tensor = device_.take(w.dtype, w.shape);
+    if (alone) gathered = Tensor(part.data(), DType::kF32, all);
 
-    const Shape all{shard.ranks, kMaxRows, shard.vocab_part}, rows{shard.ranks > 1 ? kMaxRows : 0, c.vocab};
-    host_ = Arena<Space::kHost>(
-        device, Arena<Space::kHost>::bytes_of(DType::kF32, all) + Arena<Space::kHost>::bytes_of(DType::kF32, rows));
+    const Shape rows{alone ? 0 : kMaxRows, c.vocab};
+    using HostArena = Arena<Space::kHost>;
+    host_ = HostArena(device, HostArena::bytes_of(DType::kF32, all) + HostArena::bytes_of(DType::kF32, rows) +
+                                  HostArena::bytes_of(DType::kI64, drawn) + HostArena::bytes_of(DType::kI32, drawn));
     gathered_host = host_.take(DType::kF32, all);
-    logits = shard.ranks > 1 ? host_.take(DType::kF32, rows)
-                             : HostTensor(gathered_host.data(), DType::kF32, {kMaxRows, c.vocab}, shard.vocab_part);
+    logits = alone ? HostTensor(gathered_host.data(), DType::kF32, {kMaxRows, c.vocab}, shard.vocab_part)
+                   : host_.take(DType::kF32, rows);
+    uniforms_host = host_.take(DType::kI64, drawn);
+    ids_host = host_.take(DType::kI32, drawn);
 }
 
 }  // namespace trireme

@@ -20,9 +20,12 @@ struct Scratch {
     Tensor act;                // [kPrefillRows, ffn_dim]
     Tensor last;               // [kMaxRows, dim] rows whose logits are wanted, normed
     Tensor part;               // [kMaxRows, vocab_part] this rank's logits
-    Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; unused by one rank
+    Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; one rank: part
+    Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for later
     HostTensor gathered_host;  // the same, pinned
     HostTensor logits;         // [kMaxRows, vocab] what callers see; one rank: a view of gathered_host
+    Tensor uniforms, ids;      // i64, i32 [kMaxRows]: what tokens are drawn by, and the tokens
+    HostTensor uniforms_host, ids_host;
 
   private:
     Arena<Space::kDevice> device_;

@@ -1,8 +1,7 @@
 #include "runtime/device.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <charconv>
 
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
@@ -15,25 +14,29 @@ void Device::account(Space space, ptrdiff_t bytes) {
     peak_[i] = std::max(peak_[i], used_[i]);
 }
 
-namespace {
-
-/// Filled before the first rank starts; ranks of a test are threads that only read it.
-std::map<std::string, DeviceMaker, std::less<>>& registered() {
-    static std::map<std::string, DeviceMaker, std::less<>> makers;
+Registry<DeviceMaker>& device_makers() {
+    static Registry<DeviceMaker> makers;
     return makers;
 }
 
-}  // namespace
-
-void register_device(std::string_view backend, DeviceMaker maker) {
-    registered().insert_or_assign(std::string(backend), maker);
+Registry<DeviceLister>& device_listers() {
+    static Registry<DeviceLister> listers;
+    return listers;
 }
 
-std::unique_ptr<Device> open_device(const std::string& name, int threads, int local_ranks) {
-    if (name == "cpu" || name == "auto") return std::make_unique<CpuDevice>(threads, local_ranks);
-    const auto found = registered().find(name);
-    if (found != registered().end()) return found->second(threads, local_ranks);
-    fail(Exit::kUnavailable, "--device {}: this build has cpu only; use --device cpu", name);
+std::unique_ptr<Device> open_device(const std::string& name, const DeviceRequest& request) {
+    if (name == "cpu") return std::make_unique<CpuDevice>(request.threads, request.local_ranks);
+    const size_t colon = std::min(name.find(':'), name.size());
+    const DeviceMaker maker = device_makers().find(std::string_view(name).substr(0, colon));
+    require(maker != nullptr, Exit::kUnavailable, "--device {}: this build has no such device; use --device cpu", name);
+    DeviceRequest wanted = request;
+    if (colon < name.size()) {
+        const char *begin = name.data() + colon + 1, *end = name.data() + name.size();
+        const auto [stop, error] = std::from_chars(begin, end, wanted.index);
+        require(error == std::errc() && stop == end && wanted.index >= 0, Exit::kConfig,
+                "--device {}: want a card's number behind the colon, as in {}:0", name, name.substr(0, colon));
+    }
+    return maker(wanted);
 }
 
 }  // namespace trireme

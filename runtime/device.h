@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "runtime/registry.h"
 #include "runtime/stream.h"
 #include "runtime/tensor.h"
 
@@ -21,6 +23,8 @@ class Device {
     virtual size_t memory_total() const = 0;
     /// What allocate() still grants: ranks of one node have a share each.
     virtual size_t memory_free() const = 0;
+    /// The same of the host, where that is other memory.
+    virtual size_t host_memory_free() const { return memory_free(); }
 
     /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
     virtual void* allocate(Space space, size_t bytes) = 0;
@@ -31,6 +35,8 @@ class Device {
 
     /// `name` must outlive the stream; it appears in traces and messages.
     virtual std::unique_ptr<Stream> make_stream(const char* name) = 0;
+    /// A decode step is worth a graph here.
+    virtual bool graphs() const { return false; }
 
   protected:
     void account(Space space, ptrdiff_t bytes);
@@ -39,13 +45,22 @@ class Device {
     size_t used_[2] = {0, 0}, peak_[2] = {0, 0};
 };
 
-/// Devices that are not built in come from modules: a name for --device, and what opens one.
-using DeviceMaker = std::unique_ptr<Device> (*)(int threads, int local_ranks);
-void register_device(std::string_view backend, DeviceMaker maker);
+/// What a rank asks for.
+struct DeviceRequest {
+    int threads = 1;                      // compute threads of every CPU stream
+    int local_rank = 0, local_ranks = 1;  // ranks of this node divide its memory, and its cards
+    int index = -1;                       // the card; -1: by the local rank
+};
 
-/// What --device names: "cpu", or what has been registered. `threads` compute threads of every CPU stream;
-/// `local_ranks` ranks of this node divide its memory, each calling this before any of them allocates. Errors:
-/// Exit::kUnavailable.
-std::unique_ptr<Device> open_device(const std::string& name, int threads, int local_ranks = 1);
+/// Devices that are not built in: a name for --device, and what opens one.
+using DeviceMaker = std::unique_ptr<Device> (*)(const DeviceRequest& request);
+Registry<DeviceMaker>& device_makers();
+/// A line each of what --device may name: "cuda:0: NVIDIA H200, compute 9.0, 150.1 GB of memory, 149.6 free".
+using DeviceLister = std::vector<std::string> (*)();
+Registry<DeviceLister>& device_listers();
+
+/// `name` is "cpu", or of a registered device, with ":i" behind it where it has several. Every rank calls this before
+/// any of them allocates. Errors: Exit::kUnavailable, kConfig.
+std::unique_ptr<Device> open_device(const std::string& name, const DeviceRequest& request = {});
 
 }  // namespace trireme

@@ -40,7 +40,7 @@ class Error : public std::runtime_error {
 template <class... Args>
 struct FormatAt {
     template <class S>
-    consteval FormatAt(const S& s, const char* f = __builtin_FILE(), int l = __builtin_LINE())
+    consteval FormatAt(const S& s, const char* f = __builtin_FILE(), int l = __builtin_LINE())  // NOLINT: implicit
         : text(s), file(f), line(l) {}
     fmt::format_string<Args...> text;
     const char* file;

@@ -23,6 +23,10 @@ void Stream::copy(const Tensor& dst, const Tensor& src) {
     do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2d");
 }
 
+std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
+    return nullptr;
+}
+
 void Stream::drain() noexcept {
     try {
         synchronize();

@@ -1,9 +1,15 @@
 #pragma once
 /// Streams and events: work in order, asynchronous on every backend. Nobody uses a default stream.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
 
+#include "runtime/graph.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -30,6 +36,21 @@ class Stream {
     void copy(const HostTensor& dst, const Tensor& src);
     void copy(const Tensor& dst, const Tensor& src);
 
+    /// Runs f() on a thread of the backend's when all before it is done; what is behind it waits. f may block, throws
+    /// what becomes the stream's error, and makes no call of this or another stream. `name` must be a literal.
+    template <class F>
+    void call_host(const char* name, size_t bytes, const F& f) {
+        static_assert(sizeof(F) <= HostCall::kBytes && alignof(F) <= alignof(std::max_align_t));
+        static_assert(std::is_trivially_copyable_v<F>, "a call may be repeated (a graph), or dropped");
+        HostCall call{.run = [](void* closure) { (*static_cast<F*>(closure))(); }};
+        ::new (static_cast<void*>(call.closure.data())) F(f);
+        do_call_host(name, bytes, call);
+    }
+
+    /// Records what `body` enqueues here, instead of running it: operations, copies and host calls; no events.
+    /// Null: this backend has no graphs, and body was not called.
+    virtual std::unique_ptr<Graph> capture(const std::function<void()>& body);
+
     /// The point after everything enqueued so far.
     virtual Event record() = 0;
     /// What is enqueued from here on starts after `event`.
@@ -46,7 +67,13 @@ class Stream {
     virtual const char* name() const = 0;
 
   protected:
+    struct HostCall {
+        static constexpr size_t kBytes = 96;
+        alignas(std::max_align_t) std::array<std::byte, kBytes> closure{};
+        void (*run)(void*) = nullptr;
+    };
     virtual void do_copy(void* dst, const void* src, size_t bytes, const char* name) = 0;
+    virtual void do_call_host(const char* name, size_t bytes, const HostCall& call) = 0;
 };
 
 }  // namespace trireme

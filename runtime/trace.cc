@@ -23,11 +23,11 @@ struct Counter {
     std::atomic<const char*> name{nullptr};
     std::atomic<uint64_t> count{0}, ns{0}, bytes{0};
 
-    void add(uint64_t span_ns, uint64_t span_bytes) {
+    void add(uint64_t spans, uint64_t span_ns, uint64_t span_bytes) {
         const auto plus = [](std::atomic<uint64_t>& x, uint64_t n) {  // one writer: no locked instruction
             x.store(x.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
         };
-        plus(count, 1);
+        plus(count, spans);
         plus(ns, span_ns);
         plus(bytes, span_bytes);
     }
@@ -38,7 +38,9 @@ struct Counter {
     }
 };
 
-/// One per thread, written by that thread alone; kept after the thread has ended.
+}  // namespace
+
+/// One per thread or stream, written by one thread at a time; kept after the thread has ended.
 struct Lane {
     static constexpr size_t kNames = 128;
     std::atomic<const char*> name{"host"};
@@ -46,6 +48,8 @@ struct Lane {
     std::vector<SpanRecord> spans;
     size_t dropped = 0;
 };
+
+namespace {
 
 struct Registry {
     std::mutex mutex;
@@ -61,17 +65,30 @@ Registry& registry() {
 }
 
 Lane& lane() {
-    thread_local Lane* mine = [] {
-        Registry& r = registry();
-        const std::lock_guard lock(r.mutex);
-        r.lanes.push_back(std::make_unique<Lane>());
-        if (r.recording) r.lanes.back()->spans.reserve(r.max_spans);
-        return r.lanes.back().get();
-    }();
-    return *mine;
+    thread_local Lane& mine = make_lane("host");
+    return mine;
+}
+
+void count(Lane& lane, const Total& total) {
+    for (Counter& t : lane.totals) {
+        const char* const taken = t.name.load(std::memory_order_relaxed);
+        if (taken != nullptr && taken != total.name) continue;
+        if (taken == nullptr) t.name.store(total.name, std::memory_order_release);
+        t.add(total.count, total.ns, total.bytes);
+        break;
+    }
 }
 
 }  // namespace
+
+Lane& make_lane(const char* name) {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    r.lanes.push_back(std::make_unique<Lane>());
+    r.lanes.back()->name = name;
+    if (r.recording) r.lanes.back()->spans.reserve(r.max_spans);
+    return *r.lanes.back();
+}
 
 uint64_t now() {
     return static_cast<uint64_t>(
@@ -83,21 +100,25 @@ void name_lane(const char* name) {
     lane().name = name;
 }
 
+void count(const Total& total) {
+    count(lane(), total);
+}
+
+bool recording() {
+    return registry().recording.load(std::memory_order_relaxed);
+}
+
 void add(const char* name, uint64_t begin, uint64_t end, size_t bytes) {
-    Lane& l = lane();
-    for (Counter& t : l.totals) {
-        const char* const taken = t.name.load(std::memory_order_relaxed);
-        if (taken != nullptr && taken != name) continue;
-        if (taken == nullptr) t.name.store(name, std::memory_order_release);
-        t.add(end - begin, bytes);
-        break;
-    }
-    if (registry().recording.load(std::memory_order_relaxed)) {
-        if (l.spans.size() < registry().max_spans) {
-            l.spans.push_back({name, begin, end, bytes});
-        } else {
-            ++l.dropped;
-        }
+    add(lane(), name, begin, end, bytes);
+}
+
+void add(Lane& l, const char* name, uint64_t begin, uint64_t end, size_t bytes) {
+    count(l, {name, 1, end - begin, bytes});
+    if (!recording()) return;
+    if (l.spans.size() < registry().max_spans) {
+        l.spans.push_back({name, begin, end, bytes});
+    } else {
+        ++l.dropped;
     }
 }
 

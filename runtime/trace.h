@@ -20,6 +20,14 @@ uint64_t now();
 void name_lane(const char* name);
 /// A finished span of the calling thread. `name` must be a literal: totals are kept by its address.
 void add(const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
+/// Adds to the totals what has no span: an operation of a device that nobody timed has 0 ns.
+void count(const Total& total);
+/// A lane of its own for what runs on no thread, as a device's stream does. One thread at a time adds to it.
+struct Lane;
+Lane& make_lane(const char* name);
+void add(Lane& lane, const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
+/// Spans are being kept.
+bool recording();
 
 /// Sums over all threads, by name. What a busy stream is adding meanwhile may be half there.
 std::vector<Total> totals();

@@ -57,9 +57,9 @@ endforeach()
 
 grep(launches "<<<")
 foreach(line IN LISTS launches)
-  if(NOT line MATCHES "^kernels/cuda/launch\\.cuh:")
+  if(NOT line MATCHES "^runtime/cuda/launch\\.cuh:")
     string(REGEX REPLACE ":<<<$" "" where "${line}")
-    list(APPEND violations "${where}: a kernel launch outside kernels/cuda/launch.cuh")
+    list(APPEND violations "${where}: a kernel launch outside runtime/cuda/launch.cuh")
   endif()
 endforeach()
 

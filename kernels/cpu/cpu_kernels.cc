@@ -8,7 +8,8 @@ namespace {
 
 size_t scratch_bytes(Phase phase, const KernelLimits& limits, int threads) {
     if (phase == Phase::kDecode) {
-        return std::max(matmul_decode_scratch(limits), attention_decode_scratch(limits, threads));
+        return std::max(
+            {matmul_decode_scratch(limits), attention_decode_scratch(limits, threads), sample_scratch(limits)});
     }
     return std::max(matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads));
 }
@@ -69,6 +70,12 @@ void CpuKernels::do_swiglu(const Tensor& out, const Tensor& gate_up) {
 
 void CpuKernels::do_add(const Tensor& x, const Tensor& y) {
     stream_.enqueue("add", bytes::add(x), [=] { trireme::add(x, y); });
+}
+
+void CpuKernels::do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+                           const SamplingRule& rule) {
+    stream_.enqueue("sample", bytes::sample(logits),
+                    [=, scratch = scratch_.data()] { trireme::sample(ids, logits, vocab, uniforms, rule, scratch); });
 }
 
 void CpuKernels::do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {

@@ -16,6 +16,7 @@ size_t matmul_decode_scratch(const KernelLimits& limits);
 size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
+size_t sample_scratch(const KernelLimits& limits);
 
 void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
 void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
@@ -32,6 +33,8 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
 void swiglu(const Tensor& out, const Tensor& gate_up);
 void add(const Tensor& x, const Tensor& y);
 void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
+void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms, const SamplingRule& rule,
+            void* scratch);
 
 /// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).
 template <class Body>

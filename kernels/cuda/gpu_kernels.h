@@ -14,16 +14,13 @@
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/matmul_decode.h"
 #include "kernels/cuda/rowwise.h"
+#include "kernels/cuda/sample.h"
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
 
 namespace trireme::gpu {
 
 static_assert(kTile == kTileTokens && kStaged == kMaxRows);
-
-struct Grid {
-    int64_t x = 1, y = 1, z = 1;
-};
 
 template <class T>
 Rows<T> rows_of(const Tensor& t) {
@@ -113,6 +110,13 @@ class GpuKernels final : public Kernels {
         launcher_.template launch<GatherRows>("gather_rows", bytes::gather_rows(out), {out.rows()},
                                               {rows_of<float>(out), rows_of<const float>(x),
                                                static_cast<const int32_t*>(rows.data()), x.rows(), out.cols()});
+    }
+    void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+                   const SamplingRule& rule) override {
+        launcher_.template launch<Sample>(
+            "sample", bytes::sample(logits), {logits.dim(1)},
+            {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
+             static_cast<const int64_t*>(uniforms.data()), static_cast<int32_t*>(ids.data()), rule});
     }
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override {
         launcher_.template launch<KvStage>("kv_stage", bytes::kv_write(kv, k.rows()), {k.rows(), 2},

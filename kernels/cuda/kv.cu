@@ -1,6 +1,6 @@
 #include "kernels/cuda/kv.h"
 
-#include "kernels/cuda/device_gpu.cuh"
+#include "runtime/cuda/launch.cuh"
 
 namespace trireme::gpu {
 

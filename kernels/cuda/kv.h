@@ -1,7 +1,8 @@
 #pragma once
 /// Where keys and values lie, and the kernels that write them.
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/fault.h"
+#include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 

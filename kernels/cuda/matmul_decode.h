@@ -5,7 +5,7 @@
 /// distributed to warps by their index and added in the order of the warps; rows are columns of the tensor cores'
 /// tiles, which do not mix columns, and how many tiles there are is all that depends on the number of rows.
 
-#include "kernels/cuda/gpu.h"
+#include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 

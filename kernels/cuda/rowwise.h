@@ -1,7 +1,8 @@
 #pragma once
 /// The operations that take one row at a time: a block a row.
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/fault.h"
+#include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 

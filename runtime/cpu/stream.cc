@@ -18,7 +18,38 @@ CpuStream::~CpuStream() {
     worker_.join();
 }
 
+/// Copies of the recorded tasks, enqueued again.
+class CpuStream::Replay final : public Graph {
+  public:
+    explicit Replay(CpuStream& stream) : stream_(stream) {}
+    void launch() override {
+        for (const Task& task : tasks) {
+            stream_.next_slot() = task;
+            stream_.publish();
+        }
+    }
+    std::deque<Task> tasks;
+
+  private:
+    CpuStream& stream_;
+};
+
+std::unique_ptr<Graph> CpuStream::capture(const std::function<void()>& body) {
+    check(captured_ == nullptr, "stream {}: a graph within a graph", name_);
+    auto graph = std::make_unique<Replay>(*this);
+    captured_ = &graph->tasks;
+    try {
+        body();
+    } catch (...) {
+        captured_ = nullptr;
+        throw;
+    }
+    captured_ = nullptr;
+    return graph;
+}
+
 CpuStream::Task& CpuStream::next_slot() {
+    if (captured_ != nullptr) return captured_->emplace_back();
     const uint64_t ticket = enqueued_.load(std::memory_order_relaxed);
     if (ticket >= kSlots && finished_.load(std::memory_order_acquire) + kSlots <= ticket) {
         // The ring is full: the host runs far ahead of the worker.
@@ -30,6 +61,7 @@ CpuStream::Task& CpuStream::next_slot() {
 }
 
 void CpuStream::publish() {
+    if (captured_ != nullptr) return;
     enqueued_.fetch_add(1, std::memory_order_release);
     enqueued_.notify_one();
 }
@@ -75,6 +107,7 @@ std::exception_ptr CpuStream::error() const {
 }
 
 Event CpuStream::record() {
+    check(captured_ == nullptr, "stream {}: an event within a graph", name_);
     return {this, enqueued_.load(std::memory_order_relaxed)};
 }
 
@@ -115,6 +148,7 @@ void CpuStream::wake_waiters() {
 }
 
 void CpuStream::wait(const Event& event) {
+    check(captured_ == nullptr, "stream {}: an event within a graph", name_);
     if (event.stream == nullptr || event.stream == this) return;
     const auto* other = static_cast<const CpuStream*>(event.stream);
     enqueue("wait", 0, [this, other, ticket = event.ticket] {
@@ -138,6 +172,10 @@ void CpuStream::do_copy(void* dst, const void* src, size_t bytes, const char* wh
     enqueue(what, bytes, [dst, src, bytes] {
         if (bytes) std::memcpy(dst, src, bytes);
     });
+}
+
+void CpuStream::do_call_host(const char* name, size_t bytes, const HostCall& call) {
+    enqueue(name, bytes, [copy = HostCall(call)]() mutable { copy.run(copy.closure.data()); });
 }
 
 CpuStream& cpu(Stream& stream) {

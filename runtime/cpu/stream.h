@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -32,7 +33,7 @@ class CpuStream final : public Stream {
     void enqueue(const char* what, size_t bytes, F&& f) {
         using Closure = std::decay_t<F>;
         static_assert(sizeof(Closure) <= kClosureBytes && alignof(Closure) <= alignof(std::max_align_t));
-        static_assert(std::is_trivially_destructible_v<Closure>, "a skipped closure is dropped, not destroyed");
+        static_assert(std::is_trivially_copyable_v<Closure>, "a closure may be skipped, or repeated by a graph");
         Task& task = next_slot();
         ::new (static_cast<void*>(task.closure.data())) Closure(std::forward<F>(f));
         task.run = [](void* closure) { (*static_cast<Closure*>(closure))(); };
@@ -41,6 +42,7 @@ class CpuStream final : public Stream {
         publish();
     }
 
+    std::unique_ptr<Graph> capture(const std::function<void()>& body) override;
     Event record() override;
     void wait(const Event& event) override;
     bool reached(const Event& event) const override;
@@ -51,6 +53,7 @@ class CpuStream final : public Stream {
 
   protected:
     void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
+    void do_call_host(const char* name, size_t bytes, const HostCall& call) override;
 
   private:
     struct Task {
@@ -60,6 +63,7 @@ class CpuStream final : public Stream {
         size_t bytes;
     };
     static constexpr uint64_t kSlots = 1024;
+    class Replay;
 
     Task& next_slot();
     void publish();
@@ -73,6 +77,7 @@ class CpuStream final : public Stream {
     const char* name_;
     int threads_;
     std::unique_ptr<Task[]> tasks_;
+    std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded
     std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever
     std::atomic<const char*> running_{""};
     std::atomic<bool> stop_{false}, failed_{false};

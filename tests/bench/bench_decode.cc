@@ -44,7 +44,7 @@ int run(int argc, char** argv) {
     if (contexts.empty()) contexts = {64, 4096, 8000};
 
     const auto comm = make_comm();
-    const auto device = open_device("cpu", threads);
+    const auto device = open_device("cpu", {.threads = threads});
     const auto source = open_model(argv[1]);
     LlamaOptions options{.weights = source->natural_dtype()};
     options.context = contexts.back() + kMaxRows;

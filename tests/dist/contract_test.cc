@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
+#include "dist/staged_comm.h"
+#include "runtime/cpu/device.h"
 #include "tests/support/ranks.h"
 
 namespace trireme::test {
@@ -36,6 +38,20 @@ INSTANTIATE_TEST_SUITE_P(, ThreadContract,
                          [](const auto& p) {
                              return fmt::format("{}On{}", std::get<0>(p.param).name, std::get<1>(p.param));
                          });
+
+class StagedContract : public testing::TestWithParam<std::tuple<ContractCase, int>> {};
+
+TEST_P(StagedContract, Holds) {
+    run_ranks(std::get<1>(GetParam()), [](Comm& inner) {
+        CpuDevice device(1);
+        StagedComm comm(inner, device);
+        std::get<0>(GetParam()).run(comm);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , StagedContract, testing::Combine(testing::ValuesIn(contract().begin(), contract().end()), testing::Values(2, 3)),
+    [](const auto& p) { return fmt::format("{}On{}", std::get<0>(p.param).name, std::get<1>(p.param)); });
 
 }  // namespace
 }  // namespace trireme::test

@@ -13,13 +13,41 @@
 #include <gtest/gtest.h>
 
 #include "kernels/kernels.h"
-#include "runtime/cpu/device.h"
+#include "runtime/device.h"
 #include "tests/support/near.h"
 #include "tests/support/reference.h"
 
 namespace trireme::test {
 
 using reference::Rows;
+
+// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc, cuda_backend.cc.
+
+std::unique_ptr<Device> backend_device(int threads);
+std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
+/// Memory that host and kernels both see.
+void* backend_allocate(size_t bytes);
+void backend_free(void* data, size_t bytes) noexcept;
+/// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
+void on_every_target(const std::function<void()>& body);
+/// Threads of a CPU stream that are worth trying.
+std::vector<int> thread_counts();
+/// A GPU on the host: a thousand times slower than one.
+bool emulated();
+/// What a product rounds its input to, with weights of this type.
+DType multiplied_in(DType weights);
+/// What prefill attention rounds queries and probabilities to, with keys and values of these types.
+DType attended_in(DType keys, DType values);
+
+template <class T>
+struct BackendAllocator {
+    using value_type = T;
+    T* allocate(size_t n) { return static_cast<T*>(backend_allocate(n * sizeof(T))); }
+    void deallocate(T* data, size_t n) noexcept { backend_free(data, n * sizeof(T)); }
+    bool operator==(const BackendAllocator&) const = default;
+};
+template <class T>
+using BackendVector = std::vector<T, BackendAllocator<T>>;
 
 /// Seeded numbers: normal, with variance 1.
 class Normal {
@@ -121,29 +149,21 @@ class Operand {
 
     DType type_;
     int64_t rows_, cols_, stride_;
-    std::vector<uint8_t> bytes_;
+    BackendVector<uint8_t> bytes_;
 };
-
-// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc.
-
-std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
-/// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
-void on_every_target(const std::function<void()>& body);
-/// Threads of a CPU stream that are worth trying.
-std::vector<int> thread_counts();
-/// What a product rounds its input to, with weights of this type.
-DType multiplied_in(DType weights);
-/// What prefill attention rounds queries and probabilities to, with keys and values of these types.
-DType attended_in(DType keys, DType values);
 
 /// A device, a stream of `threads` threads and its kernels.
 struct Machine {
     explicit Machine(Phase phase = Phase::kDecode, int threads = 2,
-                     const KernelLimits& limits =
-                         {.max_rows = kPrefillRows, .max_k = 2048, .max_n = 4096, .heads = 50, .head_dim = 96})
-        : device(threads),
-          stream(device.make_stream("test")),
-          kernels(backend_kernels(device, *stream, phase, limits)) {}
+                     const KernelLimits& limits = {.max_rows = kPrefillRows,
+                                                   .max_k = 2048,
+                                                   .max_n = 4096,
+                                                   .heads = 50,
+                                                   .head_dim = 96,
+                                                   .vocab = 5000})
+        : device(backend_device(threads)),
+          stream(device->make_stream("test")),
+          kernels(backend_kernels(*device, *stream, phase, limits)) {}
     ~Machine() {
         try {
             stream->synchronize();  // the operands must outlive what is queued on them
@@ -153,7 +173,7 @@ struct Machine {
     Kernels& operator*() { return *kernels; }
     Kernels* operator->() { return kernels.get(); }
 
-    CpuDevice device;
+    std::unique_ptr<Device> device;
     std::unique_ptr<Stream> stream;
     std::unique_ptr<Kernels> kernels;
 };

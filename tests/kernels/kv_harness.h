@@ -28,7 +28,7 @@ struct Kv {
 
     KvLayout layout;
     Operand table;
-    std::vector<char> memory;
+    BackendVector<char> memory;
     Operand staged_k, staged_v;
 };
 

@@ -5,6 +5,18 @@
 
 namespace trireme::test {
 
+std::unique_ptr<Device> backend_device(int threads) {
+    return open_device("cpu", {.threads = threads});
+}
+
+void* backend_allocate(size_t bytes) {
+    return ::operator new(bytes);
+}
+
+void backend_free(void* data, size_t) noexcept {
+    ::operator delete(data);
+}
+
 std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
     return simt::make_kernels(device, stream, phase, limits);
 }
@@ -15,6 +27,10 @@ void on_every_target(const std::function<void()>& body) {
 
 std::vector<int> thread_counts() {
     return {1};
+}
+
+bool emulated() {
+    return true;
 }
 
 DType multiplied_in(DType weights) {

@@ -16,7 +16,7 @@ const KvShape kShape{.layout = {.kv_heads = 2, .head_dim = 8, .k_type = DType::k
                      .context = 600};
 
 struct Fixture {
-    std::unique_ptr<Device> device = open_device("cpu", 1);
+    std::unique_ptr<Device> device = open_device("cpu");
     std::unique_ptr<Stream> stream = device->make_stream("kv");
     std::unique_ptr<Kernels> op = make_kernels(
         *device, *stream, Phase::kDecode, {.max_rows = kMaxRows, .max_k = 16, .max_n = 16, .heads = 2, .head_dim = 8});

@@ -122,6 +122,60 @@ TEST(CpuStream, CopiesBetweenSpaces) {
     EXPECT_EQ(std::memcmp(from.data(), to.data(), 4096), 0);
 }
 
+TEST(CpuStream, AGraphRunsWhatWasRecordedAndReadsWhatLiesThereThen) {
+    CpuStream s("s", 1);
+    int x = 1, sum = 0;
+    auto *in = &x, *out = &sum;
+
+    const auto graph = s.capture([&] {
+        s.enqueue("add", 0, [in, out] { *out += *in; });
+        s.call_host("double", 0, [out] { *out *= 2; });
+    });
+    s.synchronize();
+    EXPECT_EQ(sum, 0) << "recording runs nothing";
+
+    for (const int next : {1, 10}) {
+        s.synchronize();
+        x = next;
+        graph->launch();
+    }
+    s.enqueue("behind", 0, [out] { *out += 1000; });
+    s.synchronize();
+    EXPECT_EQ(sum, ((0 + 1) * 2 + 10) * 2 + 1000);
+}
+
+TEST(CpuStream, AGraphOfMoreThanTheRingHolds) {
+    CpuStream s("s", 1);
+    std::vector<int> seen;
+    auto* out = &seen;
+    const auto graph = s.capture([&] {
+        for (int i = 0; i < 1500; ++i) s.enqueue("push", 0, [out, i] { out->push_back(i); });
+    });
+    graph->launch();
+    graph->launch();
+    s.synchronize();
+    ASSERT_EQ(seen.size(), 3000u);
+    for (int i = 0; i < 3000; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], i % 1500);
+}
+
+TEST(CpuStream, EventsAndGraphsWithinAGraphAreBugs) {
+    CpuStream s("s", 1), other("other", 1);
+    const Event elsewhere = other.record();
+    EXPECT_THROW(s.capture([&] { s.record(); }), Error);
+    EXPECT_THROW(s.capture([&] { s.wait(elsewhere); }), Error);
+    EXPECT_THROW(s.capture([&] { s.capture([] {}); }), Error);
+    int ran = 0;  // and the stream works on
+    s.enqueue("work", 0, [r = &ran] { *r = 1; });
+    s.synchronize();
+    EXPECT_EQ(ran, 1);
+}
+
+TEST(CpuStream, AHostCallThatFailsFailsTheStream) {
+    CpuStream s("s", 1);
+    s.call_host("bad", 0, [] { fail(Exit::kData, "planted"); });
+    EXPECT_THROW(s.synchronize(), Error);
+}
+
 TEST(CpuStream, RefusesACopyBetweenDifferentShapes) {
     CpuDevice device(1);
     const auto stream = device.make_stream("s");

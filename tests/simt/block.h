@@ -20,7 +20,7 @@ namespace trireme::simt {
 
 class Block;
 
-/// One thread's view, as kernels/cuda/gpu.h describes it.
+/// One thread's view, as runtime/cuda/gpu.h describes it.
 class Gpu {
   public:
     Gpu(Block& block, int thread) : block_(block), thread_(thread) {}
@@ -32,6 +32,11 @@ class Gpu {
     void* shared() const;
     void sync();
     void fault(gpu::Fault kind, int64_t x, int64_t y);
+    uint32_t fetch_add(uint32_t* p, uint32_t x) {
+        const uint32_t before = *p;
+        *p += x;
+        return before;
+    }
     template <class T>
     T shuffle_xor(T x, int mask) {
         std::array<std::byte, kLetter> letter{};

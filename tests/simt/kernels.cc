@@ -10,6 +10,7 @@ class SimtDevice final : public CpuDevice {
   public:
     using CpuDevice::CpuDevice;
     std::string_view backend() const override { return "simt"; }
+    bool graphs() const override { return true; }
 };
 
 }  // namespace
@@ -19,10 +20,10 @@ std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phas
 }
 
 void register_backend() {
-    register_device("simt", [](int threads, int local_ranks) -> std::unique_ptr<Device> {
-        return std::make_unique<SimtDevice>(threads, local_ranks);
+    device_makers().add("simt", [](const DeviceRequest& r) -> std::unique_ptr<Device> {
+        return std::make_unique<SimtDevice>(r.threads, r.local_ranks);
     });
-    register_kernels("simt", make_kernels);
+    kernels_makers().add("simt", make_kernels);
 }
 
 }  // namespace trireme::simt

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "kernels/cuda/describe.h"
 #include "kernels/cuda/gpu_kernels.h"
 #include "runtime/cpu/stream.h"
 #include "tests/simt/block.h"
@@ -25,7 +26,7 @@ class Launcher {
                     for (int x = 0; x < grid.x; ++x) block->run({x, y, z}, Body::kThreads, shared, body);
                 }
             }
-            require(block->fault.kind == gpu::Fault::kNone, Exit::kInternal, "{}", gpu::describe(name, block->fault));
+            if (block->fault.kind != gpu::Fault::kNone) throw gpu::describe(name, block->fault);
         });
     }
 

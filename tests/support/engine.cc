@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dist/staged_comm.h"
 #include "tests/support/golden.h"
 #include "tests/support/ranks.h"
 
@@ -10,9 +11,10 @@ namespace trireme::test {
 
 Engine::Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads,
                const std::string& device)
-    : device_(open_device(device, threads)),
+    : device_(open_device(device, {.threads = threads})),
+      staged_(device_->backend() == "cpu" || comm.size() == 1 ? nullptr : std::make_unique<StagedComm>(comm, *device_)),
       source_(open_model(path)),
-      model_(std::make_unique<Llama>(*device_, comm, *source_, options)) {}
+      model_(std::make_unique<Llama>(*device_, staged_ ? *staged_ : comm, *source_, options)) {}
 
 std::vector<float> Engine::prefill_logits(std::span<const int32_t> ids) {
     std::vector<float> all;

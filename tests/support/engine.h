@@ -12,7 +12,8 @@
 
 namespace trireme::test {
 
-/// Opens, loads and owns everything a Llama stands on, but the ranks.
+/// Opens, loads and owns everything a Llama stands on, but the ranks. Ranks of a device that is not the CPU, or stands
+/// for one that is not, talk through host memory.
 class Engine {
   public:
     Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1,
@@ -28,6 +29,7 @@ class Engine {
 
   private:
     std::unique_ptr<Device> device_;
+    std::unique_ptr<Comm> staged_;
     std::unique_ptr<WeightSource> source_;
     std::unique_ptr<Llama> model_;
 };

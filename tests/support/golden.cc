@@ -1,6 +1,7 @@
 #include "tests/support/golden.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -11,7 +12,8 @@
 namespace trireme::test {
 
 std::filesystem::path data_path(std::string_view name) {
-    return std::filesystem::path(TRIREME_TEST_DATA) / name;
+    const char* moved = std::getenv("TRIREME_TEST_DATA");  // a bundle's
+    return std::filesystem::path(moved ? moved : TRIREME_TEST_DATA) / name;
 }
 
 std::string read_text(const std::filesystem::path& path) {

@@ -40,7 +40,7 @@ class FailingSource final : public WeightSource {
 };
 
 TEST(Weights, AFailedReadWaitsForTheCopyBeforeIt) {
-    const auto device = open_device("cpu", 1);
+    const auto device = open_device("cpu");
     CpuStream stream("compute", 1);
     const FailingSource source;
     const LlamaConfig& c = source.config();

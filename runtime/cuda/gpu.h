@@ -1,5 +1,5 @@
 #pragma once
-/// What the bodies of the GPU kernels are written in: plain C++ that nvcc compiles for a GPU and any compiler for the
+/// What the bodies of GPU kernels are written in: plain C++ that nvcc compiles for a GPU and any compiler for the
 /// host, where tests/simt runs it.
 ///
 /// A body is a struct with `Args` (what the kernel is launched with, by value), `kThreads`, and
@@ -9,12 +9,14 @@
 ///     block_x(), block_y(), block_z() index of the block in the grid
 ///     sync()                          all threads of the block meet
 ///     shuffle_xor(x, mask)            x of the lane whose index differs by mask; all 32 lanes of the warp take part
+///     fetch_add(p, x)                 *p before x was added to it, in shared memory, whole for every thread
 ///     mma<T>(d, a, b)                 d += a b for one m16n8k16 tile of f16 or bf16, fragments as in the PTX ISA
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
 ///     stream16(p)                     16 aligned bytes that will not be read again
 ///     fault(kind, x, y)               ends the stream with an error; the first one counts
 /// A pointer in Args is global memory. Nothing is added in an order that depends on the launch.
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -36,8 +38,19 @@ namespace trireme::gpu {
 
 inline constexpr int kWarp = 32;
 
-/// What a kernel found wrong in its operands' contents; their shapes are checked before any launch.
-enum class Fault : int32_t { kNone, kEmbedId, kGatherRow, kKeptPosition, kRowOrder, kAncestor, kTile };
+/// What a kernel found wrong in its operands' contents; their shapes are checked before any launch. 0: nothing. Who
+/// writes kernels says what there is (kernels/cuda/fault.h).
+enum class Fault : int32_t;
+
+/// The first fault of a stream.
+struct FaultRecord {
+    Fault kind{};
+    int64_t x = 0, y = 0;
+};
+
+struct Grid {
+    int64_t x = 1, y = 1, z = 1;
+};
 
 /// Rows of T, `stride` elements apart.
 template <class T>
@@ -95,6 +108,21 @@ TRIREME_GPU void narrow(float x, bf16* to) {
     to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
 #else
     *to = bf16(x);
+#endif
+}
+
+TRIREME_GPU uint32_t bits_of(float x) {
+#ifdef __CUDA_ARCH__
+    return __float_as_uint(x);
+#else
+    return std::bit_cast<uint32_t>(x);
+#endif
+}
+TRIREME_GPU float float_of(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(bits);
+#else
+    return std::bit_cast<float>(bits);
 #endif
 }
 

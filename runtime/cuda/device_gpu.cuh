@@ -1,16 +1,9 @@
 #pragma once
 /// A thread's view of its machine (gpu.h) on a real GPU, and the one kernel that every body is launched by.
 
-#include "kernels/cuda/gpu.h"
+#include "runtime/cuda/launch_body.h"
 
 namespace trireme::gpu {
-
-/// Where kernels leave the stream's first fault: mapped host memory, three words.
-struct DeviceFault {
-    int32_t kind;
-    int32_t pad;
-    long long x, y;
-};
 
 extern __shared__ Bits16 trireme_shared[];
 
@@ -38,7 +31,8 @@ struct MmaType<bf16> {
 
 class DeviceGpu {
   public:
-    explicit __device__ __forceinline__ DeviceGpu(DeviceFault* fault) : fault_(fault) {}
+    __device__ __forceinline__ DeviceGpu(DeviceFault* fault, const char* operation)
+        : fault_(fault), operation_(operation) {}
 
     __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
     __device__ __forceinline__ int block_x() const { return static_cast<int>(blockIdx.x); }
@@ -47,6 +41,10 @@ class DeviceGpu {
     __device__ __forceinline__ void* shared() const { return trireme_shared; }
     __device__ __forceinline__ void sync() const { __syncthreads(); }
     __device__ __forceinline__ float shuffle_xor(float x, int mask) const { return __shfl_xor_sync(~0u, x, mask); }
+    __device__ __forceinline__ uint64_t shuffle_xor(uint64_t x, int mask) const {
+        return __shfl_xor_sync(~0u, static_cast<unsigned long long>(x), mask);
+    }
+    __device__ __forceinline__ uint32_t fetch_add(uint32_t* p, uint32_t x) const { return atomicAdd(p, x); }
     template <class T>
     __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) const {
         MmaType<T>::mma(d, a, b);
@@ -63,23 +61,21 @@ class DeviceGpu {
         if (atomicCAS_system(&fault_->kind, 0, static_cast<int32_t>(kind)) != 0) return;
         fault_->x = x;
         fault_->y = y;
+        fault_->operation = operation_;
         __threadfence_system();
     }
 
   private:
     DeviceFault* fault_;
+    const char* operation_;  // the host's
 };
 
 /// One body, one kernel.
 template <class Body>
 __global__ void __launch_bounds__(Body::kThreads)
-    run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault) {
-    DeviceGpu gpu(fault);
+    run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault, const char* operation) {
+    DeviceGpu gpu(fault, operation);
     Body::run(gpu, args);
 }
 
 }  // namespace trireme::gpu
-
-/// Compiles a body for the devices.
-#define TRIREME_KERNEL(...) \
-    template __global__ void run_body<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__::Args, DeviceFault*)

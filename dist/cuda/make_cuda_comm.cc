@@ -1,0 +1,54 @@
+#include <cstdlib>
+#include <set>
+#include <unistd.h>
+
+#include "dist/cuda/nccl_comm.h"
+#include "dist/staged_comm.h"
+#include "runtime/cuda/call.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+std::string this_host() {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
+/// GeForce cards refuse to read each other's memory; some drivers say otherwise and then hang.
+void settle_peer_access(const CardFacts& mine) {
+    bool all = true;
+    const std::vector<CardFacts> visible = cards();
+    for (const CardFacts& other : visible) {
+        int can = 1;
+        if (other.index != mine.index)
+            cuda(cudaDeviceCanAccessPeer(&can, mine.index, other.index), "cudaDeviceCanAccessPeer");
+        all = all && can != 0;
+    }
+    if (visible.size() < 2 || (all && !mine.geforce)) return;
+    if (mine.geforce) setenv("NCCL_P2P_DISABLE", "1", /*overwrite=*/0);
+    log::info("{}: no access to other cards' memory: NCCL goes through host memory", mine.name);
+}
+
+}  // namespace
+
+std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
+    if (control.size() == 1) return nullptr;
+    CudaDevice& card = cuda(device);
+    const std::vector<std::string> places = control.gather_bytes(this_host() + ' ' + card.facts().bus_id);
+    const bool shared = std::set<std::string>(places.begin(), places.end()).size() < places.size();
+    const NcclApi* nccl = nccl_api();
+    const bool everywhere = control.agree(nccl ? Exit::kOk : Exit::kUnavailable) == Exit::kOk;
+    if (shared || !everywhere) {
+        log::info("ranks add through pinned host memory and {}: {}", control.name(),
+                  shared ? "some share a card" : "a rank has no libnccl.so.2");
+        return std::make_unique<StagedComm>(control, device);
+    }
+    settle_peer_access(card.facts());
+    auto comm = std::make_unique<NcclComm>(*nccl, control, card);
+    log::info("ranks add by NCCL {}", nccl_version(*nccl));
+    return comm;
+}
+
+}  // namespace trireme

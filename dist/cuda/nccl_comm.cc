@@ -1,0 +1,162 @@
+#include "dist/cuda/nccl_comm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include "dist/cuda/sum_parts.h"
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/launch.h"
+#include "runtime/env.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kWhole = 65536;   // floats: up to here every rank gets all parts and adds everything
+constexpr int64_t kSliceUnit = 32;  // floats: slices begin on 128 bytes
+
+struct Span {
+    void* data;
+    size_t bytes;
+};
+
+}  // namespace
+
+NcclComm::NcclComm(const NcclApi& api, Comm& control, CudaDevice& device)
+    : api_(api), control_(control), device_(device) {
+    ncclUniqueId id{};
+    if (control.rank() == 0) settle(api_.get_unique_id(&id), "ncclGetUniqueId");
+    std::string bytes(reinterpret_cast<const char*>(&id), sizeof id);
+    control_.broadcast(bytes);
+    std::memcpy(&id, bytes.data(), sizeof id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    cuda(cudaSetDevice(device_.facts().index), "cudaSetDevice");
+    settle(api_.comm_init_rank_config(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
+}
+
+NcclComm::~NcclComm() {
+    if (comm_ == nullptr) return;
+    if (std::uncaught_exceptions() > 0) {
+        api_.comm_abort(comm_);
+        return;
+    }
+    try {
+        settle(api_.comm_finalize(comm_), "ncclCommFinalize");
+        api_.comm_destroy(comm_);
+    } catch (const Error&) {
+        api_.comm_abort(comm_);
+    }
+}
+
+void NcclComm::abort(Exit code) {
+    // May itself hang where a card has: the control's abort does not wait for it.
+    std::thread([abort = api_.comm_abort, comm = comm_] { abort(comm); }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    control_.abort(code);
+    std::terminate();  // never: GCC does not know of a virtual call that it does not return
+}
+
+void NcclComm::settle(ncclResult_t result, const char* call) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(env().timeout_s);
+    while (result == ncclInProgress) {
+        require(std::chrono::steady_clock::now() < deadline, Exit::kUnavailable,
+                "{}: has waited {} s for its peers: one has died, hangs or is slow (TRIREME_TIMEOUT_S)", call,
+                env().timeout_s);
+        std::this_thread::yield();
+        const ncclResult_t asked = api_.comm_get_async_error(comm_, &result);
+        if (asked != ncclSuccess) result = asked;
+    }
+    require(result == ncclSuccess, Exit::kUnavailable, "{}: {} (NCCL {}; NCCL_DEBUG=WARN says more)", call,
+            api_.get_error_string(result), nccl_version(api_));
+}
+
+CudaStream& NcclComm::watched(Stream& stream) {
+    CudaStream& s = cuda(stream);
+    if (watched_ != &stream) {
+        watched_ = &stream;
+        s.on_wait([this] {
+            ncclResult_t state = ncclSuccess;
+            const ncclResult_t asked = api_.comm_get_async_error(comm_, &state);
+            if (asked != ncclSuccess) state = asked;
+            if (state != ncclInProgress) settle(state, "a collective");
+        });
+    }
+    return s;
+}
+
+float* NcclComm::parts(int64_t floats) {
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    if (memory_.empty() || memory_.back().bytes() < bytes) memory_.emplace_back(device_, bytes);
+    return static_cast<float*>(memory_.back().data());
+}
+
+template <class To, class From>
+void NcclComm::exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from) {
+    stream.run(call, bytes, [&](cudaStream_t s) {
+        settle(api_.group_start(), "ncclGroupStart");
+        for (int d = 1; d < size(); ++d) {
+            const int next = (rank() + d) % size(), before = (rank() + size() - d) % size();
+            const Span out = to(next), in = from(before);
+            if (out.bytes > 0) settle(api_.send(out.data, out.bytes, ncclChar, next, comm_, s), "ncclSend");
+            if (in.bytes > 0) settle(api_.recv(in.data, in.bytes, ncclChar, before, comm_, s), "ncclRecv");
+        }
+        settle(api_.group_end(), call);
+    });
+}
+
+NcclComm::Slice NcclComm::slice_of(int64_t n, int rank) const {
+    const int64_t length = ((n + size() - 1) / size() + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
+    const int64_t begin = std::min(n, rank * length);
+    return {begin, std::min(n, begin + length) - begin};
+}
+
+void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
+    constexpr const char* kCall = "all_reduce";
+    CudaStream& s = watched(stream);
+    auto* data = static_cast<float*>(x.data());
+    const int64_t n = x.shape().elements();
+    if (size() == 2) {
+        s.run(kCall, x.bytes(), [&](cudaStream_t h) {
+            settle(api_.all_reduce(data, data, static_cast<size_t>(n), ncclFloat, ncclSum, comm_, h), kCall);
+        });
+        return;
+    }
+    const auto span = [](float* at, int64_t count) { return Span{at, static_cast<size_t>(count) * sizeof(float)}; };
+    const Slice mine = n <= kWhole ? Slice{0, n} : slice_of(n, rank());
+    float* received = parts(size() * (n <= kWhole ? kWhole : slice_of(n, 0).count));
+    exchange(
+        s, kCall, x.bytes(),
+        [&](int q) {
+            const Slice theirs = n <= kWhole ? mine : slice_of(n, q);
+            return span(data + theirs.begin, theirs.count);
+        },
+        [&](int q) { return span(received + q * mine.count, mine.count); });
+    if (mine.count > 0) {
+        gpu::launch<gpu::SumParts>(s, "all_reduce_sum", 0, {gpu::div_up(mine.count, gpu::SumParts::kThreads)},
+                                   {data + mine.begin, received, mine.count, mine.count, size(), rank()});
+    }
+    if (n <= kWhole) return;
+    exchange(
+        s, kCall, 0, [&](int) { return span(data + mine.begin, mine.count); },
+        [&](int q) { return span(data + slice_of(n, q).begin, slice_of(n, q).count); });
+}
+
+void NcclComm::do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) {
+    CudaStream& s = watched(stream);
+    const size_t bytes = part.bytes();
+    char* own = static_cast<char*>(out.data()) + static_cast<size_t>(rank()) * bytes;
+    if (own != part.data()) stream.copy(Tensor(own, part.dtype(), part.shape()), part);
+    exchange(
+        s, "all_gather", out.bytes(),
+        [&](int) {
+            return Span{own, bytes};
+        },
+        [&](int q) {
+            return Span{static_cast<char*>(out.data()) + static_cast<size_t>(q) * bytes, bytes};
+        });
+}
+
+}  // namespace trireme

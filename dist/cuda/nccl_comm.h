@@ -1,0 +1,60 @@
+#pragma once
+/// Ranks with a card each: device data by NCCL, control by the Comm that started them.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "dist/cuda/nccl_api.h"
+#include "runtime/buffer.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/stream.h"
+
+namespace trireme {
+
+/// Non-blocking: no call waits without a deadline. Two ranks add by NCCL's all-reduce, where there is one order; more
+/// send each other their parts and add in rank order, long vectors by slices.
+class NcclComm final : public Comm {
+  public:
+    /// A collective call. Errors: Exit::kUnavailable, after TRIREME_TIMEOUT_S at the latest.
+    NcclComm(const NcclApi& api, Comm& control, CudaDevice& device);
+    ~NcclComm() override;
+
+    int rank() const override { return control_.rank(); }
+    int size() const override { return control_.size(); }
+    const char* name() const override { return "nccl"; }
+    /// NCCL's kernels are told to give up; then the control's abort ends all ranks.
+    [[noreturn]] void abort(Exit code) override;
+
+  private:
+    struct Slice {
+        int64_t begin, count;
+    };
+    Slice slice_of(int64_t n, int rank) const;
+    void do_all_reduce(Stream& stream, const Tensor& x) override;
+    void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
+    std::vector<std::string> do_gather(const std::string& mine) override { return control_.gather_bytes(mine); }
+
+    /// to(q) is sent to every other rank q while from(q) is filled by it.
+    template <class To, class From>
+    void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
+    /// Room for what peers send. Older memory stays: graphs have its address.
+    float* parts(int64_t floats);
+    /// Waits for a call that NCCL is still at, and throws what went wrong.
+    void settle(ncclResult_t result, const char* call) const;
+    CudaStream& watched(Stream& stream);
+
+    const NcclApi& api_;
+    Comm& control_;
+    CudaDevice& device_;
+    ncclComm_t comm_ = nullptr;
+    std::vector<Buffer<Space::kDevice>> memory_;
+    const Stream* watched_ = nullptr;
+};
+
+/// What ranks on CUDA cards talk through: NCCL; pinned host memory and `control` where ranks share a card or NCCL is
+/// not there, which is said. Null: a rank alone needs nothing but `control`. A control call.
+std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device);
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+#pragma once
+/// Ranks of a device whose memory their messages cannot read: data goes through pinned host memory and another Comm.
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "runtime/buffer.h"
+#include "runtime/device.h"
+
+namespace trireme {
+
+/// The inner Comm's bits, on any device. Both must outlive this one, as must what was enqueued, and recorded graphs.
+class StagedComm final : public Comm {
+  public:
+    StagedComm(Comm& inner, Device& device) : inner_(inner), device_(device) {}
+
+    int rank() const override { return inner_.rank(); }
+    int size() const override { return inner_.size(); }
+    const char* name() const override { return "staged"; }
+    [[noreturn]] void abort(Exit code) override {
+        inner_.abort(code);
+        std::terminate();  // never: GCC does not know of a virtual call that it does not return
+    }
+
+  private:
+    void do_all_reduce(Stream& stream, const Tensor& x) override;
+    void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
+    std::vector<std::string> do_gather(const std::string& mine) override { return inner_.gather_bytes(mine); }
+
+    /// Host memory as the inner Comm's stream calls see it. Grows with the longest message; older memory stays, since
+    /// graphs have its address.
+    Tensor staging(DType dtype, const Shape& shape);
+
+    Comm& inner_;
+    Device& device_;
+    std::vector<Buffer<Space::kHost>> memory_;
+};
+
+}  // namespace trireme

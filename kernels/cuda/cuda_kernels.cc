@@ -1,0 +1,39 @@
+#include "kernels/cuda/cuda_kernels.h"
+
+#include "kernels/cuda/describe.h"
+#include "kernels/cuda/gpu_kernels.h"
+#include "kernels/cuda/multiply.h"
+#include "runtime/cuda/launch.h"
+
+namespace trireme {
+namespace {
+
+/// What gpu_kernels.h calls a Launcher. Decode multiplies by its own kernels: cuBLASLt's place is for prefill alone.
+class CudaLauncher {
+  public:
+    CudaLauncher(Device& device, CudaStream& stream, Phase phase) : stream_(&stream) {
+        if (phase == Phase::kPrefill) multiply_ = std::make_unique<gpu::Multiply>(device);
+        stream.describe_faults(gpu::describe);
+    }
+
+    template <class Body>
+    void launch(const char* name, size_t bytes, const gpu::Grid& grid, const typename Body::Args& args) {
+        gpu::launch<Body>(*stream_, name, bytes, grid, args);
+    }
+    void multiply(const char* name, size_t bytes, const Tensor& out, const Tensor& x, const Tensor& w) {
+        (*multiply_)(*stream_, name, bytes, out, x, w);
+    }
+
+  private:
+    CudaStream* stream_;
+    std::unique_ptr<gpu::Multiply> multiply_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_cuda_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
+    return std::make_unique<gpu::GpuKernels<CudaLauncher>>(device, CudaLauncher(device, cuda(stream), phase), phase,
+                                                           limits);
+}
+
+}  // namespace trireme

@@ -1,0 +1,13 @@
+#pragma once
+/// The operations of a CUDA card.
+
+#include <memory>
+
+#include "kernels/kernels.h"
+
+namespace trireme {
+
+/// `device` and `stream` are the CUDA backend's.
+std::unique_ptr<Kernels> make_cuda_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
+
+}  // namespace trireme

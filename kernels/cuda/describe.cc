@@ -1,0 +1,39 @@
+#include "kernels/cuda/describe.h"
+
+#include <fmt/format.h>
+
+namespace trireme::gpu {
+namespace {
+
+std::string text_of(const char* operation, const FaultRecord& fault) {
+    const int64_t x = fault.x, y = fault.y;
+    switch (fault.kind) {
+        case Fault::kNone:
+            break;
+        case Fault::kEmbedId:
+            return fmt::format("{}: id {} is outside the vocabulary of {}", operation, x, y);
+        case Fault::kGatherRow:
+            return fmt::format("{}: row {} of {} is not there", operation, x, y);
+        case Fault::kKeptPosition:
+            return fmt::format("{}: row {}, kept at position {}, is not a staged one", operation, x, y);
+        case Fault::kRowOrder:
+            return fmt::format("{}: a row stands at {} after {} tokens in tiles", operation, x, y);
+        case Fault::kAncestor:
+            return fmt::format("{}: ancestor {} of row {} is not staged", operation, x, y);
+        case Fault::kLogits:
+            return "the model gave logits without a finite maximum: its weights overflow in this precision; try "
+                   "--dtype "
+                   "f32";
+        case Fault::kTile:
+            return fmt::format("{}: no tile holds position {} of sequence {}", operation, x, y);
+    }
+    return fmt::format("{}: no fault", operation);
+}
+
+}  // namespace
+
+Error describe(const char* operation, const FaultRecord& fault) {
+    return Error(fault.kind == Fault::kLogits ? Exit::kData : Exit::kInternal, text_of(operation, fault));
+}
+
+}  // namespace trireme::gpu

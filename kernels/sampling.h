@@ -1,0 +1,48 @@
+#pragma once
+/// How logits become a token: a law in whole numbers, so that no backend and no order of adding can change a draw.
+///
+/// Token i has the weight floor(2^40 exp2((logit_i - top) log2(e) / temperature)), the exponential in f32; tokens are
+/// ordered by falling logit, then rising id. top-k keeps the first k; top-p the shortest head whose weights reach top_p
+/// of the sum; min-p what weighs min_p of the first or more. The uniform u, in [0, 1), draws the first token at which
+/// the running sum of the kept weights exceeds u times their sum. (The order of the filters is Hugging Face's and
+/// TriForce's.)
+
+#include <cmath>
+#include <cstdint>
+
+namespace trireme {
+
+struct SamplingParams {
+    double temperature = 0.8;  // 0: the largest logit, lowest id on ties; filters are ignored
+    int64_t top_k = 40;        // 0: off
+    double top_p = 0.95;       // 1: off
+    double min_p = 0.05;       // 0: off
+
+    bool greedy() const { return temperature == 0; }
+};
+
+/// The parameters as kernels take them.
+struct SamplingRule {
+    static constexpr int kWeightBits = 40;    // the first token weighs 2^40
+    static constexpr int kFractionBits = 53;  // of u and top_p
+
+    float scale = 0;          // log2(e) / temperature; 0: greedy
+    int64_t top_k = 0;        // 0: off
+    uint64_t top_p = 0;       // times 2^53; 2^53: off
+    uint64_t min_weight = 0;  // what weighs less is dropped
+};
+
+inline SamplingRule rule_of(const SamplingParams& p) {
+    if (p.greedy()) return {};
+    return {.scale = static_cast<float>(M_LOG2E / p.temperature),
+            .top_k = p.top_k,
+            .top_p = static_cast<uint64_t>(std::ldexp(p.top_p, SamplingRule::kFractionBits)),
+            .min_weight = static_cast<uint64_t>(std::ceil(std::ldexp(p.min_p, SamplingRule::kWeightBits)))};
+}
+
+/// A uniform as kernels take it: times 2^53.
+inline int64_t fraction_of(double u) {
+    return static_cast<int64_t>(std::ldexp(u, SamplingRule::kFractionBits));
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#include "runtime/cuda/call.h"
+
+#include <string>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+[[noreturn]] void report(cudaError_t code, const char* call, const std::string& where) {
+    // An error of the launch itself stays until asked for; that of a kernel that has run stays for the process' life.
+    cudaGetLastError();
+    throw Error(code == cudaErrorMemoryAllocation ? Exit::kOs : Exit::kUnavailable,
+                fmt::format("{}{}: {} ({})", call, where, cudaGetErrorString(code), cudaGetErrorName(code)));
+}
+
+}  // namespace
+
+void cuda(cudaError_t code, const char* call) {
+    if (code != cudaSuccess) [[unlikely]]
+        report(code, call, "");
+}
+
+void cuda(cudaError_t code, const char* call, const char* stream, const char* after) {
+    if (code != cudaSuccess) [[unlikely]]
+        report(code, call, fmt::format(" (stream {}, after {})", stream, after));
+}
+
+}  // namespace trireme

@@ -1,0 +1,147 @@
+#include "runtime/cuda/device.h"
+
+#include <array>
+#include <cstring>
+
+#include "runtime/cpu/memory.h"
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/stream.h"
+#include "runtime/module.h"
+
+namespace trireme {
+namespace {
+
+double mib(size_t bytes) {
+    return static_cast<double>(bytes) / (1 << 20);
+}
+
+int count_cards() {
+    int n = 0;  // a failing call leaves it as it is
+    cuda(cudaGetDeviceCount(&n), "cudaGetDeviceCount");
+    return n;
+}
+
+CardFacts facts_of(int index) {
+    cudaDeviceProp p{};
+    cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
+    std::array<char, 32> bus{};
+    cuda(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index), "cudaDeviceGetPCIBusId");
+    cuda(cudaSetDevice(index), "cudaSetDevice");
+    CardFacts f{.index = index, .name = p.name, .bus_id = bus.data(), .major = p.major, .minor = p.minor};
+    cuda(cudaMemGetInfo(&f.memory_free, &f.memory_total), "cudaMemGetInfo");
+    f.geforce = f.name.find("GeForce") != std::string::npos;
+    return f;
+}
+
+int chosen(const DeviceRequest& r) {
+    const int n = count_cards();
+    require(n > 0, Exit::kUnavailable, "--device cuda: no card is visible: see nvidia-smi, or use --device cpu");
+    require(r.index < n, Exit::kUnavailable, "--device cuda:{}: there are {} cards, numbered from 0", r.index, n);
+    return r.index >= 0 ? r.index : r.local_rank % n;
+}
+
+int ranks_on(int index, const DeviceRequest& r) {
+    if (r.index >= 0) return r.local_ranks;
+    const int n = count_cards();
+    return r.local_ranks / n + (index < r.local_ranks % n ? 1 : 0);
+}
+
+}  // namespace
+
+std::vector<CardFacts> cards() {
+    std::vector<CardFacts> all;
+    for (int i = 0; i < count_cards(); ++i) all.push_back(facts_of(i));
+    return all;
+}
+
+std::vector<std::string> list_cards() {
+    std::vector<std::string> lines;
+    for (const CardFacts& f : cards()) {
+        lines.push_back(fmt::format("cuda:{}: {}, compute {}.{}, {:.1f} GB of memory, {:.1f} free", f.index, f.name,
+                                    f.major, f.minor, static_cast<double>(f.memory_total) * 1e-9,
+                                    static_cast<double>(f.memory_free) * 1e-9));
+    }
+    int driver = 0, runtime = 0;
+    cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    std::string versions = fmt::format("      driver for CUDA {}.{}, runtime {}.{}", driver / 1000, driver % 1000 / 10,
+                                       runtime / 1000, runtime % 1000 / 10);
+    for (const FoundLibrary& library : cuda_libraries()) {
+        versions += fmt::format(", {}", library.path.empty() ? library.name + " missing" : library.path);
+    }
+    lines.push_back(versions);
+    return lines;
+}
+
+CudaDevice::CudaDevice(const DeviceRequest& request)
+    : facts_(facts_of(chosen(request))),
+      sharers_(ranks_on(facts_.index, request)),
+      local_ranks_(request.local_ranks),
+      free_at_start_(facts_.memory_free) {
+    require(facts_.major * 10 + facts_.minor == 89 || facts_.major == 9, Exit::kUnavailable,
+            "--device cuda:{}: {} has compute capability {}.{}; the kernels are for 8.9 and 9.0: use --device cpu",
+            facts_.index, facts_.name, facts_.major, facts_.minor);
+}
+
+std::string CudaDevice::name() const {
+    return fmt::format("cuda:{}: {}", facts_.index, facts_.name);
+}
+
+size_t CudaDevice::memory_free() const {
+    size_t now = 0, total = 0;
+    cuda(cudaMemGetInfo(&now, &total), "cudaMemGetInfo");
+    return left_to_rank(free_at_start_, now, used(Space::kDevice), sharers_);
+}
+
+size_t CudaDevice::host_memory_free() const {
+    return host_memory().available / static_cast<size_t>(local_ranks_);
+}
+
+void* CudaDevice::allocate(Space space, size_t bytes) {
+    void* data = nullptr;
+    cuda(cudaSetDevice(facts_.index), "cudaSetDevice");
+    if (space == Space::kHost) {
+        const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+        if (code != cudaSuccess) cudaGetLastError();
+        require(code == cudaSuccess, Exit::kOs,
+                "pinned host memory: {:.1f} MiB wanted, {:.1f} MiB available ({}): raise ulimit -l or the container's "
+                "limit, or use a smaller context (-c)",
+                mib(bytes), mib(host_memory_free()), cudaGetErrorString(code));
+        std::memset(data, 0, bytes);
+    } else {
+        const size_t available = memory_free();
+        const cudaError_t code = bytes > available ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes);
+        if (code != cudaSuccess) cudaGetLastError();
+        require(
+            code == cudaSuccess, Exit::kOs,
+            "device memory (cuda:{}, {}): {:.1f} MiB wanted, {:.1f} MiB of {:.1f} available{}: use a smaller context "
+            "(-c) or more ranks",
+            facts_.index, facts_.name, mib(bytes), mib(available), mib(facts_.memory_total),
+            sharers_ > 1 ? fmt::format(" to each of {} ranks", sharers_) : "");
+        cuda(cudaMemsetAsync(data, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
+        cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
+    }
+    account(space, static_cast<ptrdiff_t>(bytes));
+    return data;
+}
+
+void CudaDevice::release(Space space, void* data, size_t bytes) noexcept {
+    if (space == Space::kHost) {
+        cudaFreeHost(data);
+    } else {
+        cudaFree(data);
+    }
+    account(space, -static_cast<ptrdiff_t>(bytes));
+}
+
+std::unique_ptr<Stream> CudaDevice::make_stream(const char* name) {
+    return std::make_unique<CudaStream>(name, facts_.index);
+}
+
+CudaDevice& cuda(Device& device) {
+    auto* d = dynamic_cast<CudaDevice*>(&device);
+    check(d != nullptr, "device {} is not a CUDA card", device.name());
+    return *d;
+}
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#pragma once
+/// A CUDA card: its memory, pinned host memory, streams.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace trireme {
+
+/// What a card says of itself.
+struct CardFacts {
+    int index = 0;
+    std::string name, bus_id;  // "NVIDIA GeForce RTX 4090", "0000:01:00.0"
+    int major = 0, minor = 0;  // compute capability
+    size_t memory_total = 0, memory_free = 0;
+    bool geforce = false;
+};
+std::vector<CardFacts> cards();
+/// A line each, with the versions of driver and libraries behind the last.
+std::vector<std::string> list_cards();
+
+class CudaDevice final : public Device {
+  public:
+    /// The card `request` names, or the local rank's: ranks share cards when there are fewer. Errors:
+    /// Exit::kUnavailable: no such card, or one that the kernels were not compiled for.
+    explicit CudaDevice(const DeviceRequest& request);
+
+    std::string_view backend() const override { return "cuda"; }
+    std::string name() const override;
+    size_t memory_total() const override { return facts_.memory_total; }
+    size_t memory_free() const override;
+    size_t host_memory_free() const override;
+    void* allocate(Space space, size_t bytes) override;
+    void release(Space space, void* data, size_t bytes) noexcept override;
+    std::unique_ptr<Stream> make_stream(const char* name) override;
+    bool graphs() const override { return true; }
+
+    const CardFacts& facts() const { return facts_; }
+
+  private:
+    CardFacts facts_;
+    int sharers_;      // ranks on this card
+    int local_ranks_;  // of this node
+    size_t free_at_start_;
+};
+
+/// The device as the CUDA backend's; one of another backend is a bug.
+CudaDevice& cuda(Device& device);
+
+}  // namespace trireme

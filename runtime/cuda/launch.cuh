@@ -1,0 +1,32 @@
+#pragma once
+/// The one place where kernels are launched.
+
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/device_gpu.cuh"
+#include "runtime/cuda/launch_body.h"
+
+namespace trireme::gpu {
+
+template <class Body>
+void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Args& args, DeviceFault* fault,
+                 const char* operation) {
+    size_t shared = 0;
+    if constexpr (requires { Body::kSharedBytes; }) {
+        static_assert(Body::kSharedBytes <= 99 << 10, "an Ada block has 99 KiB of shared memory");
+        shared = static_cast<size_t>(Body::kSharedBytes);
+    }
+    if (shared > 48 << 10) {  // more has to be asked for; 1 us, once a launch
+        cuda(cudaFuncSetAttribute(run_body<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+             operation);
+    }
+    const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
+    run_body<Body><<<blocks, Body::kThreads, shared, stream>>>(args, fault, operation);
+    cuda(cudaGetLastError(), operation);
+}
+
+}  // namespace trireme::gpu
+
+/// Compiles a body for the devices.
+#define TRIREME_KERNEL(...)                                                                               \
+    template void launch_body<__VA_ARGS__>(cudaStream_t, const Grid&, const __VA_ARGS__::Args&, DeviceFault*, \
+                                           const char*)

@@ -1,0 +1,258 @@
+#include "runtime/cuda/stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <nvtx3/nvToolsExt.h>
+#include <thread>
+
+#include "runtime/cuda/call.h"
+#include "runtime/env.h"
+
+namespace trireme {
+
+/// A host call on its way: the driver's thread runs it.
+struct CudaStream::PendingCall {
+    CudaStream* stream = nullptr;
+    HostCall call;
+    std::atomic<bool> busy{false};
+
+    static void CUDART_CB enter(void* data) {
+        auto& pending = *static_cast<PendingCall*>(data);
+        CudaStream& stream = *pending.stream;
+        try {
+            if (!stream.failed_.load()) pending.call.run(pending.call.closure.data());
+        } catch (...) {
+            const std::lock_guard lock(stream.error_mutex_);
+            if (!stream.failed_.exchange(true)) stream.error_ = std::current_exception();
+        }
+        pending.busy.store(false, std::memory_order_release);
+    }
+};
+
+/// An instantiated graph and what it counts as.
+class CudaStream::Recorded final : public Graph {
+  public:
+    explicit Recorded(CudaStream& stream) : stream_(stream) {}
+    ~Recorded() override {
+        if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    }
+    void instantiate(cudaGraph_t graph) {
+        const cudaError_t code = cudaGraphInstantiate(&executable_, graph, 0);
+        cudaGraphDestroy(graph);
+        cuda(code, "cudaGraphInstantiate", stream_.name_, stream_.last_);
+    }
+    void launch() override {
+        stream_.run("graph", 0, [&](cudaStream_t s) { cuda(cudaGraphLaunch(executable_, s), "cudaGraphLaunch"); });
+        for (const trace::Total& t : operations_) trace::count(t);
+    }
+    void count(const char* what, size_t bytes) {
+        const auto same =
+            std::find_if(operations_.begin(), operations_.end(), [&](const trace::Total& t) { return t.name == what; });
+        trace::Total& t = same == operations_.end() ? operations_.emplace_back(trace::Total{what, 0, 0, 0}) : *same;
+        ++t.count;
+        t.bytes += bytes;
+    }
+    PendingCall& call() { return calls_.emplace_back(); }
+
+  private:
+    CudaStream& stream_;
+    cudaGraphExec_t executable_ = nullptr;
+    std::vector<trace::Total> operations_;
+    std::deque<PendingCall> calls_;  // the graph has their addresses
+};
+
+CudaStream::CudaStream(const char* name, int device)
+    : name_(name), device_(device), calls_(new PendingCall[kCalls]), lane_(trace::make_lane(name)) {
+    cuda(cudaSetDevice(device_), "cudaSetDevice");
+    cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (cudaEvent_t& e : events_) cuda(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate");
+    void *host = nullptr, *mapped = nullptr;
+    cuda(cudaHostAlloc(&host, sizeof(DeviceFault), cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+    fault_ = static_cast<DeviceFault*>(host);
+    *fault_ = {};
+    cuda(cudaHostGetDevicePointer(&mapped, host, 0), "cudaHostGetDevicePointer");
+    fault_on_device_ = static_cast<DeviceFault*>(mapped);
+}
+
+CudaStream::~CudaStream() {
+    for (const Timed& t : timed_) idle_.insert(idle_.end(), {t.begin, t.end});
+    for (const cudaEvent_t e : idle_) cudaEventDestroy(e);
+    for (const cudaEvent_t e : events_) cudaEventDestroy(e);
+    if (epoch_ != nullptr) cudaEventDestroy(epoch_);
+    if (handle_ != nullptr) cudaStreamDestroy(handle_);
+    cudaFreeHost(fault_);
+}
+
+bool CudaStream::begin_operation(const char* what) {
+    nvtxRangePushA(what);
+    if (capturing_ != nullptr || !trace::recording()) return false;
+    if (epoch_ == nullptr) {
+        cuda(cudaEventCreate(&epoch_), "cudaEventCreate");
+        cuda(cudaEventRecord(epoch_, handle_), "cudaEventRecord");
+        cuda(cudaEventSynchronize(epoch_), "cudaEventSynchronize");
+        epoch_ns_ = trace::now();
+    }
+    while (idle_.size() < 2) {
+        cudaEvent_t fresh = nullptr;
+        cuda(cudaEventCreate(&fresh), "cudaEventCreate");
+        idle_.push_back(fresh);
+    }
+    timed_.push_back({what, 0, idle_[idle_.size() - 2], idle_.back()});
+    idle_.resize(idle_.size() - 2);
+    cuda(cudaEventRecord(timed_.back().begin, handle_), "cudaEventRecord");
+    return true;
+}
+
+void CudaStream::end_operation(const char* what, size_t bytes, bool timed) {
+    if (capturing_ != nullptr) {
+        capturing_->count(what, bytes);
+    } else if (timed) {
+        timed_.back().bytes = bytes;
+        cuda(cudaEventRecord(timed_.back().end, handle_), "cudaEventRecord");
+    } else {
+        trace::count({what, 1, 0, bytes});
+    }
+    last_ = what;
+    nvtxRangePop();
+}
+
+void CudaStream::collect_spans() {
+    while (!timed_.empty() && cudaEventQuery(timed_.front().end) == cudaSuccess) {
+        const Timed t = timed_.front();
+        float begin_ms = 0, end_ms = 0;
+        cuda(cudaEventElapsedTime(&begin_ms, epoch_, t.begin), "cudaEventElapsedTime");
+        cuda(cudaEventElapsedTime(&end_ms, epoch_, t.end), "cudaEventElapsedTime");
+        const auto at = [&](float ms) { return epoch_ns_ + static_cast<uint64_t>(static_cast<double>(ms) * 1e6); };
+        trace::add(lane_, t.what, at(begin_ms), at(end_ms), t.bytes);
+        idle_.insert(idle_.end(), {t.begin, t.end});
+        timed_.pop_front();
+    }
+}
+
+std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
+    check(capturing_ == nullptr, "stream {}: a graph within a graph", name_);
+    auto recorded = std::make_unique<Recorded>(*this);
+    // Relaxed: NCCL works in threads of its own, with calls that are refused to others while a stream is recorded.
+    cuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture", name_, last_);
+    capturing_ = recorded.get();
+    cudaGraph_t graph = nullptr;
+    try {
+        body();
+    } catch (...) {
+        capturing_ = nullptr;
+        cudaStreamEndCapture(handle_, &graph);
+        if (graph != nullptr) cudaGraphDestroy(graph);
+        throw;
+    }
+    capturing_ = nullptr;
+    cuda(cudaStreamEndCapture(handle_, &graph), "cudaStreamEndCapture", name_, last_);
+    recorded->instantiate(graph);
+    return recorded;
+}
+
+Event CudaStream::record() {
+    check(capturing_ == nullptr, "stream {}: an event within a graph", name_);
+    const uint64_t ticket = recorded_ + 1;
+    if (ticket > kEvents) await(ticket - kEvents);  // its event is used again
+    cuda(cudaEventRecord(event(ticket), handle_), "cudaEventRecord", name_, last_);
+    recorded_ = ticket;
+    return {this, ticket};
+}
+
+void CudaStream::wait(const Event& event) {
+    check(capturing_ == nullptr, "stream {}: an event within a graph", name_);
+    if (event.stream == nullptr || event.stream == this) return;
+    const auto* other = dynamic_cast<const CudaStream*>(event.stream);
+    check(other != nullptr, "stream {}: cannot wait for stream {} of another backend", name_, event.stream->name());
+    if (std::find(waited_for_.begin(), waited_for_.end(), other) == waited_for_.end()) waited_for_.push_back(other);
+    if (other->reached(event)) return;
+    cuda(cudaStreamWaitEvent(handle_, other->event(event.ticket), 0), "cudaStreamWaitEvent", name_, last_);
+}
+
+bool CudaStream::reached(const Event& e) const {
+    if (e.stream == nullptr || e.ticket <= reached_ || e.ticket + kEvents <= recorded_) return true;
+    const cudaError_t state = cudaEventQuery(event(e.ticket));
+    if (state == cudaErrorNotReady) return false;
+    cuda(state, "cudaEventQuery", name_, last_);
+    reached_ = std::max(reached_, e.ticket);
+    return true;
+}
+
+// A token takes milliseconds: the host looks without a pause at first, then lets others have the core.
+void CudaStream::await(uint64_t ticket) const {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    const auto patience = std::chrono::duration<double>(env().timeout_s);
+    while (!reached({this, ticket})) {
+        const auto waited = Clock::now() - begin;
+        if (look_) look_();
+        require(waited < patience, Exit::kUnavailable,
+                "stream {}: what was enqueued up to '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may",
+                name_, last_, env().timeout_s);
+        if (waited < std::chrono::microseconds(500)) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+    }
+}
+
+void CudaStream::throw_errors() const {
+    {
+        const std::lock_guard lock(error_mutex_);
+        if (error_) std::rethrow_exception(error_);
+    }
+    const volatile DeviceFault& fault = *fault_;
+    if (fault.kind != 0) {
+        const gpu::FaultRecord record = {static_cast<gpu::Fault>(fault.kind), fault.x, fault.y};
+        const char* operation = fault.operation;
+        throw describe_ ? describe_(operation, record) : Error(Exit::kInternal, fmt::format("{}: fault", operation));
+    }
+    for (const CudaStream* other : waited_for_) other->throw_errors();
+}
+
+void CudaStream::synchronize(const Event& event) {
+    if (event.stream == nullptr) return;
+    check(event.stream == this, "stream {}: asked to synchronize an event of stream {}", name_, event.stream->name());
+    await(event.ticket);
+    throw_errors();
+    if (!timed_.empty()) collect_spans();
+}
+
+void CudaStream::do_copy(void* dst, const void* src, size_t bytes, const char* what) {
+    if (bytes == 0) return;
+    run(what, bytes, [&](cudaStream_t s) {
+        cuda(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s), "cudaMemcpyAsync", name_, last_);
+    });
+}
+
+void CudaStream::do_call_host(const char* name, size_t bytes, const HostCall& call) {
+    PendingCall* pending = nullptr;
+    if (capturing_ != nullptr) {
+        pending = &capturing_->call();
+    } else {
+        pending = &calls_[called_++ % kCalls];
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(env().timeout_s);
+        while (pending->busy.load(std::memory_order_acquire)) {  // the host runs far ahead
+            require(std::chrono::steady_clock::now() < deadline, Exit::kUnavailable,
+                    "stream {}: '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, name,
+                    env().timeout_s);
+            std::this_thread::yield();
+        }
+        pending->busy.store(true, std::memory_order_relaxed);
+    }
+    pending->stream = this;
+    pending->call = call;
+    run(name, bytes, [&](cudaStream_t s) {
+        cuda(cudaLaunchHostFunc(s, &PendingCall::enter, pending), "cudaLaunchHostFunc", name_, last_);
+    });
+}
+
+CudaStream& cuda(Stream& stream) {
+    auto* s = dynamic_cast<CudaStream*>(&stream);
+    check(s != nullptr, "stream {} is not a CUDA stream", stream.name());
+    return *s;
+}
+
+}  // namespace trireme

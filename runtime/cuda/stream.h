@@ -1,0 +1,106 @@
+#pragma once
+/// A CUDA stream: operations with names, events, host calls, graphs, and the first fault of its kernels.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "runtime/cuda/launch_body.h"
+#include "runtime/error.h"
+#include "runtime/stream.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+
+/// Used by one host thread, as every stream. After an error what is enqueued behind it still runs, on memory that is
+/// its own; synchronize() throws, so nothing of it is seen.
+class CudaStream final : public Stream {
+  public:
+    CudaStream(const char* name, int device);
+    ~CudaStream() override;
+
+    /// enqueue(cudaStream_t) puts one operation on the stream. `what` must be a literal.
+    template <class Enqueue>
+    void run(const char* what, size_t bytes, const Enqueue& enqueue) {
+        const bool timed = begin_operation(what);
+        enqueue(handle_);
+        end_operation(what, bytes, timed);
+    }
+    cudaStream_t handle() const { return handle_; }
+    DeviceFault* fault() const { return fault_on_device_; }
+
+    /// Asked again and again while the host waits: what throws there ends the wait (errors of peers).
+    void on_wait(std::function<void()> look) { look_ = std::move(look); }
+    /// How a fault of this stream's kernels reads.
+    using Describe = Error (*)(const char* operation, const gpu::FaultRecord& fault);
+    void describe_faults(Describe describe) { describe_ = describe; }
+
+    std::unique_ptr<Graph> capture(const std::function<void()>& body) override;
+    Event record() override;
+    void wait(const Event& event) override;
+    bool reached(const Event& event) const override;
+    void synchronize(const Event& event) override;
+    using Stream::synchronize;
+    const char* name() const override { return name_; }
+
+  protected:
+    void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
+    void do_call_host(const char* name, size_t bytes, const HostCall& call) override;
+
+  private:
+    struct PendingCall;
+    class Recorded;
+    /// A span whose end the device has not reached yet, while traces are kept.
+    struct Timed {
+        const char* what;
+        size_t bytes;
+        cudaEvent_t begin, end;
+    };
+    static constexpr uint64_t kEvents = 64, kCalls = 256;
+
+    /// True: the operation is being timed.
+    bool begin_operation(const char* what);
+    void end_operation(const char* what, size_t bytes, bool timed);
+    cudaEvent_t event(uint64_t ticket) const { return events_[ticket % kEvents]; }
+    void await(uint64_t ticket) const;
+    void throw_errors() const;
+    void collect_spans();
+
+    const char* name_;
+    int device_;
+    cudaStream_t handle_ = nullptr;
+    std::array<cudaEvent_t, kEvents> events_{};
+    uint64_t recorded_ = 0;         // events ever
+    mutable uint64_t reached_ = 0;  // the latest that is known to be over
+    const char* last_ = "nothing";  // the operation enqueued last
+    DeviceFault *fault_ = nullptr, *fault_on_device_ = nullptr;
+    Describe describe_ = nullptr;
+    std::function<void()> look_;
+    std::vector<const CudaStream*> waited_for_;  // their errors are ours
+
+    Recorded* capturing_ = nullptr;
+    std::unique_ptr<PendingCall[]> calls_;
+    uint64_t called_ = 0;
+    mutable std::mutex error_mutex_;
+    std::exception_ptr error_;  // of a host call
+    std::atomic<bool> failed_{false};
+
+    trace::Lane& lane_;
+    cudaEvent_t epoch_ = nullptr;  // where the device's clock meets the host's
+    uint64_t epoch_ns_ = 0;
+    std::deque<Timed> timed_;
+    std::vector<cudaEvent_t> idle_;  // timing events
+};
+
+/// The stream as the CUDA backend's; a stream of another backend is a bug.
+CudaStream& cuda(Stream& stream);
+
+}  // namespace trireme

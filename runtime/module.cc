@@ -1,0 +1,154 @@
+#include "runtime/module.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <glob.h>
+#include <mutex>
+
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDriverWanted = 13000;  // CUDA 13.0, as cuDriverGetVersion counts
+
+std::vector<FoundLibrary>& found() {
+    static std::vector<FoundLibrary> libraries;
+    return libraries;
+}
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+std::vector<std::string> split(const std::string& list) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0; begin < list.size();) {
+        const size_t end = std::min(list.find(':', begin), list.size());
+        if (end > begin) parts.push_back(list.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+/// The folder of the library this function is in.
+fs::path own_folder() {
+    Dl_info info{};
+    check(dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0, "dladdr does not know this library");
+    return fs::absolute(info.dli_fname).parent_path();
+}
+
+/// Where the toolkit and Python's packages (pip install nvidia-cublas nvidia-nccl-cu13) put libraries.
+std::vector<std::string> usual_folders() {
+    std::vector<std::string> all = {"/usr/local/cuda/lib64", "/usr/local/cuda/targets/*/lib",
+                                    "/usr/local/cuda-13*/lib64"};
+    for (const char* name : {"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"}) {
+        if (const std::string at = variable(name); !at.empty()) all.insert(all.begin(), at + "/lib64");
+    }
+    std::vector<std::string> pythons = split(variable("PYTHONPATH"));
+    for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+        if (const std::string at = variable(name); !at.empty()) pythons.push_back(at + "/lib/python3*/site-packages");
+    }
+    for (const std::string& prefix : {variable("HOME") + "/.local", std::string("/usr/local"), std::string("/usr"),
+                                      std::string("/opt/*"), variable("HOME") + "/.pyenv/versions/*"}) {
+        for (const char* packages :
+             {"/lib/python3*/site-packages", "/lib/python3*/dist-packages", "/lib/python3/dist-packages"}) {
+            pythons.push_back(prefix + packages);
+        }
+    }
+    for (const std::string& python : pythons) all.push_back(python + "/nvidia/*/lib");
+    return all;
+}
+
+/// Opens the library for the module to use. False: it is nowhere.
+bool open_library(const std::string& name, const std::vector<std::string>& first) {
+    constexpr int kForAll = RTLD_LAZY | RTLD_GLOBAL;
+    void* library = nullptr;
+    std::string path = find_library(name, first);
+    if (path.empty()) library = dlopen(name.c_str(), kForAll);
+    if (path.empty() && library == nullptr) path = find_library(name, usual_folders());
+    if (!path.empty()) library = dlopen(path.c_str(), kForAll);
+    if (library != nullptr && path.empty()) path = name;
+    found().push_back({name, library ? path : ""});
+    if (library == nullptr && !path.empty()) log::warn("{} does not open: {}", path, dlerror());
+    return library != nullptr;
+}
+
+/// Asks the driver itself, so that a machine without one is told so before half a gigabyte of libraries is opened.
+void require_driver() {
+    constexpr const char* kDo = "install NVIDIA's driver 580 or later, or use --device cpu";
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    require(driver != nullptr, Exit::kUnavailable, "--device cuda: there is no NVIDIA driver here (libcuda.so.1): {}",
+            kDo);
+    const auto call = [&](const char* name, auto... args) {
+        auto* f = reinterpret_cast<int (*)(decltype(args)...)>(dlsym(driver, name));
+        require(f != nullptr, Exit::kUnavailable, "--device cuda: the NVIDIA driver has no {}: {}", name, kDo);
+        return f(args...);
+    };
+    int version = 0, cards = 0;
+    const int asked = call("cuDriverGetVersion", &version);
+    require(asked == 0 && version >= kDriverWanted, Exit::kUnavailable,
+            "--device cuda: the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: {}", version / 1000,
+            version % 1000 / 10, kDriverWanted / 1000, kDriverWanted % 1000 / 10, kDo);
+    const int started = call("cuInit", 0u);
+    require(started == 0, Exit::kUnavailable,
+            "--device cuda: the NVIDIA driver does not start (cuInit gives {}{}): see nvidia-smi, or use --device cpu",
+            started, started == 100 ? ", no device" : "");
+    const int counted = call("cuDeviceGetCount", &cards);
+    require(counted == 0 && cards > 0, Exit::kUnavailable,
+            "--device cuda: no card is visible (CUDA_VISIBLE_DEVICES is '{}'): see nvidia-smi, or use --device cpu",
+            variable("CUDA_VISIBLE_DEVICES"));
+}
+
+}  // namespace
+
+std::string find_library(const std::string& name, const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders) {
+        glob_t matches{};
+        std::string path;
+        if (glob((folder + "/" + name).c_str(), 0, nullptr, &matches) == 0)
+            path = matches.gl_pathv[matches.gl_pathc - 1];
+        globfree(&matches);
+        if (!path.empty()) return path;
+    }
+    return "";
+}
+
+void load_cuda_module() {
+    static std::mutex mutex;  // ranks of a test are threads
+    static bool loaded = false;
+    const std::lock_guard lock(mutex);
+    if (loaded) return;
+    const fs::path folder = own_folder(), path = folder / "libtrireme_cuda.so";
+    require(fs::exists(path), Exit::kUnavailable,
+            "--device cuda: this build has no CUDA module ({} is not there): build with nvcc, or use --device cpu",
+            path.string());
+    require_driver();
+    found().clear();
+    std::vector<std::string> first = split(variable("TRIREME_CUDA_LIBS"));
+    first.push_back(folder.string());
+    require(open_library("libcublasLt.so.13", first), Exit::kUnavailable,
+            "--device cuda: libcublasLt.so.13 is nowhere: pip install nvidia-cublas, install CUDA 13, or name its "
+            "folder in "
+            "TRIREME_CUDA_LIBS");
+    if (!open_library("libnccl.so.2", first))
+        log::debug("libnccl.so.2 is nowhere: several ranks go through host memory");
+    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    require(module != nullptr, Exit::kUnavailable, "--device cuda: {} does not open: {}", path.string(),
+            module ? "" : dlerror());
+    auto* enter = reinterpret_cast<void (*)()>(dlsym(module, "trireme_register_cuda"));
+    require(enter != nullptr, Exit::kUnavailable, "--device cuda: {} is not this program's", path.string());
+    enter();
+    loaded = true;
+}
+
+const std::vector<FoundLibrary>& cuda_libraries() {
+    return found();
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+/// A backend that is not linked but opened: the program starts where its libraries are not (DESIGN section 6).
+
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// A library that a module needs, found or not.
+struct FoundLibrary {
+    std::string name, path;  // "libnccl.so.2", "" if nowhere
+};
+
+/// Opens libtrireme_cuda.so, which lies beside this library, and lets it register what it brings; later calls do
+/// nothing. Its libraries are looked for in TRIREME_CUDA_LIBS (folders, with colons between), where the system's loader
+/// looks, in the toolkit, and in Python's nvidia packages. Errors: Exit::kUnavailable: no driver, one that is too old,
+/// no card, a library or the module itself is missing.
+void load_cuda_module();
+
+/// What load_cuda_module() found.
+const std::vector<FoundLibrary>& cuda_libraries();
+
+/// The path of `name` in one of `folders`, which may be glob patterns; "" if nowhere.
+std::string find_library(const std::string& name, const std::vector<std::string>& folders);
+
+}  // namespace trireme

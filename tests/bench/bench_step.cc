@@ -1,0 +1,93 @@
+// One decode step and one prefill of a model with random weights, beside the bytes they must read: a JSON line.
+//   [mpirun -n R] bench_step SHAPE CONTEXT [DEVICE = auto's] [rows = 1] [graphs = 1] [steps = 30]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "dist/make_comm.h"
+#include "dist/rank_env.h"
+#include "model/llama.h"
+#include "runtime/module.h"
+#include "tests/bench/random_model.h"
+
+namespace trireme::bench {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int run(int argc, char** argv) {
+    require(argc >= 3, Exit::kUsage, "usage: [mpirun -n R] bench_step SHAPE CONTEXT [DEVICE] [rows] [graphs] [steps]");
+    const std::string shape = argv[1], name = argc > 3 ? argv[3] : "cuda";
+    const int64_t context = std::atoll(argv[2]);
+    const auto n_rows = static_cast<int32_t>(argc > 4 ? std::atoi(argv[4]) : 1);
+    const bool graphs = argc <= 5 || std::atoi(argv[5]) != 0;
+    const int steps = argc > 6 ? std::atoi(argv[6]) : 30;
+    require(context > kMaxRows && n_rows >= 1 && n_rows <= kMaxRows && steps >= 3, Exit::kConfig,
+            "want a context beyond {}, 1 to {} rows, 3 steps or more", kMaxRows, kMaxRows);
+
+    if (name.starts_with("cuda")) load_cuda_module();
+    const RankEnv place =
+        rank_env([](const char* variable) { return static_cast<const char*>(std::getenv(variable)); });
+    const auto control = make_comm();
+    const auto device =
+        open_device(name, {.threads = 2, .local_rank = place.local_rank, .local_ranks = place.local_size});
+    const auto device_comm = make_device_comm(*control, *device);
+    Comm& comm = device_comm ? *device_comm : *control;
+    const RandomModel source(shape);
+    Llama model(*device, comm, source, {.weights = DType::kF16, .context = context, .graphs = graphs});
+
+    std::vector<int32_t> ids(static_cast<size_t>(context - kMaxRows));
+    for (size_t i = 0; i < ids.size(); ++i) {
+        ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(model.config().vocab));
+    }
+    const auto prefill_begin = std::chrono::steady_clock::now();
+    model.prefill(0, ids);
+    const double prefill = seconds_since(prefill_begin);
+
+    std::vector<Row> rows;
+    for (int32_t r = 0; r < n_rows; ++r) {
+        rows.push_back({.token = 11 + r, .position = static_cast<int32_t>(model.length()) + r, .parent = r - 1});
+    }
+    const std::vector<double> uniforms(rows.size());
+    std::vector<double> step;
+    for (int i = -3; i < steps; ++i) {  // the first load kernels and record the graph
+        comm.barrier();
+        const auto begin = std::chrono::steady_clock::now();
+        model.forward(rows);
+        model.sample({.temperature = 0}, uniforms);
+        if (i >= 0) step.push_back(seconds_since(begin));
+    }
+    std::sort(step.begin(), step.end());
+    const double median = step[step.size() / 2];
+    const double bytes = static_cast<double>(model.weight_bytes() + model.kv_bytes(model.length() + n_rows));
+    if (comm.rank() == 0) {
+        fmt::print(
+            R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"
+            R"("prefill_s":{:.3f},"prefill_tok_s":{:.0f},"step_ms":{:.4f},"best_step_ms":{:.4f},"rank_bytes":{:.0f},)"
+            R"("rank_gbps":{:.1f},"device_peak_bytes":{}}})"
+            "\n",
+            shape, device->name(), comm.size(), comm.name(), context, n_rows, graphs, prefill,
+            static_cast<double>(ids.size()) / prefill, median * 1e3, step[0] * 1e3, bytes, bytes / median * 1e-9,
+            device->peak(Space::kDevice));
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+    try {
+        return trireme::bench::run(argc, argv);
+    } catch (const trireme::Error& e) {
+        std::fprintf(stderr, "bench_step: %s\n", e.what());
+        return static_cast<int>(e.code());
+    }
+}

@@ -1,0 +1,87 @@
+#include "tests/bench/random_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "model/files/expected_tensors.h"
+#include "runtime/error.h"
+
+namespace trireme::bench {
+namespace {
+
+struct ShapeOf {
+    const char* name;
+    int64_t layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
+    double theta;
+    bool tied;
+};
+constexpr ShapeOf kShapes[] = {
+    {"tiny", 2, 128, 4, 2, 32, 256, 512, 8192, 1e4, true},
+    {"smollm2-135m", 30, 576, 9, 3, 64, 1536, 49152, 131072, 1e5, true},
+    {"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, 131072, 1e4, false},
+    {"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256, 131072, 5e5, false},
+};
+constexpr size_t kNormals = size_t{1} << 20;
+constexpr size_t kLongestRow = size_t{1} << 17;
+
+uint64_t mixed(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+template <class T>
+void fill(const Matrix<T>& out, const std::vector<float>& normal, uint64_t tensor, int64_t row0, int64_t col0,
+          float scale) {
+    for (int64_t r = 0; r < out.rows; ++r) {
+        const float* from = normal.data() + mixed((tensor << 32) + static_cast<uint64_t>(row0 + r)) % kNormals + col0;
+        for (int64_t c = 0; c < out.cols; ++c) out(r, c) = T(from[c] * scale);
+    }
+}
+
+}  // namespace
+
+RandomModel::RandomModel(const std::string& shape) : normal_(kNormals + kLongestRow) {
+    const auto* s =
+        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const ShapeOf& k) { return k.name == shape; });
+    require(s != std::end(kShapes), Exit::kUsage, "no shape '{}': want tiny, smollm2-135m, llama-2-7b or llama-3-8b",
+            shape);
+    config_.arch = "llama";
+    config_.name = shape;
+    config_.n_layers = s->layers;
+    config_.dim = s->dim;
+    config_.n_heads = s->heads;
+    config_.n_kv_heads = s->kv_heads;
+    config_.head_dim = s->head_dim;
+    config_.ffn_dim = s->ffn;
+    config_.vocab = s->vocab;
+    config_.context = s->context;
+    config_.norm_eps = 1e-5;
+    config_.tied_embeddings = s->tied;
+    config_.rope.theta = s->theta;
+    config_.kv_source.resize(static_cast<size_t>(s->layers));
+    std::iota(config_.kv_source.begin(), config_.kv_source.end(), 0);
+    validate(config_, shape);
+    natural_dtype_ = DType::kF16;
+    for (const ExpectedTensor& t : expected_tensors(config_)) add_tensor({t.name, StoredType::kF16, t.shape});
+    std::mt19937 bits(1);
+    std::normal_distribution<float> normal;
+    for (float& x : normal_) x = normal(bits);
+}
+
+void RandomModel::do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const {
+    const Shape& shape = tensors()[tensor].shape;
+    if (shape.rank() == 1) {
+        for (int64_t i = 0; i < out.rows(); ++i) static_cast<float*>(out.data())[i] = 1;
+        check(out.dtype() == DType::kF32, "norms are read as f32");
+        return;
+    }
+    const float scale = 1 / std::sqrt(static_cast<float>(shape[1]));
+    if (out.dtype() == DType::kF16) return fill(out.as<f16>(), normal_, tensor, row0, col0, scale);
+    if (out.dtype() == DType::kBF16) return fill(out.as<bf16>(), normal_, tensor, row0, col0, scale);
+    fill(out.as<float>(), normal_, tensor, row0, col0, scale);
+}
+
+}  // namespace trireme::bench

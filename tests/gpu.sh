@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# What only a card shows, from a bundle (launch/bundle.sh) on a machine with a driver: no MPI, no compiler, no network.
+# Most valuable first; ends in time, and leaves its results whatever happens.
+#   gpu.sh [--minutes N] [--out FOLDER]     25 minutes, ./gpu-results
+# FOLDER gets results.json, results.md and every step's whole output. The last line is "N passed, N failed", in steps.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+minutes=25 out=$PWD/gpu-results
+while (( $# )); do
+    case $1 in
+        --minutes) minutes=${2:?gpu.sh: --minutes wants a number}; shift ;;
+        --out) out=${2:?gpu.sh: --out wants a folder}; shift ;;
+        *) echo "gpu.sh: unknown argument '$1'; want --minutes or --out" >&2; exit 64 ;;
+    esac
+    shift
+done
+if [[ ! -x $here/run ]]; then echo "gpu.sh: $here is not a bundle: make one with launch/bundle.sh FOLDER, run FOLDER/gpu.sh" >&2; exit 66; fi
+mkdir -p "$out"
+deadline=$((SECONDS + minutes * 60))
+export TRIREME_TEST_DATA=$here/tests/data TRIREME_TIMEOUT_S=${TRIREME_TIMEOUT_S:-120} TRIREME_LOG=all
+model=$TRIREME_TEST_DATA/models/kjv-target
+commit=$(cat "$here/commit") started=$(date -u +%FT%TZ)
+names=() statuses=() seconds=() passed=0 failed=0
+
+json_text() { sed -e 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' | tr -d '\000-\010\013-\037' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}'; }
+
+write_results() {
+    {
+        printf '{"commit":"%s","started":"%s","passed":%d,"failed":%d,"steps":[' "$commit" "$started" "$passed" "$failed"
+        for i in "${!names[@]}"; do
+            if (( i )); then printf ','; fi
+            printf '\n{"step":"%s","status":%d,"seconds":%d,"figures":[%s],"tail":"%s"}' "${names[$i]}" "${statuses[$i]}" \
+                "${seconds[$i]}" "$(grep -h '^{"bench"' "$out/${names[$i]}.log" | paste -sd,)" \
+                "$(grep -v '^{"bench"' "$out/${names[$i]}.log" | tail -n 12 | json_text)"
+        done
+        printf '\n]}\n'
+    } >"$out/results.json.part"
+    mv "$out/results.json.part" "$out/results.json"
+    {
+        printf '# On a GPU: %s, commit %s\n\n' "$started" "$commit"
+        printf '| step | result | s |\n|---|---|---|\n'
+        for i in "${!names[@]}"; do
+            printf '| %s | %s | %d |\n' "${names[$i]}" \
+                "$( ((statuses[i] == 0)) && echo passed || { ((statuses[i] == 124)) && echo 'out of time' || echo "FAILED (${statuses[$i]})"; })" \
+                "${seconds[$i]}"
+        done
+        for i in "${!names[@]}"; do
+            printf '\n## %s\n\n```\n%s\n```\n' "${names[$i]}" "$( (( statuses[i] )) && tail -n 40 "$out/${names[$i]}.log" ||
+                grep -hE '^\{"bench"|^cuda:|^ +driver|PASSED|equal|tests ran|ERROR SUMMARY|perplexity' "$out/${names[$i]}.log")"
+        done
+    } >"$out/results.md.part"
+    mv "$out/results.md.part" "$out/results.md"
+}
+trap write_results EXIT
+trap 'exit 143' TERM INT
+
+# step <name> <most seconds> <command>...: what is over its time, or behind the last minute, is said so.
+step() {
+    local name=$1 most=$2 left=$((deadline - SECONDS)) status=0 begin=$SECONDS
+    shift 2
+    printf '%-28s' "$name"
+    if (( left < 20 )); then
+        echo 'out of time before it began' | tee "$out/$name.log"
+        status=124
+    else
+        timeout --kill-after=10 $(( most < left ? most : left )) "$@" >"$out/$name.log" 2>&1 </dev/null || status=$?
+        if (( status == 0 )); then echo "passed $((SECONDS - begin)) s"; else echo "FAILED ($status) $((SECONDS - begin)) s"; fi
+    fi
+    names+=("$name") statuses+=("$status") seconds+=($((SECONDS - begin)))
+    if (( status == 0 )); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    write_results
+}
+
+machine() {
+    "$here/run" --list-devices
+    nvidia-smi || echo 'no nvidia-smi'
+    "$here/run" --list-devices | grep -q '^cuda:0'
+}
+
+# The CPU's greedy tokens and perplexity, then the card's beside them.
+same_as_cpu() {
+    local ranks=$1 exact=(--dtype f32 -ctk f32 -ctv f32 --threads 2)
+    local request=(generate -m "$model" -p 'In the beginning God created' -n 96 --temp 0 --print ids "${exact[@]}")
+    "$here/run" "${request[@]}" --device cpu >"$out/ids-cpu" || return
+    "$here/run" -n "$ranks" "${request[@]}" --device cuda >"$out/ids-cuda" || return
+    "$here/run" -n "$ranks" "${request[@]}" --device cuda --no-graphs >"$out/ids-cuda-plain" || return
+    cmp "$out/ids-cpu" "$out/ids-cuda" && cmp "$out/ids-cuda" "$out/ids-cuda-plain" && echo "$ranks rank(s): 96 greedy tokens equal" ||
+        return
+    for device in cpu cuda; do
+        echo "$device: $("$here/run" -n "$ranks" score -m "$model" -f "$here/share/trireme/configs/demo.txt" -c 2048 "${exact[@]}" \
+            --device "$device" | tail -n 1)"
+    done
+}
+export -f same_as_cpu
+export here out model
+
+sanitizer() {
+    local tool status=0
+    for tool in memcheck racecheck synccheck; do
+        echo "== $tool"
+        compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/tests/kernels_cuda_test" \
+            --gtest_filter='*MatchesTheReference*:*Embed*:*Rmsnorm*:*Kv*' || status=$?
+    done
+    return "$status"
+}
+
+step machine 60 bash -c "$(declare -f machine); machine"
+if (( failed )); then
+    tail -n 3 "$out/machine.log"
+    echo 'gpu.sh: no card to run on'
+    exit 69
+fi
+step engine_cuda_test 300 "$here/tests/engine_cuda_test"
+step kernels_cuda_test 600 "$here/tests/kernels_cuda_test"
+step same_as_cpu_1_rank 180 bash -c 'same_as_cpu 1'
+step bench_device 180 "$here/bin/bench_device" cuda
+step step_7b_4k 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 1
+step step_7b_4k_no_graphs 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 0
+step step_7b_4k_8_rows 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 8 1
+step step_135m_4k 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 1
+step step_135m_4k_no_graphs 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 0
+step same_as_cpu_2_ranks 240 bash -c 'same_as_cpu 2'
+step step_7b_32k 240 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1
+step step_7b_128k 420 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1
+step step_8b_128k 420 "$here/bin/bench_step" llama-3-8b 131072 cuda 1 1
+step step_7b_4k_2_ranks 300 env PROGRAM=bench_step "$here/run" -n 2 llama-2-7b 4096 cuda 1 1
+if command -v compute-sanitizer >/dev/null; then
+    step compute_sanitizer 900 bash -c "$(declare -f sanitizer); sanitizer"
+else
+    echo 'compute-sanitizer is not here: left out'
+fi
+printf '%d passed, %d failed\n' "$passed" "$failed"
+(( failed == 0 ))

@@ -1,0 +1,73 @@
+// The GPU kernels on a card. Operands lie in pinned host memory, which a card reads at the host's addresses.
+
+#include <memory_resource>
+
+#include "runtime/module.h"
+#include "tests/kernels/harness.h"
+
+namespace trireme::test {
+namespace {
+
+Device& card() {
+    static const std::unique_ptr<Device> device = [] {
+        load_cuda_module();
+        return open_device("cuda");
+    }();
+    return *device;
+}
+
+/// Pinning takes a tenth of a millisecond: chunks are pinned, operands are parts of them.
+class Pinned final : public std::pmr::memory_resource {
+    void* do_allocate(size_t bytes, size_t) override { return card().allocate(Space::kHost, bytes); }
+    void do_deallocate(void* data, size_t bytes, size_t) override { card().release(Space::kHost, data, bytes); }
+    bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+std::pmr::memory_resource& pool() {
+    card();  // made before, so gone after
+    static Pinned pinned;
+    static std::pmr::unsynchronized_pool_resource pool(
+        {.max_blocks_per_chunk = 64, .largest_required_pool_block = 1 << 20}, &pinned);
+    return pool;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> backend_device(int threads) {
+    card();
+    return open_device("cuda", {.threads = threads});
+}
+
+void* backend_allocate(size_t bytes) {
+    return pool().allocate(bytes, 256);
+}
+
+void backend_free(void* data, size_t bytes) noexcept {
+    pool().deallocate(data, bytes, 256);
+}
+
+std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
+    return make_kernels(device, stream, phase, limits);
+}
+
+void on_every_target(const std::function<void()>& body) {
+    body();
+}
+
+std::vector<int> thread_counts() {
+    return {1};
+}
+
+bool emulated() {
+    return false;
+}
+
+DType multiplied_in(DType weights) {
+    return weights;
+}
+
+DType attended_in(DType keys, DType values) {
+    return keys == values ? keys : DType::kF32;
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,68 @@
+// What --device names, as a user sees it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+// This machine has no card, or the test has nothing to say.
+bool no_card() {
+    return trireme({"--list-devices"}).out.find("cuda:0") == std::string::npos;
+}
+
+Words request(const std::string& device) {
+    return {"generate", "-m",  model(), "-p",  "In the beginning", "-n",  "5",        "--temp", "0", "--dtype", "f32",
+            "-ctk",     "f32", "-ctv",  "f32", "--print",          "ids", "--device", device};
+}
+
+TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
+    if (!no_card()) GTEST_SKIP() << "there is a card";
+    for (const char* device : {"cuda", "cuda:1"}) {
+        for (const int ranks : {1, 2}) {
+            const ProcessResult r = ranks == 1 ? trireme(request(device)) : trireme_on(ranks, request(device));
+            EXPECT_EQ(r.status, 69);
+            EXPECT_EQ(r.out, "");
+            ASSERT_EQ(error_lines(r).size(), 1u) << r.err;
+            EXPECT_THAT(error_lines(r)[0], HasSubstr("--device cuda: "));
+        }
+    }
+}
+
+TEST(Device, AutoSaysWhyItIsTheCpu) {
+    if (!no_card()) GTEST_SKIP() << "there is a card";
+    const ProcessResult r = trireme(request("auto"));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("device cpu; no card: "));
+}
+
+TEST(Device, AnUnknownNameIsRefused) {
+    for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "simt"}) {
+        EXPECT_EQ(trireme(request(device)).status, 78) << device;
+    }
+}
+
+TEST(Device, TheKernelsOfTheCardGiveTheTokensOfTheCpu) {
+    const std::string cpu = trireme(request("cpu")).out;
+    ASSERT_FALSE(cpu.empty());
+    for (const bool graphs : {true, false}) {
+        Words words = request("simt");
+        if (!graphs) words.emplace_back("--no-graphs");
+        words.insert(words.begin(), TRIREME_WITH_SIMT);
+        const ProcessResult alone = run_process(words, {});
+        EXPECT_EQ(alone.status, 0) << alone.err;
+        EXPECT_EQ(alone.out, cpu);
+        const Words two = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+        words.insert(words.begin(), two.begin(), two.end());
+        const ProcessResult ranks = run_process(words, {});
+        EXPECT_EQ(ranks.status, 0) << ranks.err;
+        EXPECT_EQ(ranks.out, cpu);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

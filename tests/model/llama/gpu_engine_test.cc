@@ -1,0 +1,88 @@
+// The whole engine over the GPU's kernels, on the host (simt) or on a card: they say what the CPU's say.
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/model/llama/gpu_device.h"
+#include "tests/support/engine.h"
+#include "tests/support/golden.h"
+#include "tests/support/near.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+class GpuEngine : public testing::TestWithParam<std::string> {};
+
+TEST_P(GpuEngine, GivesTheCpusGreedyTokensOnOneAndTwoRanks) {
+    const Greedy cpu = greedy(GetParam(), 1, 1);
+    double largest = 0;
+    for (const float x : cpu.logits) largest = std::max(largest, std::fabs(static_cast<double>(x)));
+    for (const int ranks : {1, 2}) {
+        const Greedy gpu = greedy(GetParam(), ranks, 1, gpu_device());
+
+        EXPECT_EQ(gpu.tokens, cpu.tokens) << ranks << " ranks";
+        // Sums in another order: as between ranks (tests/model/llama/ranks_test.cc).
+        const double bound = 4 * eps_of(DType::kF32) * std::sqrt(512.0 * 2 * 6) * largest;
+        EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound));
+    }
+}
+
+TEST_P(GpuEngine, StaysCloseIn16Bits) {
+    const LlamaOptions half{.weights = DType::kF16, .k_type = DType::kF16, .v_type = DType::kF16};
+    const Greedy cpu = greedy(GetParam(), 1, 1, "cpu", half), gpu = greedy(GetParam(), 1, 1, gpu_device(), half);
+    double largest = 0;
+    for (const float x : cpu.logits) largest = std::max(largest, std::fabs(static_cast<double>(x)));
+    // Inputs of products rounded to 16 bits: half a step each, in a random walk over two products a layer of 6, 4
+    // sigma.
+    const double bound = 4 * eps_of(DType::kF16) / 2 * std::sqrt(2.0 * 2 * 6) * largest;
+    EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound));
+}
+
+// A graph's grids are made for the whole context; its rows are told by device memory alone.
+std::vector<std::vector<float>> decoded(const std::string& model, int ranks, bool graphs, int64_t prompt_tokens) {
+    std::vector<std::vector<float>> logits;
+    run_ranks(ranks, [&](Comm& comm) {
+        const LlamaOptions options{.weights = DType::kF16, .context = 600, .graphs = graphs};
+        Engine engine(data_path(model), options, comm, 1, gpu_device());
+        std::vector<int32_t> prompt(static_cast<size_t>(prompt_tokens));
+        for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * 31 % 100 + 5);
+        engine->prefill(0, prompt);
+        std::vector<std::vector<float>> mine;
+        for (int i = 0; i < 4; ++i) mine.push_back(engine.step(i + 7));
+        // Two rows, of which one stays; then one row again, by the graph recorded before.
+        for (int i = 0; i < 3; ++i) {
+            const auto at = static_cast<int32_t>(engine->length());
+            engine->forward(
+                std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at + 1, .parent = 0}});
+            const Matrix<float> two = engine->logits().as<float>();
+            mine.emplace_back(two.row(0), two.row(0) + 2 * two.cols);
+            engine->keep(0, std::vector<int32_t>{0});
+        }
+        mine.push_back(engine.step(40));
+        engine->truncate(0, prompt_tokens - 3);
+        mine.push_back(engine.step(41));
+        if (comm.rank() == 0) logits = std::move(mine);
+    });
+    return logits;
+}
+
+TEST(GpuGraphs, ChangeNoBit) {
+    for (const int ranks : {1, 2}) {
+        for (const int64_t prompt : {5, 254}) {  // a step crosses into the second tile
+            const auto plain = decoded("tiny/heads9-kv3", ranks, false, prompt);
+            EXPECT_EQ(decoded("tiny/heads9-kv3", ranks, true, prompt), plain) << ranks << " ranks, " << prompt;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GpuEngine, testing::Values("models/kjv-draft", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
+                         [](const auto& param) {
+                             std::string name = param.param;
+                             for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                             return name;
+                         });
+
+}  // namespace
+}  // namespace trireme::test

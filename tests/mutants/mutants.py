@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Mutants of the GPU kernels: does tests/kernels notice each of them on the host?
+
+  mutants.py generate OUT        copies of the kernels with every mutant in them, switched by TRIREME_MUTANT, and OUT/list.txt
+  mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score
+
+A mutant is killed when a program fails, crashes or takes ten times as long. Survivors must be in survivors.txt with a reason.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FILES = ["kernels/cuda/rowwise.h", "kernels/cuda/kv.h", "kernels/cuda/matmul_decode.h", "kernels/cuda/attention.h",
+         "kernels/cuda/attention_prefill.h", "kernels/cuda/sample.h", "dist/cuda/sum_parts.h"]
+WANTED = 0.95
+
+# Where an operator may be exchanged: between operands, with blanks around it, as clang-format leaves it.
+COMPARISONS = [("<=", "l", "<"), (">=", "g", "<"), ("==", "=", "=="), ("!=", "!", "=="), ("<", "<", "<"), (">", ">", "<")]
+COMPARE = re.compile(r" (<=|>=|==|!=|<|>) ")
+NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.'])")
+BARRIER = re.compile(r"\bgpu\.sync\(\);")
+INDEX = re.compile(r"\bgpu\.block_([xyz])\(\)")
+# Declarations of what must be known to the compiler.
+FIXED = re.compile(r"constexpr|^\s*(template|#|//|///|static_assert|using)|TRIREME_GPU|\boperator\b|^\s*namespace")
+
+
+def code_of(line):
+    """The line without its comment and its string literals' insides."""
+    return re.sub(r'"[^"]*"', lambda m: '"' + "_" * (len(m.group()) - 2) + '"', line.split("//")[0])
+
+
+def in_template_arguments(code, at):
+    """Whether position `at` is between a '<' that has no blank before it and its '>'."""
+    depth = 0
+    for i, c in enumerate(code[:at]):
+        if c == "<" and i > 0 and (code[i - 1].isalnum() or code[i - 1] == "_"):
+            depth += 1
+        elif c == ">" and depth > 0 and code[i - 1] not in "-= ":
+            depth -= 1
+    return depth > 0
+
+
+def in_bound(code, at):
+    """Whether `at` is the extent of an array that is declared here: `float d[2][4]`, `uint32_t (&q)[4]`, `a[4], b[2]`."""
+    opening = code.rfind("[", 0, at)
+    if opening < 0 or "]" in code[opening:at]:
+        return False
+    before = re.sub(r"(\[[^\]]*\])*$", "", code[:opening])
+    return re.search(r"\(&\w+\)$", before) is not None or (
+        re.search(r"\w>? \w+$", before) is not None and not before.strip().startswith("return")) or (
+        re.search(r"^\s*(float|uint32_t|const \w+) .*, \w+$", before) is not None)
+
+
+def mutants_of(line):
+    """(first, end, replacement with {n} for the mutant's number, what it is) of one line."""
+    code = code_of(line)
+    if FIXED.search(code):
+        return
+    for m in COMPARE.finditer(code):
+        mark, way = next((k, w) for op, k, w in COMPARISONS if op == m.group(1))
+        if in_template_arguments(code, m.start(1)):
+            continue
+        close = " > " if way == "<" else " == "
+        compare = "trireme::mutants::Compare<{n}, '" + mark + "'>()"
+        yield m.start(1), m.end(1), way + " " + compare + close.rstrip(), f"{m.group(1)} at column {m.start(1)}"
+    for m in NUMBER.finditer(code):
+        if in_template_arguments(code, m.start()) or in_bound(code, m.start()) or "case " in code:
+            continue
+        yield m.start(), m.end(), "(" + m.group(1) + " + trireme::mutants::one({n}))", f"{m.group(1)} + 1 at column {m.start()}"
+    for m in BARRIER.finditer(code):
+        yield m.start(), m.end(), "if (!trireme::mutants::is({n})) gpu.sync();", "no barrier"
+    for m in INDEX.finditer(code):
+        other = {"x": "y", "y": "x", "z": "x"}[m.group(1)]
+        yield (m.start(), m.end(), "(trireme::mutants::is({n}) ? gpu.block_" + other + "() : " + m.group() + ")",
+               f"block_{other} for block_{m.group(1)}")
+
+
+def generate(out):
+    number, listed = 0, []
+    for name in FILES:
+        lines, declared, goes_on = (ROOT / name).read_text().splitlines(), False, False
+        for i, line in enumerate(lines):
+            # What a compile-time declaration goes on with on the next lines is left alone, too.
+            declared = (declared or FIXED.search(code_of(line))) and not re.search("[;{]", code_of(line))
+            found = [] if declared or goes_on else sorted(mutants_of(line))
+            goes_on = declared
+            for first, end, text, what in reversed(found):
+                number += 1
+                listed.append(f"{number}\t{name}:{i + 1}\t{what}\t{lines[i].strip() if first == found[-1][0] else line.strip()}")
+                lines[i] = lines[i][:first] + text.replace("{n}", str(number)) + lines[i][end:]
+        at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
+        lines.insert(at, '#include "tests/mutants/mutant.h"')
+        target = out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("\n".join(lines) + "\n")
+    (out / "list.txt").write_text("\n".join(listed) + "\n")
+    print(f"{number} mutants in {len(FILES)} files")
+
+
+def killed(programs, number, patience):
+    environment = dict(os.environ, TRIREME_MUTANT=str(number), TRIREME_TIMEOUT_S="30")
+    for program in programs:
+        try:
+            done = subprocess.run([program, "--gtest_fail_fast", "--gtest_brief=1"], env=environment, timeout=patience,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return True
+        if done.returncode != 0:
+            return True
+    return False
+
+
+def known_survivors():
+    """file, code and what was done -> reason. Line numbers would go stale."""
+    known = {}
+    for line in (HERE / "survivors.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, what, code, reason = line.split("\t")
+            known[(name, what, code)] = reason
+    return known
+
+
+def run(arguments):
+    jobs, only, programs = os.cpu_count(), None, []
+    listed, *rest = arguments
+    while rest:
+        word = rest.pop(0)
+        if word == "--jobs":
+            jobs = int(rest.pop(0))
+        elif word == "--only":
+            only = {int(n) for n in rest.pop(0).split(",")}
+        else:
+            programs.append(word)
+    mutants = [line.split("\t") for line in pathlib.Path(listed).read_text().splitlines()]
+    mutants = [m for m in mutants if only is None or int(m[0]) in only]
+    begin = time.time()
+    if killed(programs, 0, 3600):
+        sys.exit("mutants: the tests fail without any mutant")
+    patience = max(60, 10 * (time.time() - begin) / len(programs))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        dead = list(pool.map(lambda m: killed(programs, int(m[0]), patience), mutants))
+    known, unexplained = known_survivors(), 0
+    for (number, place, what, code), died in zip(mutants, dead):
+        if died:
+            continue
+        reason = known.get((place.split(":")[0], what, code))
+        unexplained += reason is None
+        print(f"survivor {number}\t{place}\t{what}\t{code}\t{reason or 'NO REASON GIVEN'}")
+    score = sum(dead) / len(mutants)
+    print(f"{sum(dead)} of {len(mutants)} mutants killed ({100 * score:.1f} %), {unexplained} survivors without a reason, "
+          f"{time.time() - begin:.0f} s")
+    sys.exit(0 if score >= WANTED and unexplained == 0 else 1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "generate":
+        generate(pathlib.Path(sys.argv[2]))
+    elif len(sys.argv) > 3 and sys.argv[1] == "run":
+        run(sys.argv[2:])
+    else:
+        sys.exit(__doc__)
