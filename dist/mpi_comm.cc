@@ -16,6 +16,7 @@
 #include "dist/mpi_exchange.h"
 #include "dist/ordered_sum.h"
 #include "dist/rank_env.h"
+#include "dist/slices.h"
 #include "runtime/env.h"
 
 namespace trireme {
@@ -95,15 +96,7 @@ class MpiComm::Impl {
     [[noreturn]] void abort(Exit code);
 
   private:
-    /// This rank's part of n floats that all ranks add together.
-    struct Slice {
-        int64_t begin, count;
-    };
-    Slice slice_of(int64_t n, int rank) const {
-        const int64_t length = ((n + size_ - 1) / size_ + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
-        const int64_t begin = std::min(n, rank * length);
-        return {begin, std::min(n, begin + length) - begin};
-    }
+    Slice slice(int64_t n, int rank) const { return slice_of(n, rank, size_, kSliceUnit); }
     void grow(int64_t elements);
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
 
@@ -119,7 +112,7 @@ class MpiComm::Impl {
 /// Room for what an all_reduce of `elements` receives, and of all shorter ones.
 void MpiComm::Impl::grow(int64_t elements) {
     const int64_t whole = size_ * std::min(elements, kWhole);
-    const int64_t slices = size_ * slice_of(elements, 0).count;
+    const int64_t slices = size_ * slice(elements, 0).count;
     const size_t room = static_cast<size_t>(std::max(whole, slices));
     if (scratch_.size() < room) scratch_.resize(room);
 }
@@ -130,13 +123,13 @@ void MpiComm::Impl::all_reduce(float* x, int64_t n) {
         return Message{data, static_cast<size_t>(count) * sizeof(float)};
     };
     grow(n);
-    const Slice mine = n <= kWhole ? Slice{0, n} : slice_of(n, rank_);
+    const Slice mine = n <= kWhole ? Slice{0, n} : slice(n, rank_);
     const auto received = [&](int r) { return scratch_.data() + r * mine.count; };
 
     device_.run(
         kCall,
         [&](int q) {
-            const Slice s = n <= kWhole ? mine : slice_of(n, q);
+            const Slice s = n <= kWhole ? mine : slice(n, q);
             return message(x + s.begin, s.count);
         },
         [&](int q) { return message(received(q), mine.count); });
@@ -146,7 +139,7 @@ void MpiComm::Impl::all_reduce(float* x, int64_t n) {
 
     device_.run(
         kCall, [&](int) { return message(sum, mine.count); },
-        [&](int q) { return message(x + slice_of(n, q).begin, slice_of(n, q).count); });
+        [&](int q) { return message(x + slice(n, q).begin, slice(n, q).count); });
 }
 
 void MpiComm::Impl::all_gather(char* out, const char* part, size_t bytes) {

@@ -3,9 +3,7 @@
 namespace trireme {
 
 Tensor StagedComm::staging(DType dtype, const Shape& shape) {
-    const size_t bytes = static_cast<size_t>(shape.elements()) * size_of(dtype);
-    if (memory_.empty() || memory_.back().bytes() < bytes) memory_.emplace_back(device_, bytes);
-    return Tensor(memory_.back().data(), dtype, shape);
+    return Tensor(memory_.at_least(static_cast<size_t>(shape.elements()) * size_of(dtype)), dtype, shape);
 }
 
 void StagedComm::do_all_reduce(Stream& stream, const Tensor& x) {

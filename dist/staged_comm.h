@@ -14,7 +14,7 @@ namespace trireme {
 /// The inner Comm's bits, on any device. Both must outlive this one, as must what was enqueued, and recorded graphs.
 class StagedComm final : public Comm {
   public:
-    StagedComm(Comm& inner, Device& device) : inner_(inner), device_(device) {}
+    StagedComm(Comm& inner, Device& device) : inner_(inner), memory_(device) {}
 
     int rank() const override { return inner_.rank(); }
     int size() const override { return inner_.size(); }
@@ -29,13 +29,11 @@ class StagedComm final : public Comm {
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return inner_.gather_bytes(mine); }
 
-    /// Host memory as the inner Comm's stream calls see it. Grows with the longest message; older memory stays, since
-    /// graphs have its address.
+    /// Host memory as the inner Comm's stream calls see it.
     Tensor staging(DType dtype, const Shape& shape);
 
     Comm& inner_;
-    Device& device_;
-    std::vector<Buffer<Space::kHost>> memory_;
+    GrowingBuffer<Space::kHost> memory_;
 };
 
 }  // namespace trireme

@@ -23,8 +23,9 @@ struct SamplingParams {
 
 /// The parameters as kernels take them.
 struct SamplingRule {
-    static constexpr int kWeightBits = 40;    // the first token weighs 2^40
-    static constexpr int kFractionBits = 53;  // of u and top_p
+    static constexpr int kFractionBits = 53;                         // of u and top_p
+    static constexpr uint64_t kOne = uint64_t{1} << kFractionBits;   // 1 as a fraction
+    static constexpr float kFirstWeight = float(uint64_t{1} << 40);  // what the first token weighs
 
     float scale = 0;          // log2(e) / temperature; 0: greedy
     int64_t top_k = 0;        // 0: off
@@ -36,13 +37,24 @@ inline SamplingRule rule_of(const SamplingParams& p) {
     if (p.greedy()) return {};
     return {.scale = static_cast<float>(M_LOG2E / p.temperature),
             .top_k = p.top_k,
-            .top_p = static_cast<uint64_t>(std::ldexp(p.top_p, SamplingRule::kFractionBits)),
-            .min_weight = static_cast<uint64_t>(std::ceil(std::ldexp(p.min_p, SamplingRule::kWeightBits)))};
+            .top_p = static_cast<uint64_t>(p.top_p * static_cast<double>(SamplingRule::kOne)),
+            .min_weight = static_cast<uint64_t>(std::ceil(p.min_p * static_cast<double>(SamplingRule::kFirstWeight)))};
 }
+
+/// fraction * sum / 2^53 in whole numbers, rounded down or up. (nvcc takes a constexpr function for the card, too.)
+constexpr uint64_t part_of(uint64_t sum, uint64_t fraction, bool up) {
+    __extension__ typedef unsigned __int128 Wide;
+    const Wide product = static_cast<Wide>(fraction) * sum + (up ? SamplingRule::kOne - 1 : 0);
+    return static_cast<uint64_t>(product >> SamplingRule::kFractionBits);
+}
+
+/// Why a row has no law.
+inline constexpr const char* kNoLaw =
+    "the model gave logits without a finite maximum: its weights overflow in this precision; try --dtype f32";
 
 /// A uniform as kernels take it: times 2^53.
 inline int64_t fraction_of(double u) {
-    return static_cast<int64_t>(std::ldexp(u, SamplingRule::kFractionBits));
+    return static_cast<int64_t>(u * static_cast<double>(SamplingRule::kOne));
 }
 
 }  // namespace trireme

@@ -113,7 +113,7 @@ CommandLine read_words(Command command, std::span<const std::string> words) {
 
 std::vector<Assignment> read_environment(std::span<const std::string> lines, std::vector<std::string>& unknown) {
     constexpr std::string_view kPrefix = "TRIREME_";
-    // runtime/env.h reads the first three, the test suite the last.
+    // Read by runtime/env, by scripts, by runtime/module, and by tests.
     constexpr std::array kOthers = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
                                     "TRIREME_DEMO_MODEL"};
     std::vector<std::string> names;

@@ -2,6 +2,7 @@
 /// Owners of memory. Work is asynchronous: an owner outlives what is queued on its memory.
 
 #include <cstddef>
+#include <vector>
 
 #include "runtime/device.h"
 #include "runtime/tensor.h"
@@ -42,6 +43,23 @@ class Buffer {
     Device* device_ = nullptr;
     void* data_ = nullptr;
     size_t bytes_ = 0;
+};
+
+/// Memory for what has no largest size yet. What was handed out before stays where it is: graphs have its address.
+template <Space S>
+class GrowingBuffer {
+  public:
+    explicit GrowingBuffer(Device& device) : device_(&device) {}
+
+    /// The same memory as long as it is large enough.
+    void* at_least(size_t bytes) {
+        if (all_.empty() || all_.back().bytes() < bytes) all_.emplace_back(*device_, bytes);
+        return all_.back().data();
+    }
+
+  private:
+    Device* device_;
+    std::vector<Buffer<S>> all_;
 };
 
 /// Bump allocation from one buffer: made once, in a constructor; nothing is ever given back singly.

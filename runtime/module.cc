@@ -134,8 +134,7 @@ void load_cuda_module() {
     first.push_back(folder.string());
     require(open_library("libcublasLt.so.13", first), Exit::kUnavailable,
             "--device cuda: libcublasLt.so.13 is nowhere: pip install nvidia-cublas, install CUDA 13, or name its "
-            "folder in "
-            "TRIREME_CUDA_LIBS");
+            "folder in TRIREME_CUDA_LIBS");
     if (!open_library("libnccl.so.2", first))
         log::debug("libnccl.so.2 is nowhere: several ranks go through host memory");
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -19,14 +19,13 @@ std::string this_host() {
 /// GeForce cards refuse to read each other's memory; some drivers say otherwise and then hang.
 void settle_peer_access(const CardFacts& mine) {
     bool all = true;
-    const std::vector<CardFacts> visible = cards();
-    for (const CardFacts& other : visible) {
+    const int visible = count_cards();
+    for (int other = 0; other < visible; ++other) {
         int can = 1;
-        if (other.index != mine.index)
-            cuda(cudaDeviceCanAccessPeer(&can, mine.index, other.index), "cudaDeviceCanAccessPeer");
+        if (other != mine.index) cuda(cudaDeviceCanAccessPeer(&can, mine.index, other), "cudaDeviceCanAccessPeer");
         all = all && can != 0;
     }
-    if (visible.size() < 2 || (all && !mine.geforce)) return;
+    if (visible < 2 || (all && !mine.geforce)) return;
     if (mine.geforce) setenv("NCCL_P2P_DISABLE", "1", /*overwrite=*/0);
     log::info("{}: no access to other cards' memory: NCCL goes through host memory", mine.name);
 }

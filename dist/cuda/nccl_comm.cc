@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dist/cuda/sum_parts.h"
+#include "dist/slices.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/env.h"
@@ -25,7 +26,7 @@ struct Span {
 }  // namespace
 
 NcclComm::NcclComm(const NcclApi& api, Comm& control, CudaDevice& device)
-    : api_(api), control_(control), device_(device) {
+    : api_(api), control_(control), device_(device), received_(device) {
     ncclUniqueId id{};
     if (control.rank() == 0) settle(api_.get_unique_id(&id), "ncclGetUniqueId");
     std::string bytes(reinterpret_cast<const char*>(&id), sizeof id);
@@ -59,6 +60,12 @@ void NcclComm::abort(Exit code) {
     std::terminate();  // never: GCC does not know of a virtual call that it does not return
 }
 
+ncclResult_t NcclComm::state() const {
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = api_.comm_get_async_error(comm_, &result);
+    return asked == ncclSuccess ? result : asked;
+}
+
 void NcclComm::settle(ncclResult_t result, const char* call) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(env().timeout_s);
     while (result == ncclInProgress) {
@@ -66,8 +73,7 @@ void NcclComm::settle(ncclResult_t result, const char* call) const {
                 "{}: has waited {} s for its peers: one has died, hangs or is slow (TRIREME_TIMEOUT_S)", call,
                 env().timeout_s);
         std::this_thread::yield();
-        const ncclResult_t asked = api_.comm_get_async_error(comm_, &result);
-        if (asked != ncclSuccess) result = asked;
+        result = state();
     }
     require(result == ncclSuccess, Exit::kUnavailable, "{}: {} (NCCL {}; NCCL_DEBUG=WARN says more)", call,
             api_.get_error_string(result), nccl_version(api_));
@@ -78,19 +84,11 @@ CudaStream& NcclComm::watched(Stream& stream) {
     if (watched_ != &stream) {
         watched_ = &stream;
         s.on_wait([this] {
-            ncclResult_t state = ncclSuccess;
-            const ncclResult_t asked = api_.comm_get_async_error(comm_, &state);
-            if (asked != ncclSuccess) state = asked;
-            if (state != ncclInProgress) settle(state, "a collective");
+            const ncclResult_t now = state();
+            if (now != ncclInProgress) settle(now, "a collective");
         });
     }
     return s;
-}
-
-float* NcclComm::parts(int64_t floats) {
-    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
-    if (memory_.empty() || memory_.back().bytes() < bytes) memory_.emplace_back(device_, bytes);
-    return static_cast<float*>(memory_.back().data());
 }
 
 template <class To, class From>
@@ -107,12 +105,6 @@ void NcclComm::exchange(CudaStream& stream, const char* call, size_t bytes, cons
     });
 }
 
-NcclComm::Slice NcclComm::slice_of(int64_t n, int rank) const {
-    const int64_t length = ((n + size() - 1) / size() + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
-    const int64_t begin = std::min(n, rank * length);
-    return {begin, std::min(n, begin + length) - begin};
-}
-
 void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
     constexpr const char* kCall = "all_reduce";
     CudaStream& s = watched(stream);
@@ -125,14 +117,12 @@ void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
         return;
     }
     const auto span = [](float* at, int64_t count) { return Span{at, static_cast<size_t>(count) * sizeof(float)}; };
-    const Slice mine = n <= kWhole ? Slice{0, n} : slice_of(n, rank());
-    float* received = parts(size() * (n <= kWhole ? kWhole : slice_of(n, 0).count));
+    const auto slice = [&](int q) { return n <= kWhole ? Slice{0, n} : slice_of(n, q, size(), kSliceUnit); };
+    const Slice mine = slice(rank());
+    auto* received = static_cast<float*>(
+        received_.at_least(static_cast<size_t>(size() * std::max(kWhole, slice(0).count)) * sizeof(float)));
     exchange(
-        s, kCall, x.bytes(),
-        [&](int q) {
-            const Slice theirs = n <= kWhole ? mine : slice_of(n, q);
-            return span(data + theirs.begin, theirs.count);
-        },
+        s, kCall, x.bytes(), [&](int q) { return span(data + slice(q).begin, slice(q).count); },
         [&](int q) { return span(received + q * mine.count, mine.count); });
     if (mine.count > 0) {
         gpu::launch<gpu::SumParts>(s, "all_reduce_sum", 0, {gpu::div_up(mine.count, gpu::SumParts::kThreads)},
@@ -141,7 +131,7 @@ void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
     if (n <= kWhole) return;
     exchange(
         s, kCall, 0, [&](int) { return span(data + mine.begin, mine.count); },
-        [&](int q) { return span(data + slice_of(n, q).begin, slice_of(n, q).count); });
+        [&](int q) { return span(data + slice(q).begin, slice(q).count); });
 }
 
 void NcclComm::do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) {

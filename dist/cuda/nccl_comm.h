@@ -28,10 +28,6 @@ class NcclComm final : public Comm {
     [[noreturn]] void abort(Exit code) override;
 
   private:
-    struct Slice {
-        int64_t begin, count;
-    };
-    Slice slice_of(int64_t n, int rank) const;
     void do_all_reduce(Stream& stream, const Tensor& x) override;
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return control_.gather_bytes(mine); }
@@ -39,8 +35,8 @@ class NcclComm final : public Comm {
     /// to(q) is sent to every other rank q while from(q) is filled by it.
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
-    /// Room for what peers send. Older memory stays: graphs have its address.
-    float* parts(int64_t floats);
+    /// What the communicator says of calls that are still under way.
+    ncclResult_t state() const;
     /// Waits for a call that NCCL is still at, and throws what went wrong.
     void settle(ncclResult_t result, const char* call) const;
     CudaStream& watched(Stream& stream);
@@ -49,7 +45,7 @@ class NcclComm final : public Comm {
     Comm& control_;
     CudaDevice& device_;
     ncclComm_t comm_ = nullptr;
-    std::vector<Buffer<Space::kDevice>> memory_;
+    GrowingBuffer<Space::kDevice> received_;  // what peers send
     const Stream* watched_ = nullptr;
 };
 

@@ -47,7 +47,8 @@ void columns(const MatmulArgs& a, int64_t begin, int64_t end) {
     const T* w = static_cast<const T*>(a.w);
     const int64_t groups = (a.rows + 3) / 4;
     const int64_t row_bytes = a.k * static_cast<int64_t>(sizeof(T));
-    const int64_t block = row_bytes * 48 <= 64 * 1024 ? 48 : row_bytes * 24 <= 64 * 1024 ? 24 : 12;
+    constexpr int64_t kBlockBytes = 65536;
+    const int64_t block = row_bytes * 48 <= kBlockBytes ? 48 : row_bytes * 24 <= kBlockBytes ? 24 : 12;
     for (int64_t n = begin; n < end; n += block) {
         const int64_t n_end = std::min(n + block, end);
         Ahead ahead{reinterpret_cast<const char*>(w + n_end * a.k)};

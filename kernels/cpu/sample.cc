@@ -9,12 +9,6 @@
 namespace trireme {
 namespace {
 
-__extension__ typedef unsigned __int128 Wide;
-
-uint64_t fraction_of_sum(uint64_t fraction, uint64_t sum, uint64_t round = 0) {
-    return static_cast<uint64_t>((static_cast<Wide>(fraction) * sum + round) >> SamplingRule::kFractionBits);
-}
-
 struct Candidate {
     float logit;
     int32_t id;
@@ -25,7 +19,7 @@ struct Candidate {
 uint64_t weight(float logit, float top, float scale) {
     const float below = logit - top;  // an infinite scale must not meet 0
     const float x = below == 0 ? 0 : below * scale;
-    return static_cast<uint64_t>(std::exp2(x) * std::ldexp(1.0f, SamplingRule::kWeightBits));
+    return static_cast<uint64_t>(std::exp2(x) * SamplingRule::kFirstWeight);
 }
 
 /// Elements in front of the shortest head that weighs `least` or more, and itself.
@@ -51,10 +45,9 @@ int32_t draw(Candidate* candidates, size_t n, uint64_t* weights, uint64_t u, con
     }
     std::sort(candidates, candidates + n);
     for (size_t i = 0; i < n; ++i) weights[i] = weight(candidates[i].logit, candidates[0].logit, rule.scale);
-    constexpr uint64_t kOne = uint64_t{1} << SamplingRule::kFractionBits;
-    if (rule.top_p < kOne) n = head(weights, n, fraction_of_sum(rule.top_p, total(weights, n), kOne - 1));
+    if (rule.top_p < SamplingRule::kOne) n = head(weights, n, part_of(total(weights, n), rule.top_p, /*up=*/true));
     while (n > 1 && weights[n - 1] < rule.min_weight) --n;
-    return candidates[head(weights, n, fraction_of_sum(u, total(weights, n)) + 1) - 1].id;
+    return candidates[head(weights, n, part_of(total(weights, n), u, /*up=*/false) + 1) - 1].id;
 }
 
 }  // namespace
@@ -82,9 +75,7 @@ void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor
                 if (rule.scale != 0 && x[c] > -std::numeric_limits<float>::infinity()) candidates[n++] = here;
             }
         }
-        require(!nan && std::isfinite(best.logit), Exit::kData,
-                "the model gave logits without a finite maximum: its weights overflow in this precision; try --dtype "
-                "f32");
+        require(!nan && std::isfinite(best.logit), Exit::kData, "{}", kNoLaw);
         const auto u = static_cast<uint64_t>(static_cast<const int64_t*>(uniforms.data())[r]);
         static_cast<int32_t*>(ids.data())[r] = rule.scale == 0 ? best.id : draw(candidates, n, weights, u, rule);
     }

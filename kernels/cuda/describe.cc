@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/sampling.h"
+
 namespace trireme::gpu {
 namespace {
 
@@ -21,9 +23,7 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
         case Fault::kAncestor:
             return fmt::format("{}: ancestor {} of row {} is not staged", operation, x, y);
         case Fault::kLogits:
-            return "the model gave logits without a finite maximum: its weights overflow in this precision; try "
-                   "--dtype "
-                   "f32";
+            return kNoLaw;
         case Fault::kTile:
             return fmt::format("{}: no tile holds position {} of sequence {}", operation, x, y);
     }

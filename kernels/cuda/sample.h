@@ -40,7 +40,6 @@ struct Sample {
 
   private:
     static constexpr uint64_t kNotANumber = ~uint64_t{0};
-    static constexpr uint64_t kOne = uint64_t{1} << SamplingRule::kFractionBits;
 
     TRIREME_GPU static uint64_t key_of(float logit, int64_t id) {
         if (!(logit == logit)) return kNotANumber;
@@ -52,12 +51,6 @@ struct Sample {
         const auto order = static_cast<uint32_t>(key >> 32);
         return float_of(order >> 31 ? order & 0x7fffffffu : ~order);
     }
-    /// fraction * sum / 2^53, `round` added before the division.
-    TRIREME_GPU static uint64_t part_of_sum(uint64_t fraction, uint64_t sum, uint64_t round) {
-        __extension__ typedef unsigned __int128 Wide;
-        return static_cast<uint64_t>((static_cast<Wide>(fraction) * sum + round) >> SamplingRule::kFractionBits);
-    }
-
     /// What all threads of the block know alike.
     template <class Gpu>
     struct Row {
@@ -77,7 +70,8 @@ struct Sample {
         }
         TRIREME_GPU uint64_t weight(uint64_t key) const {
             const float below = logit_of(key) - top;  // an infinite scale must not meet 0
-            const auto w = static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * a.rule.scale) * 1099511627776.0f);
+            const auto w =
+                static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * a.rule.scale) * SamplingRule::kFirstWeight);
             return w < least ? 0 : w;
         }
 
@@ -162,13 +156,13 @@ struct Sample {
             const uint64_t kept = k > 0 && k < finite ? k : finite;
             if (kept < finite) floor = select(k - 1, /*counted=*/true);
             if (kept <= static_cast<uint64_t>(kListed)) list(static_cast<int64_t>(kept));
-            if (a.rule.top_p < kOne) {
-                const uint64_t reach = part_of_sum(a.rule.top_p, total(false), kOne - 1);
+            if (a.rule.top_p < SamplingRule::kOne) {
+                const uint64_t reach = part_of(total(false), a.rule.top_p, /*up=*/true);
                 floor = select(reach > 0 ? reach - 1 : 0, false);
             }
             least = a.rule.min_weight;
             const auto u = static_cast<uint64_t>(a.uniforms[gpu.block_x()]);
-            return select(part_of_sum(u, total(false), 0), false);
+            return select(part_of(total(false), u, /*up=*/false), false);
         }
     };
 };

@@ -58,7 +58,7 @@ TokenMatcher matcher_of_normalized(const TokenTable& table, const BpeParts& part
 
 }  // namespace
 
-BpeTokenizer::BpeTokenizer(TokenTable table, BpeParts parts)
+BpeTokenizer::BpeTokenizer(const TokenTable& table, BpeParts parts)
     : TableTokenizer(table),
       parts_(std::move(parts)),
       has_all_bytes_(std::all_of(parts_.byte_ids.begin(), parts_.byte_ids.end(), [](int32_t id) { return id >= 0; })),

@@ -38,7 +38,7 @@ struct BpeParts {
 
 class BpeTokenizer final : public TableTokenizer {
   public:
-    BpeTokenizer(TokenTable table, BpeParts parts);
+    BpeTokenizer(const TokenTable& table, BpeParts parts);
 
     bool keeps_every_byte() const override;
 

@@ -189,7 +189,7 @@ std::unique_ptr<Tokenizer> make_bpe(const GgufTokenizer& gguf) {
         const auto found = parts.ids.find(std::string(1, static_cast<char>(static_cast<uint8_t>(byte))));
         if (found != parts.ids.end()) parts.byte_ids[byte] = found->second;
     }
-    return std::make_unique<BpeTokenizer>(std::move(table), std::move(parts));
+    return std::make_unique<BpeTokenizer>(table, std::move(parts));
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ std::vector<AddedToken> read_added_tokens(const Json* value, std::string_view wh
         tokens.push_back(std::move(token));
     }
     std::vector<int32_t> ids;
+    ids.reserve(tokens.size());
     for (const AddedToken& token : tokens) ids.push_back(token.id);
     std::sort(ids.begin(), ids.end());
     const auto twice = std::adjacent_find(ids.begin(), ids.end());

@@ -65,7 +65,7 @@ Normalizer unicode_form(bool composed, bool compatibility) {
 }
 
 Normalizer prepend(std::string prefix) {
-    return [prefix = std::move(prefix)](std::string text) { return text.empty() ? text : prefix + text; };
+    return [prefix = std::move(prefix)](const std::string& text) { return text.empty() ? text : prefix + text; };
 }
 
 Normalizer replace_text(std::string from, std::string to) {

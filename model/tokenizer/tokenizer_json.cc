@@ -205,7 +205,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     parts.ids = lookup_of(std::move(by_text), parts.byte_level);
     parts.byte_ids = byte_ids_of(parts.ids, parts.byte_level, byte_fallback);
     if (!parts.byte_level) add_cuts(model, parts);
-    return std::make_unique<BpeTokenizer>(std::move(table), std::move(parts));
+    return std::make_unique<BpeTokenizer>(table, std::move(parts));
 }
 
 }  // namespace trireme

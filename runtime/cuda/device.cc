@@ -9,18 +9,19 @@
 #include "runtime/module.h"
 
 namespace trireme {
-namespace {
-
-double mib(size_t bytes) {
-    return static_cast<double>(bytes) / (1 << 20);
-}
-
 int count_cards() {
     int n = 0;  // a failing call leaves it as it is
     cuda(cudaGetDeviceCount(&n), "cudaGetDeviceCount");
     return n;
 }
 
+namespace {
+
+double mib(size_t bytes) {
+    return static_cast<double>(bytes) / (1 << 20);
+}
+
+/// Starts work on the card, and makes it the one of this thread.
 CardFacts facts_of(int index) {
     cudaDeviceProp p{};
     cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
@@ -48,15 +49,10 @@ int ranks_on(int index, const DeviceRequest& r) {
 
 }  // namespace
 
-std::vector<CardFacts> cards() {
-    std::vector<CardFacts> all;
-    for (int i = 0; i < count_cards(); ++i) all.push_back(facts_of(i));
-    return all;
-}
-
 std::vector<std::string> list_cards() {
     std::vector<std::string> lines;
-    for (const CardFacts& f : cards()) {
+    for (int i = 0; i < count_cards(); ++i) {
+        const CardFacts f = facts_of(i);
         lines.push_back(fmt::format("cuda:{}: {}, compute {}.{}, {:.1f} GB of memory, {:.1f} free", f.index, f.name,
                                     f.major, f.minor, static_cast<double>(f.memory_total) * 1e-9,
                                     static_cast<double>(f.memory_free) * 1e-9));

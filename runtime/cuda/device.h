@@ -17,7 +17,7 @@ struct CardFacts {
     size_t memory_total = 0, memory_free = 0;
     bool geforce = false;
 };
-std::vector<CardFacts> cards();
+int count_cards();
 /// A line each, with the versions of driver and libraries behind the last.
 std::vector<std::string> list_cards();
 

@@ -180,22 +180,27 @@ bool CudaStream::reached(const Event& e) const {
 }
 
 // A token takes milliseconds: the host looks without a pause at first, then lets others have the core.
-void CudaStream::await(uint64_t ticket) const {
+template <class Done>
+void CudaStream::wait_until(const Done& done, const char* what, const char* operation) const {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
     const auto patience = std::chrono::duration<double>(env().timeout_s);
-    while (!reached({this, ticket})) {
+    while (!done()) {
         const auto waited = Clock::now() - begin;
         if (look_) look_();
         require(waited < patience, Exit::kUnavailable,
-                "stream {}: what was enqueued up to '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may",
-                name_, last_, env().timeout_s);
+                "stream {}: {}'{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, what, operation,
+                env().timeout_s);
         if (waited < std::chrono::microseconds(500)) {
             std::this_thread::yield();
         } else {
             std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
     }
+}
+
+void CudaStream::await(uint64_t ticket) const {
+    wait_until([&] { return reached({this, ticket}); }, "what was enqueued up to ", last_);
 }
 
 void CudaStream::throw_errors() const {
@@ -233,13 +238,8 @@ void CudaStream::do_call_host(const char* name, size_t bytes, const HostCall& ca
         pending = &capturing_->call();
     } else {
         pending = &calls_[called_++ % kCalls];
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(env().timeout_s);
-        while (pending->busy.load(std::memory_order_acquire)) {  // the host runs far ahead
-            require(std::chrono::steady_clock::now() < deadline, Exit::kUnavailable,
-                    "stream {}: '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, name,
-                    env().timeout_s);
-            std::this_thread::yield();
-        }
+        // The host may run far ahead.
+        wait_until([&] { return !pending->busy.load(std::memory_order_acquire); }, "", name);
         pending->busy.store(true, std::memory_order_relaxed);
     }
     pending->stream = this;

@@ -71,6 +71,9 @@ class CudaStream final : public Stream {
     void end_operation(const char* what, size_t bytes, bool timed);
     cudaEvent_t event(uint64_t ticket) const { return events_[ticket % kEvents]; }
     void await(uint64_t ticket) const;
+    /// Looks again and again until done(), or fails when that has taken too long: `what` has not finished.
+    template <class Done>
+    void wait_until(const Done& done, const char* what, const char* operation) const;
     void throw_errors() const;
     void collect_spans();
 

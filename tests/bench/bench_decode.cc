@@ -1,7 +1,6 @@
 // Decode against the memory it reads: tokens/s, (weights + KV bytes)/s beside the DRAM read rate measured between the
 // steps, and the cost of verifying 8 rows at once.   [mpirun -n R] bench_decode MODEL [threads] [contexts...]
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,18 +12,10 @@
 #include "dist/make_comm.h"
 #include "model/llama.h"
 #include "tests/bench/dram.h"
+#include "tests/bench/timing.h"
 
 namespace trireme::bench {
 namespace {
-
-double median(std::vector<double> x) {
-    std::sort(x.begin(), x.end());
-    return x[x.size() / 2];
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 double forward_seconds(Llama& model, const std::vector<Row>& rows) {
     const auto begin = std::chrono::steady_clock::now();

@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
 #include "runtime/module.h"
+#include "tests/bench/timing.h"
 
 namespace trireme::bench {
 namespace {
@@ -72,7 +73,7 @@ class Bench {
             const auto begin = std::chrono::steady_clock::now();
             for (int64_t i = 0; i < calls; ++i) enqueue();
             stream_->synchronize();
-            const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            const double s = seconds_since(begin);
             if (s > 0.1) return s / static_cast<double>(calls);
         }
     }

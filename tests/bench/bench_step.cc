@@ -14,13 +14,10 @@
 #include "model/llama.h"
 #include "runtime/module.h"
 #include "tests/bench/random_model.h"
+#include "tests/bench/timing.h"
 
 namespace trireme::bench {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 int run(int argc, char** argv) {
     require(argc >= 3, Exit::kUsage, "usage: [mpirun -n R] bench_step SHAPE CONTEXT [DEVICE] [rows] [graphs] [steps]");
@@ -64,8 +61,7 @@ int run(int argc, char** argv) {
         model.sample({.temperature = 0}, uniforms);
         if (i >= 0) step.push_back(seconds_since(begin));
     }
-    std::sort(step.begin(), step.end());
-    const double median = step[step.size() / 2];
+    const double typical = median(step);
     const double bytes = static_cast<double>(model.weight_bytes() + model.kv_bytes(model.length() + n_rows));
     if (comm.rank() == 0) {
         fmt::print(
@@ -74,8 +70,8 @@ int run(int argc, char** argv) {
             R"("rank_gbps":{:.1f},"device_peak_bytes":{}}})"
             "\n",
             shape, device->name(), comm.size(), comm.name(), context, n_rows, graphs, prefill,
-            static_cast<double>(ids.size()) / prefill, median * 1e3, step[0] * 1e3, bytes, bytes / median * 1e-9,
-            device->peak(Space::kDevice));
+            static_cast<double>(ids.size()) / prefill, typical * 1e3, *std::min_element(step.begin(), step.end()) * 1e3,
+            bytes, bytes / typical * 1e-9, device->peak(Space::kDevice));
     }
     return 0;
 }

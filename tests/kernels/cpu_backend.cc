@@ -8,18 +8,6 @@ std::unique_ptr<Device> backend_device(int threads) {
     return open_device("cpu", {.threads = threads});
 }
 
-void* backend_allocate(size_t bytes) {
-    return ::operator new(bytes);
-}
-
-void backend_free(void* data, size_t) noexcept {
-    ::operator delete(data);
-}
-
-std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
-    return make_kernels(device, stream, phase, limits);
-}
-
 void on_every_target(const std::function<void()>& body) {
     for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_EMU128, HWY_NEON}) {
         if ((hwy::SupportedTargets() & target) == 0) continue;

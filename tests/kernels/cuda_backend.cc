@@ -46,28 +46,8 @@ void backend_free(void* data, size_t bytes) noexcept {
     pool().deallocate(data, bytes, 256);
 }
 
-std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
-    return make_kernels(device, stream, phase, limits);
-}
-
-void on_every_target(const std::function<void()>& body) {
-    body();
-}
-
-std::vector<int> thread_counts() {
-    return {1};
-}
-
 bool emulated() {
     return false;
-}
-
-DType multiplied_in(DType weights) {
-    return weights;
-}
-
-DType attended_in(DType keys, DType values) {
-    return keys == values ? keys : DType::kF32;
 }
 
 }  // namespace trireme::test

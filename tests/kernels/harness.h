@@ -21,10 +21,11 @@ namespace trireme::test {
 
 using reference::Rows;
 
-// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc, cuda_backend.cc.
+// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc, cuda_backend.cc. What
+// two of them have in common: gpu_backend.cc, host_memory.cc.
 
+/// Its kernels are the backend's.
 std::unique_ptr<Device> backend_device(int threads);
-std::unique_ptr<Kernels> backend_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 /// Memory that host and kernels both see.
 void* backend_allocate(size_t bytes);
 void backend_free(void* data, size_t bytes) noexcept;
@@ -163,7 +164,7 @@ struct Machine {
                                                    .vocab = 5000})
         : device(backend_device(threads)),
           stream(device->make_stream("test")),
-          kernels(backend_kernels(*device, *stream, phase, limits)) {}
+          kernels(make_kernels(*device, *stream, phase, limits)) {}
     ~Machine() {
         try {
             stream->synchronize();  // the operands must outlive what is queued on them

@@ -13,17 +13,22 @@ class SimtDevice final : public CpuDevice {
     bool graphs() const override { return true; }
 };
 
-}  // namespace
+std::unique_ptr<Device> make_device(const DeviceRequest& request) {
+    return std::make_unique<SimtDevice>(request.threads, request.local_ranks);
+}
 
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
     return std::make_unique<gpu::GpuKernels<Launcher>>(device, Launcher(cpu(stream)), phase, limits);
 }
 
+}  // namespace
+
 void register_backend() {
-    device_makers().add("simt", [](const DeviceRequest& r) -> std::unique_ptr<Device> {
-        return std::make_unique<SimtDevice>(r.threads, r.local_ranks);
-    });
-    kernels_makers().add("simt", make_kernels);
+    [[maybe_unused]] static const bool once = [] {
+        device_makers().add("simt", make_device);
+        kernels_makers().add("simt", make_kernels);
+        return true;
+    }();
 }
 
 }  // namespace trireme::simt

@@ -1,0 +1,23 @@
+// What the GPU's kernels have in common, on the host and on a card.
+
+#include "tests/kernels/harness.h"
+
+namespace trireme::test {
+
+void on_every_target(const std::function<void()>& body) {
+    body();
+}
+
+std::vector<int> thread_counts() {
+    return {1};
+}
+
+DType multiplied_in(DType weights) {
+    return weights;
+}
+
+DType attended_in(DType keys, DType values) {
+    return keys == values ? keys : DType::kF32;
+}
+
+}  // namespace trireme::test
