@@ -180,6 +180,7 @@ std::vector<std::unique_ptr<Comm>> make_thread_comms(int size, double timeout_s)
     check(size >= 1, "thread ranks: {} wanted", size);
     const auto group = std::make_shared<Group>(size, timeout_s);
     std::vector<std::unique_ptr<Comm>> comms;
+    comms.reserve(static_cast<size_t>(size));
     for (int r = 0; r < size; ++r) comms.push_back(std::make_unique<ThreadComm>(group, r));
     return comms;
 }

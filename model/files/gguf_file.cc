@@ -204,6 +204,7 @@ void place(std::vector<GgufTensor>& tensors, uint64_t header_end, uint64_t align
         t.offset = (data + t.offset).value();
     }
     std::vector<const GgufTensor*> order;
+    order.reserve(tensors.size());
     for (const GgufTensor& t : tensors) order.push_back(&t);
     std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
     for (size_t i = 1; i < order.size(); ++i) {
