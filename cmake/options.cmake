@@ -22,16 +22,8 @@ endif()
 
 include(GNUInstallDirs)
 # trireme_shared(<target>): linked by the program and by the modules it opens, which must see the same registries.
-# Fuzz targets open none, and clang's sanitizers for shared libraries are in a package of their own.
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
-set(TRIREME_SHARED SHARED)
-if(TRIREME_FUZZ)
-  set(TRIREME_SHARED STATIC)
-endif()
 function(trireme_shared target)
-  if(TRIREME_FUZZ)
-    return()
-  endif()
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "" INSTALL_RPATH "$ORIGIN")
   if(NOT TRIREME_SANITIZE)  # clang's sanitizers are in the program, not in the library
     target_link_options(${target} PRIVATE -Wl,-z,defs)
