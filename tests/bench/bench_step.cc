@@ -1,5 +1,5 @@
 // One decode step and one prefill of a model with random weights, beside the bytes they must read: a JSON line.
-//   [mpirun -n R] bench_step SHAPE CONTEXT [DEVICE = auto's] [rows = 1] [graphs = 1] [steps = 30]
+//   [mpirun -n R] bench_step SHAPE CONTEXT [DEVICE = cuda] [rows = 1] [graphs = 1] [steps = 30]
 
 #include <algorithm>
 #include <chrono>

@@ -61,6 +61,7 @@ RandomModel::RandomModel(const std::string& shape) : normal_(kNormals + kLongest
     config_.norm_eps = 1e-5;
     config_.tied_embeddings = s->tied;
     config_.rope.theta = s->theta;
+    config_.rope.original_context = s->context;
     config_.kv_source.resize(static_cast<size_t>(s->layers));
     std::iota(config_.kv_source.begin(), config_.kv_source.end(), 0);
     validate(config_, shape);
