@@ -1,16 +1,15 @@
 /// One rank goes wrong: all are gone within seconds, with a code that says why.
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
+#include "tests/support/process.h"
 
 namespace trireme::test {
 namespace {
@@ -24,13 +23,9 @@ struct Outcome {
 /// `deadline_s`: TRIREME_TIMEOUT_S, long enough for MPI to start on a busy machine.
 Outcome run(const std::string& how, int deadline_s = 60) {
     // The command has a deadline of its own, beyond those under test: `timeout` ends with 124.
-    const std::string command =
-        "TRIREME_TIMEOUT_S=" + std::to_string(deadline_s) + " " TRIREME_FAILING_RANKS " " + how + " 2>&1";
-    Outcome o;
-    FILE* pipe = popen(command.c_str(), "r");
-    for (int c; (c = std::fgetc(pipe)) != EOF;) o.output += static_cast<char>(c);
-    const int status = pclose(pipe);
-    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const ProcessResult r = run_mpirun({"bash", "-c", TRIREME_FAILING_RANKS " " + how},
+                                       {.environment = {"TRIREME_TIMEOUT_S=" + std::to_string(deadline_s)}});
+    Outcome o{r.status, r.out + r.err, {}};
 
     std::istringstream words(o.output);
     for (std::string word; words >> word;) {

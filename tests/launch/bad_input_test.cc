@@ -190,7 +190,7 @@ ProcessResult unlike(const Words& rank0, const Words& rank1, const std::string& 
     argv.insert(argv.end(), rank0.begin(), rank0.end());
     argv.insert(argv.end(), {":", "-n", "1", "-wdir", folder1, TRIREME_PROGRAM});
     argv.insert(argv.end(), rank1.begin(), rank1.end());
-    return run_process(argv);
+    return run_mpirun(argv);
 }
 
 TEST(BadInput, RanksThatDisagree) {

@@ -58,7 +58,7 @@ TEST(Device, TheKernelsOfTheCardGiveTheTokensOfTheCpu) {
         EXPECT_EQ(alone.out, cpu);
         const Words two = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
         words.insert(words.begin(), two.begin(), two.end());
-        const ProcessResult ranks = run_process(words, {});
+        const ProcessResult ranks = run_mpirun(words);
         EXPECT_EQ(ranks.status, 0) << ranks.err;
         EXPECT_EQ(ranks.out, cpu);
     }

@@ -20,7 +20,7 @@ inline ProcessResult trireme_on(int ranks, const Words& words, ProcessOptions op
     Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", std::to_string(ranks)};
     argv.push_back(TRIREME_PROGRAM);
     argv.insert(argv.end(), words.begin(), words.end());
-    return run_process(argv, options);
+    return run_mpirun(argv, options);
 }
 
 /// Lines that report an error; mpirun adds words of its own around them.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -105,6 +106,18 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
     std::signal(SIGPIPE, before);
     result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return result;
+}
+
+ProcessResult run_mpirun(const std::vector<std::string>& argv, const ProcessOptions& options) {
+    const auto crashed = [](const ProcessResult& r) {
+        return r.status == 128 + SIGSEGV && r.err.find("PMIx_server_finalize") != std::string::npos;
+    };
+    ProcessResult r = run_process(argv, options);
+    for (int again = 0; again < 2 && crashed(r); ++again) {
+        std::fprintf(stderr, "mpirun crashed as it left; once more\n%s\n", r.err.c_str());
+        r = run_process(argv, options);
+    }
+    return r;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -22,6 +22,11 @@ struct ProcessOptions {
 /// argv[0] is looked up in PATH unless it holds a slash. Variables named TRIREME_* are not passed on.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
 
+/// The same for argv that begins with mpirun, which may crash as it leaves, after its ranks have: Open MPI 4.1 on
+/// PMIx 4.2 in PMIx_server_finalize (open-mpi/ompi#13650 tells of more such). Its exit code then says nothing of the
+/// ranks, and all is run again, twice at most.
+ProcessResult run_mpirun(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
 /// The lines of a text, without their ends.
 std::vector<std::string> lines_of(const std::string& text);
 
