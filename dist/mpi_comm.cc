@@ -24,8 +24,7 @@ namespace {
 
 // Up to here every rank adds everything; beyond, each adds a slice and gathers the others' (half the traffic of W = 4,
 // one more round trip). Equal at 32 KiB with 2 and 4 ranks on shared memory; bench_comm.
-constexpr int64_t kWhole = 8192;    // floats
-constexpr int64_t kSliceUnit = 16;  // floats: slices begin on cache lines
+constexpr Slicing kSlicing = {.whole = 8192, .unit = 16};  // floats: slices begin on cache lines
 
 /// Ends the process in 2 s, whatever the calling thread gets stuck in meanwhile.
 void leave_soon(Exit code) {
@@ -96,7 +95,7 @@ class MpiComm::Impl {
     [[noreturn]] void abort(Exit code);
 
   private:
-    Slice slice(int64_t n, int rank) const { return slice_of(n, rank, size_, kSliceUnit); }
+    Slice slice(int64_t n, int rank) const { return kSlicing.of(n, rank, size_); }
     void grow(int64_t elements);
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
 
@@ -111,7 +110,7 @@ class MpiComm::Impl {
 
 /// Room for what an all_reduce of `elements` receives, and of all shorter ones.
 void MpiComm::Impl::grow(int64_t elements) {
-    const int64_t whole = size_ * std::min(elements, kWhole);
+    const int64_t whole = size_ * std::min(elements, kSlicing.whole);
     const int64_t slices = size_ * slice(elements, 0).count;
     const size_t room = static_cast<size_t>(std::max(whole, slices));
     if (scratch_.size() < room) scratch_.resize(room);
@@ -123,19 +122,15 @@ void MpiComm::Impl::all_reduce(float* x, int64_t n) {
         return Message{data, static_cast<size_t>(count) * sizeof(float)};
     };
     grow(n);
-    const Slice mine = n <= kWhole ? Slice{0, n} : slice(n, rank_);
+    const Slice mine = slice(n, rank_);
     const auto received = [&](int r) { return scratch_.data() + r * mine.count; };
 
     device_.run(
-        kCall,
-        [&](int q) {
-            const Slice s = n <= kWhole ? mine : slice(n, q);
-            return message(x + s.begin, s.count);
-        },
+        kCall, [&](int q) { return message(x + slice(n, q).begin, slice(n, q).count); },
         [&](int q) { return message(received(q), mine.count); });
     float* sum = x + mine.begin;
     ordered_sum(sum, size_, mine.count, [&](int r) { return r == rank_ ? sum : received(r); });
-    if (n <= kWhole) return;
+    if (n <= kSlicing.whole) return;
 
     device_.run(
         kCall, [&](int) { return message(sum, mine.count); },

@@ -1,7 +1,9 @@
 #include "dist/rank_env.h"
 
+#include <array>
 #include <charconv>
 #include <string_view>
+#include <unistd.h>
 
 #include "runtime/error.h"
 
@@ -94,6 +96,12 @@ RankEnv rank_env(const std::function<const char*(const char*)>& get) {
             "{}: rank {} of {}, {} of {} on this node: the launcher's environment contradicts itself", e.launcher,
             e.rank, e.size, e.local_rank, e.local_size);
     return e;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    return name.data();
 }
 
 }  // namespace trireme

@@ -16,4 +16,7 @@ struct RankEnv {
 /// Errors: Exit::kConfig, naming the variable.
 RankEnv rank_env(const std::function<const char*(const char* name)>& get);
 
+/// The name of the machine this rank runs on.
+std::string host_name();
+
 }  // namespace trireme

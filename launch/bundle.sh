@@ -23,7 +23,7 @@ out=$(cd "$out" && pwd)
 cd "$root"
 ./launch/setup.sh --bundle
 source launch/steps.sh
-build release all bench_step bench_device
+build release all bench_device
 logged install cmake --install build/release --prefix "$out" --strip
 
 # What a card is tested with (tests/gpu.sh), and the models it decodes.

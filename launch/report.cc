@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <ctime>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
+#include "dist/rank_env.h"
 #include "generated/commit.h"
 #include "launch/flags.h"
 #include "runtime/trace.h"
@@ -20,12 +20,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-std::string host_name() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    return name;
-}
 
 std::string utc_now() {
     const std::time_t t = std::time(nullptr);

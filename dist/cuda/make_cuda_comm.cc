@@ -1,20 +1,14 @@
 #include <cstdlib>
 #include <set>
-#include <unistd.h>
 
 #include "dist/cuda/nccl_comm.h"
+#include "dist/rank_env.h"
 #include "dist/staged_comm.h"
 #include "runtime/cuda/call.h"
 #include "runtime/log.h"
 
 namespace trireme {
 namespace {
-
-std::string this_host() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    return name.data();
-}
 
 /// GeForce cards refuse to read each other's memory; some drivers say otherwise and then hang.
 void settle_peer_access(const CardFacts& mine) {
@@ -35,7 +29,7 @@ void settle_peer_access(const CardFacts& mine) {
 std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     if (control.size() == 1) return nullptr;
     CudaDevice& card = cuda(device);
-    const std::vector<std::string> places = control.gather_bytes(this_host() + ' ' + card.facts().bus_id);
+    const std::vector<std::string> places = control.gather_bytes(host_name() + ' ' + card.facts().bus_id);
     const bool shared = std::set<std::string>(places.begin(), places.end()).size() < places.size();
     const NcclApi* nccl = nccl_api();
     const bool everywhere = control.agree(nccl ? Exit::kOk : Exit::kUnavailable) == Exit::kOk;

@@ -15,8 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kWhole = 65536;   // floats: up to here every rank gets all parts and adds everything
-constexpr int64_t kSliceUnit = 32;  // floats: slices begin on 128 bytes
+constexpr Slicing kSlicing = {.whole = 65536, .unit = 32};  // floats: slices begin on 128 bytes
 
 struct Span {
     void* data;
@@ -117,10 +116,10 @@ void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
         return;
     }
     const auto span = [](float* at, int64_t count) { return Span{at, static_cast<size_t>(count) * sizeof(float)}; };
-    const auto slice = [&](int q) { return n <= kWhole ? Slice{0, n} : slice_of(n, q, size(), kSliceUnit); };
+    const auto slice = [&](int q) { return kSlicing.of(n, q, size()); };
     const Slice mine = slice(rank());
     auto* received = static_cast<float*>(
-        received_.at_least(static_cast<size_t>(size() * std::max(kWhole, slice(0).count)) * sizeof(float)));
+        received_.at_least(static_cast<size_t>(size() * std::max(kSlicing.whole, slice(0).count)) * sizeof(float)));
     exchange(
         s, kCall, x.bytes(), [&](int q) { return span(data + slice(q).begin, slice(q).count); },
         [&](int q) { return span(received + q * mine.count, mine.count); });
@@ -128,7 +127,7 @@ void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
         gpu::launch<gpu::SumParts>(s, "all_reduce_sum", 0, {gpu::div_up(mine.count, gpu::SumParts::kThreads)},
                                    {data + mine.begin, received, mine.count, mine.count, size(), rank()});
     }
-    if (n <= kWhole) return;
+    if (n <= kSlicing.whole) return;
     exchange(
         s, kCall, 0, [&](int) { return span(data + mine.begin, mine.count); },
         [&](int q) { return span(data + slice(q).begin, slice(q).count); });

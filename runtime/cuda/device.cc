@@ -9,6 +9,7 @@
 #include "runtime/module.h"
 
 namespace trireme {
+
 int count_cards() {
     int n = 0;  // a failing call leaves it as it is
     cuda(cudaGetDeviceCount(&n), "cudaGetDeviceCount");

@@ -18,6 +18,7 @@
 #include "runtime/cpu/stream.h"
 #include "tests/bench/dram.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/bench/timing.h"
 
 namespace trireme::bench {
 namespace {
@@ -157,11 +158,6 @@ class Bench {
     size_t at_ = 0;
     uint64_t stamps_[2] = {0, 0};
 };
-
-double median(std::vector<double> v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-}
 
 int run(int threads, int rounds, const std::string& filter) {
     Bench decode(threads, Phase::kDecode), prefill(threads, Phase::kPrefill);

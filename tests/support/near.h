@@ -1,6 +1,7 @@
 #pragma once
 /// The comparison of the tests: passes only on a true comparison, so NaN fails; names the first wrong coordinate.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +32,13 @@ testing::AssertionResult near(std::span<const A> got, std::span<const B> want, d
     return testing::AssertionFailure() << wrong << " of " << got.size() << " elements differ by more than " << tol
                                        << "; first at " << first << ": got " << static_cast<double>(got[f]) << ", want "
                                        << static_cast<double>(want[f]);
+}
+
+/// The largest magnitude: what relative bounds are stated by.
+inline double largest(std::span<const float> x) {
+    double top = 0;
+    for (const float v : x) top = std::max(top, std::fabs(static_cast<double>(v)));
+    return top;
 }
 
 /// Every element equal in value and in bits.

@@ -22,12 +22,6 @@ namespace {
 // Issue "Plain decoding": 2e-5 of the largest logit in f32. transformers' own fp32 error against fp64 is up to 4e-6.
 constexpr double kF32 = 2e-5;
 
-double largest(std::span<const float> x) {
-    double top = 0;
-    for (const float v : x) top = std::max(top, std::fabs(static_cast<double>(v)));
-    return top;
-}
-
 std::vector<float> rows_of(const std::vector<float>& logits, const GoldenTensor& rows, int64_t cols) {
     std::vector<float> out;
     for (const int32_t r : rows.i32) out.insert(out.end(), logits.begin() + r * cols, logits.begin() + (r + 1) * cols);
