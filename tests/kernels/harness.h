@@ -144,7 +144,7 @@ class Operand {
 
   private:
     static constexpr int64_t kGuard = 64;
-    static constexpr uint8_t kCanary = 0xa5;
+    static constexpr uint8_t kCanary = 0xff;  // NaN in every type of float: what is read of it shows
     size_t size(int64_t elements) const { return static_cast<size_t>(elements) * size_of(type_); }
     uint8_t* data(int64_t element) { return bytes_.data() + size(element + kGuard); }
 
@@ -178,6 +178,19 @@ struct Machine {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<Kernels> kernels;
 };
+
+/// The work fails as a bug of the caller's, and says so with these words.
+inline testing::AssertionResult refused(Machine& m, const std::string& words) {
+    try {
+        m.stream->synchronize();
+    } catch (const Error& e) {
+        if (e.code() == Exit::kInternal && std::string(e.what()).find(words) != std::string::npos) {
+            return testing::AssertionSuccess();
+        }
+        return testing::AssertionFailure() << "said '" << e.what() << "', wanted '" << words << "'";
+    }
+    return testing::AssertionFailure() << "not refused: " << words;
+}
 
 inline testing::AssertionResult near(Operand& got, const Rows& want, double tol) {
     if (!got.intact()) return testing::AssertionFailure() << "wrote outside its elements";

@@ -13,7 +13,8 @@ struct Kv {
           staged_v(l.v_type, l.kv_heads * kMaxRows, l.head_dim) {
         // Tiles lie in reverse, a gap between them: nothing may rely on their order.
         const size_t bytes = layout.tile_bytes() + 192;
-        memory.resize(static_cast<size_t>(sequences * max_tiles) * bytes, 0x7f);  // NaN in every type
+        memory.resize(static_cast<size_t>(sequences * max_tiles) * bytes,
+                      static_cast<char>(0xff));  // NaN in every type
         for (int64_t i = 0; i < sequences * max_tiles; ++i) {
             char* tile = memory.data() + memory.size() - static_cast<size_t>(i + 1) * bytes;
             table.at<int64_t>(i / max_tiles, i % max_tiles) = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile));

@@ -67,17 +67,42 @@ TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
     });
 }
 
-TEST(KvKeep, RefusesPositionsWithoutATile) {
-    Machine m;
-    Kv kv({1, 8, DType::kF16, DType::kF16}, 1, 1);
-    Operand kept(DType::kI32, 1, 3);
-    kept.at<int32_t>(0, 0) = 0;
-    kept.at<int32_t>(0, 1) = 256;
-    kept.at<int32_t>(0, 2) = 0;
+TEST(KvKeep, RefusesRowsThatAreNotStagedAndPositionsWithoutATile) {
+    struct Case {
+        int32_t row, position, sequence;
+        const char* words;
+    };
+    for (const Case& c : {Case{64, 3, 0, "row 64"}, Case{-1, 3, 0, "row -1"},
+                          Case{0, 512, 0, "no tile holds position 512 of sequence 0"},
+                          Case{0, -1, 1, "no tile holds position -1 of sequence 1"},
+                          Case{63, 3, 2, "no tile holds position 3 of sequence 2"},
+                          Case{63, 3, -1, "no tile holds position 3 of sequence -1"}}) {
+        Machine m;
+        Kv kv({1, 8, DType::kF16, DType::kF16}, 2, 2);
+        Operand kept(DType::kI32, 1, 3);
+        kept.at<int32_t>(0, 0) = c.row;
+        kept.at<int32_t>(0, 1) = c.position;
+        kept.at<int32_t>(0, 2) = c.sequence;
 
-    m->kv_keep(kv.view(), kept.tensor());
+        m->kv_keep(kv.view(), kept.tensor());
 
-    EXPECT_THROW(m.stream->synchronize(), Error);
+        EXPECT_TRUE(refused(m, c.words));
+    }
+}
+
+TEST(KvAppend, RefusesPositionsWithoutATile) {
+    for (const auto& [position, sequence] : {std::pair{512, 1}, {-1, 0}, {3, 2}, {3, -1}}) {
+        Machine m(Phase::kPrefill);
+        Kv kv({1, 8, DType::kF16, DType::kF16}, 2, 2);
+        Operand k = Operand(DType::kF32, 1, 8).randomize(1);
+        RowSet rows(1);
+        rows.set(0, sequence, position, {0});
+
+        m->kv_append(kv.view(), k.tensor(), k.tensor(), rows.view(600));
+
+        EXPECT_TRUE(refused(m, "kv_append: no tile holds position " + std::to_string(position) + " of sequence " +
+                                   std::to_string(sequence)));
+    }
 }
 
 TEST(KvStage, RefusesMoreRowsThanAreStaged) {

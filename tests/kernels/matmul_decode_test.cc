@@ -107,6 +107,27 @@ TEST(MatmulDecode, KeepsInfinityAndNanInTheirRow) {
     }
 }
 
+TEST(MatmulDecode, ANanWeightStaysInItsColumn) {
+    for (const DType type : kFloatTypes) {
+        for (const int64_t k : {50, 64, 77}) {  // rows of weights follow each other without a gap
+            Machine m;
+            Operand x = Operand(DType::kF32, 3, k).randomize(5), w = Operand(type, 20, k).randomize(6);
+            Operand out(DType::kF32, 3, 20);
+            w.set(7, 0, std::numeric_limits<double>::quiet_NaN());
+            w.set(9, k - 1, std::numeric_limits<double>::infinity());
+
+            m->matmul(out.tensor(), x.tensor(), w.tensor());
+            m.stream->synchronize();
+
+            for (int64_t r = 0; r < 3; ++r) {
+                for (int64_t n = 0; n < 20; ++n) {
+                    EXPECT_EQ(std::isfinite(out.get(r, n)), n != 7 && n != 9) << name_of(type) << " " << k << " " << n;
+                }
+            }
+        }
+    }
+}
+
 TEST(MatmulDecode, RefusesWrongOperands) {
     Machine m;
     Operand x(DType::kF32, 2, 8), w(DType::kF16, 5, 8), out(DType::kF32, 2, 5), narrow(DType::kF32, 2, 4);
