@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Mutants of the GPU kernels: does tests/kernels notice each of them on the host?
 
-  mutants.py generate OUT        copies of the kernels with every mutant in them, switched by TRIREME_MUTANT, and OUT/list.txt
-  mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score
+  mutants.py generate OUT GROUPS copies of the kernels with every mutant in them, switched by TRIREME_MUTANT, and OUT/list.txt
+  mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
+                                 A % in a program's name stands for the mutant's group (mutant.h)
 
-A mutant is killed when a program fails, crashes or takes ten times as long. Survivors must be in survivors.txt with a reason.
+A mutant is killed when a test of its file fails, crashes or takes eight times as long. Survivors must be in survivors.txt with a reason.
 """
 import concurrent.futures
 import os
@@ -16,8 +17,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-FILES = ["kernels/cuda/rowwise.h", "kernels/cuda/kv.h", "kernels/cuda/matmul_decode.h", "kernels/cuda/attention.h",
-         "kernels/cuda/attention_prefill.h", "kernels/cuda/sample.h", "dist/cuda/sum_parts.h"]
+ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
+QUICK = "AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*"
+# Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
+FILES = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
+         "kernels/cuda/matmul_decode.h": ["Matmul*"],
+         "kernels/cuda/attention.h": [QUICK, "AttentionDecode*:AttentionPrefill*"],
+         "kernels/cuda/attention_prefill.h": ["AttentionPrefill*"],
+         "kernels/cuda/sample.h": ["Sample*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
+GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
 WANTED = 0.95
 
 # Where an operator may be exchanged: between operands, with blanks around it, as clang-format leaves it.
@@ -81,7 +89,7 @@ def mutants_of(line):
                f"block_{other} for block_{m.group(1)}")
 
 
-def generate(out):
+def generate(out, groups):
     number, listed = 0, []
     for name in FILES:
         lines, declared, goes_on = (ROOT / name).read_text().splitlines(), False, False
@@ -99,20 +107,24 @@ def generate(out):
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n")
+    if number >= GROUP * int(groups):
+        sys.exit(f"mutants: {number} want more than {groups} groups of {GROUP}: raise their number in CMakeLists.txt")
     (out / "list.txt").write_text("\n".join(listed) + "\n")
     print(f"{number} mutants in {len(FILES)} files")
 
 
-def killed(programs, number, patience):
-    environment = dict(os.environ, TRIREME_MUTANT=str(number), TRIREME_TIMEOUT_S="30")
-    for program in programs:
-        try:
-            done = subprocess.run([program, "--gtest_fail_fast", "--gtest_brief=1"], env=environment, timeout=patience,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            return True
-        if done.returncode != 0:
-            return True
+def killed(programs, number, name, patience):
+    """`patience`: seconds for one stage; None: as long as it takes."""
+    environment = dict(os.environ, TRIREME_MUTANT=str(number), TRIREME_TIMEOUT_S="600")
+    for stage in FILES[name]:
+        for program in programs:
+            try:
+                done = subprocess.run([program.replace("%", str(number // GROUP)), "--gtest_break_on_failure", "--gtest_brief=1", "--gtest_filter=" + stage],
+                                      env=environment, timeout=patience, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            except subprocess.TimeoutExpired:
+                return True
+            if done.returncode != 0:
+                return True
     return False
 
 
@@ -139,28 +151,37 @@ def run(arguments):
             programs.append(word)
     mutants = [line.split("\t") for line in pathlib.Path(listed).read_text().splitlines()]
     mutants = [m for m in mutants if only is None or int(m[0]) in only]
-    begin = time.time()
-    if killed(programs, 0, 3600):
-        sys.exit("mutants: the tests fail without any mutant")
-    patience = max(60, 10 * (time.time() - begin) / len(programs))
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        dead = list(pool.map(lambda m: killed(programs, int(m[0]), patience), mutants))
-    known, unexplained = known_survivors(), 0
-    for (number, place, what, code), died in zip(mutants, dead):
-        if died:
+    begin, patience = time.time(), {}
+    for _, place, *_ in mutants:
+        name, start = place.split(":")[0], time.time()
+        if name in patience:
             continue
-        reason = known.get((place.split(":")[0], what, code))
-        unexplained += reason is None
-        print(f"survivor {number}\t{place}\t{what}\t{code}\t{reason or 'NO REASON GIVEN'}")
-    score = sum(dead) / len(mutants)
-    print(f"{sum(dead)} of {len(mutants)} mutants killed ({100 * score:.1f} %), {unexplained} survivors without a reason, "
+        if killed(programs, 0, name, None):
+            sys.exit(f"mutants: {FILES[name]} fail without any mutant")
+        patience[name] = 60 + 8 * (time.time() - start)
+        print(f"{name}: {time.time() - start:.0f} s without a mutant", flush=True)
+    known, unexplained, deaths = known_survivors(), 0, 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        def dies(mutant):
+            name = mutant[1].split(":")[0]
+            return killed(programs, int(mutant[0]), name, patience[name])
+        dead = pool.map(dies, mutants)
+        for (number, place, what, code), died in zip(mutants, dead):
+            deaths += died
+            if died:
+                continue
+            reason = known.get((place.split(":")[0], what, code))
+            unexplained += reason is None
+            print(f"survivor {number}\t{place}\t{what}\t{code}\t{reason or 'NO REASON GIVEN'}", flush=True)
+    score = deaths / len(mutants)
+    print(f"{deaths} of {len(mutants)} mutants killed ({100 * score:.1f} %), {unexplained} survivors without a reason, "
           f"{time.time() - begin:.0f} s")
     sys.exit(0 if score >= WANTED and unexplained == 0 else 1)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "generate":
-        generate(pathlib.Path(sys.argv[2]))
+    if len(sys.argv) == 4 and sys.argv[1] == "generate":
+        generate(pathlib.Path(sys.argv[2]), sys.argv[3])
     elif len(sys.argv) > 3 and sys.argv[1] == "run":
         run(sys.argv[2:])
     else:
