@@ -15,8 +15,12 @@
 namespace trireme {
 namespace {
 
+double ms(uint64_t ns) {
+    return static_cast<double>(ns) * 1e-6;
+}
+
 double ms_since(uint64_t begin_ns) {
-    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
+    return ms(trace::now() - begin_ns);
 }
 
 void check_ids(const std::vector<int32_t>& ids, int64_t vocab) {
@@ -119,6 +123,16 @@ class Run {
 
 }  // namespace
 
+LinkUse LinkUse::so_far() {
+    const trace::Total h2d = trace::total("kv_h2d"), d2h = trace::total("kv_d2h"), stall = trace::total("kv_stall");
+    return {h2d.bytes, d2h.bytes, ms(h2d.ns), ms(d2h.ns), ms(stall.ns)};
+}
+
+LinkUse LinkUse::operator-(const LinkUse& b) const {
+    return {h2d_bytes - b.h2d_bytes, d2h_bytes - b.d2h_bytes, h2d_ms - b.h2d_ms, d2h_ms - b.d2h_ms,
+            stall_ms - b.stall_ms};
+}
+
 const char* name_of(StopReason reason) {
     switch (reason) {
         case StopReason::kEos:
@@ -147,10 +161,13 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
 
     stats = {};
     stats.prompt_tokens = prompt_tokens;
+    const LinkUse link_before = LinkUse::so_far();
     const uint64_t begin = trace::now();
     model.truncate(0, 0);
     model.prefill(0, request.prompt, prefill);
     stats.prefill_ms = ms_since(begin);
+    const LinkUse link_prefilled = LinkUse::so_far();
+    stats.prefill_link = link_prefilled - link_before;
 
     Plain chain(model, request.sampling, request.seed);
     const std::vector<int32_t> stop_ids = special_stops(tokenizer, request.stop);
@@ -160,6 +177,7 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
         Run run(tokenizer, request, stop_ids, model.context() - prompt_tokens, i, on_token, interrupt);
         out.push_back(std::move(run(chain, stats, begin)));
     }
+    stats.decode_link = LinkUse::so_far() - link_prefilled;
     const int64_t steps = stats.new_tokens - static_cast<int64_t>(out.size());
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length =

@@ -34,6 +34,15 @@ struct Continuation {
     StopReason stop = StopReason::kLimit;
 };
 
+/// What streamed tiles did on their way, on this rank.
+struct LinkUse {
+    uint64_t h2d_bytes = 0, d2h_bytes = 0;
+    double h2d_ms = 0, d2h_ms = 0;  // the link at work
+    double stall_ms = 0;            // compute waiting for tiles
+    LinkUse operator-(const LinkUse& before) const;
+    static LinkUse so_far();
+};
+
 /// Metric names as in reports (DESIGN section 4). Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
@@ -42,6 +51,7 @@ struct GenerateStats {
     double decode_ms = 0;               // all tokens but each sample's first
     double tpot_ms = 0;                 // decode_ms per such token
     uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
+    LinkUse prefill_link, decode_link;
 };
 
 /// Called on every rank as text becomes printable; text may be empty. `id` < 0: the sample's end, and what was held.

@@ -1,6 +1,7 @@
 #pragma once
 /// Bytes an operation must move at least: what traces and benchmarks divide by time.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/kernels.h"
@@ -23,9 +24,11 @@ inline size_t rope(const Tensor& x) {
 inline size_t kv_write(const LayerKv& kv, int64_t rows) {
     return static_cast<size_t>(rows) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
 }
-/// Every position's keys and values, read once.
-inline size_t attention(const LayerKv& kv, const RowsView& rows) {
-    return static_cast<size_t>(rows.max_positions) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
+/// The keys and values of every position of these tiles, read once.
+inline size_t attention(const LayerKv& kv, const RowsView& rows, const TileRange& part) {
+    const int64_t tokens = part.end > rows.max_positions / kTileTokens ? rows.max_positions : part.end * kTileTokens;
+    return static_cast<size_t>(std::max(int64_t{0}, tokens - part.first * kTileTokens)) * kv.layout.tile_bytes() /
+           static_cast<size_t>(kTileTokens);
 }
 inline size_t swiglu(const Tensor& gate_up) {
     return gate_up.bytes() + gate_up.bytes() / 2;

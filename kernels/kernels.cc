@@ -1,6 +1,7 @@
 #include "kernels/kernels.h"
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cuda/scratch.h"
 
 namespace trireme {
 namespace {
@@ -122,7 +123,7 @@ void Kernels::kv_keep(const LayerKv& kv, const Tensor& kept) {
 }
 
 void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                        const RowsView& rows) {
+                        const RowsView& rows, const TileRange& part) {
     check_kv("attention", kv);
     check_rank("attention", "kv_of_head", kv_of_head, 1);
     check_rank("attention", "q", q, 2);
@@ -141,7 +142,10 @@ void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, c
         check_operand("attention", "committed", rows.committed, DType::kI32, Shape{n});
         check_operand("attention", "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
     }
-    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows);
+    check(part.first >= 0 && part.first < part.end, "attention: tiles [{}, {})", part.first, part.end);
+    check(phase_ == Phase::kDecode || (part.first == 0 && part.end == kEveryTile),
+          "attention: a prefill attends tiles [{}, {}) only", part.first, part.end);
+    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows, part);
 }
 
 void Kernels::swiglu(const Tensor& out, const Tensor& gate_up) {
@@ -182,6 +186,11 @@ void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, con
 Registry<KernelsMaker>& kernels_makers() {
     static Registry<KernelsMaker> makers;
     return makers;
+}
+
+size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads) {
+    if (backend == "cpu") return cpu_scratch(phase, limits, threads);
+    return gpu::scratch_bytes(limits) + (phase == Phase::kPrefill ? gpu::kMultiplyWorkspace : 0);
 }
 
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {

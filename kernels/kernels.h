@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "kernels/kv.h"
 #include "kernels/sampling.h"
@@ -52,8 +53,12 @@ class Kernels {
     /// out[r] = sum_p softmax_p(q[r] . k_p / sqrt(head_dim)) v_p, p as RowsView says; query head h reads KV head
     /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
     /// Accumulated by tiles of 256 positions: each tile gives (max, sum, acc), merged in tile order.
+    ///
+    /// Rows of one sequence may be attended in parts, as tiles arrive (decode): parts follow each other from tile 0 on,
+    /// each with a table of its own tiles, nothing else of this object between them; the part that holds the last row's
+    /// position writes out. The bits do not depend on the parts.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                   const RowsView& rows);
+                   const RowsView& rows, const TileRange& part = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
     void swiglu(const Tensor& out, const Tensor& gate_up);
     /// x += y.  f32 [rows, n].
@@ -80,7 +85,7 @@ class Kernels {
     virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_keep(const LayerKv& kv, const Tensor& kept) = 0;
     virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                              const RowsView& rows) = 0;
+                              const RowsView& rows, const TileRange& part) = 0;
     virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
@@ -95,6 +100,9 @@ class Kernels {
 using KernelsMaker = std::unique_ptr<Kernels> (*)(Device& device, Stream& stream, Phase phase,
                                                   const KernelLimits& limits);
 Registry<KernelsMaker>& kernels_makers();
+
+/// Device memory that an object asks for; "cpu" with `threads` threads, or a GPU's. Known without the device.
+size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads);
 
 /// The backend is the device's. `device` must outlive the object.
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);

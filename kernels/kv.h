@@ -23,12 +23,20 @@ struct KvLayout {
     size_t tile_bytes() const { return k_bytes() + v_bytes(); }
 };
 
-/// The KV of one owner layer. A token at position p of sequence s lies in slot p % 256 of tile tiles[s, p / 256].
+/// The KV of one owner layer, or those of its tiles that are at hand. A token at position p of sequence s lies in slot
+/// p % 256 of tile tiles[s, p / 256 - first_tile].
 struct LayerKv {
     KvLayout layout;
-    Tensor tiles;     // i64 [sequences, max_tiles], device addresses
+    Tensor tiles;     // i64 [sequences, tiles], device addresses
     Tensor staged_k;  // k_type [kv_heads, kMaxRows, head_dim]: the rows of the running decode forward, not yet in tiles
     Tensor staged_v;  // v_type, same shape
+    int64_t first_tile = 0;
+};
+
+/// Tiles [first, end) of a sequence.
+inline constexpr int64_t kEveryTile = INT64_MAX;
+struct TileRange {
+    int64_t first = 0, end = kEveryTile;
 };
 
 /// The rows of a forward. All i32 in device memory.
@@ -43,6 +51,17 @@ struct RowsView {
     Tensor committed;           // [rows]
     Tensor ancestors;           // [rows, kMaxRows]
     int64_t max_positions = 0;  // host-known bound: every position is below it
+    int64_t staged = 0;         // rows that are staged, where these are some of them; 0: as many as these
+
+    /// Rows [first, first + n) of a decode forward, all below `bound`.
+    RowsView some(int64_t first, int64_t n, int64_t bound) const {
+        return {positions.slice_rows(first, n),
+                sequences.slice_rows(first, n),
+                committed.slice_rows(first, n),
+                ancestors.slice_rows(first, n),
+                bound,
+                positions.rows()};
+    }
 };
 
 }  // namespace trireme

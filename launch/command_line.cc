@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore};
+constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                  Command::kDoctor};
 
 // Files and environments serve all commands: another command's flag is checked, and has no effect.
 void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
@@ -18,7 +19,9 @@ void assign_all(Command command, Options& options, const std::vector<Assignment>
 }
 
 void require_inputs(Command command, const Options& o) {
+    if (command == Command::kDoctor) return;
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
+    if (command == Command::kPlan) return;
     require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",
             name_of(command), command == Command::kTokenize ? "" : ", or ids with --prompt-ids FILE");
 }
@@ -27,7 +30,8 @@ void require_inputs(Command command, const Options& o) {
 
 Invocation parse_command_line(std::span<const std::string> words, std::span<const std::string> environment) {
     Invocation call;
-    if (words.empty()) fail(Exit::kUsage, "no command; want generate, tokenize or score, see trireme --help");
+    if (words.empty())
+        fail(Exit::kUsage, "no command; want generate, tokenize, score, plan or doctor, see trireme --help");
     const std::string& first = words.front();
     if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
         call.what = Invocation::What::kHelp;
@@ -47,7 +51,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty() ? "want generate, tokenize or score, see trireme --help"
+             best.empty() ? "want generate, tokenize, score, plan or doctor, see trireme --help"
                           : fmt::format("the nearest is {}", best));
     }
 

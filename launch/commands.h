@@ -21,6 +21,8 @@ struct Start {
 void run_generate(const Start& start, const Crew& crew);
 void run_score(const Start& start, const Crew& crew);
 void run_tokenize(const Start& start, const Crew& crew);
+void run_plan(const Start& start, const Crew& crew);
+void run_doctor(const Start& start, const Crew& crew);
 /// A line a device.
 std::string list_devices();
 

@@ -10,7 +10,13 @@ constexpr unsigned kGenerate = static_cast<unsigned>(Command::kGenerate);
 constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
 constexpr unsigned kForward = kGenerate | kScore;  // what runs the model
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore;
+constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
+constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
+constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor;
+constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
+constexpr unsigned kModel = kEvery & ~kDoctor;
+constexpr unsigned kText = kGenerate | kTokenize | kScore;  // what reads a text
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
@@ -19,6 +25,7 @@ FlagGroup prompt_flags();
 FlagGroup continuation_flags();
 FlagGroup sampling_flags();
 FlagGroup precision_flags();
+FlagGroup kv_flags();
 FlagGroup machine_flags();
 FlagGroup output_flags();
 

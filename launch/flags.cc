@@ -9,7 +9,8 @@ namespace trireme {
 
 std::span<const FlagGroup> flag_groups() {
     static const std::vector<FlagGroup> groups = {prompt_flags(),    continuation_flags(), sampling_flags(),
-                                                  precision_flags(), machine_flags(),      output_flags()};
+                                                  precision_flags(), kv_flags(),           machine_flags(),
+                                                  output_flags()};
     return groups;
 }
 
@@ -78,6 +79,10 @@ std::string_view name_of(Command command) {
             return "tokenize";
         case Command::kScore:
             return "score";
+        case Command::kPlan:
+            return "plan";
+        case Command::kDoctor:
+            return "doctor";
     }
     return "";
 }

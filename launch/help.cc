@@ -15,6 +15,8 @@ constexpr std::string_view kOverview =
   trireme generate -m MODEL -p TEXT      continue a text
   trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
   trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
+  trireme plan     -m MODEL              memory and time of a run, before it is started
+  trireme doctor                         how fast memory, link and ranks are here
 
   trireme COMMAND --help[=WORD]          the flags of a command; with WORD only those that mention it
   trireme --help=WORD                    the same over all commands
@@ -57,6 +59,13 @@ std::string_view about(Command command) {
         case Command::kScore:
             return "trireme score: natural-log probability of every token but the first, given those before it, and\n"
                    "the perplexity. One JSON object on stdout: tokens, logprobs (one fewer), perplexity.\n";
+        case Command::kPlan:
+            return "trireme plan: where a run's keys and values would live, what it would take of each rank's memory, "
+                   "and\n"
+                   "what a decode step would cost. For this machine, or one that flags describe. Reads no weights.\n";
+        case Command::kDoctor:
+            return "trireme doctor: how fast memory, link and ranks are here, beside what they should be. A table on "
+                   "stdout.\n";
     }
     return "";
 }

@@ -45,14 +45,18 @@ void print_about(const Invocation& call) {
 
 // Before any thread is started, MPI's included: threads inherit the binding.
 void settle(Start& start, const RankEnv& rank) {
-    if (*start.call.command == Command::kTokenize) return;
+    if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan) return;
     const Options& o = start.call.options;
     const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
+    // On a CPU the copies are some core's work.
+    const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
+    if (streams && o.threads == 0 && start.threads > 1) --start.threads;
     start.local_rank = rank.local_rank;
     start.local_ranks = rank.local_size;
     start.placement = bound ? placement.line : placement.line + "; but the system refused";
+    if (start.threads < placement.threads) start.placement += "; one core is left to copies (-t)";
 }
 
 void run_command(const Start& start, const Crew& crew) {
@@ -69,6 +73,10 @@ void run_command(const Start& start, const Crew& crew) {
             return run_tokenize(start, crew);
         case Command::kScore:
             return run_score(start, crew);
+        case Command::kPlan:
+            return run_plan(start, crew);
+        case Command::kDoctor:
+            return run_doctor(start, crew);
     }
 }
 

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "decode/sampling.h"
+#include "offload/plan.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
 
 namespace trireme {
 
-enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4 };
+enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan = 8, kDoctor = 16 };
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds };
 enum class Print { kText, kIds };
@@ -38,6 +39,14 @@ struct Options {
     int64_t ctx_size = 0;        // tokens; 0: the model's
     std::optional<DType> dtype;  // nothing: the checkpoint's
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
+
+    int64_t kv_on_chip = PlanInput::kAuto;  // layers, or kAuto, or kAll
+    int64_t kv_ring = 4;
+    int64_t device_memory = 0, host_memory = 0;  // bytes a rank may use; 0: what is free
+    Link link;                                   // imitated, or the one that a plan is for; 0 GB/s: none
+    int64_t ranks = 1;                           // a plan's
+    double device_gbps = 0, host_gbps = 0;       // of a plan's machine
+    bool kv_verify = false;
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

@@ -15,7 +15,8 @@ namespace trireme {
 
 // How facts travel between ranks, and stand in the report. Found by its namespace, so not in the one below.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes_per_step,
-                                   weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, allreduce_ms)
+                                   weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, host_kv_bytes, h2d_bytes,
+                                   d2h_bytes, stall_ms, allreduce_ms)
 
 namespace {
 
@@ -84,6 +85,35 @@ OrderedJson settings(const RunReport& r) {
     return all;
 }
 
+/// Of the first rank; `steps` forwards that took `took_ms` together. Times of a card's copies are known with --trace.
+OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
+    const double n = std::max(1.0, steps);
+    OrderedJson facts = {{"h2d_bytes", use.h2d_bytes}, {"d2h_bytes", use.d2h_bytes}};
+    if (use.h2d_bytes > 0 && use.h2d_ms == 0) return facts;
+    facts["h2d_gbps"] = per_second(static_cast<double>(use.h2d_bytes) * 1e-9, use.h2d_ms);
+    facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
+    facts["d2h_gbps"] = per_second(static_cast<double>(use.d2h_bytes) * 1e-9, use.d2h_ms);
+    facts["link_hidden_frac"] = use.h2d_ms > 0 ? std::max(0.0, 1 - use.stall_ms / use.h2d_ms) : 1;
+    facts["stall_ms"] = use.stall_ms / n;
+    facts["compute_ms"] = (took_ms - use.stall_ms) / n;
+    return facts;
+}
+
+OrderedJson residency_facts(const RunReport& r) {
+    const Plan& p = r.session.residency.plan;
+    const Link& link = r.call.options.link;
+    const double steps = static_cast<double>(r.stats.new_tokens) - static_cast<double>(r.samples.size());
+    OrderedJson all = {
+        {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
+        {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", link.gbps > 0}};
+    if (link.gbps > 0) all["link_gbps"] = link.gbps;
+    if (p.streamed_layers > 0) {
+        all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
+        all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, steps);
+    }
+    return all;
+}
+
 }  // namespace
 
 RankFacts own_facts(const Session& s, const GenerateStats& stats) {
@@ -98,6 +128,10 @@ RankFacts own_facts(const Session& s, const GenerateStats& stats) {
             .kv_bytes = s.model->kv_bytes(s.model->context()),
             .device_peak_bytes = s.device->peak(Space::kDevice),
             .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
+            .host_kv_bytes = s.model->kv().host_bytes(),
+            .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
+            .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
+            .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,
             .allreduce_ms = static_cast<double>(trace::total("all_reduce").ns) * 1e-6};
 }
 
@@ -112,9 +146,10 @@ std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine) {
 std::vector<std::string> report_lines(const RunReport& r) {
     const Rates all = rates(r);
     const GenerateStats& t = r.stats;
+    const double steps = std::max(1.0, static_cast<double>(t.new_tokens) - static_cast<double>(r.samples.size()));
     std::string stops;
     for (const Continuation& c : r.samples) stops += fmt::format("{}{}", stops.empty() ? "" : ", ", name_of(c.stop));
-    return {
+    std::vector<std::string> lines = {
         fmt::format("load    {:10.1f} ms  on {} x {} threads", r.session.load_ms,
                     r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.session.threads),
         fmt::format("prefill {:10.1f} ms  {} tokens, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms, t.prompt_tokens,
@@ -125,8 +160,19 @@ std::vector<std::string> report_lines(const RunReport& r) {
                     mb(all.peak_rss_bytes), name_of(r.session.weight_type.type), mb(all.weight_bytes),
                     name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
                     r.session.model->context()),
-        fmt::format("stopped by {}", stops),
     };
+    const LinkUse& link = t.decode_link;
+    if (r.session.residency.plan.streamed_layers > 0) {
+        const std::string rate =
+            link.h2d_ms > 0 ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
+                                          per_second(static_cast<double>(link.h2d_bytes) * 1e-9, link.h2d_ms),
+                                          r.call.options.link.gbps > 0 ? " (imitated)" : "",
+                                          100 * std::max(0.0, 1 - link.stall_ms / link.h2d_ms), link.stall_ms / steps)
+                            : "";
+        lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
+    }
+    lines.push_back(fmt::format("stopped by {}", stops));
+    return lines;
 }
 
 std::string report_json(const RunReport& r) {
@@ -164,6 +210,7 @@ std::string report_json(const RunReport& r) {
         {"weight_bytes_per_step", all.weight_bytes_per_step},
         {"kv_bytes", all.kv_bytes},
         {"peak_rss_bytes", all.peak_rss_bytes},
+        {"residency", residency_facts(r)},
         {"ranks", nlohmann::json(r.ranks)},
         {"samples", samples},
     };

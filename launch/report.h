@@ -20,6 +20,10 @@ struct RankFacts {
     uint64_t kv_bytes = 0;               // of the whole context
     uint64_t device_peak_bytes = 0;      // all that was allocated at once for device memory
     uint64_t peak_rss_bytes = 0;         // of the process, as the kernel counts it
+    uint64_t host_kv_bytes = 0;          // of streamed layers, pinned
+    uint64_t h2d_bytes = 0;              // that tiles of them travelled to the device, over the whole run
+    uint64_t d2h_bytes = 0;              // and back
+    double stall_ms = 0;                 // compute waiting for tiles, over the whole run
     double allreduce_ms = 0;             // in all_reduce, waiting for peers included, over the whole run
 };
 RankFacts own_facts(const Session& session, const GenerateStats& stats);

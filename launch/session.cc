@@ -131,28 +131,28 @@ int64_t positions_needed(const Options& o, Command command, int64_t prompt, int6
     return o.n_predict < 0 ? context : std::min(context, prompt + o.n_predict);
 }
 
-/// The device that --device names; auto: a card, if every rank has one that works. `said`: a line for the log. A
-/// control call.
-std::unique_ptr<Device> choose_device(const Options& o, const DeviceRequest& request, const Crew& crew,
-                                      std::string& said) {
-    std::unique_ptr<Device> device;
+}  // namespace
+
+// auto: a card, if every rank has one that works.
+OpenedDevice open_run_device(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    OpenedDevice opened;
     const auto open = [&](const std::string& name) {
         if (name.starts_with("cuda")) load_cuda_module();
-        device = open_device(name, request);
+        opened.device = open_device(
+            name, {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks});
     };
     if (o.device != "auto") {
         crew.phase([&] { open(o.device); });
-        return device;
+    } else {
+        const Outcome tried = attempt([&] { open("cuda"); });
+        const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
+        if (!all) crew.phase([&] { open("cpu"); });
+        opened.line = all ? "device " + opened.device->name()
+                          : "device cpu; no card: " + (tried.status ? tried.message : "another rank has none");
     }
-    const Outcome opened = attempt([&] { open("cuda"); });
-    const bool all = crew.comm().agree(static_cast<Exit>(opened.status)) == Exit::kOk;
-    if (!all) crew.phase([&] { open("cpu"); });
-    said = all ? "device " + device->name()
-               : "device cpu; no card: " + (opened.status ? opened.message : "another rank has none");
-    return device;
+    return opened;
 }
-
-}  // namespace
 
 Session open_session(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
@@ -163,10 +163,8 @@ Session open_session(const Start& start, const Crew& crew) {
 
     crew.first_only([&] { probe_outputs(o); });
     KeyValues told;
-    std::string device_line;
-    s.device =
-        choose_device(o, {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks},
-                      crew, device_line);
+    OpenedDevice opened = open_run_device(start, crew);
+    s.device = std::move(opened.device);
     crew.phase([&] {
         s.source = open_model(o.model);
         s.tokenizer = open_tokenizer(command, o);
@@ -187,20 +185,25 @@ Session open_session(const Start& start, const Crew& crew) {
     s.device_comm = make_device_comm(crew.comm(), *s.device);
     Comm& comm = s.device_comm ? *s.device_comm : crew.comm();
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
+    LlamaOptions options = {.weights = s.weight_type.type,
+                            .k_type = o.cache_type_k,
+                            .v_type = o.cache_type_v,
+                            .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context),
+                            .graphs = o.graphs,
+                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
+    s.residency = choose_residency(o, s.source->config(), options, *s.device, s.threads, crew);
+    options.residency.on_chip = s.residency.plan.on_chip;
+    options.residency.hidden_on_host = s.residency.plan.hidden_on_host;
     crew.phase([&] {
         ProgressMeter progress("load", "bytes", sink);
-        const LlamaOptions options = {
-            .weights = s.weight_type.type,
-            .k_type = o.cache_type_k,
-            .v_type = o.cache_type_v,
-            .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context),
-            .graphs = o.graphs};
         s.model = std::make_unique<Llama>(*s.device, comm, *s.source, options, std::ref(progress));
     });
     s.load_ms = static_cast<double>(trace::now() - begin) * 1e-6;
     // Said only now, so that a run that cannot start says one thing: why.
-    if (!device_line.empty()) log::info("{}", device_line);
+    if (!opened.line.empty()) log::info("{}", opened.line);
     log::info("weights {}: {}", name_of(s.weight_type.type), s.weight_type.reason);
+    log::info("{}", s.residency.line);
+    for (const std::string& line : s.residency.table) log::debug("{}", line);
     log::info("{}", start.placement);
     // Spans of all ranks start here, together.
     crew.comm().barrier();

@@ -7,6 +7,7 @@
 
 #include "launch/commands.h"
 #include "launch/crew.h"
+#include "launch/residency.h"
 #include "launch/weight_type.h"
 #include "model/files/weight_source.h"
 #include "model/llama.h"
@@ -24,9 +25,17 @@ struct Session {
     std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
     WeightType weight_type;
     std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
+    ResidencyChoice residency;
     std::unique_ptr<Llama> model;
     double load_ms = 0;  // files to memory
 };
+
+/// The device that --device names. `line` is for the log; empty: nothing to say. Control calls.
+struct OpenedDevice {
+    std::unique_ptr<Device> device;
+    std::string line;
+};
+OpenedDevice open_run_device(const Start& start, const Crew& crew);
 
 /// Checks everything that can be checked before the weights are read, then reads them. Ranks pass or leave together.
 Session open_session(const Start& start, const Crew& crew);

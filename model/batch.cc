@@ -24,13 +24,47 @@ void Rope::fill(std::span<float> out, int64_t position, int64_t length) {
     }
 }
 
-BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows)
-    : stream_(stream), rope_(rope), head_dim_(head_dim), max_rows_(max_rows) {
-    const Shape shape{max_rows * (4 + kMaxRows + head_dim) * 4};
-    host_ = Arena<Space::kHost>(device, kSlots * Arena<Space::kHost>::bytes_of(DType::kU8, shape));
-    device_ = Arena<Space::kDevice>(device, Arena<Space::kDevice>::bytes_of(DType::kU8, shape));
-    for (Slot& slot : slots_) slot = {host_.take(DType::kU8, shape), {}};
-    on_device_ = device_.take(DType::kU8, shape);
+namespace {
+
+int64_t ancestors_of(int64_t max_rows) {
+    return max_rows > kMaxRows ? 0 : kMaxRows;
+}
+
+Shape slot_shape(int64_t head_dim, int64_t max_rows) {
+    return {max_rows * (4 + ancestors_of(max_rows) + head_dim) * 4};
+}
+
+}  // namespace
+
+/// A multiple of the places: a batch takes the place that has been longest in use, in every round.
+int64_t BatchMaker::slots_for(int64_t places) {
+    return (kSlots + places - 1) / places * places;
+}
+
+size_t BatchMaker::device_bytes(int64_t head_dim, int64_t max_rows, int64_t places) {
+    return static_cast<size_t>(places) * Arena<Space::kDevice>::bytes_of(DType::kU8, slot_shape(head_dim, max_rows));
+}
+
+size_t BatchMaker::host_bytes(int64_t head_dim, int64_t max_rows, int64_t places) {
+    return static_cast<size_t>(slots_for(places)) *
+           Arena<Space::kHost>::bytes_of(DType::kU8, slot_shape(head_dim, max_rows));
+}
+
+BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places)
+    : stream_(stream),
+      rope_(rope),
+      head_dim_(head_dim),
+      max_rows_(max_rows),
+      ancestors_(ancestors_of(max_rows)),
+      host_(device, host_bytes(head_dim, max_rows, places)),
+      device_(device, device_bytes(head_dim, max_rows, places)) {
+    const Shape shape = slot_shape(head_dim, max_rows);
+    for (int64_t i = 0; i < slots_for(places); ++i) {
+        slots_.push_back(
+            {.host = host_.take(DType::kU8, shape),
+             .device = i < places ? device_.take(DType::kU8, shape) : slots_[static_cast<size_t>(i % places)].device,
+             .free = {}});
+    }
 }
 
 BatchMaker::Slot& BatchMaker::next_slot() {
@@ -48,13 +82,13 @@ BatchMaker::Fields BatchMaker::fields(void* base) const {
             i32 + 2 * max_rows_,
             i32 + 3 * max_rows_,
             ancestors,
-            reinterpret_cast<float*>(ancestors + kMaxRows * max_rows_)};
+            reinterpret_cast<float*>(ancestors + ancestors_ * max_rows_)};
 }
 
 Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
-    stream_.copy(on_device_, slot.host);
+    stream_.copy(slot.device, slot.host);
     slot.free = stream_.record();
-    const Fields f = fields(on_device_.data());
+    const Fields f = fields(slot.device.data());
     Batch b;
     b.rows = rows;
     b.ids = Tensor(f.ids, DType::kI32, {rows});
@@ -62,14 +96,14 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
     b.view = {.positions = Tensor(f.positions, DType::kI32, {rows}),
               .sequences = Tensor(f.sequences, DType::kI32, {rows}),
               .committed = Tensor(f.committed, DType::kI32, {rows}),
-              .ancestors = Tensor(f.ancestors, DType::kI32, {rows, kMaxRows}),
+              .ancestors = Tensor(f.ancestors, DType::kI32, {rows, ancestors_}),
               .max_positions = max_positions};
     return b;
 }
 
 Batch BatchMaker::decode(std::span<const Row> rows, std::span<const int64_t> committed, int64_t max_positions) {
     const auto n = static_cast<int64_t>(rows.size());
-    check(n >= 1 && n <= max_rows_ && n <= kMaxRows, "decode: {} rows, at most {}", n, kMaxRows);
+    check(n >= 1 && n <= max_rows_ && ancestors_ == kMaxRows, "decode: {} rows, at most {}", n, kMaxRows);
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
     int64_t reach = 0;

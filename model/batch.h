@@ -1,9 +1,9 @@
 #pragma once
 /// What a forward is told about its rows, built on the host and sent in one copy.
 
-#include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/kv.h"
 #include "model/config.h"
@@ -43,11 +43,15 @@ class Rope {
     RopeTable table_;
 };
 
-/// Makes batches of at most `max_rows` in one place of device memory, by way of a few pinned slots: no allocation after
-/// construction. A batch is valid for what is enqueued before the next is made.
+/// Makes batches in device memory by way of pinned slots: no allocation after construction. A batch is valid for what
+/// is enqueued before `places` more are made.
 class BatchMaker {
   public:
-    BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows);
+    /// Device and pinned memory that one asks for.
+    static size_t device_bytes(int64_t head_dim, int64_t max_rows, int64_t places = 1);
+    static size_t host_bytes(int64_t head_dim, int64_t max_rows, int64_t places = 1);
+    /// Of at most `max_rows` rows. More than kMaxRows: for prefills only.
+    BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places = 1);
 
     /// A decode batch. `committed[s]`: tokens of sequence s that lie in tiles. A row at position p counts as p + 1
     /// tokens. `max_positions`: every row is below it; 0: as tight a bound as the rows give.
@@ -58,13 +62,15 @@ class BatchMaker {
   private:
     struct Slot {
         HostTensor host;  // u8: the fields below, one after the other
+        Tensor device;    // the same
         Event free;       // it has been copied
     };
     struct Fields {
         int32_t *ids, *positions, *sequences, *committed, *ancestors;
         float* cos_sin;
     };
-    static constexpr size_t kSlots = 4;
+    static constexpr int64_t kSlots = 4;  // at least: the host runs ahead
+    static int64_t slots_for(int64_t places);
 
     Slot& next_slot();
     Fields fields(void* base) const;
@@ -72,11 +78,10 @@ class BatchMaker {
 
     Stream& stream_;
     Rope& rope_;
-    int64_t head_dim_, max_rows_;
+    int64_t head_dim_, max_rows_, ancestors_;  // ancestors a row has room for
     Arena<Space::kHost> host_;
     Arena<Space::kDevice> device_;
-    std::array<Slot, kSlots> slots_;
-    Tensor on_device_;  // the same fields
+    std::vector<Slot> slots_;
     size_t next_ = 0;
 };
 

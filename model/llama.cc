@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/footprint.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -13,32 +14,15 @@ bool owns_kv(const LlamaConfig& c, int64_t layer) {
     return c.kv_source[static_cast<size_t>(layer)] == layer;
 }
 
-/// Owners are numbered in layer order; every layer reads the KV of one of them.
-std::vector<int64_t> owners_of_layers(const LlamaConfig& c) {
-    std::vector<int64_t> number(c.kv_source.size()), owner;
-    int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = owns_kv(c, l) ? owners++ : -1;
-    for (const int64_t source : c.kv_source) owner.push_back(number[static_cast<size_t>(source)]);
-    return owner;
+Residency residency_of(const LlamaOptions& options, const std::vector<int64_t>& owner_of_layer) {
+    Residency r = options.residency;
+    r.reads = owner_of_layer;
+    return r;
 }
 
-KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LlamaOptions& o) {
-    int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) owners += owns_kv(c, l);
-    return {.layout = {shard.n_kv_heads, c.head_dim, o.k_type, o.v_type},
-            .owner_layers = owners,
-            .sequences = o.sequences,
-            .context = o.context == 0 ? c.context : o.context};
-}
-
-KernelLimits limits(const LlamaConfig& c, const Shard& shard, int64_t rows) {
-    return {.max_rows = rows,
-            .max_k = std::max({c.dim, shard.n_heads * c.head_dim, shard.ffn_dim}),
-            .max_n = std::max(
-                {(shard.n_heads + 2 * shard.n_kv_heads) * c.head_dim, c.dim, 2 * shard.ffn_dim, shard.vocab_part}),
-            .heads = shard.n_heads,
-            .head_dim = c.head_dim,
-            .vocab = rows <= kMaxRows ? c.vocab : 0};
+bool any_streamed(const LlamaOptions& o) {
+    const std::vector<bool>& on_chip = o.residency.on_chip;
+    return std::find(on_chip.begin(), on_chip.end(), false) != on_chip.end();
 }
 
 }  // namespace
@@ -50,17 +34,22 @@ Llama::Llama(Device& device, Comm& comm, const WeightSource& source, const Llama
       comm_(comm),
       compute_(device.make_stream("compute")),
       weights_(device, *compute_, source, shard_, options.weights, progress),
-      kv_(device, *compute_, kv_shape(config_, shard_, options)),
+      owner_of_layer_(owners_of_layers(config_)),
+      kv_(device, *compute_, kv_shape(config_, shard_, options), residency_of(options, owner_of_layer_)),
       s_(device, config_, shard_),
-      decode_op_(make_kernels(device, *compute_, Phase::kDecode, limits(config_, shard_, kMaxRows))),
-      prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, limits(config_, shard_, kPrefillRows))),
+      decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
+      prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
       rope_(config_.rope, config_.head_dim),
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
-      prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows),
+      // Layer by layer every chunk's batch is used again and again: all of them stay.
+      prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
+                     any_streamed(options) ? prefill_chunks(kv_.shape().context) : 1),
       kv_of_head_(device, shard_.kv_of_head.size() * sizeof(int32_t)),
-      owner_of_layer_(owners_of_layers(config_)),
+      hidden_(device, kv_.transport(), any_streamed(options) ? kv_.shape().context : 0, config_.dim, kPrefillRows,
+              any_streamed(options) && options.residency.hidden_on_host),
       committed_(static_cast<size_t>(options.sequences), 0),
       graphs_(options.graphs && device.graphs()) {
+    groups_.reserve(kMaxRows);
     if (context() > config_.context) {
         log::warn("context {} is beyond the {} tokens the model was made for: expect worse text there", context(),
                   config_.context);
@@ -72,50 +61,49 @@ Llama::Llama(Device& device, Comm& comm, const WeightSource& source, const Llama
 }
 
 Llama::~Llama() {
-    compute_->drain();  // what is queued reads and writes the members below the stream
+    // What is queued reads and writes the members below the stream.
+    compute_->drain();
+    if (kv_.transport() != nullptr) kv_.transport()->drain();
 }
 
-// The whole stack over the rows of a batch; leaves the residual stream in s_.x. Enqueues only: nothing waits.
-void Llama::layers(Kernels& op, const Batch& batch) {
-    op.embed(s_.x.first_rows(batch.rows), weights_.embedding, batch.ids);
-    for (int64_t l = 0; l < config_.n_layers; ++l) {
-        attention(op, l, batch);
-        feed_forward(op, l, batch);
-    }
-}
-
-// x += Wo attend(rope(Wq h), rope(Wk h), Wv h),  h = norm(x).  A rank holds some heads, so Wo gives a partial sum.
-void Llama::attention(Kernels& op, int64_t layer, const Batch& batch) {
-    const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-    const LayerKv& kv = kv_.layer(owner_of_layer_[static_cast<size_t>(layer)]);
-    const int64_t rows = batch.rows, q_cols = shard_.n_heads * config_.head_dim,
-                  kv_cols = shard_.n_kv_heads * config_.head_dim;
-    const Tensor x = s_.x.first_rows(rows), h = s_.h.first_rows(rows), att = s_.att.first_rows(rows);
-    const Tensor qkv = s_.qkv.first_rows(rows).slice_cols(0, w.wqkv.rows()), q = qkv.slice_cols(0, q_cols);
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go where they belong.
+void Llama::project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
+    const LayerWeights& w = weights(layer);
+    const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
+    const Tensor h = s_.h.first_rows(rows), q = queries(rows);
+    const Tensor qkv = s_.qkv.first_rows(rows).slice_cols(0, w.wqkv.rows());
 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(qkv, h, w.wqkv);
     op.rope(q, batch.cos_sin, config_.head_dim);
-    if (owns_kv(config_, layer)) {
-        const Tensor k = qkv.slice_cols(q_cols, kv_cols), v = qkv.slice_cols(q_cols + kv_cols, kv_cols);
-        op.rope(k, batch.cos_sin, config_.head_dim);
-        if (batch.prefill) {
-            op.kv_append(kv, k, v, batch.view);
-        } else {
-            op.kv_stage(kv, k, v);
-        }
+    if (!owns_kv(config_, layer)) return;
+    const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
+    op.rope(k, batch.cos_sin, config_.head_dim);
+    if (batch.prefill) {
+        op.kv_append(kv, k, v, batch.view);
+    } else {
+        op.kv_stage(kv, k, v);
     }
-    op.attention(att, q, kv, kv_of_head(), batch.view);
-    op.matmul(h, att, w.wo);
+}
+
+void Llama::attention(Kernels& op, const LayerKv& kv, const Batch& batch) {
+    op.attention(s_.att.first_rows(batch.rows), queries(batch.rows), kv, kv_of_head(), batch.view);
+}
+
+// x += Wo att.  A rank holds some heads, so Wo gives a partial sum.
+void Llama::mix(Kernels& op, int64_t layer, const Tensor& x) {
+    const Tensor h = s_.h.first_rows(x.rows());
+
+    op.matmul(h, s_.att.first_rows(x.rows()), weights(layer).wo);
     comm_.all_reduce(*compute_, h);
     op.add(x, h);
 }
 
 // x += Wdown (silu(Wgate h) * Wup h),  h = norm(x).  A rank holds some columns, so Wdown gives a partial sum.
-void Llama::feed_forward(Kernels& op, int64_t layer, const Batch& batch) {
-    const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-    const int64_t rows = batch.rows;
-    const Tensor x = s_.x.first_rows(rows), h = s_.h.first_rows(rows);
+void Llama::feed_forward(Kernels& op, int64_t layer, const Tensor& x) {
+    const LayerWeights& w = weights(layer);
+    const int64_t rows = x.rows();
+    const Tensor h = s_.h.first_rows(rows);
 
     op.rmsnorm(h, x, w.ffn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(s_.gate_up.first_rows(rows), h, w.gate_up);
@@ -183,24 +171,77 @@ void Llama::forward(std::span<const Row> rows) {
     }
     for (size_t s = 0; s < committed_.size(); ++s) committed_[s] = kv_.length(static_cast<int64_t>(s));
     logits_rows_ = static_cast<int64_t>(rows.size());
+    groups_.clear();
+    for (size_t r = 0; r < rows.size(); ++r) {
+        if (r == 0 || rows[r].sequence != rows[r - 1].sequence) {
+            groups_.push_back({.sequence = rows[r].sequence, .first = static_cast<int64_t>(r)});
+        }
+        ++groups_.back().rows;
+        groups_.back().bound = std::max<int64_t>(groups_.back().bound, rows[r].position + 1);
+    }
     // A graph's grids are for the whole context; what a row sees is told by the batch, in device memory.
     decode(decode_batch_.decode(rows, committed_, graphs_ ? context() : 0));
 }
 
+// Attention of streamed layers is enqueued as it is; the stretches between are graphs.
 void Llama::decode(const Batch& batch) {
-    const auto i = static_cast<size_t>(batch.rows - 1);
-    const auto enqueue = [&] {
-        layers(*decode_op_, batch);
-        head(s_.x.first_rows(batch.rows));
-    };
-    if (!graphs_ || !warm_[i]) {  // kernels are loaded, and messages find their memory, outside any graph
-        enqueue();
-        warm_[i] = true;
-        return;
+    size_t stretch = 0;
+    int64_t after = -1;
+    kv_.begin(groups_);
+    for (int64_t l = 0; l < config_.n_layers; ++l) {
+        if (!streamed(l)) continue;
+        replay(stretch++, batch, after, l);
+        arriving_attention(l, batch);
+        after = l;
     }
-    if (!recorded_[i]) recorded_[i] = compute_->capture(enqueue);
-    check(recorded_[i] != nullptr, "stream {}: the device has graphs, its stream has none", compute_->name());
-    recorded_[i]->launch();
+    replay(stretch, batch, after, config_.n_layers);
+    kv_.end();
+    warm_[static_cast<size_t>(batch.rows - 1)] = true;
+}
+
+void Llama::arriving_attention(int64_t layer, const Batch& batch) {
+    const Tensor att = s_.att.first_rows(batch.rows), q = queries(batch.rows);
+    kv_.attend(owner(layer), [&](const RowGroup& g, const LayerKv& kv, const TileRange& tiles) {
+        decode_op_->attention(att.slice_rows(g.first, g.rows), q.slice_rows(g.first, g.rows), kv, kv_of_head(),
+                              batch.view.some(g.first, g.rows, g.bound), tiles);
+    });
+}
+
+// What lies between attention of layer `after` and attention of layer `before`: -1 and n_layers are the two ends.
+void Llama::stretch(const Batch& batch, int64_t after, int64_t before) {
+    Kernels& op = *decode_op_;
+    const Tensor x = s_.x.first_rows(batch.rows);
+    const auto rest = [&](int64_t layer) {
+        mix(op, layer, x);
+        feed_forward(op, layer, x);
+    };
+    const auto kv = [&](int64_t layer) { return kv_.layer(owner(layer)); };
+    if (after < 0) {
+        op.embed(x, weights_.embedding, batch.ids);
+    } else {
+        rest(after);
+    }
+    for (int64_t l = after + 1; l < before; ++l) {
+        project(op, l, kv(l), batch, x);
+        attention(op, kv(l), batch);
+        rest(l);
+    }
+    if (before < config_.n_layers) {
+        project(op, before, kv(before), batch, x);
+    } else {
+        head(x);
+    }
+}
+
+void Llama::replay(size_t i, const Batch& batch, int64_t after, int64_t before) {
+    const auto rows = static_cast<size_t>(batch.rows - 1);
+    const auto enqueue = [&] { stretch(batch, after, before); };
+    if (!graphs_ || !warm_[rows]) return enqueue();  // kernels are loaded, messages find their memory, outside graphs
+    if (recorded_[rows].size() <= i) recorded_[rows].resize(i + 1);
+    std::unique_ptr<Graph>& graph = recorded_[rows][i];
+    if (!graph) graph = compute_->capture(enqueue);
+    check(graph != nullptr, "stream {}: the device has graphs, its stream has none", compute_->name());
+    graph->launch();
 }
 
 void Llama::keep(int sequence, std::span<const int32_t> rows) {
@@ -209,34 +250,6 @@ void Llama::keep(int sequence, std::span<const int32_t> rows) {
 
 void Llama::truncate(int sequence, int64_t n) {
     kv_.truncate(sequence, n);
-}
-
-void Llama::prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each) {
-    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
-    require(n >= 1 && first + n <= context(), Exit::kConfig,
-            "{} tokens behind {} do not fit the context of {}: shorten the prompt or raise -c", n, first, context());
-    Event before;  // the chunk before this one: progress is reported as chunks finish
-    for (int64_t done = 0; done < n; done += kPrefillRows) {
-        const int64_t rows = std::min(kPrefillRows, n - done);
-        const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
-                                                   sequence, first + done, first + n);
-        layers(*prefill_op_, batch);
-        kv_.append(sequence, rows);
-        for (int64_t r = 0; each && r < rows; r += kMaxRows) {
-            logits_rows_ = std::min(kMaxRows, rows - r);
-            head(s_.x.slice_rows(r, logits_rows_));
-            each(first + done + r, logits());
-        }
-        if (done + rows == n && !each) {
-            logits_rows_ = 1;
-            head(s_.x.slice_rows(rows - 1, 1));
-        }
-        if (before.stream != nullptr) compute_->synchronize(before);
-        if (progress && done > 0) progress(done, n);
-        before = compute_->record();
-    }
-    compute_->synchronize();
-    if (progress) progress(n, n);
 }
 
 size_t Llama::kv_bytes(int64_t tokens) const {

@@ -1,6 +1,7 @@
 #pragma once
 /// Every activation buffer, allocated once, with its shape. Heads, ffn and vocabulary are this rank's.
 
+#include <array>
 #include <cstdint>
 
 #include "model/config.h"
@@ -11,6 +12,9 @@ namespace trireme {
 
 struct Scratch {
     Scratch(Device& device, const LlamaConfig& config, const Shard& shard);
+    /// Device and pinned memory that they need.
+    static size_t device_bytes(const LlamaConfig& config, const Shard& shard);
+    static size_t host_bytes(const LlamaConfig& config, const Shard& shard);
 
     Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed and add write it
     Tensor h;                  // [kPrefillRows, dim] normed input, then a rank's partial output
@@ -28,6 +32,14 @@ struct Scratch {
     HostTensor uniforms_host, ids_host;
 
   private:
+    struct Want {
+        Tensor* tensor;
+        Shape shape;
+        DType dtype = DType::kF32;
+    };
+    std::array<Want, 12> wants(const LlamaConfig& config, const Shard& shard);
+    Scratch() = default;
+
     Arena<Space::kDevice> device_;
     Arena<Space::kHost> host_;
 };

@@ -17,6 +17,27 @@ struct Piece {
     Tensor to;
 };
 
+/// Of this rank's tensors.
+struct Shapes {
+    Shapes(const LlamaConfig& c, const Shard& shard)
+        : config(c),
+          q_rows(shard.n_heads * c.head_dim),
+          kv_rows(shard.n_kv_heads * c.head_dim),
+          norm{c.dim},
+          wo{c.dim, q_rows},
+          gate_up{2 * shard.ffn_dim, c.dim},
+          down{c.dim, shard.ffn_dim},
+          embedding{c.vocab, c.dim},
+          head{shard.vocab, c.dim} {}
+
+    bool owns_kv(int64_t l) const { return config.kv_source[static_cast<size_t>(l)] == l; }
+    Shape qkv(int64_t l) const { return {q_rows + (owns_kv(l) ? 2 * kv_rows : 0), config.dim}; }
+
+    const LlamaConfig& config;
+    int64_t q_rows, kv_rows;
+    Shape norm, wo, gate_up, down, embedding, head;
+};
+
 /// Copies pieces through two pinned buffers: one is read from the file while the other travels.
 class Loader {
   public:
@@ -66,42 +87,53 @@ class Loader {
 
 }  // namespace
 
+size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype) {
+    const Shapes s(c, shard);
+    size_t bytes = DeviceArena::bytes_of(dtype, s.embedding) + DeviceArena::bytes_of(DType::kF32, s.norm);
+    if (!c.tied_embeddings) bytes += DeviceArena::bytes_of(dtype, s.head);
+    for (int64_t l = 0; l < c.n_layers; ++l) {
+        bytes += 2 * DeviceArena::bytes_of(DType::kF32, s.norm);
+        for (const Shape& w : {s.qkv(l), s.wo, s.gate_up, s.down}) bytes += DeviceArena::bytes_of(dtype, w);
+    }
+    return bytes;
+}
+
+size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DType dtype) {
+    const Shapes s(c, shard);
+    int64_t elements = s.head.elements(), norms = s.norm.elements();
+    for (int64_t l = 0; l < c.n_layers; ++l) {
+        elements += s.qkv(l).elements() + s.wo.elements() + s.gate_up.elements() + s.down.elements();
+        norms += 2 * s.norm.elements();
+    }
+    return static_cast<size_t>(elements) * size_of(dtype) + static_cast<size_t>(norms) * sizeof(float);
+}
+
 Weights::Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
                  const Progress& progress) {
     const LlamaConfig& c = source.config();
-    const int64_t q_rows = shard.n_heads * c.head_dim, kv_rows = shard.n_kv_heads * c.head_dim;
-    const auto owns_kv = [&](int64_t l) { return c.kv_source[static_cast<size_t>(l)] == l; };
-    const auto qkv_shape = [&](int64_t l) { return Shape{q_rows + (owns_kv(l) ? 2 * kv_rows : 0), c.dim}; };
-    const Shape norm{c.dim}, wo{c.dim, q_rows}, gate_up{2 * shard.ffn_dim, c.dim}, down{c.dim, shard.ffn_dim};
-    const Shape embedding_shape{c.vocab, c.dim}, head_shape{shard.vocab, c.dim};
-
-    size_t bytes = DeviceArena::bytes_of(dtype, embedding_shape) + DeviceArena::bytes_of(DType::kF32, norm);
-    if (!c.tied_embeddings) bytes += DeviceArena::bytes_of(dtype, head_shape);
-    for (int64_t l = 0; l < c.n_layers; ++l) {
-        bytes += 2 * DeviceArena::bytes_of(DType::kF32, norm);
-        for (const Shape& s : {qkv_shape(l), wo, gate_up, down}) bytes += DeviceArena::bytes_of(dtype, s);
-    }
-    arena_ = DeviceArena(device, bytes);
+    const Shapes s(c, shard);
+    arena_ = DeviceArena(device, bytes_for(c, shard, dtype));
 
     std::vector<Piece> pieces;
-    embedding = arena_.take(dtype, embedding_shape);
+    embedding = arena_.take(dtype, s.embedding);
     pieces.push_back({"model.embed_tokens.weight", 0, 0, embedding});
     for (int64_t l = 0; l < c.n_layers; ++l) {
         LayerWeights w;
-        w.attn_norm = arena_.take(DType::kF32, norm);
-        w.wqkv = arena_.take(dtype, qkv_shape(l));
-        w.wo = arena_.take(dtype, wo);
-        w.ffn_norm = arena_.take(DType::kF32, norm);
-        w.gate_up = arena_.take(dtype, gate_up);
-        w.down = arena_.take(dtype, down);
+        w.attn_norm = arena_.take(DType::kF32, s.norm);
+        w.wqkv = arena_.take(dtype, s.qkv(l));
+        w.wo = arena_.take(dtype, s.wo);
+        w.ffn_norm = arena_.take(DType::kF32, s.norm);
+        w.gate_up = arena_.take(dtype, s.gate_up);
+        w.down = arena_.take(dtype, s.down);
 
         const std::string at = fmt::format("model.layers.{}.", l);
         const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
         pieces.push_back({at + "input_layernorm.weight", 0, 0, w.attn_norm});
-        pieces.push_back({at + "self_attn.q_proj.weight", head_row, 0, w.wqkv.first_rows(q_rows)});
-        if (owns_kv(l)) {
-            pieces.push_back({at + "self_attn.k_proj.weight", kv_row, 0, w.wqkv.slice_rows(q_rows, kv_rows)});
-            pieces.push_back({at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(q_rows + kv_rows, kv_rows)});
+        pieces.push_back({at + "self_attn.q_proj.weight", head_row, 0, w.wqkv.first_rows(s.q_rows)});
+        if (s.owns_kv(l)) {
+            pieces.push_back({at + "self_attn.k_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows, s.kv_rows)});
+            pieces.push_back(
+                {at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows + s.kv_rows, s.kv_rows)});
         }
         pieces.push_back({at + "self_attn.o_proj.weight", 0, head_row, w.wo});
         pieces.push_back({at + "post_attention_layernorm.weight", 0, 0, w.ffn_norm});
@@ -112,12 +144,12 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
         for (const Tensor& t : {w.attn_norm, w.wqkv, w.wo, w.ffn_norm, w.gate_up, w.down}) bytes_per_step_ += t.bytes();
         layers.push_back(w);
     }
-    final_norm = arena_.take(DType::kF32, norm);
+    final_norm = arena_.take(DType::kF32, s.norm);
     pieces.push_back({"model.norm.weight", 0, 0, final_norm});
     if (c.tied_embeddings) {
         lm_head = embedding.slice_rows(shard.vocab_begin, shard.vocab);
     } else {
-        lm_head = arena_.take(dtype, head_shape);
+        lm_head = arena_.take(dtype, s.head);
         pieces.push_back({"lm_head.weight", shard.vocab_begin, 0, lm_head});
     }
     bytes_per_step_ += final_norm.bytes() + lm_head.bytes();

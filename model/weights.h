@@ -27,6 +27,10 @@ struct LayerWeights {
 
 class Weights {
   public:
+    /// Device memory they need.
+    static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
+    /// bytes_per_step() of them.
+    static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype);
     /// Reads only this rank's slices; blocks until they are on the device. Errors: as WeightSource::read, and kOs.
     Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
             const Progress& progress);

@@ -13,14 +13,18 @@ size_t checked_bytes(const BasicTensor<D>& dst, const BasicTensor<S>& src) {
 
 }  // namespace
 
-void Stream::copy(const Tensor& dst, const HostTensor& src) {
-    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_h2d");
+void Stream::copy(const Tensor& dst, const HostTensor& src, const char* what) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
-void Stream::copy(const HostTensor& dst, const Tensor& src) {
-    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2h");
+void Stream::copy(const HostTensor& dst, const Tensor& src, const char* what) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
-void Stream::copy(const Tensor& dst, const Tensor& src) {
-    do_copy(dst.data(), src.data(), checked_bytes(dst, src), "copy_d2d");
+void Stream::copy(const Tensor& dst, const Tensor& src, const char* what) {
+    do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
+}
+
+void Stream::imitate_link(double gbps, double) {
+    throw Error(Exit::kConfig, fmt::format("--link-gbps {}: only --device cpu can imitate a link", gbps));
 }
 
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {

@@ -31,10 +31,11 @@ class Stream {
     Stream& operator=(const Stream&) = delete;
     virtual ~Stream() = default;
 
-    /// Same bytes in source and destination; both contiguous. Memory must live until the copy is done.
-    void copy(const Tensor& dst, const HostTensor& src);
-    void copy(const HostTensor& dst, const Tensor& src);
-    void copy(const Tensor& dst, const Tensor& src);
+    /// Same bytes in source and destination; both contiguous. Memory must live until the copy is done. `what` (a
+    /// literal) is its name in traces.
+    void copy(const Tensor& dst, const HostTensor& src, const char* what = "copy_h2d");
+    void copy(const HostTensor& dst, const Tensor& src, const char* what = "copy_d2h");
+    void copy(const Tensor& dst, const Tensor& src, const char* what = "copy_d2d");
 
     /// Runs f() on a thread of the backend's when all before it is done; what is behind it waits. f may block, throws
     /// what becomes the stream's error, and makes no call of this or another stream. `name` must be a literal.
@@ -53,8 +54,8 @@ class Stream {
 
     /// The point after everything enqueued so far.
     virtual Event record() = 0;
-    /// What is enqueued from here on starts after `event`.
-    virtual void wait(const Event& event) = 0;
+    /// What is enqueued from here on starts after `event`. `what` (a literal) is the waiting's name in traces.
+    void wait(const Event& event, const char* what = "wait") { do_wait(event, what); }
     virtual bool reached(const Event& event) const = 0;
     /// The host waits for `event` of this stream. Gives up (Exit::kUnavailable) when nothing has finished for
     /// TRIREME_TIMEOUT_S seconds, naming the operation that hangs.
@@ -63,6 +64,10 @@ class Stream {
     /// The same for destructors: work that is still queued may use what is about to be freed. Errors are left to
     /// whoever synchronizes next.
     void drain() noexcept;
+
+    /// From here on a copy takes at least `us` microseconds and its bytes at `gbps` GB/s: the link of another machine.
+    /// Errors: Exit::kConfig where the backend cannot pretend.
+    virtual void imitate_link(double gbps, double us);
 
     virtual const char* name() const = 0;
 
@@ -73,6 +78,7 @@ class Stream {
         void (*run)(void*) = nullptr;
     };
     virtual void do_copy(void* dst, const void* src, size_t bytes, const char* name) = 0;
+    virtual void do_wait(const Event& event, const char* what) = 0;
     virtual void do_call_host(const char* name, size_t bytes, const HostCall& call) = 0;
 };
 

@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8' fuzz_seconds=600 ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9' fuzz_seconds=600 ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -45,6 +45,7 @@ item_title=(
     [6]='Speed'
     [7]='Bad input, fuzzing'
     [8]='Sanitizers, a deleted wait'
+    [9]='Streamed keys and values'
 )
 
 item_1() {
@@ -113,6 +114,12 @@ item_8() {
         echo "$preset: $(grep -a 'tests passed' "$logs/full-$preset.log")"
     done
     deleted_wait
+}
+
+item_9() {
+    suite release '^(kv_|llama_residency_test|llama_memory_test|simt_engine_test\.Residency|program_test\.(Residency|Plan|Doctor))' || return
+    build release bench_overlap
+    build/release/tests/bench/bench_overlap "$TRIREME_DEMO_MODEL"
 }
 
 # Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.

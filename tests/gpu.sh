@@ -122,6 +122,10 @@ step step_135m_4k_no_graphs 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 0
 step same_as_cpu_2_ranks 240 bash -c 'same_as_cpu 2'
 step step_7b_32k 240 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1
 step step_7b_128k 420 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1
+step offload_7b_32k_none 300 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1 20 0
+step offload_7b_32k_half 300 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1 20 16
+step offload_7b_128k_none 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 12 0
+step offload_7b_128k_half 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 12 16
 step step_8b_128k 420 "$here/bin/bench_step" llama-3-8b 131072 cuda 1 1
 step step_7b_4k_2_ranks 300 env PROGRAM=bench_step "$here/run" -n 2 llama-2-7b 4096 cuda 1 1
 if command -v compute-sanitizer >/dev/null; then

@@ -33,7 +33,8 @@ struct Scratch {
     int64_t q, running, records, items, total;  // the runs of heads lie at 0
 };
 
-/// The rows of one sequence. Query vectors and records lie as [run of heads][row][head of the run].
+/// The rows of one sequence, and the tiles of now. Query vectors and records lie as [run of heads][row][head of the
+/// run].
 struct Sequence {
     const KvView& view;
     KvLayout layout;
@@ -44,6 +45,7 @@ struct Sequence {
     int64_t n_runs, heads, id, rows;
     int64_t dim_padded, record;
     int64_t shared, stored, tiles;  // positions committed for every row, for any row; tiles that any row reaches
+    int64_t part_begin, part_end;   // tiles of this call
     float *q, *running, *records;
 
     void scale_queries() const {
@@ -121,7 +123,9 @@ void check_rows(const Sequence& s, int64_t staged) {
             check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
         }
     }
-    for (int64_t p = 0; p < s.stored; p += kTileTokens) s.view.check_tile(s.id, p, "attention");
+    for (int64_t t = s.part_begin; t < s.part_end && t * kTileTokens < s.stored; ++t) {
+        s.view.check_tile(s.id, t * kTileTokens, "attention");
+    }
 }
 
 }  // namespace
@@ -131,7 +135,7 @@ size_t attention_decode_scratch(const KernelLimits& limits, int threads) {
 }
 
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const KernelLimits& limits, void* scratch) {
+                      const RowsView& rows, const TileRange& part, const KernelLimits& limits, void* scratch) {
     const KvView view(kv);
     const Matrix<float> o = out.as<float>();
     const Matrix<const float> in = q.as<const float>();
@@ -162,6 +166,10 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
             stored = std::max(stored, int64_t{*committed.row(end)});
             last = std::max(last, int64_t{*positions.row(end)});
         }
+        const int64_t tiles = last / kTileTokens + 1;
+        check(part.first < tiles && (part.first == 0 || end - begin == in.rows),
+              "attention: tiles from {} on for rows of {} tiles, of {} rows {} are of sequence {}", part.first, tiles,
+              in.rows, end - begin, id);
         const Sequence s{.view = view,
                          .layout = kv.layout,
                          .out = from_row(o, begin),
@@ -178,18 +186,20 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .record = record,
                          .shared = shared,
                          .stored = stored,
-                         .tiles = last / kTileTokens + 1,
+                         .tiles = tiles,
+                         .part_begin = part.first,
+                         .part_end = std::min(part.end, tiles),
                          .q = floats + at.q,
                          .running = floats + at.running,
                          .records = floats + at.records};
-        check_rows(s, in.rows);
+        check_rows(s, rows.staged == 0 ? in.rows : rows.staged);
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
         const int64_t wave = (at.items - at.records) / (record * heads * s.rows);
         parallel([&](int thread, int threads) {
             float* item_scratch = floats + at.items + thread * attend_item_floats(dim_padded);
-            for (int64_t first = 0; first < s.tiles; first += wave) {
-                const int64_t in_wave = std::min(wave, s.tiles - first);
+            for (int64_t first = s.part_begin; first < s.part_end; first += wave) {
+                const int64_t in_wave = std::min(wave, s.part_end - first);
                 const Part items = part_of(in_wave * n_runs, thread, threads);
                 for (int64_t i = items.begin; i < items.end; ++i)
                     attend_item(s.item(first, i, items.end), item_scratch);

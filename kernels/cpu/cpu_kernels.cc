@@ -4,9 +4,8 @@
 #include "kernels/cpu/ops.h"
 
 namespace trireme {
-namespace {
 
-size_t scratch_bytes(Phase phase, const KernelLimits& limits, int threads) {
+size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
     if (phase == Phase::kDecode) {
         return std::max(
             {matmul_decode_scratch(limits), attention_decode_scratch(limits, threads), sample_scratch(limits)});
@@ -14,10 +13,8 @@ size_t scratch_bytes(Phase phase, const KernelLimits& limits, int threads) {
     return std::max(matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads));
 }
 
-}  // namespace
-
 CpuKernels::CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits)
-    : Kernels(phase, limits), stream_(stream), scratch_(device, scratch_bytes(phase, limits, stream.threads())) {}
+    : Kernels(phase, limits), stream_(stream), scratch_(device, cpu_scratch(phase, limits, stream.threads())) {}
 
 void CpuKernels::do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
     stream_.enqueue("embed", bytes::embed(out, table), [=] { trireme::embed(out, table, ids); });
@@ -53,13 +50,14 @@ void CpuKernels::do_kv_keep(const LayerKv& kv, const Tensor& kept) {
 }
 
 void CpuKernels::do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                              const RowsView& rows) {
+                              const RowsView& rows, const TileRange& part) {
     void* scratch = scratch_.data();
     if (phase() == Phase::kDecode) {
-        stream_.enqueue("attention", bytes::attention(kv, rows),
-                        [=, limits = limits()] { attention_decode(out, q, kv, kv_of_head, rows, limits, scratch); });
+        stream_.enqueue("attention", bytes::attention(kv, rows, part), [=, limits = limits()] {
+            attention_decode(out, q, kv, kv_of_head, rows, part, limits, scratch);
+        });
     } else {
-        stream_.enqueue("attention_prefill", bytes::attention(kv, rows),
+        stream_.enqueue("attention_prefill", bytes::attention(kv, rows, part),
                         [=] { attention_prefill(out, q, kv, kv_of_head, rows, scratch); });
     }
 }

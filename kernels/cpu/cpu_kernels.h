@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+/// Device memory that the object below asks for.
+size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads);
+
 class CpuKernels final : public Kernels {
   public:
     CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits);
@@ -20,7 +23,7 @@ class CpuKernels final : public Kernels {
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
     void do_kv_keep(const LayerKv& kv, const Tensor& kept) override;
     void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows) override;
+                      const RowsView& rows, const TileRange& part) override;
     void do_swiglu(const Tensor& out, const Tensor& gate_up) override;
     void do_add(const Tensor& x, const Tensor& y) override;
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;

@@ -20,15 +20,17 @@ struct KvView {
           tile_v_head(v_slot * kTileTokens),
           staged_k_head(k_slot * kMaxRows),
           staged_v_head(v_slot * kMaxRows),
-          tile_k(kv.layout.k_bytes()) {}
+          tile_k(kv.layout.k_bytes()),
+          first_tile(kv.first_tile) {}
 
     void check_tile(int64_t sequence, int64_t position, const char* who) const {
-        check(sequence >= 0 && sequence < tiles.rows && position >= 0 && position / kTileTokens < tiles.cols &&
-                  tiles(sequence, position / kTileTokens) != 0,
+        const int64_t column = position / kTileTokens - first_tile;
+        check(sequence >= 0 && sequence < tiles.rows && position >= 0 && column >= 0 && column < tiles.cols &&
+                  tiles(sequence, column) != 0,
               "{}: no tile holds position {} of sequence {}", who, position, sequence);
     }
     char* tile(int64_t sequence, int64_t index) const {
-        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence, index)));
+        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence, index - first_tile)));
     }
     char* key(char* tile, int64_t head, int64_t slot) const {
         return tile + static_cast<size_t>(head) * tile_k_head + static_cast<size_t>(slot) * k_slot;
@@ -43,12 +45,13 @@ struct KvView {
         return staged_v + static_cast<size_t>(head) * staged_v_head + static_cast<size_t>(row) * v_slot;
     }
 
-    Matrix<const int64_t> tiles;  // [sequences, max_tiles]
+    Matrix<const int64_t> tiles;  // [sequences, tiles]
     char *staged_k, *staged_v;
     size_t k_slot, v_slot;                // bytes of a token of one head
     size_t tile_k_head, tile_v_head;      // bytes from one head of a tile to the next
     size_t staged_k_head, staged_v_head;  // likewise of the staged rows
     size_t tile_k;                        // bytes of a tile's keys
+    int64_t first_tile;                   // the tile of column 0
 };
 
 }  // namespace trireme

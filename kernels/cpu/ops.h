@@ -27,7 +27,7 @@ void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v);
 void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
 void kv_keep(const LayerKv& kv, const Tensor& kept);
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const KernelLimits& limits, void* scratch);
+                      const RowsView& rows, const TileRange& part, const KernelLimits& limits, void* scratch);
 void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                        const RowsView& rows, void* scratch);
 void swiglu(const Tensor& out, const Tensor& gate_up);

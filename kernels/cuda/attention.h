@@ -10,13 +10,13 @@
 namespace trireme::gpu {
 
 inline constexpr float kLog2E = 1.44269504f;
-inline constexpr int kRecordHead = 2;  // max and sum, before the accumulator
+inline constexpr int kMaxAndSum = 2;  // of a record, before the accumulator
 
 /// Rows as attention sees them (kernels/kv.h, RowsView). Prefill rows are consecutive and have nothing staged.
 struct Seen {
     const int32_t *positions, *sequences, *committed;
     Rows<const int32_t> ancestors;
-    int64_t rows;
+    int64_t rows, staged;
     bool prefill;
 
     /// Tokens of row r that lie in tiles.
@@ -74,7 +74,7 @@ struct AttendTile {
         Rows<const float> q;
         const int32_t* kv_of_head;
         int64_t heads, first_tile, max_positions;
-        float* records;  // [tile of the wave][head][row][kRecordHead + head_dim]
+        float* records;  // [tile of the wave][head][row][kMaxAndSum + head_dim]
         float scale;     // of scores, log2(e) included
     };
 
@@ -115,7 +115,7 @@ struct AttendTile {
             if (!order) gpu.fault(Fault::kRowOrder, p, in_tiles);
             for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
                 const int32_t ancestor = a.seen.ancestors(r)[i];
-                if (ancestor >= 0 && ancestor < a.seen.rows) continue;
+                if (ancestor >= 0 && ancestor < a.seen.staged) continue;
                 gpu.fault(Fault::kAncestor, ancestor, r);
                 order = false;
             }
@@ -257,7 +257,7 @@ struct AttendTile {
             const int v = static_cast<int>(at / a.kv.dim);
             float total = 0;
             for (int w = 0; w < kWarps; ++w) total += sums[(w * kVectors + v) * kMaxDim + at % a.kv.dim];
-            record_of(a, c, v, gpu.block_x())[kRecordHead + at % a.kv.dim] = total;
+            record_of(a, c, v, gpu.block_x())[kMaxAndSum + at % a.kv.dim] = total;
         }
     }
 
@@ -275,7 +275,7 @@ struct AttendTile {
 
     TRIREME_GPU static float* record_of(const Args& a, const Chunk& c, int v, int64_t tile_of_wave) {
         return a.records +
-               ((tile_of_wave * a.heads + c.head_of(v)) * a.seen.rows + c.row_of(v)) * (kRecordHead + a.kv.dim);
+               ((tile_of_wave * a.heads + c.head_of(v)) * a.seen.rows + c.row_of(v)) * (kMaxAndSum + a.kv.dim);
     }
 };
 
@@ -285,7 +285,7 @@ struct MergeTiles {
     static constexpr int kThreads = 128;
     struct Args {
         const float* records;
-        float* running;  // [head][row][kRecordHead + head_dim]
+        float* running;  // [head][row][kMaxAndSum + head_dim]
         Rows<float> out;
         const int32_t* positions;
         int64_t heads, rows, dim, first_tile, tiles;  // of this wave
@@ -293,7 +293,7 @@ struct MergeTiles {
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kRecordHead + a.dim;
+        const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
         const int64_t reach = min_of(a.tiles, a.positions[row] / kTile + 1 - a.first_tile);
         float* running = a.running + (head * a.rows + row) * record;
         float max_before = -infinity(), sum_before = 0;
@@ -303,18 +303,18 @@ struct MergeTiles {
         }
         gpu.sync();  // everybody has read them
         for (int64_t i = gpu.thread(); i < a.dim; i += kThreads) {
-            float max = max_before, sum = sum_before, acc = a.first_tile > 0 ? running[kRecordHead + i] : 0;
+            float max = max_before, sum = sum_before, acc = a.first_tile > 0 ? running[kMaxAndSum + i] : 0;
             for (int64_t t = 0; t < reach; ++t) {
                 const float* part = a.records + ((t * a.heads + head) * a.rows + row) * record;
                 const float top = fmaxf(max, part[0]), old = exp2f(max - top), fresh = exp2f(part[0] - top);
                 max = top;
                 sum = fmaf(sum, old, part[1] * fresh);
-                acc = fmaf(acc, old, part[kRecordHead + i] * fresh);
+                acc = fmaf(acc, old, part[kMaxAndSum + i] * fresh);
             }
             if (a.last) {
                 a.out(row)[head * a.dim + i] = acc / sum;
             } else {
-                running[kRecordHead + i] = acc;
+                running[kMaxAndSum + i] = acc;
                 if (i == 0) {
                     running[0] = max;
                     running[1] = sum;

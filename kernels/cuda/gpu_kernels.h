@@ -15,12 +15,13 @@
 #include "kernels/cuda/matmul_decode.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
+#include "kernels/cuda/scratch.h"
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
 
 namespace trireme::gpu {
 
-static_assert(kTile == kTileTokens && kStaged == kMaxRows);
+static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum);
 
 template <class T>
 Rows<T> rows_of(const Tensor& t) {
@@ -44,6 +45,7 @@ inline Kv kv_of(const LayerKv& kv) {
     const KvLayout& l = kv.layout;
     return {rows_of<const int64_t>(kv.tiles),
             kv.tiles.rows(),
+            kv.first_tile,
             kv.tiles.cols(),
             l.kv_heads,
             l.head_dim,
@@ -59,25 +61,13 @@ template <class Launcher>
 class GpuKernels final : public Kernels {
   public:
     GpuKernels(Device& device, Launcher launcher, Phase phase, const KernelLimits& limits)
-        : Kernels(phase, limits), launcher_(std::move(launcher)), scratch_(device, bytes_for(limits)) {
+        : Kernels(phase, limits), launcher_(std::move(launcher)), scratch_(device, scratch_bytes(limits)) {
         check(limits.head_dim <= kMaxHeadDim, "attention: heads of {} elements, at most {} are supported",
               limits.head_dim, kMaxHeadDim);
     }
 
   private:
     static constexpr int64_t kMaxHeadDim = 256;
-
-    // Inputs rounded to the weights' type, or attention's records behind the running ones: never at the same time.
-    static int64_t padded_k(int64_t k) { return div_up(k, 32) * 32; }
-    static int64_t record_floats(const KernelLimits& l) { return l.heads * (kRecordHead + l.head_dim); }
-    static int64_t running_floats(const KernelLimits& l) { return l.max_rows * record_floats(l); }
-    static int64_t wave_floats(const KernelLimits& l) {
-        return std::max<int64_t>(l.max_rows * 4, 256) * record_floats(l);
-    }
-    static size_t bytes_for(const KernelLimits& l) {
-        const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
-        return static_cast<size_t>(std::max(rounded, (running_floats(l) + wave_floats(l)) * 4));
-    }
 
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
         with_type(table.dtype(), [&](auto t) {
@@ -173,21 +163,21 @@ class GpuKernels final : public Kernels {
     }
 
     void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows) override {
+                      const RowsView& rows, const TileRange& part) override {
         const KvLayout& l = kv.layout;
-        if (l.k_type != l.v_type) return attention_of<AnyType>(out, q, kv, kv_of_head, rows);
+        if (l.k_type != l.v_type) return attention_of<AnyType>(out, q, kv, kv_of_head, rows, part);
         if (phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {
             if (l.k_type == DType::kF16) return prefill_of<f16>(out, q, kv, kv_of_head, rows);
             return prefill_of<bf16>(out, q, kv, kv_of_head, rows);
         }
-        with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(out, q, kv, kv_of_head, rows); });
+        with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(out, q, kv, kv_of_head, rows, part); });
     }
     template <class T>
     void attention_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows) {
-        if (kv.layout.head_dim <= 64) return attend<AttendTile<T, 1>>(out, q, kv, kv_of_head, rows);
-        if (kv.layout.head_dim <= 128) return attend<AttendTile<T, 2>>(out, q, kv, kv_of_head, rows);
-        attend<AttendTile<T, 4>>(out, q, kv, kv_of_head, rows);
+                      const RowsView& rows, const TileRange& part) {
+        if (kv.layout.head_dim <= 64) return attend<AttendTile<T, 1>>(out, q, kv, kv_of_head, rows, part);
+        if (kv.layout.head_dim <= 128) return attend<AttendTile<T, 2>>(out, q, kv, kv_of_head, rows, part);
+        attend<AttendTile<T, 4>>(out, q, kv, kv_of_head, rows, part);
     }
     template <class T>
     void prefill_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
@@ -200,7 +190,7 @@ class GpuKernels final : public Kernels {
                  const RowsView& rows) {
         const int64_t heads = kv_of_head.rows();
         launcher_.template launch<Body>(
-            "attention_prefill", bytes::attention(kv, rows), {div_up(q.rows() * heads, Body::kVectors), heads},
+            "attention_prefill", bytes::attention(kv, rows, {}), {div_up(q.rows() * heads, Body::kVectors), heads},
             {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
              static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_positions, score_scale(kv)});
     }
@@ -212,24 +202,27 @@ class GpuKernels final : public Kernels {
                 static_cast<const int32_t*>(rows.committed.data()),
                 {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
                 q.rows(),
+                rows.staged == 0 ? q.rows() : rows.staged,
                 prefill};
     }
 
     // As many tiles at a time as the records' place holds; the same bits however many that are.
     template <class Body>
-    void attend(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head, const RowsView& rows) {
+    void attend(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head, const RowsView& rows,
+                const TileRange& part) {
         const bool prefill = phase() == Phase::kPrefill;
         const int64_t n = q.rows(), heads = kv_of_head.rows(), dim = kv.layout.head_dim;
-        const int64_t tiles = div_up(rows.max_positions, kTile), record = heads * n * (kRecordHead + dim);
+        const int64_t tiles = div_up(rows.max_positions, kTile), record = heads * n * (kMaxAndSum + dim);
         const int64_t wave = wave_floats(limits()) / record;
         float* running = static_cast<float*>(scratch_.data());
         float* records = running + running_floats(limits());
         const auto* positions = static_cast<const int32_t*>(rows.positions.data());
-        const size_t bytes = bytes::attention(kv, rows);
-        for (int64_t first = 0; first < tiles; first += wave) {
-            const int64_t in_wave = std::min(wave, tiles - first);
+        const size_t bytes = bytes::attention(kv, rows, part);
+        const int64_t end = std::min(part.end, tiles);
+        for (int64_t first = part.first; first < end; first += wave) {
+            const int64_t in_wave = std::min(wave, end - first);
             launcher_.template launch<Body>(
-                prefill ? "attention_prefill" : "attention", first == 0 ? bytes : 0, {in_wave, heads, n},
+                prefill ? "attention_prefill" : "attention", first == part.first ? bytes : 0, {in_wave, heads, n},
                 {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
                  heads, first, rows.max_positions, records, score_scale(kv)});
             launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},

@@ -10,16 +10,17 @@ inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of ker
 
 /// A layer's KV as kernels see it; the layout is kernels/kv.h's.
 struct Kv {
-    Rows<const int64_t> tiles;  // [sequences, max_tiles], addresses
-    int64_t sequences, max_tiles, heads, dim;
+    Rows<const int64_t> tiles;  // [sequences, n_tiles], addresses
+    int64_t sequences, first_tile, n_tiles, heads, dim;
     char *staged_k, *staged_v;
     DType k_type, v_type;
     int32_t k_slot, v_slot;  // bytes of a token of one head
 
     /// 0 where there is none.
     TRIREME_GPU char* tile(int64_t sequence, int64_t index) const {
-        if (sequence < 0 || sequence >= sequences || index < 0 || index >= max_tiles) return nullptr;
-        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence)[index]));
+        const int64_t column = index - first_tile;
+        if (sequence < 0 || sequence >= sequences || column < 0 || column >= n_tiles) return nullptr;
+        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence)[column]));
     }
     TRIREME_GPU char* key(char* tile, int64_t head, int64_t slot) const {
         return tile + (head * kTile + slot) * k_slot;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cuda/scratch.h"
 #include "runtime/error.h"
 
 namespace trireme::gpu {
 namespace {
 
-constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends for 9.0; 4 MiB are enough elsewhere
 constexpr uint32_t kMostAligned = 256;
 
 void blas(cublasStatus_t status, const char* call) {
@@ -49,7 +49,7 @@ struct Multiply::Plan {
     }
 };
 
-Multiply::Multiply(Device& device) : workspace_(device, kWorkspace) {
+Multiply::Multiply(Device& device) : workspace_(device, kMultiplyWorkspace) {
     blas(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
@@ -75,7 +75,7 @@ Multiply::Plan& Multiply::plan(const Key& key) {
     const auto wish = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
         blas(cublasLtMatmulPreferenceSetAttribute(wishes, what, &value, sizeof value), "cublasLtMatmulPreferenceSet");
     };
-    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMultiplyWorkspace);
     for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
         wish(what, key.alignment);

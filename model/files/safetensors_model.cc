@@ -47,12 +47,7 @@ bool is_harmless(const std::string& name, const LlamaConfig& config) {
 class SafetensorsModel final : public WeightSource {
   public:
     explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
-        config_ =
-            parse_config(read_json(folder, "config.json", limits::kConfigBytes), (folder / "config.json").string());
-        if (has_entry(folder, "generation_config.json")) {
-            apply_generation_config(config_, read_json(folder, "generation_config.json", limits::kConfigBytes),
-                                    (folder / "generation_config.json").string());
-        }
+        config_ = read_folder_config(folder);
         if (has_entry(folder, kSingle)) {
             for (const auto& [name, entry] : shard(kSingle).header) found_.emplace(name, kSingle);
         } else {
@@ -144,6 +139,15 @@ class SafetensorsModel final : public WeightSource {
 };
 
 }  // namespace
+
+LlamaConfig read_folder_config(const fs::path& folder) {
+    const auto read = [&](const std::string& file) { return read_json(folder, file, limits::kConfigBytes); };
+    LlamaConfig config = parse_config(read("config.json"), (folder / "config.json").string());
+    if (has_entry(folder, "generation_config.json")) {
+        apply_generation_config(config, read("generation_config.json"), (folder / "generation_config.json").string());
+    }
+    return config;
+}
 
 std::unique_ptr<WeightSource> open_safetensors_model(const fs::path& folder) {
     return std::make_unique<SafetensorsModel>(folder);

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+/// What config.json and, where there is one, generation_config.json say.
+LlamaConfig read_folder_config(const std::filesystem::path& folder);
 /// Errors: those of open_model.
 std::unique_ptr<WeightSource> open_safetensors_model(const std::filesystem::path& folder);
 

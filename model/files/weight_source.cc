@@ -79,4 +79,19 @@ std::unique_ptr<WeightSource> open_model(const fs::path& path) {
     return open_safetensors_model(path);
 }
 
+bool has_weights(const fs::path& path) {
+    if (!find_gguf(path).empty()) return true;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+        if (entry.path().extension() == ".safetensors") return true;
+    }
+    return false;
+}
+
+LlamaConfig open_config(const fs::path& path) {
+    if (path.filename() == "config.json") return read_folder_config(path.has_parent_path() ? path.parent_path() : ".");
+    if (!find_gguf(path).empty() || !has_entry(path, "config.json")) return open_model(path)->config();
+    return read_folder_config(path);
+}
+
 }  // namespace trireme

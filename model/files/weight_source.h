@@ -59,6 +59,12 @@ class WeightSource {
 /// Errors: Exit::kNoInput, kPermission, kData (all wrong tensors at once, as a table).
 std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 
+/// The config of such a model, or of a config.json alone: no weights are looked for in a folder. Errors: as open_model.
+LlamaConfig open_config(const std::filesystem::path& path);
+
+/// Whether there is more than a config: a .gguf file, or safetensors in a folder. Errors: as find_gguf.
+bool has_weights(const std::filesystem::path& path);
+
 /// The GGUF file `path` names (by ending or content) or, a folder without config.json, holds; empty if neither.
 /// Errors: Exit::kNoInput (nothing there, or several .gguf files: they are named).
 std::filesystem::path find_gguf(const std::filesystem::path& path);

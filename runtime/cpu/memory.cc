@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace trireme {
 namespace {
 
@@ -47,6 +49,17 @@ void narrow(HostMemory& m, const fs::path& group, const Names& names) {
     m.available = std::min(m.available, less(*limit, usage));
 }
 
+/// Locking is not limited for who has CAP_IPC_LOCK.
+bool may_lock(const fs::path& root) {
+    constexpr int kIpcLock = 14;  // capabilities(7)
+    std::ifstream in(root / "proc/self/status");
+    for (std::string word; in >> word;) {
+        uint64_t capabilities = 0;
+        if (word == "CapEff:" && in >> std::hex >> capabilities) return (capabilities >> kIpcLock & 1) != 0;
+    }
+    return false;
+}
+
 }  // namespace
 
 HostMemory host_memory(const fs::path& root) {
@@ -67,7 +80,25 @@ HostMemory host_memory(const fs::path& root) {
             if (path.find('/') == std::string::npos) break;
         }
     }
+    if (const auto limit = number_in(root / "proc/self/limits", "Max locked memory"); limit && !may_lock(root)) {
+        m.lockable = *limit;
+    }
     return m;
+}
+
+std::string pinning_obstacle(size_t bytes, const HostMemory& m) {
+    const auto mib = [](size_t n) { return static_cast<double>(n) / (1 << 20); };
+    if (bytes > m.available) {
+        return fmt::format(
+            "{:.1f} MiB are available: free memory, raise the container's limit, or use a smaller context "
+            "(-c)",
+            mib(m.available));
+    }
+    if (bytes > m.lockable) {
+        return fmt::format("this process may lock {:.1f} MiB: raise ulimit -l (in containers: --ulimit memlock=-1)",
+                           mib(m.lockable));
+    }
+    return "";
 }
 
 }  // namespace trireme

@@ -3,17 +3,23 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace trireme {
 
 struct HostMemory {
     size_t total = 0;
     size_t available = 0;  // bytes that can be touched before Linux kills a process of ours; page cache counts as free
+    size_t lockable = SIZE_MAX;  // bytes this process may lock (ulimit -l); without bound for root
 };
 
+/// Why `bytes` may not be pinned, in words with a remedy; empty: nothing known speaks against it.
+std::string pinning_obstacle(size_t bytes, const HostMemory& memory);
+
 /// The smallest of what /proc/meminfo says and what the memory control group of this process (v2 or v1) and each one
-/// around it may still take. `root` is where /proc and /sys are: "/", or a test's folder.
+/// around it may still take, and /proc/self about locking. `root` is where /proc and /sys are: "/", or a test's folder.
 HostMemory host_memory(const std::filesystem::path& root = "/");
 
 /// What one of `ranks` ranks of a node may still allocate, if all allocate alike: its share of what was available at

@@ -73,6 +73,7 @@ void CpuStream::work() {
 #endif
     uint64_t ticket = 0;
     while (true) {
+        if (enqueued_.load(std::memory_order_acquire) == ticket) pace_.straight = false;
         // Between the tokens of a decode loop the next task comes within microseconds: look a while before sleeping.
         for (int i = 0; i < 256 && enqueued_.load(std::memory_order_acquire) == ticket; ++i) std::this_thread::yield();
         enqueued_.wait(ticket, std::memory_order_acquire);
@@ -147,11 +148,12 @@ void CpuStream::wake_waiters() {
     progressed_.notify_all();
 }
 
-void CpuStream::wait(const Event& event) {
+void CpuStream::do_wait(const Event& event, const char* what) {
     check(captured_ == nullptr, "stream {}: an event within a graph", name_);
     if (event.stream == nullptr || event.stream == this) return;
     const auto* other = static_cast<const CpuStream*>(event.stream);
-    enqueue("wait", 0, [this, other, ticket = event.ticket] {
+    enqueue(what, 0, [this, other, ticket = event.ticket] {
+        if (other->finished_.load(std::memory_order_acquire) < ticket) pace_.straight = false;
         require(other->await(ticket), Exit::kUnavailable,
                 "stream {}: waits for '{}' of stream {}, which has not moved for {} s", name_, other->running_.load(),
                 other->name_, env().timeout_s);
@@ -169,9 +171,28 @@ void CpuStream::synchronize(const Event& event) {
 }
 
 void CpuStream::do_copy(void* dst, const void* src, size_t bytes, const char* what) {
-    enqueue(what, bytes, [dst, src, bytes] {
+    enqueue(what, bytes, [this, dst, src, bytes] {
+        const uint64_t begin = trace::now();
         if (bytes) std::memcpy(dst, src, bytes);
+        if (pace_.ns_per_byte > 0) pace_.hold(begin, bytes);
     });
+}
+
+void CpuStream::imitate_link(double gbps, double us) {
+    check(gbps > 0 && us >= 0, "stream {}: a link of {} GB/s and {} us", name_, gbps, us);
+    enqueue("", 0, [this, gbps, us] { pace_ = {.ns_per_byte = 1 / gbps, .latency_ns = us * 1e3}; });
+}
+
+void CpuStream::Pace::hold(uint64_t begin, size_t bytes) {
+    const uint64_t start = straight ? std::min(begin, free_at) : begin;
+    free_at = start + static_cast<uint64_t>(latency_ns + ns_per_byte * static_cast<double>(bytes));
+    straight = true;
+    const uint64_t now = trace::now();
+    if (now >= free_at) {  // the memory is slower than the link
+        free_at = now;
+        return;
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(free_at - now));
 }
 
 void CpuStream::do_call_host(const char* name, size_t bytes, const HostCall& call) {

@@ -44,14 +44,15 @@ class CpuStream final : public Stream {
 
     std::unique_ptr<Graph> capture(const std::function<void()>& body) override;
     Event record() override;
-    void wait(const Event& event) override;
     bool reached(const Event& event) const override;
     void synchronize(const Event& event) override;
     using Stream::synchronize;
+    void imitate_link(double gbps, double us) override;
     const char* name() const override { return name_; }
     int threads() const { return threads_; }
 
   protected:
+    void do_wait(const Event& event, const char* what) override;
     void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
     void do_call_host(const char* name, size_t bytes, const HostCall& call) override;
 
@@ -64,6 +65,15 @@ class CpuStream final : public Stream {
     };
     static constexpr uint64_t kSlots = 1024;
     class Replay;
+    /// A link's time, kept by the worker. A copy that follows another at once begins where that one should have ended:
+    /// sleeping too long is not paid twice.
+    struct Pace {
+        double ns_per_byte = 0, latency_ns = 0;
+        uint64_t free_at = 0;   // when the last copy should have ended
+        bool straight = false;  // the worker has not waited since
+
+        void hold(uint64_t begin, size_t bytes);
+    };
 
     Task& next_slot();
     void publish();
@@ -76,6 +86,7 @@ class CpuStream final : public Stream {
 
     const char* name_;
     int threads_;
+    Pace pace_;
     std::unique_ptr<Task[]> tasks_;
     std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded
     std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever

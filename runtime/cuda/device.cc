@@ -1,9 +1,11 @@
 #include "runtime/cuda/device.h"
 
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <thread>
 
 #include "runtime/cpu/memory.h"
+#include "runtime/cpu/pages.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/module.h"
@@ -94,17 +96,34 @@ size_t CudaDevice::host_memory_free() const {
     return host_memory().available / static_cast<size_t>(local_ranks_);
 }
 
+// Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs (DESIGN section 3).
+void* CudaDevice::pinned(size_t bytes) {
+    HostMemory memory = host_memory();
+    memory.available = host_memory_free();
+    // The NVIDIA driver does not count against ulimit -l what it pins: that limit explains a failure, no more.
+    const std::string obstacle = pinning_obstacle(bytes, memory);
+    void* data = bytes > memory.available ? nullptr : map_pages(bytes);
+    cudaError_t code = cudaErrorMemoryAllocation;
+    if (data != nullptr) {
+        const unsigned threads = std::thread::hardware_concurrency() / static_cast<unsigned>(local_ranks_);
+        touch_pages(data, bytes, node_of_pci(facts_.bus_id), static_cast<int>(std::clamp(threads, 1u, 16u)));
+        code = cudaHostRegister(data, page_bytes(bytes), cudaHostRegisterPortable);
+        if (code != cudaSuccess) {
+            cudaGetLastError();
+            unmap_pages(data, bytes);
+        }
+    }
+    require(code == cudaSuccess, Exit::kOs, "pinned host memory: {:.1f} MiB wanted ({}): {}", mib(bytes),
+            cudaGetErrorString(code),
+            obstacle.empty() ? "the driver refuses: see dmesg, or use a smaller context (-c)" : obstacle);
+    return data;
+}
+
 void* CudaDevice::allocate(Space space, size_t bytes) {
     void* data = nullptr;
     cuda(cudaSetDevice(facts_.index), "cudaSetDevice");
     if (space == Space::kHost) {
-        const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
-        if (code != cudaSuccess) cudaGetLastError();
-        require(code == cudaSuccess, Exit::kOs,
-                "pinned host memory: {:.1f} MiB wanted, {:.1f} MiB available ({}): raise ulimit -l or the container's "
-                "limit, or use a smaller context (-c)",
-                mib(bytes), mib(host_memory_free()), cudaGetErrorString(code));
-        std::memset(data, 0, bytes);
+        data = pinned(bytes);
     } else {
         const size_t available = memory_free();
         const cudaError_t code = bytes > available ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes);
@@ -124,7 +143,8 @@ void* CudaDevice::allocate(Space space, size_t bytes) {
 
 void CudaDevice::release(Space space, void* data, size_t bytes) noexcept {
     if (space == Space::kHost) {
-        cudaFreeHost(data);
+        cudaHostUnregister(data);
+        unmap_pages(data, bytes);
     } else {
         cudaFree(data);
     }

@@ -40,6 +40,8 @@ class CudaDevice final : public Device {
     const CardFacts& facts() const { return facts_; }
 
   private:
+    void* pinned(size_t bytes);
+
     CardFacts facts_;
     int sharers_;      // ranks on this card
     int local_ranks_;  // of this node

@@ -160,14 +160,16 @@ Event CudaStream::record() {
     return {this, ticket};
 }
 
-void CudaStream::wait(const Event& event) {
+void CudaStream::do_wait(const Event& event, const char* what) {
     check(capturing_ == nullptr, "stream {}: an event within a graph", name_);
     if (event.stream == nullptr || event.stream == this) return;
     const auto* other = dynamic_cast<const CudaStream*>(event.stream);
     check(other != nullptr, "stream {}: cannot wait for stream {} of another backend", name_, event.stream->name());
     if (std::find(waited_for_.begin(), waited_for_.end(), other) == waited_for_.end()) waited_for_.push_back(other);
     if (other->reached(event)) return;
-    cuda(cudaStreamWaitEvent(handle_, other->event(event.ticket), 0), "cudaStreamWaitEvent", name_, last_);
+    run(what, 0, [&](cudaStream_t s) {
+        cuda(cudaStreamWaitEvent(s, other->event(event.ticket), 0), "cudaStreamWaitEvent", name_, last_);
+    });
 }
 
 bool CudaStream::reached(const Event& e) const {

@@ -45,13 +45,13 @@ class CudaStream final : public Stream {
 
     std::unique_ptr<Graph> capture(const std::function<void()>& body) override;
     Event record() override;
-    void wait(const Event& event) override;
     bool reached(const Event& event) const override;
     void synchronize(const Event& event) override;
     using Stream::synchronize;
     const char* name() const override { return name_; }
 
   protected:
+    void do_wait(const Event& event, const char* what) override;
     void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
     void do_call_host(const char* name, size_t bytes, const HostCall& call) override;
 
@@ -64,7 +64,7 @@ class CudaStream final : public Stream {
         size_t bytes;
         cudaEvent_t begin, end;
     };
-    static constexpr uint64_t kEvents = 64, kCalls = 256;
+    static constexpr uint64_t kEvents = 1024, kCalls = 256;
 
     /// True: the operation is being timed.
     bool begin_operation(const char* what);

@@ -192,6 +192,41 @@ TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
     EXPECT_TRUE(same_bits<float>(x, y));
 }
 
+// Tiles arrive a few at a time, and every part knows only its own.
+TEST(AttentionDecode, PartsGiveTheSameBits) {
+    on_every_target([] {
+        for (const Case& c : kCases) {
+            for (const int64_t context : {255, 256, 700, 2100}) {
+                Scene s(c, context, random_tree(5, 7), 35);
+                RowSet set(s.rows());
+                for (int64_t r = 0; r < s.rows(); ++r) set.set(r, 1, s.committed, s.path(r));
+                const RowsView view = set.view(s.committed + s.rows());
+                Machine m;
+                Operand want = s.attend(m);
+                for (const int64_t step : {1, 2, 3, 7}) {
+                    const int64_t last =
+                        context / kTileTokens;  // the tile of the rows' own positions is in the last part
+                    Operand out(DType::kF32, s.rows(), s.q.cols(), 3);
+                    std::vector<std::unique_ptr<Operand>> tables;
+                    for (int64_t first = 0; first <= last; first += step) {
+                        const TileRange part{first, first + step > last ? kEveryTile : first + step};
+                        tables.push_back(std::make_unique<Operand>(DType::kI64, 2, s.kv.table.cols() - first));
+                        m->attention(out.tensor(), s.q.tensor(), s.kv.view(*tables.back(), part), s.heads.vector(),
+                                     view, part);
+                    }
+                    m.stream->synchronize();
+
+                    EXPECT_TRUE(out.intact());
+                    for (int64_t r = 0; r < s.rows(); ++r) {
+                        ASSERT_TRUE(same_bits(out.row(r), want.row(r)))
+                            << "head_dim " << c.head_dim << " context " << context << " parts of " << step;
+                    }
+                }
+            }
+        }
+    });
+}
+
 TEST(AttentionDecode, SequencesDoNotMix) {
     Machine m;
     Scene s(kCases[0], 300, chain(4), 51);

@@ -25,6 +25,18 @@ struct Kv {
         return {layout, table.tensor(), Tensor(staged_k.tensor().data(), layout.k_type, staged),
                 Tensor(staged_v.tensor().data(), layout.v_type, staged)};
     }
+    /// A table of tiles [first, end) alone.
+    LayerKv view(Operand& part_table, const TileRange& part) {
+        LayerKv kv = view();
+        for (int64_t s = 0; s < table.rows(); ++s) {
+            for (int64_t t = part.first; t < std::min(part.end, table.cols()); ++t) {
+                part_table.at<int64_t>(s, t - part.first) = table.at<int64_t>(s, t);
+            }
+        }
+        kv.tiles = part_table.tensor();
+        kv.first_tile = part.first;
+        return kv;
+    }
     int64_t width() const { return layout.kv_heads * layout.head_dim; }
 
     KvLayout layout;

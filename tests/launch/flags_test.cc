@@ -40,6 +40,16 @@ const std::map<std::string, std::string> kExamples = {
     {"cache-type-k", "f32"},
     {"cache-type-v", "bf16"},
     {"kv-cache-dtype", "f32"},
+    {"kv-on-chip", "3"},
+    {"kv-ring", "5"},
+    {"device-memory", "1000000"},
+    {"host-memory", "2000000"},
+    {"link-gbps", "12.5"},
+    {"link-us", "7"},
+    {"ranks", "2"},
+    {"device-gbps", "900"},
+    {"host-gbps", "40.5"},
+    {"kv-verify", "on"},
     {"device", "cuda:1"},
     {"no-graphs", "on"},
     {"threads", "2"},
@@ -56,7 +66,8 @@ const std::map<std::string, std::string> kExamples = {
 };
 
 Command command_of(const Flag& flag) {
-    for (const Command c : {Command::kGenerate, Command::kTokenize, Command::kScore}) {
+    for (const Command c :
+         {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan, Command::kDoctor}) {
         if (flag.belongs_to(c)) return c;
     }
     ADD_FAILURE() << flag.name << " belongs to no command";
@@ -105,7 +116,8 @@ TEST(Flags, AreAllDocumented) {
 }
 
 TEST(Flags, AreListedOnlyWhereTheyBelong) {
-    for (const Command c : {Command::kGenerate, Command::kTokenize, Command::kScore}) {
+    for (const Command c :
+         {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan, Command::kDoctor}) {
         const std::string text = help_text(c, "");
         for (const Flag& flag : flags()) {
             EXPECT_EQ(text.find("[env: " + flag.env_name() + "]") != std::string::npos, flag.belongs_to(c))

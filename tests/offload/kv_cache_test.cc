@@ -37,6 +37,10 @@ struct Fixture {
         }
         stream->synchronize();
     }
+    void grow(int64_t sequence, int64_t n) {
+        kv.begin_prefill(sequence, n);
+        kv.end_prefill();
+    }
     /// The key of head h at a position, as it lies in its tile.
     float key(int64_t layer, int64_t sequence, int64_t position, int64_t h) const {
         const auto* table = static_cast<const int64_t*>(kv.layer(layer).tiles.data());
@@ -64,7 +68,7 @@ TEST(KvCache, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
 
 TEST(KvCache, KeepsTheChosenRowsInOrder) {
     Fixture f;
-    f.kv.append(1, 255);
+    f.grow(1, 255);
     f.stage(5, 100);
     const std::vector<int32_t> rows = {0, 2, 4};
 
@@ -100,10 +104,10 @@ TEST(KvCache, TruncatesAndGrowsAgain) {
 
 TEST(KvCache, RefusesTokensBeyondTheContext) {
     Fixture f;
-    f.kv.append(0, 599);
+    f.grow(0, 599);
     const std::vector<int32_t> two = {0, 1}, none;
     EXPECT_THROW(f.kv.keep(*f.op, 0, two), Error);
-    EXPECT_THROW(f.kv.append(0, 2), Error);
+    EXPECT_THROW(f.grow(0, 2), Error);
     f.kv.keep(*f.op, 0, none);
     EXPECT_EQ(f.kv.length(0), 599);
 }

@@ -1,11 +1,16 @@
 #include "runtime/cpu/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/mman.h>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "runtime/cpu/pages.h"
 
 namespace trireme::test {
 namespace {
@@ -37,6 +42,7 @@ class Machine {
         write("sys/fs/cgroup" + path + "/memory.stat", stat);
     }
     HostMemory memory() const { return host_memory(root_); }
+    const fs::path& root() const { return root_; }
 
   private:
     fs::path root_;
@@ -103,6 +109,61 @@ TEST(LeftToRank, IsAnEqualShareLessWhatTheRankHas) {
     EXPECT_EQ(left_to_rank(100, 100, 0, 4), 25u);
     EXPECT_EQ(left_to_rank(100, 25, 5, 4), 20u) << "the peers' share is taken, this rank's is not";
     EXPECT_EQ(left_to_rank(100, 100, 26, 4), 0u);
+}
+
+TEST(HostMemory, LockingIsLimitedUnlessOneMayLock) {
+    const Machine m;
+    EXPECT_EQ(m.memory().lockable, SIZE_MAX);
+
+    m.write("proc/self/limits",
+            "Limit                     Soft Limit           Hard Limit           Units\n"
+            "Max locked memory         8388608              16777216             bytes\n");
+    m.write("proc/self/status", "Name:\ttrireme\nCapEff:\t0000000000000000\n");
+    EXPECT_EQ(m.memory().lockable, 8 * kMib);
+
+    m.write("proc/self/status", "Name:\ttrireme\nCapEff:\t000001ffffffffff\n");
+    EXPECT_EQ(m.memory().lockable, SIZE_MAX);
+
+    m.write("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n");
+    m.write("proc/self/status", "Name:\ttrireme\nCapEff:\t0000000000000000\n");
+    EXPECT_EQ(m.memory().lockable, SIZE_MAX);
+}
+
+TEST(HostMemory, SaysWhatSpeaksAgainstPinning) {
+    const HostMemory m{.total = 900 * kMib, .available = 500 * kMib, .lockable = 8 * kMib};
+    EXPECT_EQ(pinning_obstacle(8 * kMib, m), "");
+    EXPECT_EQ(pinning_obstacle(9 * kMib, m),
+              "this process may lock 8.0 MiB: raise ulimit -l (in containers: --ulimit memlock=-1)");
+    EXPECT_EQ(pinning_obstacle(501 * kMib, m),
+              "500.0 MiB are available: free memory, raise the container's limit, or use a smaller context (-c)");
+}
+
+TEST(Pages, AreZeroWhoeverTouchesThem) {
+    constexpr size_t kBytes = 5 * kMib + 4097;
+    for (const int threads : {1, 3, 64}) {
+        auto* data = static_cast<char*>(map_pages(kBytes));
+        ASSERT_NE(data, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 4096, 0u);
+        touch_pages(data, kBytes, /*node=*/0, threads);
+        EXPECT_TRUE(std::all_of(data, data + page_bytes(kBytes), [](char c) { return c == 0; }));
+        std::vector<unsigned char> there(page_bytes(kBytes) / 4096);
+        ASSERT_EQ(::mincore(data, page_bytes(kBytes), there.data()), 0);
+        EXPECT_TRUE(std::all_of(there.begin(), there.end(), [](unsigned char c) { return (c & 1) != 0; }));
+        unmap_pages(data, kBytes);
+    }
+}
+
+TEST(Pages, MoreThanAnAddressSpaceAreRefused) {
+    EXPECT_EQ(map_pages(SIZE_MAX / 4), nullptr);
+}
+
+TEST(Pages, TheNodeOfACardIsItsBuss) {
+    const Machine m;
+    EXPECT_EQ(node_of_pci("0000:C1:00.0", m.root()), -1);
+    m.write("sys/bus/pci/devices/0000:c1:00.0/numa_node", "1\n");
+    EXPECT_EQ(node_of_pci("0000:C1:00.0", m.root()), 1);
+    m.write("sys/bus/pci/devices/0000:c1:00.0/numa_node", "-1\n");
+    EXPECT_EQ(node_of_pci("0000:C1:00.0", m.root()), -1);
 }
 
 }  // namespace

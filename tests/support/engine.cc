@@ -11,9 +11,13 @@ namespace trireme::test {
 
 Engine::Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads,
                const std::string& device)
+    : Engine(open_model(path), options, comm, threads, device) {}
+
+Engine::Engine(std::unique_ptr<WeightSource> source, const LlamaOptions& options, Comm& comm, int threads,
+               const std::string& device)
     : device_(open_device(device, {.threads = threads})),
       staged_(device_->backend() == "cpu" || comm.size() == 1 ? nullptr : std::make_unique<StagedComm>(comm, *device_)),
-      source_(open_model(path)),
+      source_(std::move(source)),
       model_(std::make_unique<Llama>(*device_, staged_ ? *staged_ : comm, *source_, options)) {}
 
 std::vector<float> Engine::prefill_logits(std::span<const int32_t> ids) {

@@ -18,6 +18,8 @@ class Engine {
   public:
     Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1,
            const std::string& device = "cpu");
+    Engine(std::unique_ptr<WeightSource> source, const LlamaOptions& options, Comm& comm, int threads = 1,
+           const std::string& device = "cpu");
 
     Llama& operator*() { return *model_; }
     Llama* operator->() { return model_.get(); }

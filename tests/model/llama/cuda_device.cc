@@ -1,9 +1,9 @@
 #include "runtime/module.h"
-#include "tests/model/llama/gpu_device.h"
+#include "tests/model/llama/engine_device.h"
 
 namespace trireme::test {
 
-std::string gpu_device() {
+std::string engine_device() {
     load_cuda_module();
     return "cuda";
 }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/model/llama/gpu_device.h"
+#include "tests/model/llama/engine_device.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 #include "tests/support/near.h"
@@ -18,7 +18,7 @@ class GpuEngine : public testing::TestWithParam<std::string> {};
 TEST_P(GpuEngine, GivesTheCpusGreedyTokensOnOneAndTwoRanks) {
     const Greedy cpu = greedy(GetParam(), 1, 1);
     for (const int ranks : {1, 2}) {
-        const Greedy gpu = greedy(GetParam(), ranks, 1, gpu_device());
+        const Greedy gpu = greedy(GetParam(), ranks, 1, engine_device());
 
         EXPECT_EQ(gpu.tokens, cpu.tokens) << ranks << " ranks";
         // Sums in another order: as between ranks (tests/model/llama/ranks_test.cc).
@@ -29,7 +29,7 @@ TEST_P(GpuEngine, GivesTheCpusGreedyTokensOnOneAndTwoRanks) {
 
 TEST_P(GpuEngine, StaysCloseIn16Bits) {
     const LlamaOptions half{.weights = DType::kF16, .k_type = DType::kF16, .v_type = DType::kF16};
-    const Greedy cpu = greedy(GetParam(), 1, 1, "cpu", half), gpu = greedy(GetParam(), 1, 1, gpu_device(), half);
+    const Greedy cpu = greedy(GetParam(), 1, 1, "cpu", half), gpu = greedy(GetParam(), 1, 1, engine_device(), half);
     // Inputs of products rounded to 16 bits: half a step each, in a random walk over two products a layer of 6, 4
     // sigma.
     const double bound = 4 * eps_of(DType::kF16) / 2 * std::sqrt(2.0 * 2 * 6) * largest(cpu.logits);
@@ -41,7 +41,7 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
     std::vector<std::vector<float>> logits;
     run_ranks(ranks, [&](Comm& comm) {
         const LlamaOptions options{.weights = DType::kF16, .context = 600, .graphs = graphs};
-        Engine engine(data_path(model), options, comm, 1, gpu_device());
+        Engine engine(data_path(model), options, comm, 1, engine_device());
         std::vector<int32_t> prompt(static_cast<size_t>(prompt_tokens));
         for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * 31 % 100 + 5);
         engine->prefill(0, prompt);

@@ -1,9 +1,9 @@
-#include "tests/model/llama/gpu_device.h"
+#include "tests/model/llama/engine_device.h"
 #include "tests/simt/kernels.h"
 
 namespace trireme::test {
 
-std::string gpu_device() {
+std::string engine_device() {
     simt::register_backend();
     return "simt";
 }

@@ -1,4 +1,4 @@
-#include "tests/bench/random_model.h"
+#include "tests/support/random_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,16 +8,10 @@
 #include "model/files/expected_tensors.h"
 #include "runtime/error.h"
 
-namespace trireme::bench {
+namespace trireme::test {
 namespace {
 
-struct ShapeOf {
-    const char* name;
-    int64_t layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
-    double theta;
-    bool tied;
-};
-constexpr ShapeOf kShapes[] = {
+const RandomShape kShapes[] = {
     {"tiny", 2, 128, 4, 2, 32, 256, 512, 8192, 1e4, true},
     {"smollm2-135m", 30, 576, 9, 3, 64, 1536, 49152, 131072, 1e5, true},
     {"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, 131072, 1e4, false},
@@ -43,28 +37,35 @@ void fill(const Matrix<T>& out, const std::vector<float>& normal, uint64_t tenso
 
 }  // namespace
 
-RandomModel::RandomModel(const std::string& shape) : normal_(kNormals + kLongestRow) {
+const RandomShape& known_shape(const std::string& name) {
     const auto* s =
-        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const ShapeOf& k) { return k.name == shape; });
+        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const RandomShape& k) { return k.name == name; });
     require(s != std::end(kShapes), Exit::kUsage, "no shape '{}': want tiny, smollm2-135m, llama-2-7b or llama-3-8b",
-            shape);
+            name);
+    return *s;
+}
+
+RandomModel::RandomModel(const RandomShape& shape) : normal_(kNormals + kLongestRow) {
     config_.arch = "llama";
-    config_.name = shape;
-    config_.n_layers = s->layers;
-    config_.dim = s->dim;
-    config_.n_heads = s->heads;
-    config_.n_kv_heads = s->kv_heads;
-    config_.head_dim = s->head_dim;
-    config_.ffn_dim = s->ffn;
-    config_.vocab = s->vocab;
-    config_.context = s->context;
+    config_.name = shape.name;
+    config_.n_layers = shape.layers;
+    config_.dim = shape.dim;
+    config_.n_heads = shape.heads;
+    config_.n_kv_heads = shape.kv_heads;
+    config_.head_dim = shape.head_dim;
+    config_.ffn_dim = shape.ffn;
+    config_.vocab = shape.vocab;
+    config_.context = shape.context;
     config_.norm_eps = 1e-5;
-    config_.tied_embeddings = s->tied;
-    config_.rope.theta = s->theta;
-    config_.rope.original_context = s->context;
-    config_.kv_source.resize(static_cast<size_t>(s->layers));
-    std::iota(config_.kv_source.begin(), config_.kv_source.end(), 0);
-    validate(config_, shape);
+    config_.tied_embeddings = shape.tied;
+    config_.rope.theta = shape.theta;
+    config_.rope.original_context = shape.context;
+    config_.kv_source = shape.kv_source;
+    if (config_.kv_source.empty()) {
+        config_.kv_source.resize(static_cast<size_t>(shape.layers));
+        std::iota(config_.kv_source.begin(), config_.kv_source.end(), 0);
+    }
+    validate(config_, shape.name);
     natural_dtype_ = DType::kF16;
     for (const ExpectedTensor& t : expected_tensors(config_)) add_tensor({t.name, StoredType::kF16, t.shape});
     std::mt19937 bits(1);
@@ -85,4 +86,4 @@ void RandomModel::do_read(size_t tensor, int64_t row0, int64_t col0, const HostT
     fill(out.as<float>(), normal_, tensor, row0, col0, scale);
 }
 
-}  // namespace trireme::bench
+}  // namespace trireme::test

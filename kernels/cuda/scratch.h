@@ -1,0 +1,34 @@
+#pragma once
+/// How much scratch a GPU's operations ask for: known without a GPU, so that a run can be planned anywhere.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace trireme::gpu {
+
+inline constexpr int64_t kRecordHead = 2;  // of attention's records: max and sum, before the accumulator
+/// What NVIDIA recommends for cuBLASLt on 9.0; 4 MiB are enough elsewhere.
+inline constexpr size_t kMultiplyWorkspace = size_t{32} << 20;
+
+// Inputs rounded to the weights' type, or attention's records behind the running ones: never at the same time.
+inline int64_t padded_k(int64_t k) {
+    return (k + 31) / 32 * 32;
+}
+inline int64_t record_floats(const KernelLimits& l) {
+    return l.heads * (kRecordHead + l.head_dim);
+}
+inline int64_t running_floats(const KernelLimits& l) {
+    return l.max_rows * record_floats(l);
+}
+inline int64_t wave_floats(const KernelLimits& l) {
+    return std::max<int64_t>(l.max_rows * 4, 256) * record_floats(l);
+}
+inline size_t scratch_bytes(const KernelLimits& l) {
+    const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
+    return static_cast<size_t>(std::max(rounded, (running_floats(l) + wave_floats(l)) * 4));
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <unistd.h>
+
+#include "launch/commands.h"
+#include "launch/output.h"
+#include "launch/residency.h"
+#include "launch/weight_type.h"
+#include "model/files/weight_source.h"
+
+namespace trireme {
+namespace {
+
+/// "1-3, 7": numbers of the layers that stay on chip.
+std::string ranges(const std::vector<bool>& which) {
+    std::string text;
+    for (size_t i = 0; i < which.size(); ++i) {
+        if (!which[i]) continue;
+        size_t last = i;
+        while (last + 1 < which.size() && which[last + 1]) ++last;
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
+        if (last > i) text += fmt::format("-{}", last);
+        i = last;
+    }
+    return text.empty() ? "none" : text;
+}
+
+/// The type that a run would hold the weights in; f16 where there is a config.json alone.
+WeightType planned_type(const Options& o) {
+    if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
+    if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
+    return choose_weight_type(*open_model(o.model), {}, cpu_has_bf16_dot_products());
+}
+
+/// What flags describe; memory that they do not describe is this machine's, divided among the ranks.
+Machine described(const Options& o) {
+    const std::unique_ptr<Device> here = open_device("cpu", {.local_ranks = static_cast<int>(o.ranks)});
+    const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
+    return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : here->memory_free(),
+            .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : here->host_memory_free(),
+            .device_gbps = o.device_gbps,
+            .link_gbps = std::min(o.link.gbps, share),
+            .link_us = o.link.us};
+}
+
+std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m) {
+    if (m.device_gbps == 0 || (plan.streamed_layers > 0 && m.link_gbps == 0)) {
+        return {"a decode step: say --device-gbps and --link-gbps for its time"};
+    }
+    const StepForecast f = forecast(in, plan, m, in.kv.context);
+    return {fmt::format("a decode step behind {} tokens: {:.2f} ms ({:.2f} tok/s)", in.kv.context, f.step_ms,
+                        1e3 / f.step_ms),
+            fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
+            fmt::format("  link                     {:>10.2f} ms  {:.3f} GB a rank", f.copy_ms,
+                        static_cast<double>(f.h2d_bytes) * 1e-9)};
+}
+
+}  // namespace
+
+void run_plan(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    crew.first_only([&] {
+        const LlamaConfig config = open_config(o.model);
+        const WeightType weights = planned_type(o);
+        const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
+        const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
+        const auto input_for = [&](int64_t context) {
+            const LlamaOptions options = {.weights = weights.type,
+                                          .k_type = o.cache_type_k,
+                                          .v_type = o.cache_type_v,
+                                          .context = context,
+                                          .residency = {.ring = o.kv_ring}};
+            return plan_input(config, shard, options, backend, static_cast<int>(std::max<int64_t>(1, o.threads)),
+                              o.kv_on_chip);
+        };
+        const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
+        const PlanInput in = input_for(context);
+        const Machine m = described(o);
+        const Plan plan = make_plan(in, m);
+        std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
+                                       context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type), weights.reason,
+                                       name_of(o.cache_type_k), name_of(o.cache_type_v));
+        for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
+        text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
+        for (const std::string& line : times(in, plan, m)) text += line + "\n";
+        TextOut(STDOUT_FILENO).write(text);
+        if (!plan.fits(m)) refuse_plan(in, plan, m, context, largest_context(input_for, m, context), o);
+    });
+}
+
+}  // namespace trireme

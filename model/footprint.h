@@ -1,0 +1,28 @@
+#pragma once
+/// What a rank's model asks of memory, known before there is one. Pure arithmetic.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/llama.h"
+#include "offload/plan.h"
+
+namespace trireme {
+
+KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LlamaOptions& options);
+KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
+/// Of every layer, the number of the owner whose keys and values it reads. Owners are numbered in layer order.
+std::vector<int64_t> owners_of_layers(const LlamaConfig& config);
+
+/// Chunks that a prompt is computed in.
+int64_t prefill_chunks(int64_t tokens);
+
+/// Of a Llama with these options on a device of `backend` with `threads` threads, but for options.residency: the ring
+/// is taken from there, the placement is what the plan is to find.
+PlanInput plan_input(const LlamaConfig& config, const Shard& shard, const LlamaOptions& options,
+                     std::string_view backend, int threads, int64_t on_chip);
+/// The shard that needs most memory.
+Shard largest_shard(const LlamaConfig& config, int ranks);
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#pragma once
+/// The tiles of layers that do not live on the device, in pinned host memory.
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kv.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+/// A (layer, sequence) is contiguous in tile order. Rows of tiles lie in chunks: one allocation of many tens of GiB
+/// fails on machines that have them in pieces (a socket each), and pins for seconds without a sign of life.
+class HostStore {
+  public:
+    static constexpr size_t kChunkBytes = size_t{16} << 30;
+
+    /// Errors: Exit::kOs when the host has no room, or may not pin that much.
+    HostStore(Device& device, size_t tile_bytes, int64_t layers, int64_t sequences, int64_t tiles);
+
+    /// Tile `tile` of a layer's sequence; the tiles behind it follow.
+    char* at(int64_t layer, int64_t sequence, int64_t tile) const {
+        const int64_t row = layer * sequences_ + sequence;
+        return static_cast<char*>(chunks_[static_cast<size_t>(row / rows_per_chunk_)].data()) +
+               static_cast<size_t>((row % rows_per_chunk_) * tiles_ + tile) * tile_bytes_;
+    }
+    size_t bytes() const { return bytes_; }
+
+  private:
+    size_t tile_bytes_;
+    int64_t sequences_, tiles_, rows_per_chunk_ = 1;
+    size_t bytes_ = 0;
+    std::vector<Buffer<Space::kHost>> chunks_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+#include "offload/ordering.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+Ordering::Mark Ordering::record(Lane lane) {
+    const auto i = static_cast<size_t>(lane);
+    Mark& last = last_[i];
+    const Event now = streams_[i]->record();
+    const bool nothing_since = now.stream == last.event.stream && now.ticket == last.event.ticket;
+    if (!nothing_since) {
+        ++known_[i][i];
+        last = {now, last.event, known_[i]};
+    }
+    return last;
+}
+
+void Ordering::wait(Lane lane, const Mark& mark, const char* what) {
+    Clock& known = known_[static_cast<size_t>(lane)];
+    bool news = false;
+    for (size_t i = 0; i < kLanes; ++i) {
+        news = news || mark.reached[i] > known[i];
+        known[i] = std::max(known[i], mark.reached[i]);
+    }
+    if (!news) return;
+    const Slip slip = waits_++ == slip_at_ ? slip_ : Slip::kNone;
+    if (slip == Slip::kNoWait) return;
+    stream(lane).wait(slip == Slip::kNoRecord ? mark.before : mark.event, what);
+}
+
+void Ordering::wait_all(Lane lane, std::span<const Mark> marks) {
+    // Who knows of more comes later: behind a mark that knows of the others, these say nothing new.
+    const auto knows = [](const Mark& m) { return m.reached[0] + m.reached[1] + m.reached[2]; };
+    for (uint64_t next = UINT64_MAX;;) {
+        const Mark* best = nullptr;
+        for (const Mark& m : marks) {
+            if (knows(m) < next && (best == nullptr || knows(m) > knows(*best))) best = &m;
+        }
+        if (best == nullptr) return;
+        next = knows(*best);
+        for (const Mark& m : marks) {
+            if (knows(m) == next) wait(lane, m);
+        }
+    }
+}
+
+}  // namespace trireme

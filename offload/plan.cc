@@ -1,0 +1,154 @@
+#include "offload/plan.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+StreamShape stream_shape(const PlanInput& in, int64_t streamed) {
+    return {.layout = in.kv.layout,
+            .layers = streamed,
+            .sequences = in.kv.sequences,
+            .tiles = in.kv.tiles_per_sequence(),
+            .span_bytes = in.span_bytes};
+}
+
+double ms(double bytes, double gbps) {
+    return bytes / gbps * 1e-6;
+}
+
+double gib(size_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);
+}
+
+}  // namespace
+
+std::vector<bool> interleaved(int64_t owners, int64_t n) {
+    check(n >= 0 && n <= owners, "kv: {} of {} layers on chip", n, owners);
+    std::vector<bool> on_chip;
+    for (int64_t l = 0; l < owners; ++l) on_chip.push_back((l + 1) * n / owners > l * n / owners);
+    return on_chip;
+}
+
+Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
+    const int64_t streamed = in.kv.owner_layers - on_chip;
+    Plan p;
+    p.on_chip = interleaved(in.kv.owner_layers, on_chip);
+    p.on_chip_layers = on_chip;
+    p.streamed_layers = streamed;
+    p.weight_bytes = in.weight_bytes;
+    p.work_bytes = in.work_bytes;
+    p.kv_bytes = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
+    p.host_bytes = in.host_bytes;
+    if (streamed == 0) return p;
+    const StreamShape shape = stream_shape(in, streamed);
+    p.span_tiles = TileRing::span_tiles(shape, in.ring);
+    p.ring_bytes = TileRing::bytes(shape, in.ring);
+    p.tail_bytes = Tails::bytes(shape);
+    p.hidden_on_host = hidden_on_host;
+    p.hidden_bytes = hidden_on_host ? in.hidden_place_bytes : in.hidden_bytes;
+    p.host_hidden_bytes = hidden_on_host ? in.hidden_bytes : 0;
+    p.host_bytes += in.host_batch_bytes;
+    p.work_bytes += in.batch_bytes;
+    p.work_bytes +=
+        TileRing::table_bytes(shape, in.ring) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
+    p.host_kv_bytes = static_cast<size_t>(streamed) * in.kv.layer_bytes();
+    return p;
+}
+
+Plan make_plan(const PlanInput& in, const Machine& machine) {
+    const int64_t owners = in.kv.owner_layers;
+    if (in.on_chip == PlanInput::kAll) return plan_with(in, owners);
+    if (in.on_chip >= 0) {
+        require(in.on_chip <= owners, Exit::kConfig, "--kv-on-chip {}: the model has {} layers with keys and values",
+                in.on_chip, owners);
+    }
+    const int64_t least = std::max(int64_t{0}, in.on_chip), most = in.on_chip >= 0 ? in.on_chip : owners;
+    for (const bool hidden_on_host : {false, true}) {
+        for (int64_t n = most; n >= least; --n) {
+            Plan p = plan_with(in, n, hidden_on_host);
+            if (p.fits(machine)) return p;
+        }
+    }
+    return plan_with(in, least, /*hidden_on_host=*/true);
+}
+
+int64_t largest_context(const std::function<PlanInput(int64_t context)>& input_for, const Machine& machine,
+                        int64_t at_most) {
+    const auto fits = [&](int64_t tiles) {
+        const PlanInput in = input_for(tiles * kTileTokens);
+        return make_plan(in, machine).fits(machine);
+    };
+    int64_t good = 0, bad = at_most / kTileTokens + 1;  // in tiles
+    while (bad - good > 1) {
+        const int64_t middle = good + (bad - good) / 2;
+        (fits(middle) ? good : bad) = middle;
+    }
+    return good * kTileTokens;
+}
+
+StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, int64_t length) {
+    check(m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0),
+          "plan: the machine's rates are not known");
+    const auto tile = static_cast<double>(in.kv.layout.tile_bytes());
+    const double token = tile / static_cast<double>(kTileTokens);
+    const double weights_ms =
+        ms(static_cast<double>(in.weight_bytes_per_step), m.device_gbps) / static_cast<double>(in.reads.size());
+    const int64_t host_tiles = Tails::first_tile(length);
+
+    StepForecast f;
+    std::vector<double> free_at(static_cast<size_t>(in.ring), 0);  // of the ring's slots
+    double link = 0, compute = 0, before = 0;
+    size_t turn = 0;
+    constexpr int kForwards = 3;  // the last one begins as all after it do: with the ring filled meanwhile
+    for (int forward = 0; forward < kForwards; ++forward) {
+        f = {.step_ms = 0};
+        before = compute;
+        for (const int64_t owner : in.reads) {
+            const bool on_chip = plan.on_chip[static_cast<size_t>(owner)];
+            const auto add = [&](double compute_ms) {
+                compute += compute_ms;
+                f.compute_ms += compute_ms;
+            };
+            for (int64_t first = 0; !on_chip && first < host_tiles; first += plan.span_tiles, ++turn) {
+                const double bytes = static_cast<double>(std::min(plan.span_tiles, host_tiles - first)) * tile;
+                double& slot = free_at[turn % free_at.size()];
+                const double copy = m.link_us * 1e-3 + ms(bytes, m.link_gbps);
+                link = std::max(link, slot) + copy;
+                compute = std::max(compute, link);
+                add(ms(bytes, m.device_gbps));
+                slot = compute;
+                f.h2d_bytes += static_cast<size_t>(bytes);
+                f.copy_ms += copy;
+            }
+            const double here =
+                static_cast<double>(length) - (on_chip ? 0 : static_cast<double>(host_tiles * kTileTokens));
+            add(weights_ms + ms(here * token, m.device_gbps));
+        }
+    }
+    f.step_ms = compute - before;
+    return f;
+}
+
+std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Machine& m) {
+    std::vector<std::string> lines;
+    const auto line = [&](std::string_view what, size_t bytes, const std::string& note) {
+        if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
+    };
+    lines.push_back(fmt::format("device: {:.3f} of {:.3f} GiB", gib(p.device_bytes()), gib(m.device_memory)));
+    line("weights", p.weight_bytes, "");
+    line("activations, scratch", p.work_bytes, "");
+    line("KV on chip", p.kv_bytes, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
+    line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
+    line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
+    line("prompt's hidden states", p.hidden_bytes, p.hidden_on_host ? "chunks of them; the rest is on the host" : "");
+    lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(p.host_total()), gib(m.host_memory)));
+    line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
+    line("prompt's hidden states", p.host_hidden_bytes, "");
+    line("staging", p.host_bytes, "");
+    return lines;
+}
+
+}  // namespace trireme

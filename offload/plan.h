@@ -1,0 +1,87 @@
+#pragma once
+/// Where a rank's KV lives, before any memory is asked for: which owner layers fit on the device, what the others need
+/// to pass through it, and what a decode step then costs. Pure arithmetic (DESIGN section 4, "Residency").
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "offload/kv_cache.h"
+
+namespace trireme {
+
+/// Everything that decides a plan but the machine. Bytes are one rank's: the one that needs most.
+struct PlanInput {
+    static constexpr int64_t kAuto = -1, kAll = -2;
+
+    KvShape kv;
+    std::vector<int64_t> reads;  // the owner that each layer's attention reads
+    int64_t on_chip = kAuto;     // owner layers, or as many as fit, or all
+    int64_t ring = 4;            // slots of streamed tiles
+    size_t span_bytes = size_t{2} << 20;
+    size_t weight_bytes = 0;  // on the device
+    size_t work_bytes = 0;    // activations, scratch, tables: wherever the KV lives
+    size_t host_bytes = 0;    // pinned, wherever the KV lives
+    // Only where layers are streamed: a prompt's residual streams, what they take of the device where they lie in host
+    // memory, and a prompt's batches.
+    size_t hidden_bytes = 0, hidden_place_bytes = 0;
+    size_t batch_bytes = 0, host_batch_bytes = 0;
+    size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
+};
+
+/// What one rank has, here or as flags describe it. 0 GB/s: not known, so nothing is said of times.
+struct Machine {
+    size_t device_memory = 0, host_memory = 0;
+    bool shared = false;     // both are one memory of host_memory bytes
+    double device_gbps = 0;  // of weights and KV on the device
+    double link_gbps = 0;    // host to device
+    double link_us = 0;      // of a copy, before its bytes
+};
+
+struct Plan {
+    std::vector<bool> on_chip;  // by owner layer
+    int64_t on_chip_layers = 0, streamed_layers = 0;
+    int64_t span_tiles = 0;
+    // Device.
+    size_t weight_bytes = 0, work_bytes = 0, kv_bytes = 0, ring_bytes = 0, tail_bytes = 0,
+           hidden_bytes = 0;  // tables are in work_bytes
+    // Host.
+    size_t host_kv_bytes = 0, host_hidden_bytes = 0, host_bytes = 0;
+    bool hidden_on_host = false;
+
+    size_t device_bytes() const {
+        return weight_bytes + work_bytes + kv_bytes + ring_bytes + tail_bytes + hidden_bytes;
+    }
+    size_t host_total() const { return host_kv_bytes + host_hidden_bytes + host_bytes; }
+    bool fits(const Machine& m) const {
+        return device_bytes() <= m.device_memory && host_total() + (m.shared ? device_bytes() : 0) <= m.host_memory;
+    }
+};
+
+/// n of `owners` layers on chip, spread evenly: what is streamed then hides behind what is not.
+std::vector<bool> interleaved(int64_t owners, int64_t n);
+
+/// With exactly this many owner layers on chip.
+Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
+/// As asked for; auto: the most that fit, none of them if even that does not fit. Hidden states go to the host where
+/// nothing fits otherwise.
+Plan make_plan(const PlanInput& input, const Machine& machine);
+/// The most tokens of context for which a plan fits, 0 for none; `input_for` describes the same run with another one.
+int64_t largest_context(const std::function<PlanInput(int64_t context)>& input_for, const Machine& machine,
+                        int64_t at_most);
+
+/// A decode step of one row behind `length` tokens, in the steady state: the ring's copies and the layers' reads,
+/// played through. Times in milliseconds.
+struct StepForecast {
+    size_t h2d_bytes = 0;
+    double copy_ms = 0;     // the link at work
+    double compute_ms = 0;  // the device at work
+    double step_ms = 0;     // both, as far as they overlap
+};
+StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length);
+
+/// The plan's bytes as lines for people, with what the machine has.
+std::vector<std::string> plan_lines(const PlanInput& input, const Plan& plan, const Machine& machine);
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "offload/prefill_window.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+/// Tiles that hold any of the first n tokens.
+int64_t tiles_of(int64_t n) {
+    return (n + kTileTokens - 1) / kTileTokens;
+}
+
+}  // namespace
+
+PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& ring, Tails& tails,
+                             const StreamShape& shape)
+    : transport_(transport),
+      ring_(ring),
+      tails_(tails),
+      shape_(shape),
+      table_memory_(device, table_bytes(shape)),
+      table_(table_memory_.take(DType::kI64, {shape.sequences, shape.tiles})) {
+    const Buffer<Space::kHost> host(device, table_.bytes());
+    const HostTensor addresses = host.tensor(DType::kI64, table_.shape());
+    for (int64_t i = 0; i < table_.shape().elements(); ++i) {
+        static_cast<int64_t*>(addresses.data())[i] = reinterpret_cast<int64_t>(at(i % shape.tiles));
+    }
+    Stream& compute = transport_.order().stream(Lane::kCompute);
+    compute.copy(table_, addresses);
+    compute.synchronize();
+}
+
+void PrefillWindow::begin(int64_t sequence, int64_t before, int64_t after) {
+    ring_.forget();
+    sequence_ = sequence;
+    before_ = before;
+    after_ = after;
+    layer_ = -1;
+    const int64_t first = Tails::first_tile(after) * kTileTokens;
+    tails_.open(sequence, first, after - first);
+}
+
+const Tensor& PrefillWindow::open(int64_t layer, bool been_through) {
+    writes_ = !been_through;
+    if (layer_ == layer) return table_;
+    layer_ = layer;
+    const int64_t length = been_through ? after_ : before_, resident = Tails::first_tile(length);
+    for (int64_t first = 0; first < resident; first += ring_.span()) {
+        const TileRange tiles{first, std::min(first + ring_.span(), resident)};
+        ring_.claim(Lane::kH2d, tiles);
+        transport_.fetch(at(first), layer, sequence_, tiles);
+        ring_.release(Lane::kH2d, tiles);
+    }
+    ring_.claim(Lane::kCompute, {0, tiles_of(length)});
+    tails_.hand_over(layer, sequence_, length, ring_.memory());
+    stored_ = before_ / kTileTokens;
+    return table_;
+}
+
+void PrefillWindow::open_rows(int64_t first, int64_t n) {
+    ring_.claim(Lane::kCompute, {first / kTileTokens, tiles_of(first + n)});
+}
+
+void PrefillWindow::store_up_to(int64_t tile) {
+    if (tile <= stored_) return;
+    const TileRange tiles{stored_, tile};
+    transport_.seal(at(stored_), layer_, sequence_, tiles);
+    transport_.store(at(stored_), layer_, sequence_, tiles, transport_.order().record(Lane::kCompute));
+    ring_.release(Lane::kD2h, tiles);
+    stored_ = tile;
+}
+
+void PrefillWindow::rows_written(int64_t first, int64_t n) {
+    // Whole slots: the next layer waits for a slot, not for a part of it.
+    store_up_to((first + n) / kTileTokens / ring_.span() * ring_.span());
+}
+
+void PrefillWindow::close() {
+    const int64_t newest = Tails::first_tile(after_);
+    ring_.release(Lane::kCompute, {0, newest});
+    if (writes_) {
+        tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first: whoever waits for the store waits for this
+        store_up_to(after_ / kTileTokens);
+    }
+    ring_.release(Lane::kCompute, {newest, tiles_of(after_)});
+}
+
+}  // namespace trireme

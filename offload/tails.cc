@@ -1,0 +1,89 @@
+#include "offload/tails.h"
+
+#include <algorithm>
+#include <array>
+
+#include "offload/raw_bytes.h"
+
+namespace trireme {
+Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
+    : transport_(transport),
+      shape_(shape),
+      memory_(device, bytes(shape)),
+      table_memory_(device, table_bytes(shape)),
+      held_(static_cast<size_t>(shape.sequences * kPlaces)) {
+    const Shape table{shape.sequences, shape.tiles};
+    Stream& compute = transport_.order().stream(Lane::kCompute);
+    const Buffer<Space::kHost> host(device, static_cast<size_t>(table.elements()) * sizeof(int64_t));
+    const Matrix<int64_t> addresses = host.tensor(DType::kI64, table).as<int64_t>();
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+        for (int64_t s = 0; s < shape.sequences; ++s) {
+            for (int64_t t = 0; t < shape.tiles; ++t) addresses(s, t) = reinterpret_cast<int64_t>(place(layer, s, t));
+        }
+        tables_.push_back(table_memory_.take(DType::kI64, table));
+        compute.copy(tables_.back(), host.tensor(DType::kI64, table));
+        compute.synchronize();
+    }
+}
+
+void Tails::open(int64_t sequence, int64_t first, int64_t n) {
+    use();
+    for_tiles(first, n, [&](int64_t t) {
+        // What lies there may still be on its way to the host: an older tile, or this one before it was truncated.
+        transport_.order().wait(Lane::kCompute, held(sequence, t).stored);
+        held(sequence, t).tile = t;
+    });
+}
+
+void Tails::written(int64_t sequence, int64_t first, int64_t n) {
+    for_tiles(first, n, [&](int64_t t) {
+        if ((t + 1) * kTileTokens > first + n) return;
+        const auto each = [&](const auto& body) {
+            for (int64_t layer = 0; layer < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
+        };
+        each([&](int64_t layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
+        const Ordering::Mark mark = transport_.order().record(Lane::kCompute);
+        each([&](int64_t layer, const char* tile) {
+            held(sequence, t).stored = transport_.store(tile, layer, sequence, {t, t + 1}, mark);
+        });
+    });
+}
+
+void Tails::truncate(int64_t sequence, int64_t n) {
+    const Ordering::Mark now = transport_.order().record(Lane::kCompute);
+    for_tiles(first_tile(n) * kTileTokens, n - first_tile(n) * kTileTokens, [&](int64_t t) {
+        Held& there = held(sequence, t);
+        if (there.tile == t) return;
+        // It may be read by compute, or be on its way to the host.
+        transport_.order().wait_all(Lane::kH2d, std::array{there.stored, now});
+        for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+            returned_ = transport_.fetch(place(layer, sequence, t), layer, sequence, {t, t + 1});
+        }
+        there.tile = t;
+    });
+}
+
+void Tails::adopt(int64_t layer, int64_t sequence, int64_t length, const char* window) {
+    const int64_t first = first_tile(length) * kTileTokens;
+    for_tiles(first, length - first, [&](int64_t t) {
+        const char* from = window + static_cast<size_t>(t) * shape_.tile_bytes();
+        transport_.order()
+            .stream(Lane::kCompute)
+            .copy(bytes_on_device(place(layer, sequence, t), shape_.tile_bytes()),
+                  bytes_on_device(from, shape_.tile_bytes()));
+    });
+}
+
+void Tails::hand_over(int64_t layer, int64_t sequence, int64_t length, char* window) {
+    use();
+    const int64_t first = first_tile(length) * kTileTokens;
+    for_tiles(first, length - first, [&](int64_t t) {
+        char* to = window + static_cast<size_t>(t) * shape_.tile_bytes();
+        transport_.order()
+            .stream(Lane::kCompute)
+            .copy(bytes_on_device(to, shape_.tile_bytes()),
+                  bytes_on_device(place(layer, sequence, t), shape_.tile_bytes()));
+    });
+}
+
+}  // namespace trireme

@@ -1,0 +1,124 @@
+#include "offload/transport.h"
+
+#include <algorithm>
+
+#include <xxhash.h>
+
+#include "offload/raw_bytes.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+size_t span_bytes(const StreamShape& shape, const TileRange& tiles) {
+    return static_cast<size_t>(tiles.end - tiles.first) * shape.tile_bytes();
+}
+
+}  // namespace
+
+/// What a tile's bytes were when compute had written them. Each lane has a place to bring a tile to the host.
+class Transport::Digests {
+  public:
+    Digests(Device& device, const StreamShape& shape)
+        : shape_(shape),
+          written_(device, shape.tile_bytes()),
+          arrived_(device, shape.tile_bytes()),
+          digests_(static_cast<size_t>(shape.layers * shape.sequences * shape.tiles), 0) {}
+
+    void take(Stream& compute, const char* tile, int64_t layer, int64_t sequence, int64_t index) {
+        const Call call = bring(compute, written_, tile, layer, sequence, index);
+        compute.call_host("kv_digest", call.bytes, [call] { *call.digest = XXH3_64bits(call.data, call.bytes); });
+    }
+    void compare(Stream& h2d, const char* tile, int64_t layer, int64_t sequence, int64_t index) {
+        const Call call = bring(h2d, arrived_, tile, layer, sequence, index);
+        h2d.call_host("kv_digest", call.bytes, [call] {
+            check(XXH3_64bits(call.data, call.bytes) == *call.digest,
+                  "--kv-verify: tile {} of streamed layer {}, sequence {}, is not what was written", call.index,
+                  call.layer, call.sequence);
+        });
+    }
+
+  private:
+    struct Call {
+        uint64_t* digest;
+        const void* data;
+        size_t bytes;
+        int64_t layer, sequence, index;
+    };
+    Call bring(Stream& stream, const Buffer<Space::kHost>& to, const char* tile, int64_t layer, int64_t sequence,
+               int64_t index) {
+        const size_t bytes = shape_.tile_bytes();
+        stream.copy(bytes_on_host(to.data(), bytes), bytes_on_device(tile, bytes), "kv_digest_copy");
+        return {&digests_[static_cast<size_t>((layer * shape_.sequences + sequence) * shape_.tiles + index)],
+                to.data(),
+                bytes,
+                layer,
+                sequence,
+                index};
+    }
+
+    StreamShape shape_;
+    Buffer<Space::kHost> written_, arrived_;
+    std::vector<uint64_t> digests_;
+};
+
+Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, const Link& link, bool verify)
+    : shape_(shape),
+      h2d_(device.make_stream("h2d")),
+      d2h_(device.make_stream("d2h")),
+      order_(compute, *h2d_, *d2h_),
+      store_(device, shape.tile_bytes(), shape.layers, shape.sequences, shape.tiles),
+      stored_(static_cast<size_t>(shape.sequences * shape.tiles)),
+      fetched_(stored_.size()),
+      digests_(verify ? std::make_unique<Digests>(device, shape) : nullptr) {
+    if (link.gbps > 0) imitate_link(link);
+}
+
+void Transport::imitate_link(const Link& link) {
+    h2d_->imitate_link(link.gbps, link.us);
+    d2h_->imitate_link(link.gbps, link.us);
+}
+
+Transport::~Transport() {
+    drain();
+}
+
+void Transport::drain() noexcept {
+    for (const Lane lane : {Lane::kCompute, Lane::kH2d, Lane::kD2h}) order_.stream(lane).drain();
+}
+
+Ordering::Mark Transport::fetch(char* to, int64_t layer, int64_t sequence, const TileRange& tiles) {
+    const size_t bytes = span_bytes(shape_, tiles);
+    order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // and with it every tile before it
+    h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
+    for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
+        digests_->compare(*h2d_, to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(), layer, sequence, t);
+    }
+    const Ordering::Mark mark = order_.record(Lane::kH2d);
+    for (int64_t t = tiles.first; t < tiles.end; ++t) fetched_[static_cast<size_t>(sequence * shape_.tiles + t)] = mark;
+    return mark;
+}
+
+void Transport::seal(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles) {
+    for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
+        // Arrivals of the tile as it was are still compared with its old digest.
+        order_.wait(Lane::kCompute, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
+        digests_->take(order_.stream(Lane::kCompute), from + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(),
+                       layer, sequence, t);
+    }
+}
+
+Ordering::Mark Transport::store(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles,
+                                const Ordering::Mark& written) {
+    const size_t bytes = span_bytes(shape_, tiles);
+    order_.wait(Lane::kD2h, written);
+    for (int64_t t = tiles.first; t < tiles.end; ++t) {  // as it was before a truncation, it may still be read
+        order_.wait(Lane::kD2h, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
+    }
+    d2h_->copy(bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), bytes_on_device(from, bytes), "kv_d2h");
+    const Ordering::Mark mark = order_.record(Lane::kD2h);
+    for (int64_t t = tiles.first; t < tiles.end; ++t) stored_[static_cast<size_t>(sequence * shape_.tiles + t)] = mark;
+    return mark;
+}
+
+}  // namespace trireme

@@ -1,0 +1,68 @@
+#pragma once
+/// Tiles of streamed layers on their way between the device and the host, each way on a stream of its own.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/kv.h"
+#include "offload/host_store.h"
+#include "offload/ordering.h"
+
+namespace trireme {
+
+/// What every part of the streaming needs to know.
+struct StreamShape {
+    KvLayout layout;
+    int64_t layers = 0;  // streamed ones; their numbers are 0 ..
+    int64_t sequences = 1;
+    int64_t tiles = 0;      // of a sequence
+    size_t span_bytes = 0;  // a span is at least so long, where there are that many tiles
+
+    size_t tile_bytes() const { return layout.tile_bytes(); }
+};
+
+/// A link of another machine, imitated (CPU only): what a copy takes at least. 0 gbps: as fast as it goes.
+struct Link {
+    double gbps = 0;  // each way
+    double us = 0;    // from the start of a copy to its first byte
+};
+
+class Transport {
+  public:
+    /// `compute` is where tiles are written and read; it must outlive the object. With `verify` every tile's digest is
+    /// taken when it is written and again when it has arrived: the stream fails with Exit::kInternal if they differ.
+    Transport(Device& device, Stream& compute, const StreamShape& shape, const Link& link, bool verify);
+    ~Transport();
+
+    void imitate_link(const Link& link);
+    /// Waits for everything on all three lanes; errors are left to who synchronizes next.
+    void drain() noexcept;
+    Ordering& order() { return order_; }
+    size_t host_bytes() const { return store_.bytes(); }
+
+    /// Tiles [tiles.first, tiles.end) from host memory to `to`, one after the other. The mark of their arrival.
+    Ordering::Mark fetch(char* to, int64_t layer, int64_t sequence, const TileRange& tiles);
+    /// Compute has been given what writes these tiles, which lie at `from`: their digests are taken, if that is asked
+    /// for.
+    void seal(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles);
+    /// Sealed tiles to host memory, behind compute's mark. The mark of their being there.
+    Ordering::Mark store(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles,
+                         const Ordering::Mark& written);
+    /// The last store of a tile, of any layer's.
+    const Ordering::Mark& stored(int64_t sequence, int64_t tile) const {
+        return stored_[static_cast<size_t>(sequence * shape_.tiles + tile)];
+    }
+
+  private:
+    class Digests;
+
+    StreamShape shape_;
+    std::unique_ptr<Stream> h2d_, d2h_;
+    Ordering order_;
+    HostStore store_;
+    std::vector<Ordering::Mark> stored_, fetched_;  // [sequences, tiles]: the last of each
+    std::unique_ptr<Digests> digests_;
+};
+
+}  // namespace trireme

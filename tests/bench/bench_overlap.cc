@@ -1,0 +1,210 @@
+// How well copies and compute overlap when keys and values are streamed: a decode step beside the time of its copies
+// over an imitated link, and beside the time of its compute (the same step all on chip, while the same bytes are moved
+// at the same pace into a ring that nobody reads: the shared DRAM is counted once). Then prefills over a link that is
+// not paced, beside the same on chip, and what they move.
+//   bench_overlap MODEL [threads = cores - 1] [context = 8000] [repetitions = 9]
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/self_comm.h"
+#include "model/footprint.h"
+#include "model/llama.h"
+#include "offload/raw_bytes.h"
+#include "runtime/trace.h"
+#include "tests/bench/timing.h"
+
+namespace trireme::bench {
+namespace {
+
+/// Copies at a link's pace until it is stopped.
+class Traffic {
+  public:
+    Traffic(Device& device, size_t span, double gbps)
+        : stream_(device.make_stream("traffic")), from_(device, kSpans * span), to_(device, kSpans * span) {
+        stream_->imitate_link(gbps, 0);
+        thread_ = std::thread([this, span] {
+            Event before;
+            for (size_t i = 0; !stop_; ++i) {
+                const size_t at = i % kSpans * span;
+                stream_->copy(bytes_on_device(static_cast<char*>(to_.data()) + at, span),
+                              bytes_on_host(static_cast<char*>(from_.data()) + at, span), "traffic");
+                if (before.stream != nullptr) stream_->synchronize(before);
+                before = stream_->record();
+            }
+            stream_->synchronize();
+        });
+    }
+    Traffic(const Traffic&) = delete;
+    Traffic& operator=(const Traffic&) = delete;
+    ~Traffic() {
+        stop_ = true;
+        thread_.join();
+    }
+
+  private:
+    static constexpr size_t kSpans = 4;
+    std::unique_ptr<Stream> stream_;
+    Buffer<Space::kHost> from_;
+    Buffer<Space::kDevice> to_;
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+class Bench {
+  public:
+    Bench(const std::string& model, int threads, int64_t context)
+        : source_(open_model(model)), device_(open_device("cpu", {.threads = threads})), context_(context) {}
+
+    /// `prompt` tokens are prefilled.
+    std::unique_ptr<Llama> load(int64_t on_chip, int64_t prompt) {
+        LlamaOptions options{.weights = source_->natural_dtype(), .context = context_ + kMaxRows};
+        const Shard shard = largest_shard(source_->config(), 1);
+        options.residency.on_chip = interleaved(kv_shape(source_->config(), shard, options).owner_layers, on_chip);
+        auto model = std::make_unique<Llama>(*device_, comm_, *source_, options);
+        if (prompt > 0) prefill(*model, prompt);
+        return model;
+    }
+    double prefill(Llama& model, int64_t n) const {
+        std::vector<int32_t> ids(static_cast<size_t>(n));
+        for (size_t i = 0; i < ids.size(); ++i) {
+            ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(source_->config().vocab));
+        }
+        model.truncate(0, 0);
+        const auto begin = std::chrono::steady_clock::now();
+        model.prefill(0, ids);
+        return seconds_since(begin);
+    }
+    PlanInput plan(int64_t on_chip) const {
+        return plan_input(source_->config(), largest_shard(source_->config(), 1),
+                          {.weights = source_->natural_dtype(), .context = context_ + kMaxRows}, "cpu", 1, on_chip);
+    }
+    int64_t layers() const { return source_->config().n_layers; }
+    Device& device() { return *device_; }
+
+    double step(Llama& model) const {
+        const std::vector<Row> row = {{.token = 11, .position = static_cast<int32_t>(context_)}};
+        const auto begin = std::chrono::steady_clock::now();
+        model.forward(row);
+        model.logits();
+        return seconds_since(begin);
+    }
+
+  private:
+    SelfComm comm_;
+    std::unique_ptr<WeightSource> source_;
+    std::unique_ptr<Device> device_;
+    int64_t context_;
+};
+
+/// Prefills of `tokens` with none and half of the layers on chip, by turns with all of them there.
+void prefills(Bench& bench, Llama& on_chip_model, int64_t tokens) {
+    std::printf(
+        "\n| on chip | prompt | prefill s | all on chip s | ratio | D2H MiB | tiles MiB | H2D MiB | a layer MiB |\n");
+    std::printf("|---|---|---|---|---|---|---|---|---|\n");
+    const auto mib = [](size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+    for (const int64_t on_chip : {bench.layers() / 2, int64_t{0}}) {
+        const std::unique_ptr<Llama> streamed = bench.load(on_chip, 0);
+        std::vector<double> with, without;
+        size_t d2h = 0, h2d = 0;
+        for (int i = 0; i < 3; ++i) {
+            without.push_back(bench.prefill(on_chip_model, tokens));
+            const size_t d2h_before = trace::total("kv_d2h").bytes, h2d_before = trace::total("kv_h2d").bytes;
+            with.push_back(bench.prefill(*streamed, tokens));
+            d2h = trace::total("kv_d2h").bytes - d2h_before;
+            h2d = trace::total("kv_h2d").bytes - h2d_before;
+        }
+        const KvCache& kv = streamed->kv();
+        const size_t layer = static_cast<size_t>(tokens / kTileTokens) * kv.shape().layout.tile_bytes();
+        std::printf("| %ld | %ld | %.2f | %.2f | %.3f | %.1f | %.1f | %.1f | %.1f |\n", static_cast<long>(on_chip),
+                    static_cast<long>(tokens), median(with), median(without), median(with) / median(without), mib(d2h),
+                    mib(static_cast<size_t>(kv.streamed_layers()) * layer), mib(h2d), mib(layer));
+        std::fflush(stdout);
+    }
+}
+
+int run(int argc, char** argv) {
+    if (argc < 2) {
+        std::fprintf(stderr, "usage: bench_overlap MODEL [threads = cores - 1] [context = 8000] [repetitions = 9]\n");
+        return 64;
+    }
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int threads = argc > 2 ? std::atoi(argv[2]) : std::max(1, cores - 1);
+    const int64_t context = argc > 3 ? std::atoll(argv[3]) : 8000;
+    const int repetitions = argc > 4 ? std::atoi(argv[4]) : 9;
+
+    Bench bench(argv[1], threads, context);
+    const int64_t layers = bench.layers();
+    const auto on_chip_model = bench.load(layers, context);
+    struct Setting {
+        double ratio;  // copy over compute
+        int64_t on_chip;
+    };
+    const Setting settings[] = {{0.5, (layers * 22 + 15) / 30}, {1, layers / 2}, {2, 0}, {5, 0}};
+
+    std::printf("%d compute thread(s), %ld tokens, link imitated; medians of %d\n", threads, static_cast<long>(context),
+                repetitions);
+    std::printf(
+        "| on chip | link GB/s | copy ms | compute ms | step ms | step / max | link busy | KV device MiB | plan ms "
+        "|\n");
+    std::printf("|---|---|---|---|---|---|---|---|---|\n");
+    std::unique_ptr<Llama> streamed;
+    int64_t loaded = -1;
+    for (const Setting& s : settings) {
+        if (s.on_chip != loaded) {
+            streamed.reset();
+            streamed = bench.load(s.on_chip, context);
+            loaded = s.on_chip;
+        }
+        KvCache& kv = streamed->kv();
+        const auto streamed_bytes = static_cast<double>(kv.streamed_layers() * Tails::first_tile(context)) *
+                                    static_cast<double>(kv.shape().layout.tile_bytes());
+        const size_t span = kv.span_bytes();
+        double compute = bench.step(*on_chip_model);
+        for (int i = 0; i < 5; ++i) compute = std::min(compute, bench.step(*on_chip_model));
+        double gbps = 0;
+        for (int round = 0; round < 3; ++round) {  // the traffic slows compute, which makes the link slower again
+            gbps = streamed_bytes / (s.ratio * compute) * 1e-9;
+            const Traffic traffic(bench.device(), span, gbps);
+            std::vector<double> steps;
+            for (int i = 0; i < 7; ++i) steps.push_back(bench.step(*on_chip_model));
+            compute = median(steps);
+        }
+        kv.imitate_link({.gbps = gbps, .us = 0});
+        std::vector<double> computes, steps;
+        for (int i = 0; i < repetitions; ++i) {
+            {
+                const Traffic traffic(bench.device(), span, gbps);
+                bench.step(*on_chip_model);
+                for (int j = 0; j < 3; ++j) computes.push_back(bench.step(*on_chip_model));
+            }
+            bench.step(*streamed);
+            for (int j = 0; j < 3; ++j) steps.push_back(bench.step(*streamed));
+        }
+        const double copy = streamed_bytes / gbps * 1e-9, step = median(steps);
+        compute = median(computes);
+        const double bytes = static_cast<double>(on_chip_model->weight_bytes() + on_chip_model->kv_bytes(context));
+        const PlanInput in = bench.plan(s.on_chip);
+        const StepForecast f =
+            forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);
+        std::printf("| %ld | %.2f | %.2f | %.2f | %.2f | %.3f | %.2f | %.1f | %.2f |\n", static_cast<long>(s.on_chip),
+                    gbps, copy * 1e3, compute * 1e3, step * 1e3, step / std::max(copy, compute), copy / step,
+                    static_cast<double>(kv.on_chip_bytes() + kv.passing_bytes()) / (1 << 20), f.step_ms);
+        std::fflush(stdout);
+    }
+    streamed.reset();
+    prefills(bench, *on_chip_model, context / 2);
+    return 0;
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+    return trireme::bench::run(argc, argv);
+}

@@ -1,0 +1,143 @@
+// Where keys and values live, as a user sees it.
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string long_text() {
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += "In the beginning God created the heaven and the earth. ";
+    return text;
+}
+
+Words request(const Words& more, int64_t tokens = 12) {
+    Words words = {"generate", "-m", model(),   "-p", long_text(), "-n", std::to_string(tokens),
+                   "--temp",   "0",  "--print", "ids"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+TEST(Residency, AnyPlacementGivesTheSameTokens) {
+    const ProcessResult all = trireme(request({"--kv-on-chip", "all"}));
+    ASSERT_EQ(all.status, 0) << all.err;
+    for (const Words& more : std::vector<Words>{{"--kv-on-chip", "0"},
+                                                {"--kv-on-chip", "3", "--kv-ring", "2", "--kv-verify"},
+                                                {"--kv-on-chip", "5", "--link-gbps", "2", "--link-us", "20"}}) {
+        const ProcessResult r = trireme(request(more));
+        EXPECT_EQ(r.status, 0) << r.err;
+        EXPECT_EQ(r.out, all.out) << more[1];
+        EXPECT_THAT(r.err, HasSubstr("streamed from"));
+    }
+    const ProcessResult ranks = trireme_on(2, request({"--kv-on-chip", "2"})), plain = trireme_on(2, request({}));
+    EXPECT_EQ(ranks.status, 0) << ranks.err;
+    EXPECT_EQ(ranks.out, plain.out);
+}
+
+TEST(Residency, TheReportSaysWhatTravelled) {
+    const std::string file = testing::TempDir() + "/residency.json";
+    const ProcessResult r =
+        trireme(request({"--kv-on-chip", "2", "--link-gbps", "4", "--report-json", file, "--force"}, /*tokens=*/9));
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("(imitated)"));
+    std::ifstream in(file);
+    const nlohmann::json report = nlohmann::json::parse(in);
+
+    const nlohmann::json& residency = report["residency"];
+    EXPECT_EQ(residency["on_chip_layers"], 2);
+    EXPECT_EQ(residency["streamed_layers"], 4);
+    EXPECT_EQ(residency["emulated"], true);
+    const auto prompt = report["n_prompt"].get<int64_t>();
+    ASSERT_GT(prompt, 600);
+    // A prefill stores every complete tile of the streamed layers once and fetches none; a step fetches all but the two
+    // newest.
+    const auto tile = residency["host_kv_bytes"].get<int64_t>() / 4 / ((report["context"].get<int64_t>() + 255) / 256);
+    EXPECT_EQ(residency["prefill"]["h2d_bytes"], 0);
+    EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
+              (prompt + report["n_gen"].get<int64_t>() - 1) / 256 * 4 * tile);
+    const auto steps = report["n_gen"].get<int64_t>() - 1;
+    EXPECT_GE(residency["decode"]["h2d_bytes"], steps * 4 * (prompt / 256 - 1) * tile);
+    for (const char* name : {"h2d_gbps", "h2d_busy_frac", "link_hidden_frac", "stall_ms", "compute_ms"}) {
+        EXPECT_TRUE(residency["decode"][name].is_number()) << name;
+    }
+}
+
+TEST(Residency, AutoFillsTheMemoryItIsGiven) {
+    const ProcessResult plenty = trireme(request({"--device-memory", "4G"}));
+    EXPECT_EQ(plenty.status, 0) << plenty.err;
+    EXPECT_THAT(plenty.err, HasSubstr("KV of all 6 layers on chip"));
+    const ProcessResult all = trireme(request({"--kv-on-chip", "all", "--device-memory", "1M"}));
+    EXPECT_EQ(all.status, 71);
+    ASSERT_EQ(error_lines(all).size(), 1u) << all.err;
+    EXPECT_THAT(error_lines(all)[0], HasSubstr("device memory: "));
+    EXPECT_THAT(error_lines(all)[0], HasSubstr("allowed"));
+}
+
+TEST(Residency, ImpossibleSettingsAreOneLineEach) {
+    struct Case {
+        Words words;
+        int status;
+    };
+    for (const Case& c : std::vector<Case>{{{"--kv-on-chip", "7"}, 78},
+                                           {{"--kv-on-chip", "-1"}, 78},
+                                           {{"--kv-on-chip", "some"}, 78},
+                                           {{"--kv-ring", "1"}, 78},
+                                           {{"--kv-ring", "9"}, 78},
+                                           {{"--link-gbps", "0"}, 78},
+                                           {{"--link-gbps", "nan"}, 78},
+                                           {{"--link-us", "-1"}, 78},
+                                           {{"--device-memory", "much"}, 78},
+                                           {{"--host-memory", "1", "--kv-on-chip", "0"}, 71}}) {
+        const ProcessResult r = trireme(request(c.words));
+        EXPECT_EQ(r.status, c.status) << c.words[0] << " " << c.words[1] << "\n" << r.err;
+        EXPECT_EQ(error_lines(r).size(), 1u) << r.err;
+        EXPECT_EQ(r.out, "");
+    }
+}
+
+TEST(Plan, TellsMemoryAndTimeOfARunThatIsNotStarted) {
+    const ProcessResult r = trireme({"plan", "-m", model(), "-c", "2048", "--ranks", "2", "--kv-on-chip", "2",
+                                     "--device-gbps", "100", "--link-gbps", "10"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.err, "");
+    EXPECT_THAT(r.out, HasSubstr("2048 tokens, 2 ranks"));
+    EXPECT_THAT(r.out, HasSubstr("2 of 6 layers"));
+    EXPECT_THAT(r.out, HasSubstr("layers on chip: 2, 5"));
+    EXPECT_THAT(r.out, HasSubstr("a decode step behind 2048 tokens: "));
+
+    const ProcessResult small = trireme({"plan", "-m", model(), "--device-memory", "1K"});
+    EXPECT_EQ(small.status, 71);
+    EXPECT_THAT(small.out, HasSubstr("device: "));  // the table, all the same
+    EXPECT_EQ(error_lines(small).size(), 1u);
+}
+
+// TriForce's measured baseline (reference triforce.md 3.8).
+TEST(Plan, OfTwoRtx4090IsTheKnownBaseline) {
+    const ProcessResult r = trireme({"plan", "--config", std::string(TRIREME_CONFIGS) + "/plan-two-4090.ini", "-m",
+                                     std::string(TRIREME_CONFIGS) + "/models/llama-2-7b-128k"});
+    ASSERT_EQ(r.status, 0) << r.err << r.out;
+    const size_t at = r.out.find("130048 tokens: ");
+    ASSERT_NE(at, std::string::npos) << r.out;
+    EXPECT_NEAR(std::stod(r.out.substr(at + 15)), 840, 0.05 * 840);
+}
+
+TEST(Doctor, MeasuresWhatARunStandsOn) {
+    for (const int ranks : {1, 2}) {
+        const ProcessResult r = ranks == 1 ? trireme({"doctor"}) : trireme_on(2, {"doctor"});
+        EXPECT_EQ(r.status, 0) << r.err;
+        EXPECT_THAT(r.out, HasSubstr("host memory, read"));
+        EXPECT_THAT(r.out, HasSubstr("host to device, pinned"));
+        EXPECT_EQ(r.out.find("all_reduce") != std::string::npos, ranks == 2);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,113 @@
+// What a model asks of memory: as planned, and what happens where there is none.
+
+#include <gtest/gtest.h>
+
+#include "dist/self_comm.h"
+#include "model/footprint.h"
+#include "runtime/cpu/device.h"
+#include "tests/support/random_model.h"
+
+namespace trireme::test {
+namespace {
+
+const RandomShape kShape{.name = "memory",
+                         .layers = 6,
+                         .dim = 64,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .head_dim = 16,
+                         .ffn = 96,
+                         .vocab = 96,
+                         .context = 8192};
+
+/// A device of which one allocation fails.
+class ShortDevice final : public CpuDevice {
+  public:
+    explicit ShortDevice(int64_t fails = -1) : CpuDevice(1), fails_(fails) {}
+    void* allocate(Space space, size_t bytes) override {
+        require(allocations_++ != fails_, Exit::kOs, "no memory, as planned");
+        return CpuDevice::allocate(space, bytes);
+    }
+    int64_t allocations() const { return allocations_; }
+
+  private:
+    int64_t fails_, allocations_ = 0;
+};
+
+LlamaOptions options(const Plan& plan) {
+    LlamaOptions o{.weights = DType::kF16, .context = 5000};
+    o.residency.on_chip = plan.on_chip;
+    o.residency.verify = true;
+    return o;
+}
+
+PlanInput input(const RandomModel& source, int64_t on_chip) {
+    const LlamaConfig& c = source.config();
+    const Shard shard = make_shard(c.n_heads, c.n_kv_heads, c.ffn_dim, c.vocab, 0, 1);
+    return plan_input(c, shard, {.weights = DType::kF16, .context = 5000}, "cpu", 1, on_chip);
+}
+
+TEST(Memory, KeysThatComeLaterAreRefused) {
+    RandomShape shape = kShape;
+    const auto refused = [&](std::vector<int64_t> sources, const std::string& words) {
+        shape.kv_source = std::move(sources);
+        try {
+            CpuDevice device(1);
+            SelfComm comm;
+            const Llama model(device, comm, RandomModel(shape), {.context = 512});
+            FAIL() << words;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kData);
+            EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+        }
+    };
+    refused({3, 3, 3, 3, 3, 3}, "layer 0 reads the keys and values of layer 3, which comes after it");
+    refused({0, 0, 1, 3, 3, 3}, "layer 1 is a KV source and has none itself");
+}
+
+TEST(Memory, AModelTakesWhatItsPlanSays) {
+    const RandomModel source(kShape);
+    SelfComm comm;
+    for (const int64_t on_chip : {0, 2, 4, 6}) {
+        const PlanInput in = input(source, on_chip);
+        const Plan plan = plan_with(in, on_chip, /*hidden_on_host=*/on_chip == 4);
+        ShortDevice device;
+        LlamaOptions o = options(plan);
+        o.residency.verify = false;
+        o.residency.hidden_on_host = plan.hidden_on_host;
+        const Llama model(device, comm, source, o);
+
+        // An allocation is rounded up to a page.
+        const size_t slack = static_cast<size_t>(device.allocations()) * 4096;
+        EXPECT_GE(device.used(Space::kDevice), plan.device_bytes()) << on_chip;
+        EXPECT_LE(device.used(Space::kDevice), plan.device_bytes() + slack) << on_chip;
+        EXPECT_LE(device.used(Space::kHost), plan.host_total() + slack) << on_chip;
+        EXPECT_EQ(model.kv().on_chip_bytes() + model.kv().passing_bytes(),
+                  plan.kv_bytes + plan.ring_bytes + plan.tail_bytes);
+        EXPECT_EQ(model.weight_bytes(), in.weight_bytes_per_step);
+    }
+}
+
+TEST(Memory, AnyAllocationMayFailAndNothingLeaks) {
+    const RandomModel source(kShape);
+    SelfComm comm;
+    const LlamaOptions o = options(plan_with(input(source, 3), 3));
+    int64_t fails = 0;
+    for (;; ++fails) {
+        ShortDevice device(fails);
+        bool built = false;
+        try {
+            const Llama model(device, comm, source, o);
+            built = true;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kOs) << e.what();
+        }
+        EXPECT_EQ(device.used(Space::kDevice), 0u) << fails;
+        EXPECT_EQ(device.used(Space::kHost), 0u) << fails;
+        if (built) break;
+    }
+    EXPECT_GT(fails, 15);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,97 @@
+// Wherever tiles live and however they travel, the bits are those of a model whose KV is all on chip.
+
+#include <gtest/gtest.h>
+
+#include "tests/model/llama/residency_story.h"
+
+namespace trireme::test {
+namespace {
+
+const std::vector<std::vector<bool>> kPlacements = {{false, false, false, false, false},
+                                                    {true, false, false, false, false},
+                                                    {false, true, false, true, false},
+                                                    {true, true, true, true, false}};
+
+TEST(Residency, ChangesNoBitAroundEveryTilesEdge) {
+    for (const int64_t prompt : {1, 255, 256, 257, 511, 512, 513, 700, 767, 768, 1025}) {
+        const Logits on_chip = tell(kShape, options(2048), 1, prompt);
+        for (const auto& placement : kPlacements) {
+            expect_same(tell(kShape, options(2048, residency(placement, 4)), 1, prompt), on_chip,
+                        fmt::format("prompt {}", prompt));
+        }
+    }
+}
+
+TEST(Residency, ChangesNoBitForAnyRingOrLink) {
+    const int64_t prompt = 2300;
+    const Logits on_chip = tell(kShape, options(3000), 1, prompt, 40);
+    for (const int64_t ring : {2, 3, 5, 8}) {
+        for (const Link& link : {Link{}, Link{.gbps = 0.2, .us = 30}}) {
+            if (link.gbps > 0 && engine_device() != "cpu") continue;
+            expect_same(tell(kShape, options(3000, residency(kPlacements[2], ring, link)), 1, prompt, 40), on_chip,
+                        fmt::format("ring {} link {}", ring, link.gbps));
+        }
+    }
+}
+
+TEST(Residency, ChangesNoBitOnTwoAndFourRanks) {
+    const int64_t prompt = 900;
+    for (const int ranks : {2, 4}) {
+        const Logits on_chip = tell(kShape, options(1600), ranks, prompt, 30);
+        expect_same(tell(kShape, options(1600, residency(kPlacements[2], 3)), ranks, prompt, 30), on_chip,
+                    fmt::format("{} ranks", ranks));
+    }
+}
+
+TEST(Residency, ChangesNoBitWhereLayersShareKeysAndValues) {
+    const int64_t prompt = 900;
+    const Logits on_chip = tell(shared(), options(1600), 1, prompt, 30);
+    for (const std::vector<bool>& placement :
+         std::vector<std::vector<bool>>{{false, false}, {true, false}, {false, true}}) {
+        expect_same(tell(shared(), options(1600, residency(placement, 2)), 1, prompt, 30), on_chip, "shared");
+    }
+}
+
+TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
+    for (const int64_t prompt : {300, 1500, 2300}) {  // chunks that stay in their places, and that do not
+        const Logits on_chip = tell(kShape, options(3200), 1, prompt);
+        Residency r = residency(kPlacements[2], 3);
+        r.hidden_on_host = true;
+        expect_same(tell(kShape, options(3200, r), 1, prompt), on_chip, fmt::format("prompt {}", prompt));
+    }
+}
+
+TEST(Residency, ALongPromptIsTheSame) {
+    const Logits on_chip = tell(kShape, options(9600), 1, 9000, 3);
+    expect_same(tell(kShape, options(9600, residency(kPlacements[0], 8)), 1, 9000, 3), on_chip, "9000 tokens");
+}
+
+TEST(Residency, SequencesOfOneForwardAreStreamedOneAfterTheOther) {
+    const auto run = [](const Residency& r) {
+        Logits all;
+        run_ranks(1, [&](Comm& comm) {
+            LlamaOptions o = options(1200, r);
+            o.sequences = 3;
+            Engine engine(std::make_unique<RandomModel>(kShape), o, comm, 1, engine_device());
+            const std::vector<int64_t> lengths = {800, 1, 520};
+            for (int s = 0; s < 3; ++s) engine->prefill(s, some_ids(lengths[static_cast<size_t>(s)], 5));
+            for (int step = 0; step < 270; ++step) {
+                std::vector<Row> rows;
+                for (int32_t s = 0; s < 3; ++s) {
+                    rows.push_back({.token = s + step % 50,
+                                    .position = static_cast<int32_t>(engine->length(s)),
+                                    .parent = -1,
+                                    .sequence = s});
+                }
+                engine->forward(rows);
+                if (step % 30 == 0) keep_logits(all, engine->logits());
+                for (int32_t s = 0; s < 3; ++s) engine->keep(s, std::vector<int32_t>{s});
+            }
+        });
+        return all;
+    };
+    expect_same(run(residency(kPlacements[2], 3)), run({}), "three sequences");
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,65 @@
+#pragma once
+/// A CPU whose copy streams are late: what nobody waited for is not there yet.
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "runtime/cpu/device.h"
+#include "runtime/cpu/stream.h"
+
+namespace trireme::test {
+
+/// Sleeps before every copy; all else is the stream's own.
+class LateStream final : public Stream {
+  public:
+    /// `us` is asked for every copy.
+    LateStream(const char* name, int (*us)(void*), void* state) : inner_(name, 1), us_(us), state_(state) {}
+
+    Event record() override { return inner_.record(); }
+    bool reached(const Event& event) const override { return inner_.reached(event); }
+    void synchronize(const Event& event) override { inner_.synchronize(event); }
+    using Stream::synchronize;
+    void imitate_link(double gbps, double us) override { inner_.imitate_link(gbps, us); }
+    const char* name() const override { return inner_.name(); }
+
+  protected:
+    void do_copy(void* dst, const void* src, size_t bytes, const char* what) override {
+        const int us = us_(state_);
+        if (us > 0) inner_.call_host("late", 0, [us] { std::this_thread::sleep_for(std::chrono::microseconds(us)); });
+        const Shape shape{static_cast<int64_t>(bytes)};
+        inner_.copy(Tensor(dst, DType::kU8, shape), Tensor(const_cast<void*>(src), DType::kU8, shape), what);
+    }
+    void do_wait(const Event& event, const char* what) override { inner_.wait(event, what); }
+    void do_call_host(const char* name, size_t bytes, const HostCall& call) override {
+        inner_.enqueue(name, bytes, [copy = HostCall(call)]() mutable { copy.run(copy.closure.data()); });
+    }
+
+  private:
+    CpuStream inner_;
+    int (*us_)(void*);
+    void* state_;
+};
+
+/// Streams named "h2d" and "d2h" are late.
+class LateDevice : public CpuDevice {
+  public:
+    LateDevice() : CpuDevice(1) {}
+    std::unique_ptr<Stream> make_stream(const char* name) override {
+        const std::string_view n = name;
+        if (n == "h2d") return std::make_unique<LateStream>(name, &LateDevice::h2d, this);
+        if (n == "d2h") return std::make_unique<LateStream>(name, &LateDevice::d2h, this);
+        return CpuDevice::make_stream(name);
+    }
+
+  protected:
+    virtual int h2d_us() = 0;
+    virtual int d2h_us() = 0;
+
+  private:
+    static int h2d(void* self) { return static_cast<LateDevice*>(self)->h2d_us(); }
+    static int d2h(void* self) { return static_cast<LateDevice*>(self)->d2h_us(); }
+};
+
+}  // namespace trireme::test

@@ -1,0 +1,155 @@
+#pragma once
+/// A CPU that does everything at once, in the order of the calls, and keeps account of what its streams have ordered:
+/// two accesses to the same bytes, one of them a write, of which neither is known to come first, are a race. Nothing
+/// depends on time: a wait that is missing is seen whenever bytes depend on it.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/cpu/device.h"
+#include "runtime/error.h"
+
+namespace trireme::test {
+
+/// Vector clocks, per granule the last write and every stream's last read.
+class Accesses {
+  public:
+    static constexpr size_t kStreams = 4, kGranule = 32;  // bytes
+    using Clock = std::array<uint32_t, kStreams>;         // of each stream: how many of its operations have happened
+
+    void add(const void* data, size_t bytes) {
+        memory_.emplace(address(data), std::vector<Granule>((bytes + kGranule - 1) / kGranule));
+    }
+    void remove(const void* data) { memory_.erase(address(data)); }
+
+    /// The operation `now[stream]` of a stream, which knows of `now`, reads or writes.
+    void access(size_t stream, const Clock& now, const void* data, size_t bytes, bool write, const char* what) {
+        auto block = memory_.upper_bound(address(data));
+        if (bytes == 0 || block == memory_.begin() || !race_.empty()) return;
+        --block;
+        const size_t first = (address(data) - block->first) / kGranule;
+        const size_t end = (address(data) - block->first + bytes + kGranule - 1) / kGranule;
+        if (first >= block->second.size()) return;  // not a device's: nobody but this stream uses it
+        for (size_t g = first; g < std::min(end, block->second.size()); ++g) {
+            Granule& x = block->second[g];
+            if (x.written > now[x.writer]) found(what, "a write", x.writer);
+            for (size_t s = 0; write && s < kStreams; ++s) {
+                if (x.read[s] > now[s]) found(what, "a read", s);
+            }
+            if (write) {
+                x.writer = static_cast<uint32_t>(stream);
+                x.written = now[stream];
+            } else {
+                x.read[stream] = now[stream];
+            }
+        }
+    }
+    /// Empty: none.
+    const std::string& race() const { return race_; }
+
+  private:
+    struct Granule {
+        uint32_t writer = 0, written = 0;
+        Clock read{};
+    };
+    static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+    void found(const char* what, const char* other, size_t stream) {
+        if (race_.empty()) race_ = fmt::format("{} does not wait for {} by stream {}", what, other, stream);
+    }
+
+    std::map<uintptr_t, std::vector<Granule>> memory_;
+    std::string race_;
+};
+
+class OrderedStream final : public Stream {
+  public:
+    using Clock = Accesses::Clock;
+
+    OrderedStream(const char* name, size_t number, Accesses& accesses, Clock& host)
+        : name_(name), number_(number), accesses_(accesses), host_(host) {}
+
+    /// One operation reads or writes these bytes; `next_operation` begins it.
+    void next_operation() {
+        for (size_t s = 0; s < now_.size(); ++s) now_[s] = std::max(now_[s], host_[s]);
+        ++now_[number_];
+    }
+    void reads(const void* data, size_t bytes, const char* what) {
+        accesses_.access(number_, now_, data, bytes, /*write=*/false, what);
+    }
+    void writes(const void* data, size_t bytes, const char* what) {
+        accesses_.access(number_, now_, data, bytes, /*write=*/true, what);
+    }
+
+    Event record() override {
+        if (records_.empty() || records_.back() != now_) records_.push_back(now_);
+        return {this, records_.size() - 1};
+    }
+    bool reached(const Event&) const override { return true; }
+    void synchronize(const Event& event) override { learn(host_, event); }
+    using Stream::synchronize;
+    void imitate_link(double, double) override {}
+    const char* name() const override { return name_; }
+
+  protected:
+    void do_copy(void* dst, const void* src, size_t bytes, const char* what) override {
+        next_operation();
+        reads(src, bytes, what);
+        writes(dst, bytes, what);
+        std::memcpy(dst, src, bytes);
+    }
+    void do_wait(const Event& event, const char*) override {
+        if (event.stream != nullptr) learn(now_, event);
+    }
+    void do_call_host(const char*, size_t, const HostCall& call) override {
+        next_operation();
+        HostCall copy(call);
+        copy.run(copy.closure.data());
+    }
+
+  private:
+    static void learn(Clock& clock, const Event& event) {
+        const Clock& then = static_cast<const OrderedStream*>(event.stream)->records_[event.ticket];
+        for (size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], then[s]);
+    }
+
+    const char* name_;
+    size_t number_;
+    Accesses& accesses_;
+    Clock& host_;
+    Clock now_{};
+    std::vector<Clock> records_;
+};
+
+class OrderedDevice final : public CpuDevice {
+  public:
+    OrderedDevice() : CpuDevice(1) {}
+
+    void* allocate(Space space, size_t bytes) override {
+        void* data = CpuDevice::allocate(space, bytes);
+        accesses_.add(data, bytes);
+        return data;
+    }
+    void release(Space space, void* data, size_t bytes) noexcept override {
+        accesses_.remove(data);
+        CpuDevice::release(space, data, bytes);
+    }
+    std::unique_ptr<Stream> make_stream(const char* name) override {
+        check(streams_ < Accesses::kStreams, "a stream too many");
+        return std::make_unique<OrderedStream>(name, streams_++, accesses_, host_);
+    }
+    const std::string& race() const { return accesses_.race(); }
+
+  private:
+    Accesses accesses_;
+    Accesses::Clock host_{};  // what the host knows to have happened
+    size_t streams_ = 0;
+};
+
+}  // namespace trireme::test

@@ -1,0 +1,127 @@
+#include "offload/plan.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20, kGiB = size_t{1} << 30;
+
+/// Llama-2-7B in f16 on each of 2 ranks.
+PlanInput llama_2_7b(int64_t context, int64_t on_chip) {
+    PlanInput in = {.kv = {.layout = {.kv_heads = 16, .head_dim = 128}, .owner_layers = 32, .context = context},
+                    .reads = {},
+                    .on_chip = on_chip};
+    in.reads.resize(32);
+    std::iota(in.reads.begin(), in.reads.end(), 0);
+    in.weight_bytes = size_t{6500} * kMiB;
+    in.weight_bytes_per_step = size_t{6426} * kMiB;
+    in.work_bytes = size_t{300} * kMiB;
+    in.hidden_bytes = static_cast<size_t>(context) * 4096 * 4;
+    return in;
+}
+
+TEST(Plan, SpreadsLayersOnChipEvenly) {
+    EXPECT_EQ(interleaved(6, 3), (std::vector<bool>{false, true, false, true, false, true}));
+    EXPECT_EQ(interleaved(5, 0), std::vector<bool>(5, false));
+    EXPECT_EQ(interleaved(5, 5), std::vector<bool>(5, true));
+    for (int64_t owners = 1; owners <= 40; ++owners) {
+        for (int64_t n = 0; n <= owners; ++n) {
+            const std::vector<bool> on = interleaved(owners, n);
+            int64_t count = 0, run = 0, longest = 0;
+            for (const bool o : on) {
+                count += o;
+                run = o ? 0 : run + 1;
+                longest = std::max(longest, run);
+            }
+            EXPECT_EQ(count, n);
+            EXPECT_EQ(longest, n == 0 ? owners : (owners + n - 1) / n - 1) << owners << " " << n;
+        }
+    }
+}
+
+TEST(Plan, CountsWhatLiesWhere) {
+    const PlanInput in = llama_2_7b(130048, 12);
+    const Plan p = make_plan(in, {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
+
+    const size_t tile = size_t{2} * 16 * 256 * 128 * 2;  // 2 MiB
+    EXPECT_EQ(in.kv.layer_bytes(), 508 * tile);
+    EXPECT_EQ(p.on_chip_layers, 12);
+    EXPECT_EQ(p.kv_bytes, 12 * 508 * tile);
+    EXPECT_EQ(p.host_kv_bytes, 20 * 508 * tile);
+    EXPECT_EQ(p.span_tiles, 127);  // a quarter of a layer
+    EXPECT_EQ(p.ring_bytes, 508 * tile);
+    EXPECT_EQ(p.tail_bytes, 20 * 2 * tile);
+    EXPECT_EQ(p.hidden_bytes, size_t{130048} * 4096 * 4);
+}
+
+TEST(Plan, AllOnChipNeedsNoRing) {
+    const Plan p = make_plan(llama_2_7b(4096, PlanInput::kAll), {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
+    EXPECT_EQ(p.streamed_layers, 0);
+    EXPECT_EQ(p.ring_bytes + p.tail_bytes + p.hidden_bytes + p.host_kv_bytes, 0u);
+}
+
+TEST(Plan, AutoTakesAsManyAsFit) {
+    const PlanInput in = llama_2_7b(130048, PlanInput::kAuto);
+    for (const size_t gib : {12, 16, 20, 24, 30, 36, 40, 41}) {
+        const Machine m = {.device_memory = gib * kGiB, .host_memory = 128 * kGiB};
+        const Plan p = make_plan(in, m);
+        ASSERT_TRUE(p.fits(m)) << gib;
+        EXPECT_TRUE(p.on_chip_layers == 32 || !plan_with(in, p.on_chip_layers + 1).fits(m)) << gib;
+    }
+    EXPECT_EQ(make_plan(in, {.device_memory = 80 * kGiB, .host_memory = kGiB}).on_chip_layers, 32);
+    // The host is what is short: streaming fewer layers is what fits.
+    const Machine narrow = {.device_memory = 40 * kGiB, .host_memory = 8 * kGiB};
+    const Plan p = make_plan(in, narrow);
+    EXPECT_TRUE(p.fits(narrow));
+    EXPECT_LE(p.host_kv_bytes, 8 * kGiB);
+}
+
+TEST(Plan, RefusesMoreLayersThanThereAre) {
+    EXPECT_THROW(make_plan(llama_2_7b(4096, 33), {}), Error);
+}
+
+TEST(Plan, FindsTheLargestContext) {
+    const Machine m = {.device_memory = 12 * kGiB, .host_memory = 16 * kGiB};
+    const auto input_for = [](int64_t context) { return llama_2_7b(context, PlanInput::kAuto); };
+    const int64_t most = largest_context(input_for, m, 1 << 20);
+
+    EXPECT_EQ(most % 256, 0);
+    EXPECT_TRUE(make_plan(input_for(most), m).fits(m));
+    EXPECT_FALSE(make_plan(input_for(most + 256), m).fits(m));
+    EXPECT_EQ(largest_context(input_for, {.device_memory = kGiB, .host_memory = kGiB}, 1 << 20), 0);
+}
+
+// TriForce's measured baseline (reference triforce.md): 2 x RTX 4090, 127 K tokens, 12 layers on chip, PCIe at 25.4
+// GB/s.
+TEST(Plan, PredictsTheKnownBaseline) {
+    const PlanInput in = llama_2_7b(130048, 12);
+    const Machine m = {
+        .device_memory = 24 * kGiB, .host_memory = 128 * kGiB, .device_gbps = 900, .link_gbps = 25.4, .link_us = 10};
+    const StepForecast f = forecast(in, plan_with(in, 12), m, 130048);
+
+    EXPECT_NEAR(f.step_ms, 840, 0.05 * 840);
+    EXPECT_NEAR(f.copy_ms, f.step_ms, 0.02 * f.step_ms);  // the link is what limits
+}
+
+TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {
+    const PlanInput in = llama_2_7b(130048, 0);
+    for (const int64_t on_chip : {0, 7, 16, 31, 32}) {
+        for (const double link : {5.0, 25.0, 400.0, 2000.0}) {
+            const Machine m = {.device_gbps = 900, .link_gbps = link, .link_us = 5};
+            const StepForecast f = forecast(in, plan_with(in, on_chip), m, 120000);
+            EXPECT_GE(f.step_ms, std::max(f.copy_ms, f.compute_ms) * (1 - 1e-9)) << on_chip << " " << link;
+            EXPECT_LE(f.step_ms, (f.copy_ms + f.compute_ms) * (1 + 1e-9)) << on_chip << " " << link;
+            // Tiles that a row can see: all but the two newest come over the link.
+            EXPECT_EQ(f.h2d_bytes, static_cast<size_t>(32 - on_chip) * (120000 / 256 - 1) * in.kv.layout.tile_bytes());
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

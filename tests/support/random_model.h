@@ -1,0 +1,34 @@
+#pragma once
+/// A checkpoint with random weights: of a well-known shape, for timing where no checkpoint can be had, or of any other.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/files/weight_source.h"
+
+namespace trireme::test {
+
+struct RandomShape {
+    std::string name;
+    int64_t layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
+    double theta = 1e4;
+    bool tied = true;
+    std::vector<int64_t> kv_source = {};  // empty: every layer its own
+};
+/// "tiny", "smollm2-135m", "llama-2-7b", "llama-3-8b". Errors: Exit::kUsage naming them.
+const RandomShape& known_shape(const std::string& name);
+
+/// Normal weights with variance 1 / columns, norms of 1; a position's value depends on tensor, row and column alone.
+class RandomModel final : public WeightSource {
+  public:
+    explicit RandomModel(const RandomShape& shape);
+
+  private:
+    void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override;
+
+    std::vector<float> normal_;  // rows are runs of it, begun at a place that tensor and row choose
+};
+
+}  // namespace trireme::test
