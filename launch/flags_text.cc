@@ -92,7 +92,9 @@ FlagGroup continuation_flags() {
                  kGenerate,
                  "TOKENS",
                  "the most tokens to generate; -1: until a stop or the end of the context",
-                 [](O& o, const S& s) { o.n_predict = s.text == "-1" ? -1 : s.size(1, kMostTokens); },
+                 [](O& o, const S& s) {
+                     o.n_predict = s.text == "-1" ? -1 : s.size(1, kMostTokens, ", or -1: to the context's end");
+                 },
                  [](const O& o) { return shown(o.n_predict); }},
                 {"num-samples",
                  {"--num-samples"},

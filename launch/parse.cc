@@ -93,10 +93,10 @@ uint64_t Setting::any_unsigned() const {
     return *n;
 }
 
-int64_t Setting::size(int64_t least, int64_t most) const {
+int64_t Setting::size(int64_t least, int64_t most, const char* or_else) const {
     const std::optional<int64_t> n = parse_size(text);
     if (!n || *n < least || *n > most) {
-        refuse(*this, fmt::format("a whole number from {} to {}; k means 1000, K 1024", least, most));
+        refuse(*this, fmt::format("a whole number from {} to {}{}; k means 1000, K 1024", least, most, or_else));
     }
     return *n;
 }

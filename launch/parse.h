@@ -27,7 +27,8 @@ struct Setting {
 
     int64_t integer(int64_t least, int64_t most) const;
     uint64_t any_unsigned() const;
-    int64_t size(int64_t least, int64_t most) const;
+    /// `or_else`: what else is legal, for the message.
+    int64_t size(int64_t least, int64_t most, const char* or_else = "") const;
     double real(double least, double most) const;
     /// The lower bound itself is not legal.
     double real_above(double bound, double most) const;

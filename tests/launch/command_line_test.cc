@@ -158,6 +158,7 @@ TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
     for (const auto& [flag, value] : cases) {
         EXPECT_THAT(refused_with({flag, value}), HasSubstr(fmt::format("78 {} '{}': want ", flag, value)));
     }
+    EXPECT_THAT(refused_with({"-n", "-2"}), HasSubstr("or -1: to the context's end"));
     EXPECT_THAT(refused_with({"--force=maybe"}), HasSubstr("78 --force 'maybe': want on or off"));
 }
 
