@@ -117,7 +117,7 @@ item_8() {
 }
 
 item_9() {
-    suite release '^(kv_|llama_residency_test|llama_memory_test|simt_engine_test\.Residency|program_test\.(Residency|Plan|Doctor))' || return
+    suite release '^(kv_|llama_residency(_short)?_test|llama_memory_test|simt_engine_test\.Residency|program_test\.(Residency|Plan|Doctor))' || return
     build release bench_overlap
     build/release/tests/bench/bench_overlap "$TRIREME_DEMO_MODEL"
 }
