@@ -3,7 +3,7 @@
 /// copies of the kernels (mutants.py) call these where the originals have an operator, a number, a barrier, an index.
 ///
 /// A program of TRIREME_MUTANT_GROUP g can bring to life only the numbers of that group: code that no living mutant may
-/// touch is as fast as the original (attention over all mutants at once was 15 times slower, over a group about twice).
+/// touch is as fast as the original (README.md).
 
 #include <cstdlib>
 
