@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/error.h"
@@ -43,6 +45,17 @@ class Comm {
     void broadcast(std::string& bytes, int root = 0);
     /// What every rank gave, in rank order.
     std::vector<std::string> gather_bytes(const std::string& mine);
+    /// The same of plain values. Errors: Exit::kInternal where a rank's is of another size.
+    template <class T>
+    std::vector<T> gather_values(const T& mine) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        std::vector<T> all;
+        for (const std::string& bytes : gather_bytes({reinterpret_cast<const char*>(&mine), sizeof mine})) {
+            check(bytes.size() == sizeof(T), "gather: {} bytes of a rank, {} of this one", bytes.size(), sizeof(T));
+            std::memcpy(&all.emplace_back(), bytes.data(), sizeof(T));
+        }
+        return all;
+    }
     void barrier();
     /// The most severe status: ranks leave a phase together.
     Exit agree(Exit status);

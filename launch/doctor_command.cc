@@ -62,13 +62,8 @@ uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {
 
 /// The slowest rank's.
 double worst(const Crew& crew, double value, bool smallest) {
-    const std::string mine(reinterpret_cast<const char*>(&value), sizeof value);
-    for (const std::string& bytes : crew.comm().gather_bytes(mine)) {
-        double theirs = 0;
-        std::memcpy(&theirs, bytes.data(), sizeof theirs);
-        value = smallest ? std::min(value, theirs) : std::max(value, theirs);
-    }
-    return value;
+    const std::vector<double> all = crew.comm().gather_values(value);
+    return smallest ? std::ranges::min(all) : std::ranges::max(all);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ struct Row {
 Row row_of(Measure what) {
     switch (what) {
         case Measure::kHostRead:
-            return {"host memory, read", "GB/s", ""};
+            return {"host memory, read", "GB/s",
+                    "too slow to feed all links: are all memory channels filled? dmidecode -t memory; numactl -H"};
         case Measure::kDeviceCopy:
             return {"device memory, copy", "GB/s",
                     "another program uses the card, or its clocks are low: nvidia-smi -q -d CLOCK,PIDS"};
@@ -84,12 +85,7 @@ std::vector<std::string> doctor_lines(const std::vector<Measured>& all, std::str
                                     want ? fmt::format(" expected {:.1f}", *want) : ""));
         const bool slow =
             m.what == Measure::kReduceLatency ? want && m.value > 1.25 * *want : want && m.value < 0.8 * *want;
-        if (!slow) continue;
-        lines.push_back(fmt::format(
-            "    {}",
-            m.what == Measure::kHostRead
-                ? "too slow to feed all links: are all memory channels filled? dmidecode -t memory; numactl -H"
-                : row.remedy));
+        if (slow) lines.push_back(fmt::format("    {}", row.remedy));
     }
     return lines;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <unistd.h>
 
 #include "decode/generate.h"
@@ -65,10 +64,7 @@ int agreed_status(const Crew& crew, const Printer& printer, int32_t id) {
     const int number = remembered_signal();
     const std::array<int32_t, 2> mine = {number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0, id};
     int status = 0;
-    for (const std::string& bytes :
-         crew.comm().gather_bytes({reinterpret_cast<const char*>(mine.data()), sizeof mine})) {
-        std::array<int32_t, 2> theirs{};
-        std::memcpy(theirs.data(), bytes.data(), std::min(bytes.size(), sizeof theirs));
+    for (const std::array<int32_t, 2>& theirs : crew.comm().gather_values(mine)) {
         status = std::max(status, theirs[0]);
         // Every rank sees the same list, though not the same one as odd.
         if (theirs[1] != id) {

@@ -99,17 +99,21 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     return facts;
 }
 
+/// Decode forwards: a sample's first token comes from the prefill.
+double decode_steps(const RunReport& r) {
+    return static_cast<double>(r.stats.new_tokens) - static_cast<double>(r.samples.size());
+}
+
 OrderedJson residency_facts(const RunReport& r) {
     const Plan& p = r.session.residency.plan;
     const Link& link = r.call.options.link;
-    const double steps = static_cast<double>(r.stats.new_tokens) - static_cast<double>(r.samples.size());
     OrderedJson all = {
         {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
         {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", link.gbps > 0}};
     if (link.gbps > 0) all["link_gbps"] = link.gbps;
     if (p.streamed_layers > 0) {
         all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
-        all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, steps);
+        all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, decode_steps(r));
     }
     return all;
 }
@@ -146,7 +150,7 @@ std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine) {
 std::vector<std::string> report_lines(const RunReport& r) {
     const Rates all = rates(r);
     const GenerateStats& t = r.stats;
-    const double steps = std::max(1.0, static_cast<double>(t.new_tokens) - static_cast<double>(r.samples.size()));
+    const double steps = std::max(1.0, decode_steps(r));
     std::string stops;
     for (const Continuation& c : r.samples) stops += fmt::format("{}{}", stops.empty() ? "" : ", ", name_of(c.stop));
     std::vector<std::string> lines = {

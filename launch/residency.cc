@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+
+#include "runtime/cpu/memory.h"
 
 namespace trireme {
 namespace {
-
-double mib(size_t bytes) {
-    return static_cast<double>(bytes) / (1 << 20);
-}
 
 /// What a card needs beside what is asked of it: kernels that are loaded when they first run, graphs, granules.
 constexpr size_t kCardReserve = size_t{256} << 20;
@@ -25,13 +22,10 @@ Machine own_machine(const Options& o, const Device& device) {
 
 /// The least that any rank has: the plan is one for all.
 Machine least_machine(const Machine& mine, const Crew& crew) {
-    const std::array<size_t, 2> own = {mine.device_memory, mine.host_memory};
     Machine least = mine;
-    for (const std::string& bytes : crew.comm().gather_bytes({reinterpret_cast<const char*>(own.data()), sizeof own})) {
-        std::array<size_t, 2> theirs{};
-        std::memcpy(theirs.data(), bytes.data(), std::min(bytes.size(), sizeof theirs));
-        least.device_memory = std::min(least.device_memory, theirs[0]);
-        least.host_memory = std::min(least.host_memory, theirs[1]);
+    for (const auto& [device, host] : crew.comm().gather_values(std::array{mine.device_memory, mine.host_memory})) {
+        least.device_memory = std::min(least.device_memory, device);
+        least.host_memory = std::min(least.host_memory, host);
     }
     return least;
 }

@@ -237,8 +237,7 @@ void validate(const LlamaConfig& c, std::string_view what) {
             what, c.kv_source.size(), c.n_layers);
     for (const int64_t l : c.kv_source) {
         check_range<int64_t>(l, 0, c.n_layers - 1, "a layer's KV source", what);
-        require(c.kv_source[static_cast<size_t>(l)] == l, Exit::kData,
-                "{}: layer {} is a KV source and has none itself", what, l);
+        require(c.owns_kv(l), Exit::kData, "{}: layer {} is a KV source and has none itself", what, l);
     }
     validate(c.rope, c.head_dim, what);
 }

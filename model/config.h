@@ -38,6 +38,9 @@ struct LlamaConfig {
     RopeConfig rope;
     std::vector<int64_t> kv_source;  // [n_layers]: layer l reads the K/V of layer kv_source[l]; identity is Llama
     std::vector<int32_t> eos;        // each ends a text; may be empty
+
+    /// The layer has keys and values of its own.
+    bool owns_kv(int64_t layer) const { return kv_source[static_cast<size_t>(layer)] == layer; }
 };
 
 /// From a config.json, validated against the caps of model/files/limits.h. `what` names the source in messages.

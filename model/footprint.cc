@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace trireme {
-namespace {
-
-bool owns_kv(const LlamaConfig& c, int64_t layer) {
-    return c.kv_source[static_cast<size_t>(layer)] == layer;
-}
-
-}  // namespace
 
 int64_t prefill_chunks(int64_t tokens) {
     return (tokens + kPrefillRows - 1) / kPrefillRows;
@@ -18,7 +11,7 @@ int64_t prefill_chunks(int64_t tokens) {
 std::vector<int64_t> owners_of_layers(const LlamaConfig& c) {
     std::vector<int64_t> number(c.kv_source.size()), owner;
     int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = owns_kv(c, l) ? owners++ : -1;
+    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = c.owns_kv(l) ? owners++ : -1;
     for (const int64_t source : c.kv_source) {
         require(source <= static_cast<int64_t>(owner.size()), Exit::kData,
                 "{}: layer {} reads the keys and values of layer {}, which comes after it; want one before", c.name,
@@ -30,7 +23,7 @@ std::vector<int64_t> owners_of_layers(const LlamaConfig& c) {
 
 KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LlamaOptions& o) {
     int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) owners += owns_kv(c, l);
+    for (int64_t l = 0; l < c.n_layers; ++l) owners += c.owns_kv(l);
     return {.layout = {shard.n_kv_heads, c.head_dim, o.k_type, o.v_type},
             .owner_layers = owners,
             .sequences = o.sequences,

@@ -10,19 +10,10 @@
 namespace trireme {
 namespace {
 
-bool owns_kv(const LlamaConfig& c, int64_t layer) {
-    return c.kv_source[static_cast<size_t>(layer)] == layer;
-}
-
 Residency residency_of(const LlamaOptions& options, const std::vector<int64_t>& owner_of_layer) {
     Residency r = options.residency;
     r.reads = owner_of_layer;
     return r;
-}
-
-bool any_streamed(const LlamaOptions& o) {
-    const std::vector<bool>& on_chip = o.residency.on_chip;
-    return std::find(on_chip.begin(), on_chip.end(), false) != on_chip.end();
 }
 
 }  // namespace
@@ -43,10 +34,10 @@ Llama::Llama(Device& device, Comm& comm, const WeightSource& source, const Llama
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // Layer by layer every chunk's batch is used again and again: all of them stay.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
-                     any_streamed(options) ? prefill_chunks(kv_.shape().context) : 1),
+                     kv_.streamed_layers() > 0 ? prefill_chunks(kv_.shape().context) : 1),
       kv_of_head_(device, shard_.kv_of_head.size() * sizeof(int32_t)),
-      hidden_(device, kv_.transport(), any_streamed(options) ? kv_.shape().context : 0, config_.dim, kPrefillRows,
-              any_streamed(options) && options.residency.hidden_on_host),
+      hidden_(device, kv_.transport(), kv_.streamed_layers() > 0 ? kv_.shape().context : 0, config_.dim, kPrefillRows,
+              kv_.streamed_layers() > 0 && options.residency.hidden_on_host),
       committed_(static_cast<size_t>(options.sequences), 0),
       graphs_(options.graphs && device.graphs()) {
     groups_.reserve(kMaxRows);
@@ -76,7 +67,7 @@ void Llama::project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(qkv, h, w.wqkv);
     op.rope(q, batch.cos_sin, config_.head_dim);
-    if (!owns_kv(config_, layer)) return;
+    if (!config_.owns_kv(layer)) return;
     const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
     op.rope(k, batch.cos_sin, config_.head_dim);
     if (batch.prefill) {

@@ -77,11 +77,10 @@ void Llama::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
         hidden_.close(chunk);
     }
     const auto chunks = static_cast<int64_t>(batches.size());
-    std::vector<bool> been_through(static_cast<size_t>(kv_.shape().owner_layers), false);
     Event before;
     for (int64_t l = 0; l < config_.n_layers; ++l) {
-        const bool writes = config_.kv_source[static_cast<size_t>(l)] == l;
-        const LayerKv kv = kv_.open_layer(owner(l), been_through[static_cast<size_t>(owner(l))]);
+        const bool writes = config_.owns_kv(l);  // an owner comes before those that read it
+        const LayerKv kv = kv_.open_layer(owner(l), /*been_through=*/!writes);
         for (int64_t c = 0; c < chunks; ++c) {
             const Batch& batch = batches[static_cast<size_t>(c)];
             const int64_t position = first + c * kPrefillRows;
@@ -92,7 +91,6 @@ void Llama::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
             if (writes) kv_.rows_written(owner(l), position, batch.rows);
         }
         kv_.close_layer(owner(l));
-        been_through[static_cast<size_t>(owner(l))] = true;
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && l > 0) progress(l * n / config_.n_layers, n);
         before = compute_->record();

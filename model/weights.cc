@@ -30,8 +30,7 @@ struct Shapes {
           embedding{c.vocab, c.dim},
           head{shard.vocab, c.dim} {}
 
-    bool owns_kv(int64_t l) const { return config.kv_source[static_cast<size_t>(l)] == l; }
-    Shape qkv(int64_t l) const { return {q_rows + (owns_kv(l) ? 2 * kv_rows : 0), config.dim}; }
+    Shape qkv(int64_t l) const { return {q_rows + (config.owns_kv(l) ? 2 * kv_rows : 0), config.dim}; }
 
     const LlamaConfig& config;
     int64_t q_rows, kv_rows;
@@ -130,7 +129,7 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
         const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
         pieces.push_back({at + "input_layernorm.weight", 0, 0, w.attn_norm});
         pieces.push_back({at + "self_attn.q_proj.weight", head_row, 0, w.wqkv.first_rows(s.q_rows)});
-        if (s.owns_kv(l)) {
+        if (c.owns_kv(l)) {
             pieces.push_back({at + "self_attn.k_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows, s.kv_rows)});
             pieces.push_back(
                 {at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows + s.kv_rows, s.kv_rows)});
@@ -141,7 +140,6 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
         pieces.push_back(
             {at + "mlp.up_proj.weight", shard.ffn_begin, 0, w.gate_up.slice_rows(shard.ffn_dim, shard.ffn_dim)});
         pieces.push_back({at + "mlp.down_proj.weight", 0, shard.ffn_begin, w.down});
-        for (const Tensor& t : {w.attn_norm, w.wqkv, w.wo, w.ffn_norm, w.gate_up, w.down}) bytes_per_step_ += t.bytes();
         layers.push_back(w);
     }
     final_norm = arena_.take(DType::kF32, s.norm);
@@ -152,7 +150,7 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
         lm_head = arena_.take(dtype, s.head);
         pieces.push_back({"lm_head.weight", shard.vocab_begin, 0, lm_head});
     }
-    bytes_per_step_ += final_norm.bytes() + lm_head.bytes();
+    bytes_per_step_ = bytes_per_step_for(c, shard, dtype);
 
     int64_t total = 0;
     for (const Piece& p : pieces) total += static_cast<int64_t>(p.to.bytes());

@@ -1,7 +1,9 @@
 #include "offload/kv_cache.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "offload/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -64,11 +66,11 @@ KvCache::Streaming::~Streaming() {
     transport.drain();
 }
 
-StreamShape KvCache::stream_shape(size_t span_bytes) const {
-    return {.layout = shape_.layout,
-            .layers = streamed_layers_,
-            .sequences = shape_.sequences,
-            .tiles = shape_.tiles_per_sequence(),
+StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes) {
+    return {.layout = shape.layout,
+            .layers = layers,
+            .sequences = shape.sequences,
+            .tiles = shape.tiles_per_sequence(),
             .span_bytes = span_bytes};
 }
 
@@ -82,8 +84,9 @@ KvCache::KvCache(Device& device, Stream& stream, const KvShape& shape, const Res
       host_meta_(device, host_meta_bytes()),
       streaming_(streamed_layers_ == 0
                      ? nullptr
-                     : std::make_unique<Streaming>(device, stream, stream_shape(residency.span_bytes), residency,
-                                                   streamed_reads(residency.reads, streamed_number_))),
+                     : std::make_unique<Streaming>(device, stream,
+                                                   stream_shape(shape, streamed_layers_, residency.span_bytes),
+                                                   residency, streamed_reads(residency.reads, streamed_number_))),
       lengths_(static_cast<size_t>(shape.sequences), 0) {
     for (int64_t owner = 0; owner < shape.owner_layers; ++owner) {
         layers_.push_back({.layout = shape.layout,
@@ -106,18 +109,13 @@ KvCache::~KvCache() = default;
 
 /// Tiles of layers on chip follow each other: layer, sequence, tile.
 void KvCache::place_on_chip(Device& device) {
-    const Shape shape = table_shape(shape_);
-    const Buffer<Space::kHost> host(device, static_cast<size_t>(shape.elements()) * sizeof(int64_t));
+    TableWriter tables(device, stream_, table_shape(shape_));
     auto* next_tile = static_cast<char*>(tiles_.data());
     for (int64_t owner = 0; owner < shape_.owner_layers; ++owner) {
         if (!on_chip(owner)) continue;
-        const HostTensor table = host.tensor(DType::kI64, shape);
-        for (int64_t i = 0; i < shape.elements(); ++i) {
-            static_cast<int64_t*>(table.data())[i] = reinterpret_cast<int64_t>(next_tile);
-            next_tile += shape_.layout.tile_bytes();
-        }
-        stream_.copy(layers_[static_cast<size_t>(owner)].tiles, table);
-        stream_.synchronize();
+        tables.write(layer(owner).tiles, [&](int64_t, int64_t) {
+            return std::exchange(next_tile, next_tile + shape_.layout.tile_bytes());
+        });
     }
 }
 

@@ -29,6 +29,9 @@ struct KvShape {
     size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
 };
 
+/// What streaming needs to know where `layers` of the owners are streamed.
+StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
+
 /// Where the tiles live.
 struct Residency {
     std::vector<bool> on_chip = {};       // by owner layer; empty: all of them
@@ -124,7 +127,6 @@ class KvCache {
     };
     static constexpr size_t kKeptSlots = 8;
 
-    StreamShape stream_shape(size_t span_bytes) const;
     void place_on_chip(Device& device);
 
     KvShape shape_;

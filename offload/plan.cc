@@ -7,14 +7,6 @@
 namespace trireme {
 namespace {
 
-StreamShape stream_shape(const PlanInput& in, int64_t streamed) {
-    return {.layout = in.kv.layout,
-            .layers = streamed,
-            .sequences = in.kv.sequences,
-            .tiles = in.kv.tiles_per_sequence(),
-            .span_bytes = in.span_bytes};
-}
-
 double ms(double bytes, double gbps) {
     return bytes / gbps * 1e-6;
 }
@@ -43,7 +35,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.kv_bytes = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
     p.host_bytes = in.host_bytes;
     if (streamed == 0) return p;
-    const StreamShape shape = stream_shape(in, streamed);
+    const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
     p.tail_bytes = Tails::bytes(shape);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "offload/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -22,14 +23,8 @@ PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& rin
       shape_(shape),
       table_memory_(device, table_bytes(shape)),
       table_(table_memory_.take(DType::kI64, {shape.sequences, shape.tiles})) {
-    const Buffer<Space::kHost> host(device, table_.bytes());
-    const HostTensor addresses = host.tensor(DType::kI64, table_.shape());
-    for (int64_t i = 0; i < table_.shape().elements(); ++i) {
-        static_cast<int64_t*>(addresses.data())[i] = reinterpret_cast<int64_t>(at(i % shape.tiles));
-    }
-    Stream& compute = transport_.order().stream(Lane::kCompute);
-    compute.copy(table_, addresses);
-    compute.synchronize();
+    TableWriter(device, transport_.order().stream(Lane::kCompute), table_.shape())
+        .write(table_, [&](int64_t, int64_t t) { return at(t); });
 }
 
 void PrefillWindow::begin(int64_t sequence, int64_t before, int64_t after) {

@@ -4,8 +4,10 @@
 #include <array>
 
 #include "offload/raw_bytes.h"
+#include "offload/table_writer.h"
 
 namespace trireme {
+
 Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
     : transport_(transport),
       shape_(shape),
@@ -13,16 +15,10 @@ Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
       table_memory_(device, table_bytes(shape)),
       held_(static_cast<size_t>(shape.sequences * kPlaces)) {
     const Shape table{shape.sequences, shape.tiles};
-    Stream& compute = transport_.order().stream(Lane::kCompute);
-    const Buffer<Space::kHost> host(device, static_cast<size_t>(table.elements()) * sizeof(int64_t));
-    const Matrix<int64_t> addresses = host.tensor(DType::kI64, table).as<int64_t>();
+    TableWriter tables(device, transport_.order().stream(Lane::kCompute), table);
     for (int64_t layer = 0; layer < shape.layers; ++layer) {
-        for (int64_t s = 0; s < shape.sequences; ++s) {
-            for (int64_t t = 0; t < shape.tiles; ++t) addresses(s, t) = reinterpret_cast<int64_t>(place(layer, s, t));
-        }
         tables_.push_back(table_memory_.take(DType::kI64, table));
-        compute.copy(tables_.back(), host.tensor(DType::kI64, table));
-        compute.synchronize();
+        tables.write(tables_.back(), [&](int64_t s, int64_t t) { return place(layer, s, t); });
     }
 }
 

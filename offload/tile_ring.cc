@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "offload/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -39,17 +40,12 @@ TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shap
       slots_(static_cast<size_t>(slots)) {
     check(slots >= 2 && slots_.size() <= kMaxSlots, "kv ring: {} slots, wanted 2 to {}", slots, kMaxSlots);
     const Shape table{shape.sequences, span_};
-    Stream& compute = transport_.order().stream(Lane::kCompute);
-    const Buffer<Space::kHost> host(device, static_cast<size_t>(table.elements()) * sizeof(int64_t));
-    auto* addresses = static_cast<int64_t*>(host.data());
+    TableWriter tables(device, transport_.order().stream(Lane::kCompute), table);
     for (size_t i = 0; i < slots_.size(); ++i) {
         const char* base = memory() + i * static_cast<size_t>(span_) * shape.tile_bytes();
-        for (int64_t j = 0; j < table.elements(); ++j) {
-            addresses[j] = reinterpret_cast<int64_t>(base + static_cast<size_t>(j % span_) * shape.tile_bytes());
-        }
         slots_[i].table = tables_.take(DType::kI64, table);
-        compute.copy(slots_[i].table, host.tensor(DType::kI64, table));
-        compute.synchronize();
+        tables.write(slots_[i].table,
+                     [&](int64_t, int64_t t) { return base + static_cast<size_t>(t) * shape.tile_bytes(); });
     }
     readings_.reserve(kMaxRows);
 }

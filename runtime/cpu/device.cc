@@ -48,8 +48,7 @@ void* CpuDevice::allocate(Space space, size_t bytes) {
     void* data = size > available ? nullptr : map_pages(bytes);
     require(data != nullptr, Exit::kOs,
             "{} memory: {:.1f} MiB wanted, {:.1f} MiB available{}: use a smaller context (-c) or more ranks",
-            space == Space::kDevice ? "device (cpu arena)" : "host", static_cast<double>(size) / (1 << 20),
-            static_cast<double>(available) / (1 << 20),
+            space == Space::kDevice ? "device (cpu arena)" : "host", mib(size), mib(available),
             local_ranks_ > 1 ? fmt::format(" to each of {} ranks", local_ranks_) : "");
     account(space, static_cast<ptrdiff_t>(size));
     return data;

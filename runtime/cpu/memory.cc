@@ -87,7 +87,6 @@ HostMemory host_memory(const fs::path& root) {
 }
 
 std::string pinning_obstacle(size_t bytes, const HostMemory& m) {
-    const auto mib = [](size_t n) { return static_cast<double>(n) / (1 << 20); };
     if (bytes > m.available) {
         return fmt::format(
             "{:.1f} MiB are available: free memory, raise the container's limit, or use a smaller context "

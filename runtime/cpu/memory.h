@@ -15,6 +15,10 @@ struct HostMemory {
     size_t lockable = SIZE_MAX;  // bytes this process may lock (ulimit -l); without bound for root
 };
 
+constexpr double mib(size_t bytes) {
+    return static_cast<double>(bytes) / (1 << 20);
+}
+
 /// Why `bytes` may not be pinned, in words with a remedy; empty: nothing known speaks against it.
 std::string pinning_obstacle(size_t bytes, const HostMemory& memory);
 

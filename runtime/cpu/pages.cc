@@ -43,12 +43,11 @@ void touch_pages(void* data, size_t bytes, int node, int threads) {
     }
     const size_t pieces = (bytes + kHugePage - 1) / kHugePage;
     const auto n = std::min(pieces, static_cast<size_t>(std::max(threads, 1)));
-    std::vector<std::thread> crew;
+    std::vector<std::jthread> crew;  // joined as it goes
     for (size_t i = 0; i < n; ++i) {
         const size_t first = pieces * i / n * kHugePage, end = std::min(bytes, pieces * (i + 1) / n * kHugePage);
         crew.emplace_back([=] { std::memset(static_cast<char*>(data) + first, 0, end - first); });
     }
-    for (std::thread& t : crew) t.join();
 }
 
 int node_of_pci(const std::string& bus_id, const std::filesystem::path& root) {

@@ -20,10 +20,6 @@ int count_cards() {
 
 namespace {
 
-double mib(size_t bytes) {
-    return static_cast<double>(bytes) / (1 << 20);
-}
-
 /// Starts work on the card, and makes it the one of this thread.
 CardFacts facts_of(int index) {
     cudaDeviceProp p{};
@@ -99,9 +95,7 @@ size_t CudaDevice::host_memory_free() const {
 // Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs (DESIGN section 3).
 void* CudaDevice::pinned(size_t bytes) {
     HostMemory memory = host_memory();
-    memory.available = host_memory_free();
-    // The NVIDIA driver does not count against ulimit -l what it pins: that limit explains a failure, no more.
-    const std::string obstacle = pinning_obstacle(bytes, memory);
+    memory.available /= static_cast<size_t>(local_ranks_);
     void* data = bytes > memory.available ? nullptr : map_pages(bytes);
     cudaError_t code = cudaErrorMemoryAllocation;
     if (data != nullptr) {
@@ -113,10 +107,11 @@ void* CudaDevice::pinned(size_t bytes) {
             unmap_pages(data, bytes);
         }
     }
-    require(code == cudaSuccess, Exit::kOs, "pinned host memory: {:.1f} MiB wanted ({}): {}", mib(bytes),
-            cudaGetErrorString(code),
-            obstacle.empty() ? "the driver refuses: see dmesg, or use a smaller context (-c)" : obstacle);
-    return data;
+    if (code == cudaSuccess) return data;
+    // The NVIDIA driver does not count against ulimit -l what it pins: that limit explains a failure, no more.
+    const std::string obstacle = pinning_obstacle(bytes, memory);
+    fail(Exit::kOs, "pinned host memory: {:.1f} MiB wanted ({}): {}", mib(bytes), cudaGetErrorString(code),
+         obstacle.empty() ? "the driver refuses: see dmesg, or use a smaller context (-c)" : obstacle);
 }
 
 void* CudaDevice::allocate(Space space, size_t bytes) {

@@ -50,10 +50,7 @@ int run(int argc, char** argv) {
             "| context | tok/s | read GB/s | DRAM GB/s | ratio | 8 rows / 1 row |\n|---|---|---|---|---|---|\n");
     }
     for (const int64_t context : contexts) {
-        std::vector<int32_t> ids(static_cast<size_t>(context - model.length()));
-        for (size_t i = 0; i < ids.size(); ++i) {
-            ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(model.config().vocab));
-        }
+        const std::vector<int32_t> ids = any_prompt(context - model.length(), model.config().vocab);
         model.prefill(0, ids);
         std::vector<Row> rows;
         for (int32_t r = 0; r < 8; ++r) {

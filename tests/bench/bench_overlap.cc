@@ -71,10 +71,7 @@ class Bench {
         return model;
     }
     double prefill(Llama& model, int64_t n) const {
-        std::vector<int32_t> ids(static_cast<size_t>(n));
-        for (size_t i = 0; i < ids.size(); ++i) {
-            ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(source_->config().vocab));
-        }
+        const std::vector<int32_t> ids = any_prompt(n, source_->config().vocab);
         model.truncate(0, 0);
         const auto begin = std::chrono::steady_clock::now();
         model.prefill(0, ids);

@@ -50,10 +50,7 @@ int run(int argc, char** argv) {
                  .graphs = graphs,
                  .residency = {.on_chip = interleaved(layers, on_chip)}});
 
-    std::vector<int32_t> ids(static_cast<size_t>(context - kMaxRows));
-    for (size_t i = 0; i < ids.size(); ++i) {
-        ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(model.config().vocab));
-    }
+    const std::vector<int32_t> ids = any_prompt(context - kMaxRows, model.config().vocab);
     const auto prefill_begin = std::chrono::steady_clock::now();
     model.prefill(0, ids);
     const double prefill = seconds_since(prefill_begin);

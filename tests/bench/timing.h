@@ -1,8 +1,9 @@
 #pragma once
-/// What benchmarks measure with.
+/// What benchmarks measure with, and what they decode.
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 namespace trireme::bench {
@@ -14,6 +15,15 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
 inline double median(std::vector<double> x) {
     std::sort(x.begin(), x.end());
     return x[x.size() / 2];
+}
+
+/// A prompt without meaning: n ids below `vocab`, far from each other.
+inline std::vector<int32_t> any_prompt(int64_t n, int64_t vocab) {
+    std::vector<int32_t> ids(static_cast<size_t>(n));
+    for (size_t i = 0; i < ids.size(); ++i) {
+        ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(vocab));
+    }
+    return ids;
 }
 
 }  // namespace trireme::bench

@@ -180,9 +180,10 @@ struct Machine {
 };
 
 /// The work fails as a bug of the caller's, and says so with these words.
-inline testing::AssertionResult refused(Machine& m, const std::string& words) {
+template <class Work>
+testing::AssertionResult refused(const Work& work, const std::string& words) {
     try {
-        m.stream->synchronize();
+        work();
     } catch (const Error& e) {
         if (e.code() == Exit::kInternal && std::string(e.what()).find(words) != std::string::npos) {
             return testing::AssertionSuccess();
@@ -190,6 +191,9 @@ inline testing::AssertionResult refused(Machine& m, const std::string& words) {
         return testing::AssertionFailure() << "said '" << e.what() << "', wanted '" << words << "'";
     }
     return testing::AssertionFailure() << "not refused: " << words;
+}
+inline testing::AssertionResult refused(Machine& m, const std::string& words) {
+    return refused([&m] { m.stream->synchronize(); }, words);
 }
 
 inline testing::AssertionResult near(Operand& got, const Rows& want, double tol) {

@@ -76,7 +76,6 @@ class CopyStory {
 
     Ordering& order() { return *kv_.order(); }
     const std::string& race() const { return device_.race(); }
-    KvCache& kv() { return kv_; }
 
     void prefill(int sequence, int64_t n) {
         const int64_t first = kv_.length(sequence), chunks = (n + kPrefillRows - 1) / kPrefillRows;

@@ -2,9 +2,11 @@
 /// A CPU whose copy streams are late: what nobody waited for is not there yet.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "runtime/cpu/device.h"
 #include "runtime/cpu/stream.h"
@@ -15,7 +17,7 @@ namespace trireme::test {
 class LateStream final : public Stream {
   public:
     /// `us` is asked for every copy.
-    LateStream(const char* name, int (*us)(void*), void* state) : inner_(name, 1), us_(us), state_(state) {}
+    LateStream(const char* name, const std::function<int()>& us) : inner_(name, 1), us_(us) {}
 
     Event record() override { return inner_.record(); }
     bool reached(const Event& event) const override { return inner_.reached(event); }
@@ -26,7 +28,7 @@ class LateStream final : public Stream {
 
   protected:
     void do_copy(void* dst, const void* src, size_t bytes, const char* what) override {
-        const int us = us_(state_);
+        const int us = us_();
         if (us > 0) inner_.call_host("late", 0, [us] { std::this_thread::sleep_for(std::chrono::microseconds(us)); });
         const Shape shape{static_cast<int64_t>(bytes)};
         inner_.copy(Tensor(dst, DType::kU8, shape), Tensor(const_cast<void*>(src), DType::kU8, shape), what);
@@ -38,28 +40,21 @@ class LateStream final : public Stream {
 
   private:
     CpuStream inner_;
-    int (*us_)(void*);
-    void* state_;
+    const std::function<int()>& us_;
 };
 
-/// Streams named "h2d" and "d2h" are late.
-class LateDevice : public CpuDevice {
+/// Copies of streams named "h2d" and "d2h" are late by so many microseconds. Asked by the thread that enqueues.
+class LateDevice final : public CpuDevice {
   public:
-    LateDevice() : CpuDevice(1) {}
+    explicit LateDevice(std::function<int()> us) : CpuDevice(1), us_(std::move(us)) {}
     std::unique_ptr<Stream> make_stream(const char* name) override {
         const std::string_view n = name;
-        if (n == "h2d") return std::make_unique<LateStream>(name, &LateDevice::h2d, this);
-        if (n == "d2h") return std::make_unique<LateStream>(name, &LateDevice::d2h, this);
+        if (n == "h2d" || n == "d2h") return std::make_unique<LateStream>(name, us_);
         return CpuDevice::make_stream(name);
     }
 
-  protected:
-    virtual int h2d_us() = 0;
-    virtual int d2h_us() = 0;
-
   private:
-    static int h2d(void* self) { return static_cast<LateDevice*>(self)->h2d_us(); }
-    static int d2h(void* self) { return static_cast<LateDevice*>(self)->d2h_us(); }
+    std::function<int()> us_;
 };
 
 }  // namespace trireme::test

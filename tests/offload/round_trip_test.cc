@@ -11,26 +11,13 @@
 namespace trireme::test {
 namespace {
 
-/// Now and then a copy is late. Asked by one thread.
-class SometimesLate final : public LateDevice {
-  public:
-    explicit SometimesLate(uint32_t seed) : random_(seed) {}
-
-  protected:
-    int h2d_us() override { return some(); }
-    int d2h_us() override { return some(); }
-
-  private:
-    int some() { return random_() % 64 == 0 ? static_cast<int>(random_() % 100) : 0; }
-    std::mt19937 random_;
-};
-
 TEST(RoundTrips, AMillionTilesArriveAsTheyLeft) {
     constexpr uint64_t kTrips = 1'000'000;
     const size_t tile = size_t{2} * kTileTokens * TileStory::kDim * sizeof(float);
     trace::reset_totals();
-    SometimesLate device(3);
-    TileStory story(device, 64 * kTileTokens, 0, /*verify=*/true, /*looks=*/false);
+    std::mt19937 lateness(3);
+    LateDevice device([&] { return lateness() % 64 == 0 ? static_cast<int>(lateness() % 100) : 0; });
+    TileStory story(device, 64 * kTileTokens);
     std::mt19937 random(5);
     uint64_t trips = 0;
     for (int step = 0; trips < kTrips; ++step) {

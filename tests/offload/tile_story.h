@@ -1,14 +1,11 @@
 #pragma once
 /// A KvCache lives through a request, its tiles told apart by what they hold: every slot has the number that its layer,
-/// sequence, position and generation give. Readers look when compute would.
+/// sequence, position and generation give, and every one's digest is taken where it is written and where it arrives.
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "offload/kv_cache.h"
@@ -19,9 +16,8 @@ class TileStory {
   public:
     static constexpr int64_t kLayers = 3, kDim = 8;
 
-    /// Layer 1 lives on chip. `compute_us`: how long compute takes over what it reads or writes. `looks`: it checks all
-    /// that it could see.
-    TileStory(Device& device, int64_t context, int compute_us, bool verify, bool looks = true)
+    /// Layer 1 lives on chip.
+    TileStory(Device& device, int64_t context)
         : compute_(device.make_stream("compute")),
           op_(make_kernels(device, *compute_, Phase::kDecode, kLimits)),
           append_(make_kernels(device, *compute_, Phase::kPrefill, kPrefillLimits)),
@@ -29,15 +25,12 @@ class TileStory {
               {.layout = {.kv_heads = 1, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32},
                .owner_layers = kLayers,
                .context = context},
-              {.on_chip = {false, true, false}, .ring = 2, .span_bytes = size_t{32} << 10, .verify = verify}),
+              {.on_chip = {false, true, false}, .ring = 2, .span_bytes = size_t{32} << 10, .verify = true}),
           rows_(device, kPrefillRows * kDim * sizeof(float)),
-          positions_(device, 2 * kPrefillRows * sizeof(int32_t)),
-          compute_us_(compute_us),
-          looks_at_all_(looks) {}
+          positions_(device, 2 * kPrefillRows * sizeof(int32_t)) {}
     ~TileStory() { compute_->drain(); }
 
     KvCache& kv() { return kv_; }
-    bool wrong() const { return wrong_; }
 
     void prefill(int64_t n) {
         const int64_t first = kv_.length(0);
@@ -49,9 +42,7 @@ class TileStory {
                 const int64_t rows = std::min(kPrefillRows, n - done);
                 fill(l, first + done, rows);
                 kv_.open_rows(l, first + done, rows);
-                late();
                 append_->kv_append(kv, matrix(rows), matrix(rows), view(first + done, rows));
-                look(l, kv, {0, kEveryTile}, first + done + rows);
                 kv_.rows_written(l, first + done, rows);
             }
             kv_.close_layer(l);
@@ -59,7 +50,7 @@ class TileStory {
         kv_.end_prefill();
     }
 
-    /// A forward that looks at everything, of n rows, which are kept.
+    /// A forward that brings everything, of n rows, which are kept.
     void decode(int64_t n) {
         const int64_t first = kv_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = n, .bound = first + n};
@@ -68,23 +59,16 @@ class TileStory {
         for (int64_t l = 0; l < kLayers; ++l) {
             fill(l, first, n);
             op_->kv_stage(kv_.layer(l), matrix(n), matrix(n));
-            if (kv_.on_chip(l)) {
-                look(l, kv_.layer(l), {0, kEveryTile}, first);
-            } else {
-                kv_.attend(
-                    l, [&](const RowGroup&, const LayerKv& kv, const TileRange& tiles) { look(l, kv, tiles, first); });
-            }
+            if (!kv_.on_chip(l)) kv_.attend(l, [](const RowGroup&, const LayerKv&, const TileRange&) {});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
         std::iota(all.begin(), all.end(), 0);
-        late();
         kv_.keep(*op_, 0, all);
     }
     void truncate(int64_t n) { kv_.truncate(0, n); }
     void finish() {
         compute_->synchronize();
-        looks_.clear();
         sent_.clear();
         sent_positions_.clear();
     }
@@ -120,51 +104,16 @@ class TileStory {
                 .ancestors = {},
                 .max_positions = first + rows};
     }
-    void late() {
-        if (compute_us_ == 0) return;
-        compute_->call_host("late", 0,
-                            [us = compute_us_] { std::this_thread::sleep_for(std::chrono::microseconds(us)); });
-    }
-    /// Compute reads positions below `length` of these tiles, some time later.
-    void look(int64_t layer, const LayerKv& kv, const TileRange& tiles, int64_t length) {
-        late();
-        for (int64_t t = tiles.first; looks_at_all_ && t < tiles.end && t * kTileTokens < length; ++t) {
-            Look& look = looks_.emplace_back();
-            for (int64_t p = t * kTileTokens; p < std::min(length, (t + 1) * kTileTokens); ++p) {
-                look.expected.push_back(number(layer, p));
-            }
-            look.table = static_cast<const int64_t*>(kv.tiles.data()) + (t - kv.first_tile);
-            compute_->call_host("look", 0, [this, l = &look] {
-                const auto* key = reinterpret_cast<const float*>(*l->table);
-                for (size_t i = 0; i < l->expected.size(); ++i) {
-                    // A value has no heads before it: it lies behind the tile's keys.
-                    const float* slot = key + i * kDim;
-                    if (slot[0] != l->expected[i] || slot[kTileTokens * kDim + kDim - 1] != l->expected[i])
-                        wrong_ = true;
-                }
-            });
-        }
-    }
-
-    struct Look {
-        std::vector<float> expected;
-        const int64_t* table = nullptr;
-    };
-
     std::unique_ptr<Stream> compute_;
     std::unique_ptr<Kernels> op_, append_;
     KvCache kv_;
     Buffer<Space::kDevice> rows_;
     Buffer<Space::kDevice> positions_;
-    int compute_us_;
-    bool looks_at_all_;
     // What the streams still read: kept until finish().
     std::deque<std::vector<float>> sent_;
     std::deque<std::vector<int32_t>> sent_positions_;
-    std::deque<Look> looks_;
     std::vector<int64_t> of_position_;
     int64_t generation_ = 0;
-    std::atomic<bool> wrong_{false};
 };
 
 }  // namespace trireme::test

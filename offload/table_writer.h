@@ -1,0 +1,34 @@
+#pragma once
+/// Tables of tile addresses, written once.
+
+#include <cstdint>
+
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+class TableWriter {
+  public:
+    /// Of tables i64 [sequences, tiles] of this shape, on `stream`.
+    TableWriter(Device& device, Stream& stream, const Shape& shape)
+        : stream_(stream), host_(device, static_cast<size_t>(shape.elements()) * sizeof(int64_t)), shape_(shape) {}
+
+    /// table[s, t] = address_of(s, t); there when it returns.
+    template <class AddressOf>
+    void write(const Tensor& table, const AddressOf& address_of) {
+        const HostTensor host = host_.tensor(DType::kI64, shape_);
+        const Matrix<int64_t> addresses = host.as<int64_t>();
+        for (int64_t s = 0; s < addresses.rows; ++s) {
+            for (int64_t t = 0; t < addresses.cols; ++t) addresses(s, t) = reinterpret_cast<int64_t>(address_of(s, t));
+        }
+        stream_.copy(table, host);
+        stream_.synchronize();
+    }
+
+  private:
+    Stream& stream_;
+    Buffer<Space::kHost> host_;
+    Shape shape_;
+};
+
+}  // namespace trireme
