@@ -26,6 +26,7 @@ FlagGroup continuation_flags();
 FlagGroup sampling_flags();
 FlagGroup precision_flags();
 FlagGroup kv_flags();
+FlagGroup speculation_flags();
 FlagGroup machine_flags();
 FlagGroup output_flags();
 

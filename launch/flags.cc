@@ -9,8 +9,8 @@ namespace trireme {
 
 std::span<const FlagGroup> flag_groups() {
     static const std::vector<FlagGroup> groups = {prompt_flags(),    continuation_flags(), sampling_flags(),
-                                                  precision_flags(), kv_flags(),           machine_flags(),
-                                                  output_flags()};
+                                                  precision_flags(), kv_flags(),           speculation_flags(),
+                                                  machine_flags(),   output_flags()};
     return groups;
 }
 

@@ -48,6 +48,12 @@ struct Options {
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
+    // Speculation, so far of plans only.
+    std::string model_draft;       // a folder or a .gguf file; empty: none
+    int64_t draft_tokens = 6;      // proposed before they are verified
+    int64_t retrieval_budget = 0;  // tokens; 0: none
+    int64_t retrieval_chunk = 8;   // tokens
+
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them
     int64_t threads = 0;          // a rank; 0: its share of the cores

@@ -3,12 +3,15 @@
 
 #include "launch/commands.h"
 #include "launch/output.h"
+#include "launch/plan_changes.h"
 #include "launch/residency.h"
 #include "launch/weight_type.h"
 #include "model/files/weight_source.h"
 
 namespace trireme {
 namespace {
+
+constexpr int64_t kDraftWindow = 256;  // tokens: what TriForce's draft model sees
 
 /// "1-3, 7": numbers of the layers that stay on chip.
 std::string ranges(const std::vector<bool>& which) {
@@ -61,29 +64,52 @@ void run_plan(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         const LlamaConfig config = open_config(o.model);
         const WeightType weights = planned_type(o);
-        const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
-        const auto input_for = [&](int64_t context) {
-            const LlamaOptions options = {.weights = weights.type,
-                                          .k_type = o.cache_type_k,
-                                          .v_type = o.cache_type_v,
-                                          .context = context,
-                                          .residency = {.ring = o.kv_ring}};
-            return plan_input(config, shard, options, backend, static_cast<int>(std::max<int64_t>(1, o.threads)),
-                              o.kv_on_chip);
+        const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
+        const LlamaOptions options = {.weights = weights.type,
+                                      .k_type = o.cache_type_k,
+                                      .v_type = o.cache_type_v,
+                                      .residency = {.ring = o.kv_ring}};
+        const PlanWish wish = {
+            .context = o.ctx_size == 0 ? config.context : o.ctx_size,
+            .ranks = o.ranks,
+            .on_chip = o.kv_on_chip,
+            .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
+        const size_t draft = o.model_draft.empty() ? 0
+                                                   : draft_bytes(open_config(o.model_draft), options, backend, threads,
+                                                                 kDraftWindow + wish.retrieval.rows);
+        const auto input_for = [&](const PlanWish& w) {
+            LlamaOptions with = options;
+            with.context = w.context;
+            const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
+            PlanInput in = plan_input(config, shard, with, backend, threads, w.on_chip);
+            in.retrieval = w.retrieval;
+            in.draft_bytes = draft;
+            return in;
         };
-        const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
-        const PlanInput in = input_for(context);
+        const PlanInput in = input_for(wish);
         const Machine m = described(o);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
-                                       context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type), weights.reason,
-                                       name_of(o.cache_type_k), name_of(o.cache_type_v));
+                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
+                                       weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
         for (const std::string& line : times(in, plan, m)) text += line + "\n";
+        if (!plan.fits(m)) {
+            const std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
+            text +=
+                changes.empty() ? "does not fit, and no single change helps\n" : "does not fit; it would with one of\n";
+            for (const std::string& line : changes) text += "  " + line + "\n";
+        }
         TextOut(STDOUT_FILENO).write(text);
-        if (!plan.fits(m)) refuse_plan(in, plan, m, context, largest_context(input_for, m, context), o);
+        if (plan.fits(m)) return;
+        const auto with_context = [&](int64_t context) {
+            PlanWish other = wish;
+            other.context = context;
+            return input_for(other);
+        };
+        refuse_plan(in, plan, m, wish.context, largest_context(with_context, m, wish.context), o);
     });
 }
 

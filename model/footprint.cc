@@ -50,11 +50,11 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, const LlamaOption
                     .ring = o.residency.ring,
                     .span_bytes = o.residency.span_bytes,
                     .weight_bytes = Weights::bytes_for(c, shard, o.weights)};
-    in.work_bytes = Scratch::device_bytes(c, shard) + KvCache::device_meta_bytes(kv) +
+    in.prefill_work_bytes = kernel_scratch(backend, Phase::kPrefill, kernel_limits(c, shard, kPrefillRows), threads) +
+                            BatchMaker::device_bytes(c.head_dim, kPrefillRows);
+    in.work_bytes = in.prefill_work_bytes + Scratch::device_bytes(c, shard) + KvCache::device_meta_bytes(kv) +
                     kernel_scratch(backend, Phase::kDecode, kernel_limits(c, shard, kMaxRows), threads) +
-                    kernel_scratch(backend, Phase::kPrefill, kernel_limits(c, shard, kPrefillRows), threads) +
                     BatchMaker::device_bytes(c.head_dim, kMaxRows) +
-                    BatchMaker::device_bytes(c.head_dim, kPrefillRows) +
                     static_cast<size_t>(shard.n_heads) * sizeof(int32_t);
     in.host_bytes = Scratch::host_bytes(c, shard) + KvCache::host_meta_bytes() +
                     BatchMaker::host_bytes(c.head_dim, kMaxRows) + BatchMaker::host_bytes(c.head_dim, kPrefillRows);
@@ -66,6 +66,13 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, const LlamaOption
         BatchMaker::host_bytes(c.head_dim, kPrefillRows, places) - BatchMaker::host_bytes(c.head_dim, kPrefillRows);
     in.weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, o.weights);
     return in;
+}
+
+size_t draft_bytes(const LlamaConfig& c, const LlamaOptions& o, std::string_view backend, int threads, int64_t window) {
+    LlamaOptions whole = o;
+    whole.context = window;
+    const PlanInput in = plan_input(c, largest_shard(c, 1), whole, backend, threads, PlanInput::kAll);
+    return plan_with(in, in.kv.owner_layers).device_bytes();
 }
 
 Shard largest_shard(const LlamaConfig& c, int ranks) {

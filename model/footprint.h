@@ -22,6 +22,9 @@ int64_t prefill_chunks(int64_t tokens);
 /// is taken from there, the placement is what the plan is to find.
 PlanInput plan_input(const LlamaConfig& config, const Shard& shard, const LlamaOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
+/// A draft model, whole on every rank, that sees a window of so many tokens: device bytes.
+size_t draft_bytes(const LlamaConfig& config, const LlamaOptions& options, std::string_view backend, int threads,
+                   int64_t window);
 /// The shard that needs most memory.
 Shard largest_shard(const LlamaConfig& config, int ranks);
 

@@ -11,11 +11,20 @@ double ms(double bytes, double gbps) {
     return bytes / gbps * 1e-6;
 }
 
-double gib(size_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);
+}  // namespace
+
+size_t Retrieval::set_bytes(const KvShape& kv) const {
+    if (budget == 0) return 0;
+    const int64_t tiles = (budget + rows + kTileTokens - 1) / kTileTokens;
+    return static_cast<size_t>(kv.owner_layers * kv.sequences * tiles) * kv.layout.tile_bytes();
 }
 
-}  // namespace
+size_t Retrieval::summary_bytes(const KvShape& kv) const {
+    if (budget == 0) return 0;
+    const int64_t chunks = (kv.context + chunk - 1) / chunk;
+    return static_cast<size_t>(kv.owner_layers * kv.sequences * chunks * kv.layout.kv_heads * kv.layout.head_dim) *
+           size_of(kv.layout.k_type);
+}
 
 std::vector<bool> interleaved(int64_t owners, int64_t n) {
     check(n >= 0 && n <= owners, "kv: {} of {} layers on chip", n, owners);
@@ -34,6 +43,10 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.work_bytes = in.work_bytes;
     p.kv_bytes = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
     p.host_bytes = in.host_bytes;
+    p.prefill_work_bytes = in.prefill_work_bytes;
+    p.retrieval_bytes = in.retrieval.set_bytes(in.kv);
+    p.summary_bytes = in.retrieval.summary_bytes(in.kv);
+    p.draft_bytes = in.draft_bytes;
     if (streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
@@ -44,6 +57,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.host_hidden_bytes = hidden_on_host ? in.hidden_bytes : 0;
     p.host_bytes += in.host_batch_bytes;
     p.work_bytes += in.batch_bytes;
+    p.prefill_work_bytes += in.batch_bytes;
     p.work_bytes +=
         TileRing::table_bytes(shape, in.ring) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
     p.host_kv_bytes = static_cast<size_t>(streamed) * in.kv.layer_bytes();
@@ -58,8 +72,8 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
                 in.on_chip, owners);
     }
     const int64_t least = std::max(int64_t{0}, in.on_chip), most = in.on_chip >= 0 ? in.on_chip : owners;
-    for (const bool hidden_on_host : {false, true}) {
-        for (int64_t n = most; n >= least; --n) {
+    for (int64_t n = most; n >= least; --n) {
+        for (const bool hidden_on_host : {false, true}) {
             Plan p = plan_with(in, n, hidden_on_host);
             if (p.fits(machine)) return p;
         }
@@ -129,13 +143,19 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     const auto line = [&](std::string_view what, size_t bytes, const std::string& note) {
         if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
     };
-    lines.push_back(fmt::format("device: {:.3f} of {:.3f} GiB", gib(p.device_bytes()), gib(m.device_memory)));
+    lines.push_back(fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}",
+                                gib(p.device_bytes()), gib(m.device_memory), gib(p.device_bytes()),
+                                gib(p.decode_bytes())));
     line("weights", p.weight_bytes, "");
     line("activations, scratch", p.work_bytes, "");
     line("KV on chip", p.kv_bytes, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
     line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
     line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
     line("prompt's hidden states", p.hidden_bytes, p.hidden_on_host ? "chunks of them; the rest is on the host" : "");
+    line("retrieval set", p.retrieval_bytes,
+         fmt::format("{} tokens of each layer, {} rows", in.retrieval.budget, in.retrieval.rows));
+    line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
+    line("draft model", p.draft_bytes, "weights, window, work");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(p.host_total()), gib(m.host_memory)));
     line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.host_hidden_bytes, "");

@@ -11,6 +11,18 @@
 
 namespace trireme {
 
+/// What speculation over retrieved keys and values (TriForce, arXiv 2404.11912, section 4) keeps on the device.
+struct Retrieval {
+    int64_t budget = 0;  // tokens of every owner layer that the middle level attends to; 0: there is no such level
+    int64_t chunk = 8;   // tokens that one summary, the mean of their keys, stands for
+    int64_t rows = 0;    // speculated, behind the budget
+
+    /// The middle level's keys and values, in whole tiles.
+    size_t set_bytes(const KvShape& kv) const;
+    /// Of every owner layer's context, in the keys' type.
+    size_t summary_bytes(const KvShape& kv) const;
+};
+
 /// Everything that decides a plan but the machine. Bytes are one rank's: the one that needs most.
 struct PlanInput {
     static constexpr int64_t kAuto = -1, kAll = -2;
@@ -28,6 +40,9 @@ struct PlanInput {
     size_t hidden_bytes = 0, hidden_place_bytes = 0;
     size_t batch_bytes = 0, host_batch_bytes = 0;
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
+    size_t prefill_work_bytes = 0;     // the part of work_bytes that decoding leaves alone
+    Retrieval retrieval = {};
+    size_t draft_bytes = 0;  // a draft model, whole: its weights, its window, its work
 };
 
 /// What one rank has, here or as flags describe it. 0 GB/s: not known, so nothing is said of times.
@@ -44,15 +59,19 @@ struct Plan {
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
     // Device.
-    size_t weight_bytes = 0, work_bytes = 0, kv_bytes = 0, ring_bytes = 0, tail_bytes = 0,
-           hidden_bytes = 0;  // tables are in work_bytes
+    size_t weight_bytes = 0, work_bytes = 0, kv_bytes = 0, ring_bytes = 0, tail_bytes = 0, hidden_bytes = 0,
+           retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;  // tables are in work_bytes
+    size_t prefill_work_bytes = 0;                                   // of work_bytes
     // Host.
     size_t host_kv_bytes = 0, host_hidden_bytes = 0, host_bytes = 0;
     bool hidden_on_host = false;
 
+    /// All of it is taken before the prompt and kept. A prefill uses all: it fills the retrieval set as layers pass.
     size_t device_bytes() const {
-        return weight_bytes + work_bytes + kv_bytes + ring_bytes + tail_bytes + hidden_bytes;
+        return weight_bytes + work_bytes + kv_bytes + ring_bytes + tail_bytes + hidden_bytes + retrieval_bytes +
+               summary_bytes + draft_bytes;
     }
+    size_t decode_bytes() const { return device_bytes() - hidden_bytes - prefill_work_bytes; }
     size_t host_total() const { return host_kv_bytes + host_hidden_bytes + host_bytes; }
     bool fits(const Machine& m) const {
         return device_bytes() <= m.device_memory && host_total() + (m.shared ? device_bytes() : 0) <= m.host_memory;
@@ -64,8 +83,8 @@ std::vector<bool> interleaved(int64_t owners, int64_t n);
 
 /// With exactly this many owner layers on chip.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
-/// As asked for; auto: the most that fit, none of them if even that does not fit. Hidden states go to the host where
-/// nothing fits otherwise.
+/// As asked for; auto: the most that fit, none of them if even that does not fit. Hidden states go to the host where as
+/// many layers do not fit otherwise: a prefill hides their copies behind its compute, a decode step hides no layer's.
 Plan make_plan(const PlanInput& input, const Machine& machine);
 /// The most tokens of context for which a plan fits, 0 for none; `input_for` describes the same run with another one.
 int64_t largest_context(const std::function<PlanInput(int64_t context)>& input_for, const Machine& machine,
@@ -81,6 +100,9 @@ struct StepForecast {
 };
 StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length);
 
+constexpr double gib(size_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);
+}
 /// The plan's bytes as lines for people, with what the machine has.
 std::vector<std::string> plan_lines(const PlanInput& input, const Plan& plan, const Machine& machine);
 

@@ -129,6 +129,30 @@ TEST(Plan, OfTwoRtx4090IsTheKnownBaseline) {
     EXPECT_NEAR(std::stod(r.out.substr(at + 15)), 840, 0.05 * 840);
 }
 
+// The three runs of TriForce (reference triforce.md 6) on cards of 24,564 MiB.
+TEST(Plan, OfTriForcesRuns) {
+    const auto plan = [](const std::string& name) {
+        const std::string configs = TRIREME_CONFIGS;
+        return trireme({"plan", "--config", configs + "/plan-triforce-" + name + ".ini", "-m",
+                        configs + "/models/llama-2-7b-128k", "-md", configs + "/models/llama-68m"});
+    };
+    const ProcessResult two = plan("two-4090");
+    EXPECT_EQ(two.status, 0) << two.err;
+    EXPECT_THAT(two.out, HasSubstr("peak of a prefill "));
+    EXPECT_THAT(two.out, HasSubstr("9 of 32 layers"));
+    EXPECT_THAT(two.out, HasSubstr("chunk summaries                 1.988 GiB  one for 8 tokens"));
+    EXPECT_THAT(two.out, HasSubstr("chunks of them; the rest is on the host"));
+
+    const ProcessResult one = plan("one-4090");
+    EXPECT_EQ(one.status, 0) << one.err;
+    EXPECT_THAT(one.out, HasSubstr("layers on chip: none"));
+
+    const ProcessResult all = plan("a100");  // was made for a card of 80 GB
+    EXPECT_EQ(all.status, 71);
+    EXPECT_THAT(all.out, HasSubstr("does not fit; it would with one of\n  --kv-on-chip "));
+    EXPECT_EQ(error_lines(all).size(), 1u) << all.err;
+}
+
 TEST(Doctor, MeasuresWhatARunStandsOn) {
     for (const int ranks : {1, 2}) {
         const ProcessResult r = ranks == 1 ? trireme({"doctor"}) : trireme_on(2, {"doctor"});

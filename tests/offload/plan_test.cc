@@ -72,7 +72,10 @@ TEST(Plan, AutoTakesAsManyAsFit) {
         const Machine m = {.device_memory = gib * kGiB, .host_memory = 128 * kGiB};
         const Plan p = make_plan(in, m);
         ASSERT_TRUE(p.fits(m)) << gib;
-        EXPECT_TRUE(p.on_chip_layers == 32 || !plan_with(in, p.on_chip_layers + 1).fits(m)) << gib;
+        for (const bool hidden_on_host : {false, true}) {
+            EXPECT_TRUE(p.on_chip_layers == 32 || !plan_with(in, p.on_chip_layers + 1, hidden_on_host).fits(m)) << gib;
+        }
+        EXPECT_TRUE(!p.hidden_on_host || !plan_with(in, p.on_chip_layers).fits(m)) << gib;
     }
     EXPECT_EQ(make_plan(in, {.device_memory = 80 * kGiB, .host_memory = kGiB}).on_chip_layers, 32);
     // The host is what is short: streaming fewer layers is what fits.
@@ -107,6 +110,35 @@ TEST(Plan, PredictsTheKnownBaseline) {
 
     EXPECT_NEAR(f.step_ms, 840, 0.05 * 840);
     EXPECT_NEAR(f.copy_ms, f.step_ms, 0.02 * f.step_ms);  // the link is what limits
+}
+
+// Reference triforce.md 1.4 and 9: one layer's summaries take 127 MiB at 8 tokens, 7.9 MiB at 128, on one rank; a
+// budget of 12,288 tokens takes 6 GiB.
+TEST(Plan, CountsWhatRetrievalKeeps) {
+    const KvShape whole = {.layout = {.kv_heads = 32, .head_dim = 128}, .owner_layers = 32, .context = 130048};
+    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 8}.summary_bytes(whole)), 32 * 127 * kMiB);
+    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 128}.summary_bytes(whole)), 32 * 127 * kMiB / 16);
+    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 8}.set_bytes(whole)), 6 * kGiB);
+    EXPECT_EQ((Retrieval{.budget = 12288, .rows = 17}.set_bytes(whole)), 6 * kGiB + 32 * 4 * kMiB);  // one more tile
+    EXPECT_EQ((Retrieval{}.set_bytes(whole) + Retrieval{}.summary_bytes(whole)), 0u);
+
+    KvShape wide = whole;  // keys in f32, a last chunk that is not full
+    wide.layout.k_type = DType::kF32;
+    wide.context = 130049;
+    EXPECT_EQ((Retrieval{.budget = 256, .chunk = 8}.summary_bytes(wide)), size_t{32} * 16257 * 4096 * 4);
+}
+
+TEST(Plan, TellsThePeaksOfBothPhases) {
+    PlanInput in = llama_2_7b(130048, 9);
+    in.retrieval = {.budget = 12288, .chunk = 8, .rows = 17};
+    in.draft_bytes = 200 * kMiB;
+    in.prefill_work_bytes = 30 * kMiB;
+    in.batch_bytes = 20 * kMiB;
+    const Plan p = plan_with(in, 9), without = plan_with(llama_2_7b(130048, 9), 9);
+
+    EXPECT_EQ(p.device_bytes() - without.device_bytes(),
+              in.retrieval.set_bytes(in.kv) + in.retrieval.summary_bytes(in.kv) + 200 * kMiB + 20 * kMiB);
+    EXPECT_EQ(p.device_bytes() - p.decode_bytes(), in.hidden_bytes + 50 * kMiB);
 }
 
 TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {
