@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole acceptance list of plain decoding, about two hours on 2 cores; figures go to docs/ledger.md.
+# The whole acceptance list, about four hours on 2 cores; figures go to docs/ledger.md.
 #   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--no-ledger]
 # An item prints its figures and fails if what it must show is not shown. Speed is printed beside what is wanted of it, and
 # never fails: it belongs to the machine. The last line is "N passed, N failed", counted in items.
@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9' fuzz_seconds=600 ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10' fuzz_seconds=600 ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -46,6 +46,7 @@ item_title=(
     [7]='Bad input, fuzzing'
     [8]='Sanitizers, a deleted wait'
     [9]='Streamed keys and values'
+    [10]='The CUDA backend without a card'
 )
 
 item_1() {
@@ -120,6 +121,13 @@ item_9() {
     suite release '^(kv_|llama_residency(_short)?_test|llama_memory_test|simt_engine_test\.Residency|program_test\.(Residency|Plan|Doctor))' || return
     build release bench_overlap
     build/release/tests/bench/bench_overlap "$TRIREME_DEMO_MODEL"
+}
+
+item_10() {
+    suite release '^(ptxas_budget|kernels_simt_test|simt_|simt_engine_test|program_test\.(Device|StubDriver))' || return
+    (ulimit -c 0 && cmake --build build/release --target mutants >"$logs/mutants.log" 2>&1) || { tail -n 5 "$logs/mutants.log"; return 1; }
+    tail -n 1 "$logs/mutants.log"
+    tests/bundle.sh
 }
 
 # Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.

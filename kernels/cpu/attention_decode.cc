@@ -114,10 +114,11 @@ Matrix<T> from_row(const Matrix<T>& m, int64_t row) {
     return {m.row(row), m.rows - row, m.cols, m.stride};
 }
 
-void check_rows(const Sequence& s, int64_t staged) {
+void check_rows(const Sequence& s, int64_t staged, int64_t max_positions) {
     for (int64_t r = 0; r < s.rows; ++r) {
         const int64_t p = *s.positions.row(r), c = *s.committed.row(r);
-        check(c >= 0 && c <= p && p - c < kMaxRows, "attention: a row stands at {} after {} committed tokens", p, c);
+        check(c >= 0 && c <= p && p - c < kMaxRows && p < max_positions,
+              "attention: a row stands at {} after {} committed tokens, below {}", p, c, max_positions);
         for (int64_t i = 0; i <= p - c; ++i) {
             const int32_t a = s.ancestors(r, i);
             check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
@@ -192,7 +193,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .q = floats + at.q,
                          .running = floats + at.running,
                          .records = floats + at.records};
-        check_rows(s, rows.staged == 0 ? in.rows : rows.staged);
+        check_rows(s, rows.staged == 0 ? in.rows : rows.staged, rows.max_positions);
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
         const int64_t wave = (at.items - at.records) / (record * heads * s.rows);

@@ -150,8 +150,9 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
     const Matrix<const int32_t> positions = rows.positions.as<const int32_t>();
     const int64_t n = q.rows(), heads = kv_head.rows, sequence = *rows.sequences.as<const int32_t>().row(0);
     for (int64_t r = 0; r < n; ++r) {
-        check(*positions.row(r) == *positions.row(0) + r, "attention: prefill rows 0 and {} stand at {} and {}", r,
-              *positions.row(0), *positions.row(r));
+        check(*positions.row(r) == *positions.row(0) + r && *positions.row(r) < rows.max_positions,
+              "attention: prefill rows 0 and {} stand at {} and {}, below {}", r, *positions.row(0), *positions.row(r),
+              rows.max_positions);
     }
     for (int64_t p = 0; p <= *positions.row(n - 1); p += kTileTokens) view.check_tile(sequence, p, "attention");
     for (int64_t h = 0; h < heads; ++h) {

@@ -89,8 +89,7 @@ struct AttendTile {
         if (!sound(gpu, a, row, rows, tile, memory)) return;
         for (int64_t v = 0; v < rows * heads; v += kVectors) {
             const Chunk c = {head, heads, row, kv_head, tile, v, min_of(kVectors, rows * heads - v), memory};
-            attend(gpu, a, c);
-            gpu.sync();  // shared memory is about to be written again
+            attend(gpu, a, c);  // what the next chunk writes before its first barrier nobody reads any more
         }
     }
 
@@ -150,7 +149,7 @@ struct AttendTile {
         if (gpu.thread() < c.count) {
             const int v = gpu.thread();
             const int64_t r = c.row_of(v), begin = c.tile * kTile;
-            reach.ends[2 * v] = static_cast<int32_t>(min_of(a.seen.in_tiles(r), a.seen.positions[r] + 1) - begin);
+            reach.ends[2 * v] = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
             reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.positions[r] + 1 - begin);
         }
         for (int64_t i = gpu.thread(); i < c.count * dim; i += kThreads) {

@@ -71,24 +71,24 @@ struct AttendPrefill {
     /// Rows are consecutive and their tokens have tiles. The same answer in every thread of the block.
     template <class Gpu>
     TRIREME_GPU static bool sound(Gpu& gpu, const Args& a) {
-        float bad = 0;
+        bool good = true;
         for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
             const int64_t p = a.seen.positions[r];
             if (p != a.seen.positions[0] + r || p < 0 || p >= a.max_positions) {
                 gpu.fault(Fault::kRowOrder, p, a.seen.positions[0] + r);
-                bad = 1;
+                good = false;
             } else if (a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
                 gpu.fault(Fault::kTile, p, a.seen.sequences[r]);
-                bad = 1;
+                good = false;
             }
         }
         const int64_t before = div_up(max_of(a.seen.positions[0], 0), kTile);
-        for (int64_t t = gpu.thread(); t < before && bad == 0; t += kThreads) {
+        for (int64_t t = gpu.thread(); t < before && good; t += kThreads) {
             if (a.kv.tile(a.seen.sequences[0], t) != nullptr) continue;
             gpu.fault(Fault::kTile, t * kTile, a.seen.sequences[0]);
-            bad = 1;
+            good = false;
         }
-        return block_sum<kThreads>(gpu, bad) == 0;
+        return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
     }
 
     TRIREME_GPU static uint32_t pack(float low, float high) {

@@ -18,6 +18,7 @@ const Case kCases[] = {
     {40, 2, {0, 1}, DType::kF32, DType::kF16, 255, 33},
     {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16, 256, 257},
     {96, 1, {0}, DType::kF16, DType::kF16, 700, 7},
+    {64, 1, {0}, DType::kF16, DType::kF16, 256, 1},
     {8, 1, std::vector<int32_t>(50, 0), DType::kBF16, DType::kBF16, 1, 40},
 };
 
@@ -51,28 +52,98 @@ struct Scene {
     RowSet rows;
 };
 
+void matches_the_reference(Machine& m, const Case& c, Scene& s) {
+    const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type), qs = s.q.values();
+
+    Operand out = s.attend(m);
+
+    for (int64_t r = 0; r < c.rows; r += r + 7 < c.rows ? 7 : 1) {
+        const int64_t n = c.before + r + 1, w = s.kv.width();
+        const Rows keys(n, w, {ks.at.begin(), ks.at.begin() + n * w}),
+            values(n, w, {vs.at.begin(), vs.at.begin() + n * w});
+        const Rows one(1, qs.cols, {qs.at.begin() + r * qs.cols, qs.at.begin() + (r + 1) * qs.cols});
+        const double tol = attention_tolerance(one, keys, values, static_cast<int64_t>(c.kv_of_head.size()),
+                                               attended_in(c.k_type, c.v_type));
+        const Rows want = reference::attention(one, keys, values, c.kv_of_head);
+        ASSERT_TRUE((near<float, double>(out.row(r), want.at, tol))) << "head_dim " << c.head_dim << " row " << r;
+    }
+}
+
 TEST(AttentionPrefill, MatchesTheReference) {
     on_every_target([] {
         Machine m(Phase::kPrefill);
         for (const Case& c : kCases) {
             Scene s(c);
-            const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type), qs = s.q.values();
+            matches_the_reference(m, c, s);
+        }
+    });
+}
+
+// Eight rows with one key each that takes it all, then eight plain ones: nobody's maximum is anybody else's.
+TEST(AttentionPrefill, SurvivesScoresFarApart) {
+    const Case c = {64, 1, {0}, DType::kF16, DType::kF16, 300, 40};
+    on_every_target([&] {
+        Machine m(Phase::kPrefill);
+        Scene s(c);
+        for (int64_t r = 0; r < c.rows; ++r) {
+            for (int64_t i = 0; i < s.q.cols() && r / 8 % 2 == 0; ++i) s.q.set(r, i, s.q.get(r, i) * 300);
+        }
+        matches_the_reference(m, c, s);
+    });
+}
+
+// As AttentionDecode's: means of whole numbers.
+TEST(AttentionPrefill, WeighsEqualKeysExactly) {
+    for (const Case& c : kCases) {
+        Scene s(c);
+        s.q.randomize(1, 0);
+        const auto whole = [](int64_t p, int64_t col) { return static_cast<double>((p * 7 + col * 3) % 31 - 11); };
+        for (int64_t p = 0; p < s.v.rows(); ++p) {
+            for (int64_t col = 0; col < s.v.cols(); ++col) s.v.set(p, col, whole(p, col));
+        }
+        Machine append(Phase::kPrefill);
+        append_all(append, s.kv, 0, s.k, s.v);
+        on_every_target([&] {
+            Machine m(Phase::kPrefill);
 
             Operand out = s.attend(m);
 
-            for (int64_t r = 0; r < c.rows; r += r + 7 < c.rows ? 7 : 1) {
-                const int64_t n = c.before + r + 1, w = s.kv.width();
-                const Rows keys(n, w, {ks.at.begin(), ks.at.begin() + n * w}),
-                    values(n, w, {vs.at.begin(), vs.at.begin() + n * w});
-                const Rows one(1, qs.cols, {qs.at.begin() + r * qs.cols, qs.at.begin() + (r + 1) * qs.cols});
-                const double tol = attention_tolerance(one, keys, values, static_cast<int64_t>(c.kv_of_head.size()),
-                                                       attended_in(c.k_type, c.v_type));
-                const Rows want = reference::attention(one, keys, values, c.kv_of_head);
-                ASSERT_TRUE((near<float, double>(out.row(r), want.at, tol)))
-                    << "head_dim " << c.head_dim << " row " << r;
+            for (int64_t col = 0; col < out.cols(); ++col) {
+                const int64_t at = c.kv_of_head[static_cast<size_t>(col / c.head_dim)] * c.head_dim + col % c.head_dim;
+                double sum = 0;
+                for (int64_t p = 0; p < c.before; ++p) sum += whole(p, at);
+                for (int64_t r = 0; r < c.rows; ++r) {
+                    sum += whole(c.before + r, at);
+                    const double want = sum / static_cast<double>(c.before + r + 1);
+                    ASSERT_NEAR(out.get(r, col), want, 2 * kEps * std::fabs(want))
+                        << "head_dim " << c.head_dim << " row " << r;
+                }
             }
-        }
-    });
+        });
+    }
+}
+
+// Rows and heads may be followed by more of the same that are not meant.
+TEST(AttentionPrefill, RowsOfOneCallMayBeSomeOfMore) {
+    for (const Case& c : {kCases[1], kCases[7]}) {
+        Scene s(c);
+        const int64_t rows = c.rows - 1;
+        on_every_target([&] {
+            Machine m(Phase::kPrefill);
+            Operand want = s.attend(m), out(DType::kF32, rows, s.q.cols());
+            RowsView some = s.rows.view(c.before + c.rows);
+            some.positions = Tensor(some.positions.data(), DType::kI32, Shape{rows});
+            some.sequences = Tensor(some.sequences.data(), DType::kI32, Shape{rows});
+            some.committed = Tensor(some.committed.data(), DType::kI32, Shape{rows});
+            some.ancestors = some.ancestors.first_rows(rows);
+
+            m->attention(out.tensor(), s.q.tensor().first_rows(rows), s.kv.view(), s.heads.vector(), some);
+            m.stream->synchronize();
+
+            EXPECT_TRUE(out.intact());
+            for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(same_bits(out.row(r), want.row(r))) << r;
+        });
+    }
 }
 
 TEST(AttentionPrefill, HasTheSameBitsForAnyNumberOfThreads) {
@@ -119,6 +190,31 @@ TEST(AttentionPrefill, RefusesRowsThatAreNotConsecutive) {
     m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(300));
 
     EXPECT_TRUE(refused(m, "attention"));
+}
+
+TEST(AttentionPrefill, RefusesRowsThatHaveNoTile) {
+    for (const int64_t tile : {0, 1, 2}) {
+        Scene s({64, 1, {0}, DType::kF16, DType::kF16, 512, 2});
+        s.kv.table.at<int64_t>(0, tile) = 0;
+        EXPECT_TRUE(refused(
+            [&] {
+                Machine m(Phase::kPrefill);
+                s.attend(m);
+            },
+            fmt::format("no tile holds position {} of sequence 0", tile * kTileTokens)));
+    }
+}
+
+TEST(AttentionPrefill, RefusesRowsBeyondTheBound) {
+    Scene s(kCases[5]);
+    const auto run = [&](int64_t max_positions) {
+        Machine m(Phase::kPrefill);
+        Operand out(DType::kF32, s.shape.rows, s.q.cols());
+        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(max_positions));
+        m.stream->synchronize();
+    };
+    EXPECT_NO_THROW(run(707));
+    EXPECT_TRUE(refused([&] { run(706); }, "706"));
 }
 
 }  // namespace

@@ -1,17 +1,16 @@
-// Operands of backends that compute on the host.
-
-#include <new>
+// Operands of backends that compute on the host: a page that nobody may touch follows.
 
 #include "tests/kernels/harness.h"
+#include "tests/support/fence.h"
 
 namespace trireme::test {
 
 void* backend_allocate(size_t bytes) {
-    return ::operator new(bytes);
+    return fenced_allocate(bytes);
 }
 
-void backend_free(void* data, size_t) noexcept {
-    ::operator delete(data);
+void backend_free(void* data, size_t bytes) noexcept {
+    fenced_free(data, bytes);
 }
 
 }  // namespace trireme::test

@@ -5,7 +5,7 @@
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
                                  A % in a program's name stands for the mutant's group (mutant.h)
 
-A mutant is killed when a test of its file fails, crashes or takes eight times as long. Survivors must be in survivors.txt with a reason.
+A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a reason.
 """
 import concurrent.futures
 import os
@@ -18,12 +18,14 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
-QUICK = "AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*"
+QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
+         "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
+NEXT = "Attention*.WeighsEqual*"
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 FILES = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
-         "kernels/cuda/attention.h": [QUICK, "AttentionDecode*:AttentionPrefill*"],
-         "kernels/cuda/attention_prefill.h": ["AttentionPrefill*"],
+         "kernels/cuda/attention.h": [QUICK, NEXT, "AttentionDecode*:AttentionPrefill*"],
+         "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
 WANTED = 0.95
@@ -113,19 +115,18 @@ def generate(out, groups):
     print(f"{number} mutants in {len(FILES)} files")
 
 
-def killed(programs, number, name, patience):
-    """`patience`: seconds for one stage; None: as long as it takes."""
+def passes(programs, number, stage, patience=None):
+    """Whether the tests of a stage pass within `patience` seconds; None: as long as it takes."""
     environment = dict(os.environ, TRIREME_MUTANT=str(number), TRIREME_TIMEOUT_S="600")
-    for stage in FILES[name]:
-        for program in programs:
-            try:
-                done = subprocess.run([program.replace("%", str(number // GROUP)), "--gtest_break_on_failure", "--gtest_brief=1", "--gtest_filter=" + stage],
-                                      env=environment, timeout=patience, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            except subprocess.TimeoutExpired:
-                return True
-            if done.returncode != 0:
-                return True
-    return False
+    for program in programs:
+        try:
+            done = subprocess.run([program.replace("%", str(number // GROUP)), "--gtest_break_on_failure", "--gtest_brief=1", "--gtest_filter=" + stage],
+                                  env=environment, timeout=patience, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return False
+        if done.returncode != 0:
+            return False
+    return True
 
 
 def known_survivors():
@@ -152,19 +153,18 @@ def run(arguments):
     mutants = [line.split("\t") for line in pathlib.Path(listed).read_text().splitlines()]
     mutants = [m for m in mutants if only is None or int(m[0]) in only]
     begin, patience = time.time(), {}
-    for _, place, *_ in mutants:
-        name, start = place.split(":")[0], time.time()
-        if name in patience:
-            continue
-        if killed(programs, 0, name, None):
-            sys.exit(f"mutants: {FILES[name]} fail without any mutant")
-        patience[name] = 60 + 8 * (time.time() - start)
-        print(f"{name}: {time.time() - start:.0f} s without a mutant", flush=True)
+    for name in dict.fromkeys(place.split(":")[0] for _, place, *_ in mutants):
+        for stage in FILES[name]:
+            start = time.time()
+            if not passes(programs, 0, stage):
+                sys.exit(f"mutants: {stage} fail without any mutant")
+            patience[stage] = 15 + 5 * (time.time() - start)
+            print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
     known, unexplained, deaths = known_survivors(), 0, 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         def dies(mutant):
             name = mutant[1].split(":")[0]
-            return killed(programs, int(mutant[0]), name, patience[name])
+            return not all(passes(programs, int(mutant[0]), stage, patience[stage]) for stage in FILES[name])
         dead = pool.map(dies, mutants)
         for (number, place, what, code), died in zip(mutants, dead):
             deaths += died

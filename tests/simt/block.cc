@@ -15,7 +15,7 @@ int Gpu::block_z() const {
     return block_.index_[2];
 }
 void* Gpu::shared() const {
-    return block_.shared_.data();
+    return block_.shared_;
 }
 
 void Gpu::sync() {
@@ -62,8 +62,10 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
     threads_ = threads;
     all_ = {};
     warps_.assign(static_cast<size_t>((threads + gpu::kWarp - 1) / gpu::kWarp), {});
-    shared_.resize((shared_bytes + 15) / 16);
-    std::memset(shared_.data(), 0xff, shared_.size() * 16);
+    const size_t shared = (shared_bytes + 15) / 16 * 16;
+    check(shared <= kMostShared, "simt: {} bytes of shared memory, at most {}", shared_bytes, kMostShared);
+    shared_ = static_cast<char*>(shared_memory_.get()) + kMostShared - shared;
+    std::memset(shared_, 0xff, shared);
 
     std::vector<Fiber*> idle, waiting;
     for (const auto& f : fibers_) idle.push_back(f.get());

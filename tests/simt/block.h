@@ -1,7 +1,8 @@
 #pragma once
 /// A GPU block on the host: its threads are fibers of one operating system thread, which run until they meet the
 /// others. Half of the blocks run their threads in descending order, so that a missing barrier shows in one of the two;
-/// shared memory begins as NaN; threads that wait for one that has left, or meet in different operations, end the run.
+/// shared memory begins as NaN and ends at a page that nobody may touch; threads that wait for one that has left, or
+/// meet in different operations, end the run.
 
 #include <array>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <boost/context/pooled_fixedsize_stack.hpp>
 
 #include "kernels/cuda/fault.h"
+#include "tests/support/fence.h"
 
 namespace trireme::simt {
 
@@ -132,7 +134,12 @@ class Block {
     std::array<int, 3> index_{};
     const std::function<void(Gpu&)>* body_ = nullptr;
     int threads_ = 0;
-    std::vector<gpu::Bits16> shared_;
+    struct Fenced {
+        void operator()(void* p) const { test::fenced_free(p, kMostShared); }
+    };
+    static constexpr size_t kMostShared = size_t{256} << 10;
+    std::unique_ptr<void, Fenced> shared_memory_{test::fenced_allocate(kMostShared)};
+    void* shared_ = nullptr;  // of the block at hand: the end of shared_memory_
     std::vector<Warp> warps_;
     Meeting all_;
     boost::context::pooled_fixedsize_stack stacks_{size_t{64} << 10};

@@ -2,11 +2,13 @@
 
 #include "tests/simt/block.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
+#include "tests/simt/launcher.h"
 
 namespace trireme::simt {
 namespace {
@@ -72,6 +74,44 @@ TEST(SimtBlock, ShufflesWithinTheWarp) {
             const int got = gpu.shuffle_xor(gpu.thread(), mask);
             EXPECT_EQ(got, gpu.thread() / 32 * 32 + ((gpu.thread() % 32) ^ mask));
         });
+    }
+}
+
+TEST(SimtBlockDeathTest, EndsAtAnAccessBehindSharedMemory) {
+    const auto write_at = [](size_t i) {
+        Block block;
+        block.run({0, 0, 0}, 1, 48, [&](Gpu& gpu) { static_cast<volatile char*>(gpu.shared())[i] = 1; });
+    };
+    write_at(47);
+    EXPECT_DEATH(write_at(48), "");
+}
+
+/// Block x writes its own cell, then zeroes that of block x + step.
+struct Meddler {
+    static constexpr int kThreads = 1;
+    struct Args {
+        int* cells;
+        int n, step;
+    };
+    static void run(Gpu& gpu, const Args& a) {
+        const int x = gpu.block_x(), other = x + a.step;
+        a.cells[x] = 1;
+        if (other >= 0 && other < a.n) a.cells[other] = 0;
+    }
+};
+
+TEST(SimtLauncher, ShowsBlocksThatBuildOnOneAnother) {
+    CpuStream stream("test", 1);
+    Launcher launcher(stream);
+    for (const int n : {4, 5, 8, 30, 97}) {
+        for (const int step : {-1, 1}) {
+            std::vector<int> cells(static_cast<size_t>(n), -1);
+            launcher.launch<Meddler>("meddle", 0, {.x = n, .y = 1, .z = 1}, {cells.data(), n, step});
+            stream.synchronize();
+            const auto zeros = std::ranges::count(cells, 0), ones = std::ranges::count(cells, 1);
+            EXPECT_GT(zeros, 0) << n << " " << step;
+            EXPECT_EQ(zeros + ones, n);  // every block has run
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 #include "tests/simt/kernels.h"
 
+#include <cstring>
+
 #include "runtime/cpu/device.h"
 #include "tests/simt/launcher.h"
 
@@ -11,6 +13,12 @@ class SimtDevice final : public CpuDevice {
     using CpuDevice::CpuDevice;
     std::string_view backend() const override { return "simt"; }
     bool graphs() const override { return true; }
+    /// A card's memory is not zeros either: here it is NaN.
+    void* allocate(Space space, size_t bytes) override {
+        void* data = CpuDevice::allocate(space, bytes);
+        if (space == Space::kDevice) std::memset(data, 0xff, bytes);
+        return data;
+    }
 };
 
 std::unique_ptr<Device> make_device(const DeviceRequest& request) {

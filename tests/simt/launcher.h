@@ -1,7 +1,10 @@
 #pragma once
 /// Runs GPU kernels on a CPU stream: what kernels/cuda/gpu_kernels.h calls a Launcher.
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <numeric>
 
 #include "kernels/cuda/describe.h"
 #include "kernels/cuda/gpu_kernels.h"
@@ -21,10 +24,13 @@ class Launcher {
             if constexpr (requires { Body::kSharedBytes; }) shared = static_cast<size_t>(Body::kSharedBytes);
             const std::function<void(Gpu&)> body = [&args](Gpu& gpu) { Body::run(gpu, args); };
             block->fault = {};
-            for (int z = 0; z < grid.z; ++z) {
-                for (int y = 0; y < grid.y; ++y) {
-                    for (int x = 0; x < grid.x; ++x) block->run({x, y, z}, Body::kThreads, shared, body);
-                }
+            // Every kind of neighbours in one order and in the other: blocks must not build on each other.
+            const int64_t plane = int64_t{grid.x} * grid.y, blocks = plane * grid.z, stride = stride_through(blocks);
+            for (int64_t i = 0; i < blocks; ++i) {
+                const int64_t at = (blocks - 1 - i) * stride % blocks;
+                const std::array<int, 3> index = {static_cast<int>(at % grid.x), static_cast<int>(at % plane / grid.x),
+                                                  static_cast<int>(at / plane)};
+                block->run(index, Body::kThreads, shared, body);
             }
             if (block->fault.kind != gpu::Fault::kNone) throw gpu::describe(name, block->fault);
         });
@@ -51,6 +57,13 @@ class Launcher {
     }
 
   private:
+    /// Without a common divisor with n, near n / 1.6.
+    static int64_t stride_through(int64_t n) {
+        int64_t stride = std::max<int64_t>(1, n * 5 / 8);
+        while (std::gcd(stride, n) != 1) ++stride;
+        return stride;
+    }
+
     CpuStream* stream_;
     std::unique_ptr<Block> block_;
 };

@@ -1,0 +1,27 @@
+#pragma once
+/// Memory that ends where a page does, before one that nobody may touch: a read or write behind it ends the program.
+
+#include <cstddef>
+#include <new>
+#include <sys/mman.h>
+
+namespace trireme::test {
+
+constexpr size_t kFencePage = 4096, kFenceAlignment = 16;
+
+/// The end is exact where `bytes` is a multiple of kFenceAlignment.
+inline void* fenced_allocate(size_t bytes) {
+    const size_t used = (bytes + kFencePage - 1) / kFencePage * kFencePage;
+    void* pages = mmap(nullptr, used + kFencePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    char* end = static_cast<char*>(pages) + used;
+    mprotect(end, kFencePage, PROT_NONE);
+    return end - (bytes + kFenceAlignment - 1) / kFenceAlignment * kFenceAlignment;
+}
+inline void fenced_free(void* data, size_t bytes) noexcept {
+    const size_t used = (bytes + kFencePage - 1) / kFencePage * kFencePage;
+    const size_t rounded = (bytes + kFenceAlignment - 1) / kFenceAlignment * kFenceAlignment;
+    munmap(static_cast<char*>(data) + rounded - used, used + kFencePage);
+}
+
+}  // namespace trireme::test
