@@ -41,18 +41,19 @@ class Search {
     }
     std::string budget() const {
         PlanWish w = wish_;
-        for (w.retrieval.budget = (wish_.retrieval.budget - 1) / kTileTokens * kTileTokens; w.retrieval.budget > 0;
-             w.retrieval.budget -= kTileTokens) {
-            if (const auto p = fitting(w)) {
-                return fmt::format("--retrieval-budget {}: the set takes {:.3f} GiB", w.retrieval.budget,
-                                   gib(p->retrieval_bytes));
-            }
-        }
-        return "";
+        w.retrieval.budget = most_tokens(
+            [&](int64_t tokens) {
+                w.retrieval.budget = tokens;
+                return input_for_(w);
+            },
+            machine_, wish_.retrieval.budget - 1);
+        if (w.retrieval.budget == 0) return "";
+        return fmt::format("--retrieval-budget {}: the set takes {:.3f} GiB", w.retrieval.budget,
+                           gib(fitting(w)->retrieval_bytes));
     }
     std::string context() const {
         PlanWish w = wish_;
-        const int64_t most = largest_context(
+        const int64_t most = most_tokens(
             [&](int64_t tokens) {
                 w.context = tokens;
                 return input_for_(w);

@@ -109,7 +109,7 @@ void run_plan(const Start& start, const Crew& crew) {
             other.context = context;
             return input_for(other);
         };
-        refuse_plan(in, plan, m, wish.context, largest_context(with_context, m, wish.context), o);
+        refuse_plan(in, plan, m, wish.context, most_tokens(with_context, m, wish.context), o);
     });
 }
 

@@ -72,7 +72,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, co
         choice.table = plan_lines(choice.input, choice.plan, m);
         choice.line = line_of(choice.input, choice.plan);
         if (choice.plan.fits(m)) return;
-        refuse_plan(choice.input, choice.plan, m, options.context, largest_context(input_for, m, options.context), o);
+        refuse_plan(choice.input, choice.plan, m, options.context, most_tokens(input_for, m, options.context), o);
     });
     return choice;
 }

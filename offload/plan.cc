@@ -81,8 +81,8 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
     return plan_with(in, least, /*hidden_on_host=*/true);
 }
 
-int64_t largest_context(const std::function<PlanInput(int64_t context)>& input_for, const Machine& machine,
-                        int64_t at_most) {
+int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine,
+                    int64_t at_most) {
     const auto fits = [&](int64_t tiles) {
         const PlanInput in = input_for(tiles * kTileTokens);
         return make_plan(in, machine).fits(machine);

@@ -86,9 +86,9 @@ Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = fa
 /// As asked for; auto: the most that fit, none of them if even that does not fit. Hidden states go to the host where as
 /// many layers do not fit otherwise: a prefill hides their copies behind its compute, a decode step hides no layer's.
 Plan make_plan(const PlanInput& input, const Machine& machine);
-/// The most tokens of context for which a plan fits, 0 for none; `input_for` describes the same run with another one.
-int64_t largest_context(const std::function<PlanInput(int64_t context)>& input_for, const Machine& machine,
-                        int64_t at_most);
+/// The most tokens, in whole tiles, for which a plan fits, 0 for none; `input_for` describes the run with that many of
+/// what is asked for: context, or a retrieval budget.
+int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
 
 /// A decode step of one row behind `length` tokens, in the steady state: the ring's copies and the layers' reads,
 /// played through. Times in milliseconds.

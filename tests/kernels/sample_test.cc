@@ -114,6 +114,40 @@ TEST(Sample, FiltersKeepAtLeastOneToken) {
     }
 }
 
+constexpr double kLargestUniform = 1 - 0x1p-53;
+
+TEST(Sample, AScaleOfOneIsNotGreedy) {
+    EXPECT_EQ(draw({0, 0}, off(M_LOG2E), kLargestUniform), 1);
+}
+
+TEST(Sample, OneTokenMayBeAllThatTopKKeeps) {
+    EXPECT_EQ(draw({0, 1, 0.5f}, {.temperature = 1, .top_k = 1, .top_p = 1, .min_p = 0}, kLargestUniform), 1);
+}
+
+TEST(Sample, TopPKeepsWhatReachesItAndNoMore) {
+    const auto last = [](double top_p) {  // two tokens of 2^40 each
+        return draw({0, 0}, {.temperature = 1, .top_k = 0, .top_p = top_p, .min_p = 0}, kLargestUniform);
+    };
+    EXPECT_EQ(last(0.5), 0);
+    EXPECT_EQ(last(0.5 + 0x1p-41), 1);
+}
+
+TEST(Sample, WhatMinPDropsWeighsNothing) {
+    SamplingParams p = off();
+    p.min_p = 0.5;
+    EXPECT_EQ(draw({-5, 0, -5, -5}, p, kLargestUniform), 1);
+}
+
+TEST(Sample, TheLowestFiniteLogitsAreDrawn) {
+    const float lowest = std::numeric_limits<float>::lowest();
+    for (const double top_p : {0.95, 1.0}) {
+        SamplingParams p = off();
+        p.top_p = top_p;
+        EXPECT_EQ(draw({-kInf, lowest, lowest}, p, 0), 1);
+        EXPECT_EQ(draw({-kInf, lowest, lowest}, p, kLargestUniform), 2);
+    }
+}
+
 TEST(Sample, NeverGivesATokenOfMinusInfinity) {
     for (const double u : {0.0, 0.5, 0.999999999999}) {
         EXPECT_EQ(draw({-kInf, 0, -kInf}, off(), u), 1);

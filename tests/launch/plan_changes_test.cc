@@ -41,6 +41,12 @@ TEST(PlanChanges, AreThoseThatHelp) {
     EXPECT_THAT(tight[2], testing::StartsWith("--ctx-size "));
     EXPECT_EQ(tight[3], "4 ranks on as many such devices");
     EXPECT_TRUE(changes(kGiB).empty());
+
+    PlanWish vast = wish;  // a search by halves
+    vast.retrieval.budget = int64_t{1} << 24;
+    const std::vector<std::string> less = changes_that_fit(vast, input_for, {needed, 128 * kGiB}, 8);
+    ASSERT_FALSE(less.empty());
+    EXPECT_THAT(less[0], testing::StartsWith("--retrieval-budget 12"));
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
                                  A % in a program's name stands for the mutant's group (mutant.h)
 
-A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a reason.
+A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a
+reason: those that are the same program do not count.
 """
 import concurrent.futures
 import os
@@ -160,7 +161,7 @@ def run(arguments):
                 sys.exit(f"mutants: {stage} fail without any mutant")
             patience[stage] = 15 + 5 * (time.time() - start)
             print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
-    known, unexplained, deaths = known_survivors(), 0, 0
+    known, deaths, survivors = known_survivors(), 0, {"same": 0, "unseen": 0, "unexplained": 0}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         def dies(mutant):
             name = mutant[1].split(":")[0]
@@ -170,13 +171,14 @@ def run(arguments):
             deaths += died
             if died:
                 continue
-            reason = known.get((place.split(":")[0], what, code))
-            unexplained += reason is None
-            print(f"survivor {number}\t{place}\t{what}\t{code}\t{reason or 'NO REASON GIVEN'}", flush=True)
-    score = deaths / len(mutants)
-    print(f"{deaths} of {len(mutants)} mutants killed ({100 * score:.1f} %), {unexplained} survivors without a reason, "
+            reason = known.get((place.split(":")[0], what, code), "unexplained: no reason is given")
+            survivors[reason.split(":")[0]] += 1
+            print(f"survivor {number}\t{place}\t{what}\t{code}\t{reason}", flush=True)
+    others = len(mutants) - survivors["same"]
+    print(f"{deaths} of {len(mutants)} mutants killed ({100 * deaths / len(mutants):.1f} %; {100 * deaths / others:.1f} % of the {others} "
+          f"that are not the same program), {survivors['unseen']} unseen, {survivors['unexplained']} without a reason, "
           f"{time.time() - begin:.0f} s")
-    sys.exit(0 if score >= WANTED and unexplained == 0 else 1)
+    sys.exit(0 if deaths >= WANTED * others and survivors["unexplained"] == 0 else 1)
 
 
 if __name__ == "__main__":

@@ -92,12 +92,12 @@ TEST(Plan, RefusesMoreLayersThanThereAre) {
 TEST(Plan, FindsTheLargestContext) {
     const Machine m = {.device_memory = 12 * kGiB, .host_memory = 16 * kGiB};
     const auto input_for = [](int64_t context) { return llama_2_7b(context, PlanInput::kAuto); };
-    const int64_t most = largest_context(input_for, m, 1 << 20);
+    const int64_t most = most_tokens(input_for, m, 1 << 20);
 
     EXPECT_EQ(most % 256, 0);
     EXPECT_TRUE(make_plan(input_for(most), m).fits(m));
     EXPECT_FALSE(make_plan(input_for(most + 256), m).fits(m));
-    EXPECT_EQ(largest_context(input_for, {.device_memory = kGiB, .host_memory = kGiB}, 1 << 20), 0);
+    EXPECT_EQ(most_tokens(input_for, {.device_memory = kGiB, .host_memory = kGiB}, 1 << 20), 0);
 }
 
 // TriForce's measured baseline (reference triforce.md): 2 x RTX 4090, 127 K tokens, 12 layers on chip, PCIe at 25.4

@@ -56,6 +56,39 @@ void Block::resume(Fiber& fiber) {
     fiber.self = std::move(fiber.self).resume();
 }
 
+Block::Fiber* Block::new_fiber() {
+    fibers_.push_back(std::make_unique<Fiber>());
+    Fiber* f = fibers_.back().get();
+    f->self = boost::context::fiber(std::allocator_arg, stacks_, [this, f](boost::context::fiber&& scheduler) {
+        f->scheduler = std::move(scheduler);
+        while (true) {
+            Gpu gpu(*this, f->thread);
+            try {
+                (*body_)(gpu);
+            } catch (const boost::context::detail::forced_unwind&) {
+                throw;
+            } catch (...) {
+                if (!error_) error_ = std::current_exception();
+            }
+            f->thread = -1;
+            f->scheduler = std::move(f->scheduler).resume();
+        }
+        return std::move(f->scheduler);
+    });
+    return f;
+}
+
+bool Block::advance(std::vector<Fiber*>& warp) {
+    bool progressed = false;
+    for (Fiber* f : warp) {
+        if (error_ || f->waits->generation == f->generation) continue;
+        resume(*f);
+        progressed = true;
+    }
+    std::erase_if(warp, [](const Fiber* f) { return f->thread < 0; });
+    return progressed;
+}
+
 void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, const std::function<void(Gpu&)>& body) {
     index_ = index;
     body_ = &body;
@@ -67,54 +100,41 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
     shared_ = static_cast<char*>(shared_memory_.get()) + kMostShared - shared;
     std::memset(shared_, 0xff, shared);
 
-    std::vector<Fiber*> idle, waiting;
+    // Two orders and two tempers, in turn: warps go on together, or one runs as far as it gets before the next.
+    const bool descending = runs_ % 2 != 0, eager = runs_ / 2 % 2 != 0;
+    ++runs_;
+    std::vector<Fiber*> idle;
     for (const auto& f : fibers_) idle.push_back(f.get());
-    const bool descending = (index[0] + index[1] + index[2]) % 2 != 0;
+    std::vector<std::vector<Fiber*>> waiting(warps_.size());  // by warp
     for (int i = 0; i < threads && !error_; ++i) {
-        if (idle.empty()) {
-            fibers_.push_back(std::make_unique<Fiber>());
-            Fiber* f = fibers_.back().get();
-            f->self = boost::context::fiber(std::allocator_arg, stacks_, [this, f](boost::context::fiber&& scheduler) {
-                f->scheduler = std::move(scheduler);
-                while (true) {
-                    Gpu gpu(*this, f->thread);
-                    try {
-                        (*body_)(gpu);
-                    } catch (const boost::context::detail::forced_unwind&) {
-                        throw;
-                    } catch (...) {
-                        if (!error_) error_ = std::current_exception();
-                    }
-                    f->thread = -1;
-                    f->scheduler = std::move(f->scheduler).resume();
-                }
-                return std::move(f->scheduler);
-            });
-            idle.push_back(f);
-        }
+        if (idle.empty()) idle.push_back(new_fiber());
         Fiber* f = idle.back();
         f->thread = descending ? threads - 1 - i : i;
+        std::vector<Fiber*>& warp = waiting[static_cast<size_t>(i / gpu::kWarp)];
         resume(*f);
         if (f->thread >= 0) {
-            waiting.push_back(f);
+            warp.push_back(f);
             idle.pop_back();
         }
-    }
-    while (!waiting.empty() && !error_) {
-        bool progressed = false;
-        std::vector<Fiber*> still;
-        for (Fiber* f : waiting) {
-            if (f->waits->generation != f->generation) {
-                resume(*f);
-                progressed = true;
-            }
-            if (f->thread >= 0) still.push_back(f);
+        const bool complete = i % gpu::kWarp == gpu::kWarp - 1;
+        while (eager && complete && advance(warp)) {
         }
-        waiting.swap(still);
-        if (progressed) continue;
+    }
+    for (bool progressed = true; progressed && !error_;) {
+        progressed = false;
+        for (std::vector<Fiber*>& warp : waiting) {
+            while (advance(warp)) {
+                progressed = true;
+                if (!eager) break;
+            }
+        }
+    }
+    size_t left = 0;
+    for (const std::vector<Fiber*>& warp : waiting) left += warp.size();
+    if (left > 0 && !error_) {
         error_ = std::make_exception_ptr(
             Error(Exit::kInternal, fmt::format("simt: {} of {} threads of block ({}, {}, {}) wait for others that left",
-                                               waiting.size(), threads, index[0], index[1], index[2])));
+                                               left, threads, index[0], index[1], index[2])));
     }
     if (error_) {
         fibers_.clear();  // unwinds the threads that are in the middle of something

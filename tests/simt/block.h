@@ -1,8 +1,8 @@
 #pragma once
 /// A GPU block on the host: its threads are fibers of one operating system thread, which run until they meet the
 /// others. Half of the blocks run their threads in descending order, so that a missing barrier shows in one of the two;
-/// shared memory begins as NaN and ends at a page that nobody may touch; threads that wait for one that has left, or
-/// meet in different operations, end the run.
+/// half of them run a warp as far as it gets before the next one; shared memory begins as NaN and ends at a page that
+/// nobody may touch; threads that wait for one that has left, or meet in different operations, end the run.
 
 #include <array>
 #include <cstdint>
@@ -128,12 +128,16 @@ class Block {
         uint32_t generation = 0;
     };
 
+    Fiber* new_fiber();
     void resume(Fiber& fiber);
+    /// Resumes those that need wait no longer; whether there were any. Who has ended is no longer in the list.
+    bool advance(std::vector<Fiber*>& warp);
     void meet(Meeting& meeting, int threads, int operation);
 
     std::array<int, 3> index_{};
     const std::function<void(Gpu&)>* body_ = nullptr;
     int threads_ = 0;
+    unsigned runs_ = 0;
     struct Fenced {
         void operator()(void* p) const { test::fenced_free(p, kMostShared); }
     };

@@ -36,6 +36,30 @@ TEST(SimtBlock, ShowsAMissingBarrier) {
     EXPECT_GT(misread(false), 0);
 }
 
+// What one warp reads another may write at once where no barrier stands after the reading, too.
+TEST(SimtBlock, ShowsAMissingBarrierAfterAReading) {
+    const auto misread_twice = [](bool with_barrier) {
+        Block block;
+        int wrong = 0;
+        for (int turn = 0; turn < 4; ++turn) {
+            block.run({turn, 0, 0}, kThreads, 2 * sizeof(float), [&](Gpu& gpu) {
+                auto* shared = static_cast<float*>(gpu.shared());
+                for (int round = 0; round < 3; ++round) {
+                    float mine = static_cast<float>(gpu.thread() / 32 + round);
+                    for (int mask = 16; mask > 0; mask /= 2) mine = std::fmax(mine, gpu.shuffle_xor(mine, mask));
+                    if (gpu.thread() % 32 == 0) shared[gpu.thread() / 32] = mine;
+                    gpu.sync();
+                    if (shared[0] + shared[1] != static_cast<float>(2 * round + 1)) ++wrong;
+                    if (with_barrier) gpu.sync();
+                }
+            });
+        }
+        return wrong;
+    };
+    EXPECT_EQ(misread_twice(true), 0);
+    EXPECT_GT(misread_twice(false), 0);
+}
+
 TEST(SimtBlock, RunsHalfOfTheBlocksBackwards) {
     Block block;
     std::vector<int> order[2];
