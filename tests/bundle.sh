@@ -15,7 +15,7 @@ expected=$(cd "$root" && build/release/launch/trireme generate --device cpu "${r
 # inside <command>...: in the fresh system, where the tree lies in /opt/trireme.
 inside() {
     unshare --mount --pid --fork bash -c 'new=$1; shift
-        mount --make-rprivate / && mount -t proc proc "$new/proc" && mount --rbind /dev "$new/dev"
+        mount --make-rprivate / && mount -t proc proc "$new/proc" && mount --rbind /sys "$new/sys" && mount --rbind /dev "$new/dev"
         exec chroot "$new" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C bash -c "cd /opt/trireme && \"\$@\"" _ "$@"' _ "$new" "$@"
 }
 
