@@ -52,13 +52,7 @@ class Search {
                            gib(fitting(w)->retrieval_bytes));
     }
     std::string context() const {
-        PlanWish w = wish_;
-        const int64_t most = most_tokens(
-            [&](int64_t tokens) {
-                w.context = tokens;
-                return input_for_(w);
-            },
-            machine_, wish_.context);
+        const int64_t most = largest_context(wish_, input_for_, machine_);
         return most > 0 ? fmt::format("--ctx-size {}", most) : "";
     }
     std::string ranks(int64_t most) const {
@@ -78,6 +72,15 @@ class Search {
 };
 
 }  // namespace
+
+int64_t largest_context(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine) {
+    const auto with_context = [&](int64_t tokens) {
+        PlanWish w = wish;
+        w.context = tokens;
+        return input_for(w);
+    };
+    return most_tokens(with_context, machine, wish.context);
+}
 
 std::vector<std::string> changes_that_fit(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine,
                                           int64_t most_ranks) {

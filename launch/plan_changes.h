@@ -18,6 +18,9 @@ struct PlanWish {
 };
 using PlanInputFor = std::function<PlanInput(const PlanWish&)>;
 
+/// The most tokens of context, up to the wished ones, with which it fits; 0: none.
+int64_t largest_context(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine);
+
 /// Each line is a change after which it fits, the flag first: one of the chunk, the layers on chip, the budget, the
 /// context, the ranks, the rest as it is; where neither chunk nor layers nor budget alone do, both of the former.
 /// Empty: none of them is enough.

@@ -104,12 +104,7 @@ void run_plan(const Start& start, const Crew& crew) {
         }
         TextOut(STDOUT_FILENO).write(text);
         if (plan.fits(m)) return;
-        const auto with_context = [&](int64_t context) {
-            PlanWish other = wish;
-            other.context = context;
-            return input_for(other);
-        };
-        refuse_plan(in, plan, m, wish.context, most_tokens(with_context, m, wish.context), o);
+        refuse_plan(in, plan, m, wish.context, largest_context(wish, input_for, m), o);
     });
 }
 

@@ -52,7 +52,8 @@ struct Scene {
     RowSet rows;
 };
 
-void matches_the_reference(Machine& m, const Case& c, Scene& s) {
+void matches_the_reference(Machine& m, Scene& s) {
+    const Case& c = s.shape;
     const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type), qs = s.q.values();
 
     Operand out = s.attend(m);
@@ -74,7 +75,7 @@ TEST(AttentionPrefill, MatchesTheReference) {
         Machine m(Phase::kPrefill);
         for (const Case& c : kCases) {
             Scene s(c);
-            matches_the_reference(m, c, s);
+            matches_the_reference(m, s);
         }
     });
 }
@@ -88,7 +89,7 @@ TEST(AttentionPrefill, SurvivesScoresFarApart) {
         for (int64_t r = 0; r < c.rows; ++r) {
             for (int64_t i = 0; i < s.q.cols() && r / 8 % 2 == 0; ++i) s.q.set(r, i, s.q.get(r, i) * 300);
         }
-        matches_the_reference(m, c, s);
+        matches_the_reference(m, s);
     });
 }
 
@@ -97,9 +98,8 @@ TEST(AttentionPrefill, WeighsEqualKeysExactly) {
     for (const Case& c : kCases) {
         Scene s(c);
         s.q.randomize(1, 0);
-        const auto whole = [](int64_t p, int64_t col) { return static_cast<double>((p * 7 + col * 3) % 31 - 11); };
         for (int64_t p = 0; p < s.v.rows(); ++p) {
-            for (int64_t col = 0; col < s.v.cols(); ++col) s.v.set(p, col, whole(p, col));
+            for (int64_t col = 0; col < s.v.cols(); ++col) s.v.set(p, col, whole_value(p, col));
         }
         Machine append(Phase::kPrefill);
         append_all(append, s.kv, 0, s.k, s.v);
@@ -111,9 +111,9 @@ TEST(AttentionPrefill, WeighsEqualKeysExactly) {
             for (int64_t col = 0; col < out.cols(); ++col) {
                 const int64_t at = c.kv_of_head[static_cast<size_t>(col / c.head_dim)] * c.head_dim + col % c.head_dim;
                 double sum = 0;
-                for (int64_t p = 0; p < c.before; ++p) sum += whole(p, at);
+                for (int64_t p = 0; p < c.before; ++p) sum += whole_value(p, at);
                 for (int64_t r = 0; r < c.rows; ++r) {
-                    sum += whole(c.before + r, at);
+                    sum += whole_value(c.before + r, at);
                     const double want = sum / static_cast<double>(c.before + r + 1);
                     ASSERT_NEAR(out.get(r, col), want, 2 * kEps * std::fabs(want))
                         << "head_dim " << c.head_dim << " row " << r;

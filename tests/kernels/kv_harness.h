@@ -77,6 +77,11 @@ inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Oper
     m.stream->synchronize();
 }
 
+/// Element `col` of the value at position p, where sums of values are to be exact.
+inline double whole_value(int64_t p, int64_t col) {
+    return static_cast<double>((p * 7 + col * 3) % 31 - 11);
+}
+
 /// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
 /// twice that plus the exponential's, and the weighted mean is a sum over positions. Where queries and probabilities
 /// are rounded to `inputs` first, that is half a step of every product of the score, and of every weight.
