@@ -1,6 +1,7 @@
 #pragma once
 /// What the kernel tests share: operands with canaries, a device to run on, every Highway target of the machine.
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -71,7 +72,7 @@ class Operand {
   public:
     Operand(DType type, int64_t rows, int64_t cols, int64_t gap = 0)
         : type_(type), rows_(rows), cols_(cols), stride_(cols + gap), bytes_(size(rows * stride_ + 2 * kGuard)) {
-        std::fill(bytes_.begin(), bytes_.end(), kCanary);
+        for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = canary(i);
     }
     /// One column, as the vectors of indices are.
     static Operand ids(const std::vector<int32_t>& values) {
@@ -137,19 +138,26 @@ class Operand {
         for (size_t i = 0; i < bytes_.size(); ++i) {
             const int64_t at = static_cast<int64_t>(i / e) - kGuard;
             const bool inside = at >= 0 && at < rows_ * stride_ && at % stride_ < cols_;
-            if (!inside && bytes_[i] != kCanary) return false;
+            if (!inside && bytes_[i] != canary(i)) return false;
         }
         return true;
     }
 
   private:
     static constexpr int64_t kGuard = 64;
-    static constexpr uint8_t kCanary = 0xff;  // NaN in every type of float: what is read of it shows
+    // NaN in every type of float: what is read of it shows. Each operand has a NaN of its own: what is copied from
+    // behind one to behind another shows, too.
+    uint8_t canary(size_t byte) const { return byte % 2 ? 0xff : mark_; }
+    static uint8_t next_mark() {
+        static std::atomic<unsigned> count{0};
+        return static_cast<uint8_t>(0xc0 | (count++ & 0x3f));
+    }
     size_t size(int64_t elements) const { return static_cast<size_t>(elements) * size_of(type_); }
     uint8_t* data(int64_t element) { return bytes_.data() + size(element + kGuard); }
 
     DType type_;
     int64_t rows_, cols_, stride_;
+    uint8_t mark_ = next_mark();
     BackendVector<uint8_t> bytes_;
 };
 
