@@ -124,12 +124,24 @@ class Run {
 }  // namespace
 
 LinkUse LinkUse::so_far() {
-    const trace::Total h2d = trace::total("kv_h2d"), d2h = trace::total("kv_d2h"), stall = trace::total("kv_stall");
-    return {h2d.bytes, d2h.bytes, ms(h2d.ns), ms(d2h.ns), ms(stall.ns)};
+    const trace::Total h2d = trace::total("kv_h2d"), d2h = trace::total("kv_d2h");
+    const trace::Total rows_h2d = trace::total("rows_h2d"), rows_d2h = trace::total("rows_d2h");
+    return {h2d.bytes,
+            d2h.bytes,
+            rows_h2d.bytes,
+            rows_d2h.bytes,
+            ms(h2d.ns + rows_h2d.ns),
+            ms(d2h.ns + rows_d2h.ns),
+            ms(trace::total("kv_stall").ns + trace::total("rows_stall").ns)};
 }
 
 LinkUse LinkUse::operator-(const LinkUse& b) const {
-    return {h2d_bytes - b.h2d_bytes, d2h_bytes - b.d2h_bytes, h2d_ms - b.h2d_ms, d2h_ms - b.d2h_ms,
+    return {h2d_bytes - b.h2d_bytes,
+            d2h_bytes - b.d2h_bytes,
+            hidden_h2d_bytes - b.hidden_h2d_bytes,
+            hidden_d2h_bytes - b.hidden_d2h_bytes,
+            h2d_ms - b.h2d_ms,
+            d2h_ms - b.d2h_ms,
             stall_ms - b.stall_ms};
 }
 

@@ -34,11 +34,13 @@ struct Continuation {
     StopReason stop = StopReason::kLimit;
 };
 
-/// What streamed tiles did on their way, on this rank.
+/// What streamed tiles, and hidden states that lie on the host, did on their way, on this rank. What is still under way
+/// when a prefill ends counts for the decoding behind it.
 struct LinkUse {
-    uint64_t h2d_bytes = 0, d2h_bytes = 0;
-    double h2d_ms = 0, d2h_ms = 0;  // the link at work
-    double stall_ms = 0;            // compute waiting for tiles
+    uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
+    uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states
+    double h2d_ms = 0, d2h_ms = 0;                        // the link at work, for both
+    double stall_ms = 0;                                  // compute waiting for what comes, or for room
     LinkUse operator-(const LinkUse& before) const;
     static LinkUse so_far();
 };

@@ -15,7 +15,9 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kCopyBytes = size_t{64} << 20;
+constexpr size_t kReadBytes = size_t{512} << 20;  // more than caches hold
+constexpr size_t kCopyBytes = size_t{128} << 20, kReduceBytes = size_t{64} << 20;
+constexpr size_t kReadPasses = 4;  // beside which starting the threads takes no time
 constexpr int kRepeats = 7;
 
 double seconds_since(uint64_t begin_ns) {
@@ -47,9 +49,11 @@ uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {
     for (size_t t = 0; t < threads; ++t) {
         readers.emplace_back([&, t] {
             std::array<uint64_t, 8> sum{};
-            const size_t end = words / threads * (t + 1);
-            for (size_t i = words / threads * t; i + 8 <= end; i += 8) {
-                for (size_t j = 0; j < 8; ++j) sum[j] ^= from[i + j];
+            const size_t begin = words / threads * t, end = words / threads * (t + 1);
+            for (size_t pass = 0; pass < kReadPasses; ++pass) {
+                for (size_t i = begin; i + 8 <= end; i += 8) {
+                    for (size_t j = 0; j < 8; ++j) sum[j] = (sum[j] + pass) ^ from[i + j];
+                }
             }
             for (const uint64_t s : sum) sums[t] ^= s;
         });
@@ -76,27 +80,30 @@ void run_doctor(const Start& start, const Crew& crew) {
     const std::unique_ptr<Stream> stream = device.make_stream("doctor");
     std::vector<Measured> all;
     {
-        const Buffer<Space::kHost> host(device, kCopyBytes);
+        const Buffer<Space::kHost> host(device, kReadBytes);
         const Buffer<Space::kDevice> a(device, kCopyBytes), b(device, kCopyBytes);
         const Shape bytes{static_cast<int64_t>(kCopyBytes)};
+        // Several at once: beside a card's memory, a copy's start and the host's waiting take time.
+        const int copies = device.backend() == "cuda" ? 16 : 2;
         const auto copied = [&](const auto& to, const auto& from) {
-            stream->copy(to, from);
+            for (int i = 0; i < copies; ++i) stream->copy(to, from);
             stream->synchronize();
         };
+        const double copied_bytes = static_cast<double>(copies) * kCopyBytes;
         volatile uint64_t sink = 0;
-        std::memset(host.data(), 1, kCopyBytes);
-        all.push_back({Measure::kHostRead, gbps(crew, kCopyBytes, [&] {
-                           sink = read_all(static_cast<const uint64_t*>(host.data()), kCopyBytes / sizeof(uint64_t),
+        std::memset(host.data(), 1, kReadBytes);
+        all.push_back({Measure::kHostRead, gbps(crew, static_cast<double>(kReadPasses * kReadBytes), [&] {
+                           sink = read_all(static_cast<const uint64_t*>(host.data()), kReadBytes / sizeof(uint64_t),
                                            static_cast<size_t>(start.threads));
                        })});
-        all.back().value *= crew.comm().size();  // all ranks read at once
-        all.push_back({Measure::kDeviceCopy, gbps(crew, 2.0 * kCopyBytes, [&] {
+        all.back().value *= start.local_ranks;  // all ranks of a node read at once
+        all.push_back({Measure::kDeviceCopy, gbps(crew, 2 * copied_bytes, [&] {
                            copied(b.tensor(DType::kU8, bytes), a.tensor(DType::kU8, bytes));
                        })});
-        all.push_back({Measure::kH2d, gbps(crew, kCopyBytes, [&] {
+        all.push_back({Measure::kH2d, gbps(crew, copied_bytes, [&] {
                            copied(a.tensor(DType::kU8, bytes), host.tensor(DType::kU8, bytes));
                        })});
-        all.push_back({Measure::kD2h, gbps(crew, kCopyBytes, [&] {
+        all.push_back({Measure::kD2h, gbps(crew, copied_bytes, [&] {
                            copied(host.tensor(DType::kU8, bytes), a.tensor(DType::kU8, bytes));
                        })});
         if (comm.size() > 1) {
@@ -107,9 +114,9 @@ void run_doctor(const Start& start, const Crew& crew) {
             constexpr int kCalls = 200;
             const double small = gbps(crew, kCalls, [&] { reduce(4096, kCalls); });  // calls / ns
             all.push_back({Measure::kReduceLatency, 1e-3 / small});
-            const double wire = 2.0 * (comm.size() - 1) / comm.size() * static_cast<double>(kCopyBytes);
+            const double wire = 2.0 * (comm.size() - 1) / comm.size() * static_cast<double>(kReduceBytes);
             all.push_back({Measure::kReduceBandwidth,
-                           gbps(crew, wire, [&] { reduce(static_cast<int64_t>(kCopyBytes / sizeof(float)), 1); })});
+                           gbps(crew, wire, [&] { reduce(static_cast<int64_t>(kReduceBytes / sizeof(float)), 1); })});
         }
     }
     for (Measured& m : all) m.value = worst(crew, m.value, m.what != Measure::kReduceLatency);

@@ -12,10 +12,11 @@ struct Card {
     bool peer_access;  // ranks' cards read each other's memory
 };
 constexpr Card kCards[] = {
-    {"RTX 4090", 1008, 25, false}, {"RTX 4080", 717, 25, false},  {"RTX 6000 Ada", 960, 25, true},
-    {"L40", 864, 25, true},        {"L4", 300, 25, true},         {"H200", 4800, 52, true},
-    {"H100 NVL", 3900, 52, true},  {"H100 PCIe", 2039, 52, true}, {"H100", 3350, 52, true},
-    {"GH200", 4000, 350, true},
+    // a name that another one holds comes behind it
+    {"RTX 4090", 1008, 25, false}, {"RTX 4080", 717, 25, false}, {"RTX 6000 Ada", 960, 25, true},
+    {"L40", 864, 25, true},        {"L4", 300, 25, true},        {"GH200", 4000, 350, true},
+    {"H200", 4800, 52, true},      {"H100 NVL", 3900, 52, true}, {"H100 PCIe", 2039, 52, true},
+    {"H100", 3350, 52, true},
 };
 
 const Card* card_of(std::string_view device) {

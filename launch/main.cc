@@ -50,9 +50,9 @@ void settle(Start& start, const RankEnv& rank) {
     const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
-    // On a CPU the copies are some core's work.
+    // On a CPU the copies are some core's work. The plan, which knows what streams, comes later than the threads.
     const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
-    if (streams && o.threads == 0 && start.threads > 1) --start.threads;
+    if (streams && !o.device.starts_with("cuda") && o.threads == 0 && start.threads > 1) --start.threads;
     start.local_rank = rank.local_rank;
     start.local_ranks = rank.local_size;
     start.placement = bound ? placement.line : placement.line + "; but the system refused";

@@ -7,6 +7,7 @@
 #include "launch/residency.h"
 #include "launch/weight_type.h"
 #include "model/files/weight_source.h"
+#include "runtime/module.h"
 
 namespace trireme {
 namespace {
@@ -34,15 +35,22 @@ WeightType planned_type(const Options& o) {
     return choose_weight_type(*open_model(o.model), {}, cpu_has_bf16_dot_products());
 }
 
-/// What flags describe; memory that they do not describe is this machine's, divided among the ranks.
-Machine described(const Options& o) {
-    const std::unique_ptr<Device> here = open_device("cpu", {.local_ranks = static_cast<int>(o.ranks)});
+/// What flags describe; memory that they do not describe is this machine's and that of --device here, divided among the
+/// ranks.
+Machine described(const Options& o, std::string_view backend) {
     const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
-    return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : here->memory_free(),
-            .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : here->host_memory_free(),
-            .device_gbps = o.device_gbps,
-            .link_gbps = std::min(o.link.gbps, share),
-            .link_us = o.link.us};
+    Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
+                 .host_memory = static_cast<size_t>(o.host_memory),
+                 .device_gbps = o.device_gbps,
+                 .link_gbps = std::min(o.link.gbps, share),
+                 .link_us = o.link.us};
+    const DeviceRequest request = {.local_ranks = static_cast<int>(o.ranks)};
+    if (o.host_memory == 0) m.host_memory = open_device("cpu", request)->host_memory_free();
+    if (o.device_memory > 0) return m;
+    if (backend == "cuda") load_cuda_module();
+    m.device_memory = open_device(backend == "cuda" ? o.device : "cpu", request)->memory_free();
+    if (backend != "cuda") m.together = m.device_memory;
+    return m;
 }
 
 std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m) {
@@ -88,7 +96,7 @@ void run_plan(const Start& start, const Crew& crew) {
             return in;
         };
         const PlanInput in = input_for(wish);
-        const Machine m = described(o);
+        const Machine m = described(o, backend);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),

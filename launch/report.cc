@@ -85,15 +85,28 @@ OrderedJson settings(const RunReport& r) {
     return all;
 }
 
+/// How much of the busier direction's work compute did not wait for.
+double hidden_part(const LinkUse& use) {
+    const double busy = std::max(use.h2d_ms, use.d2h_ms);
+    return busy > 0 ? std::max(0.0, 1 - use.stall_ms / busy) : 1;
+}
+
 /// Of the first rank; `steps` forwards that took `took_ms` together. Times of a card's copies are known with --trace.
 OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     const double n = std::max(1.0, steps);
-    OrderedJson facts = {{"h2d_bytes", use.h2d_bytes}, {"d2h_bytes", use.d2h_bytes}};
-    if (use.h2d_bytes > 0 && use.h2d_ms == 0) return facts;
-    facts["h2d_gbps"] = per_second(static_cast<double>(use.h2d_bytes) * 1e-9, use.h2d_ms);
+    const uint64_t h2d = use.h2d_bytes + use.hidden_h2d_bytes, d2h = use.d2h_bytes + use.hidden_d2h_bytes;
+    OrderedJson facts = {{"steps", n},
+                         {"h2d_bytes", use.h2d_bytes},
+                         {"h2d_bytes_per_step", static_cast<double>(use.h2d_bytes) / n},
+                         {"d2h_bytes", use.d2h_bytes},
+                         {"hidden_h2d_bytes", use.hidden_h2d_bytes},
+                         {"hidden_d2h_bytes", use.hidden_d2h_bytes}};
+    if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
+    facts["h2d_gbps"] = per_second(static_cast<double>(h2d) * 1e-9, use.h2d_ms);
     facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
-    facts["d2h_gbps"] = per_second(static_cast<double>(use.d2h_bytes) * 1e-9, use.d2h_ms);
-    facts["link_hidden_frac"] = use.h2d_ms > 0 ? std::max(0.0, 1 - use.stall_ms / use.h2d_ms) : 1;
+    facts["d2h_gbps"] = per_second(static_cast<double>(d2h) * 1e-9, use.d2h_ms);
+    facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
+    facts["link_hidden_frac"] = hidden_part(use);
     facts["stall_ms"] = use.stall_ms / n;
     facts["compute_ms"] = (took_ms - use.stall_ms) / n;
     return facts;
@@ -107,10 +120,11 @@ double decode_steps(const RunReport& r) {
 OrderedJson residency_facts(const RunReport& r) {
     const Plan& p = r.session.residency.plan;
     const Link& link = r.call.options.link;
+    const bool emulated = link.gbps > 0 && p.streamed_layers > 0;
     OrderedJson all = {
         {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
-        {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", link.gbps > 0}};
-    if (link.gbps > 0) all["link_gbps"] = link.gbps;
+        {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", emulated}};
+    if (emulated) all["link_gbps"] = link.gbps;
     if (p.streamed_layers > 0) {
         all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
         all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, decode_steps(r));
@@ -167,12 +181,12 @@ std::vector<std::string> report_lines(const RunReport& r) {
     };
     const LinkUse& link = t.decode_link;
     if (r.session.residency.plan.streamed_layers > 0) {
-        const std::string rate =
-            link.h2d_ms > 0 ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
-                                          per_second(static_cast<double>(link.h2d_bytes) * 1e-9, link.h2d_ms),
-                                          r.call.options.link.gbps > 0 ? " (imitated)" : "",
-                                          100 * std::max(0.0, 1 - link.stall_ms / link.h2d_ms), link.stall_ms / steps)
-                            : "";
+        const std::string rate = link.h2d_ms > 0
+                                     ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
+                                                   per_second(static_cast<double>(link.h2d_bytes) * 1e-9, link.h2d_ms),
+                                                   r.call.options.link.gbps > 0 ? " (imitated)" : "",
+                                                   100 * hidden_part(link), link.stall_ms / steps)
+                                     : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
     }
     lines.push_back(fmt::format("stopped by {}", stops));

@@ -13,19 +13,21 @@ constexpr size_t kCardReserve = size_t{256} << 20;
 
 /// What this rank may use. On a CPU device and host are one memory.
 Machine own_machine(const Options& o, const Device& device) {
-    const bool cpu = device.backend() != "cuda";
-    const size_t free = device.memory_free(), usable = cpu ? free : free - std::min(free, kCardReserve);
+    const bool one_memory = device.backend() != "cuda";
+    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
     return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
             .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
-            .shared = cpu && o.host_memory == 0};
+            .together = one_memory ? free : SIZE_MAX};
 }
 
 /// The least that any rank has: the plan is one for all.
 Machine least_machine(const Machine& mine, const Crew& crew) {
     Machine least = mine;
-    for (const auto& [device, host] : crew.comm().gather_values(std::array{mine.device_memory, mine.host_memory})) {
+    for (const auto& [device, host, together] :
+         crew.comm().gather_values(std::array{mine.device_memory, mine.host_memory, mine.together})) {
         least.device_memory = std::min(least.device_memory, device);
         least.host_memory = std::min(least.host_memory, host);
+        least.together = std::min(least.together, together);
     }
     return least;
 }
@@ -45,12 +47,20 @@ std::string line_of(const PlanInput& in, const Plan& p) {
 
 void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t context, int64_t largest,
                  const Options& o) {
-    const bool device = p.device_bytes() > m.device_memory;
-    const size_t host = p.host_total() + (m.shared ? p.device_bytes() : 0);
-    fail(Exit::kOs, "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}; {}",
-         device ? "device" : "host", mib(device ? p.device_bytes() : host), context, p.on_chip_layers,
-         in.kv.owner_layers, mib(device ? m.device_memory : m.host_memory),
-         (device ? o.device_memory : o.host_memory) > 0 ? "allowed" : "available",
+    struct Bound {
+        const char* what;
+        size_t wanted, there;
+        bool by_flag;
+    };
+    const Bound device = {"device", p.device_bytes(), m.device_memory, o.device_memory > 0},
+                host = {"host", p.host_total(), m.host_memory, o.host_memory > 0},
+                both = {"device and host (one)", p.device_bytes() + p.host_total(), m.together, false};
+    const Bound& b = device.wanted > device.there ? device : host.wanted > host.there ? host : both;
+    fail(Exit::kOs,
+         "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}; {}; 'trireme "
+         "plan' shows what takes it",
+         b.what, mib(b.wanted), context, p.on_chip_layers, in.kv.owner_layers, mib(b.there),
+         b.by_flag ? "allowed" : "available",
          largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
                      : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory");
 }
@@ -60,12 +70,17 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, co
     ResidencyChoice choice;
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
+    // Scratch is per thread, and ranks may have a core more or less: one plan for all of them.
+    const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
     crew.phase([&] {
+        require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
+                "--link-gbps: {} has a link of its own; only a CPU imitates one (plan takes it for any machine)",
+                device.name());
         const Shard shard = largest_shard(config, crew.comm().size());
         const auto input_for = [&](int64_t context) {
             LlamaOptions with = options;
             with.context = context;
-            return plan_input(config, shard, with, device.backend(), threads, o.kv_on_chip);
+            return plan_input(config, shard, with, device.backend(), most_threads, o.kv_on_chip);
         };
         choice.input = input_for(options.context);
         choice.plan = make_plan(choice.input, m);

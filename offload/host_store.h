@@ -15,8 +15,10 @@ class HostStore {
   public:
     static constexpr size_t kChunkBytes = size_t{16} << 30;
 
-    /// Errors: Exit::kOs when the host has no room, or may not pin that much.
-    HostStore(Device& device, size_t tile_bytes, int64_t layers, int64_t sequences, int64_t tiles);
+    /// A chunk is at most so large, unless a row alone is larger. Errors: Exit::kOs when the host has no room, or may
+    /// not pin that much.
+    HostStore(Device& device, size_t tile_bytes, int64_t layers, int64_t sequences, int64_t tiles,
+              size_t chunk_bytes = kChunkBytes);
 
     /// Tile `tile` of a layer's sequence; the tiles behind it follow.
     char* at(int64_t layer, int64_t sequence, int64_t tile) const {
@@ -25,6 +27,7 @@ class HostStore {
                static_cast<size_t>((row % rows_per_chunk_) * tiles_ + tile) * tile_bytes_;
     }
     size_t bytes() const { return bytes_; }
+    size_t chunks() const { return chunks_.size(); }
 
   private:
     size_t tile_bytes_;

@@ -32,6 +32,15 @@ std::vector<int64_t> streamed_numbers(const KvShape& shape, const std::vector<bo
     return numbers;
 }
 
+/// The owners that are streamed, in order.
+std::vector<int64_t> streamed_owners(const std::vector<int64_t>& numbers) {
+    std::vector<int64_t> owners;
+    for (size_t owner = 0; owner < numbers.size(); ++owner) {
+        if (numbers[owner] >= 0) owners.push_back(static_cast<int64_t>(owner));
+    }
+    return owners;
+}
+
 /// The streamed layers that a forward reads, in order.
 std::vector<int64_t> streamed_reads(const std::vector<int64_t>& reads, const std::vector<int64_t>& numbers) {
     std::vector<int64_t> streamed;
@@ -55,9 +64,9 @@ size_t KvCache::host_meta_bytes() {
     return kKeptSlots * HostArena::bytes_of(DType::kI32, kKeptShape);
 }
 
-KvCache::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape, const Residency& residency,
-                              std::vector<int64_t> reads)
-    : transport(device, compute, shape, residency.link, residency.verify),
+KvCache::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape, std::vector<int64_t> owners,
+                              const Residency& residency, std::vector<int64_t> reads)
+    : transport(device, compute, shape, std::move(owners), residency.link, residency.verify),
       ring(device, transport, shape, residency.ring, std::move(reads)),
       tails(device, transport, shape),
       window(device, transport, ring, tails, shape) {}
@@ -86,7 +95,8 @@ KvCache::KvCache(Device& device, Stream& stream, const KvShape& shape, const Res
                      ? nullptr
                      : std::make_unique<Streaming>(device, stream,
                                                    stream_shape(shape, streamed_layers_, residency.span_bytes),
-                                                   residency, streamed_reads(residency.reads, streamed_number_))),
+                                                   streamed_owners(streamed_number_), residency,
+                                                   streamed_reads(residency.reads, streamed_number_))),
       lengths_(static_cast<size_t>(shape.sequences), 0) {
     for (int64_t owner = 0; owner < shape.owner_layers; ++owner) {
         layers_.push_back({.layout = shape.layout,

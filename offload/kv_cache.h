@@ -111,8 +111,8 @@ class KvCache {
 
   private:
     struct Streaming {
-        Streaming(Device& device, Stream& compute, const StreamShape& shape, const Residency& residency,
-                  std::vector<int64_t> reads);
+        Streaming(Device& device, Stream& compute, const StreamShape& shape, std::vector<int64_t> owners,
+                  const Residency& residency, std::vector<int64_t> reads);
         ~Streaming();  // waits for copies under way
         Transport transport;
         TileRing ring;

@@ -29,7 +29,7 @@ void Ordering::wait(Lane lane, const Mark& mark, const char* what) {
     stream(lane).wait(slip == Slip::kNoRecord ? mark.before : mark.event, what);
 }
 
-void Ordering::wait_all(Lane lane, std::span<const Mark> marks) {
+void Ordering::wait_all(Lane lane, std::span<const Mark> marks, const char* what) {
     // Who knows of more comes later: behind a mark that knows of the others, these say nothing new.
     const auto knows = [](const Mark& m) { return m.reached[0] + m.reached[1] + m.reached[2]; };
     for (uint64_t next = UINT64_MAX;;) {
@@ -40,7 +40,7 @@ void Ordering::wait_all(Lane lane, std::span<const Mark> marks) {
         if (best == nullptr) return;
         next = knows(*best);
         for (const Mark& m : marks) {
-            if (knows(m) == next) wait(lane, m);
+            if (knows(m) == next) wait(lane, m, what);
         }
     }
 }

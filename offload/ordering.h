@@ -31,7 +31,7 @@ class Ordering {
     /// What is enqueued on the lane from here on starts after the mark. `what` (a literal) is the span of the waiting.
     void wait(Lane lane, const Mark& mark, const char* what = "wait");
     /// The same for several marks, as few waits as that takes.
-    void wait_all(Lane lane, std::span<const Mark> marks);
+    void wait_all(Lane lane, std::span<const Mark> marks, const char* what = "wait");
 
     /// For tests: waits enqueued so far, and one of them that goes wrong, as if a line of the program were missing.
     enum class Slip : uint8_t { kNone, kNoWait, kNoRecord };

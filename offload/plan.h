@@ -48,7 +48,7 @@ struct PlanInput {
 /// What one rank has, here or as flags describe it. 0 GB/s: not known, so nothing is said of times.
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
-    bool shared = false;     // both are one memory of host_memory bytes
+    size_t together = SIZE_MAX;  // where both are one memory: what they may take of it
     double device_gbps = 0;  // of weights and KV on the device
     double link_gbps = 0;    // host to device
     double link_us = 0;      // of a copy, before its bytes
@@ -74,7 +74,8 @@ struct Plan {
     size_t decode_bytes() const { return device_bytes() - hidden_bytes - prefill_work_bytes; }
     size_t host_total() const { return host_kv_bytes + host_hidden_bytes + host_bytes; }
     bool fits(const Machine& m) const {
-        return device_bytes() <= m.device_memory && host_total() + (m.shared ? device_bytes() : 0) <= m.host_memory;
+        return device_bytes() <= m.device_memory && host_total() <= m.host_memory &&
+               device_bytes() + host_total() <= m.together;
     }
 };
 

@@ -65,7 +65,7 @@ RowStore::Place* RowStore::find(int64_t chunk) {
 RowStore::Place& RowStore::take(Lane lane, int64_t chunk) {
     Place& p = places_[next_place_];
     next_place_ = (next_place_ + 1) % places_.size();
-    order().wait_all(lane, std::array{p.filled, p.used, p.stored});
+    order().wait_all(lane, std::array{p.filled, p.used, p.stored}, lane == Lane::kCompute ? "rows_stall" : "wait");
     p.chunk = chunk;
     return p;
 }
@@ -88,7 +88,8 @@ Tensor RowStore::open(int64_t chunk, Use use) {
     p.use = use;
     if (use == Use::kWrite) return rows_at(p);
     order().wait(Lane::kCompute, p.filled, "rows_stall");
-    if (use == Use::kChange) order().wait(Lane::kCompute, p.stored);  // where few chunks never leave their places
+    // Where few chunks never leave their places, the copy of the last change.
+    if (use == Use::kChange) order().wait(Lane::kCompute, p.stored, "rows_stall");
     fetch((chunk + 1) % chunks_of(rows_, chunk_rows_));  // behind the last comes the first again, for the next layer
     return rows_at(p);
 }

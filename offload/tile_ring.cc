@@ -140,7 +140,7 @@ void TileRing::claim(Lane lane, const TileRange& tiles) {
         const Slot& s = slots_[static_cast<size_t>(t)];
         for (const Ordering::Mark& mark : {s.filled, s.read, s.stored}) marks[n++] = mark;
     }
-    transport_.order().wait_all(lane, std::span(marks).first(n));
+    transport_.order().wait_all(lane, std::span(marks).first(n), lane == Lane::kCompute ? "kv_stall" : "wait");
 }
 
 void TileRing::release(Lane lane, const TileRange& tiles) {

@@ -1,6 +1,7 @@
 #include "offload/transport.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <xxhash.h>
 
@@ -19,8 +20,9 @@ size_t span_bytes(const StreamShape& shape, const TileRange& tiles) {
 /// What a tile's bytes were when compute had written them. Each lane has a place to bring a tile to the host.
 class Transport::Digests {
   public:
-    Digests(Device& device, const StreamShape& shape)
+    Digests(Device& device, const StreamShape& shape, std::vector<int64_t> owners)
         : shape_(shape),
+          owners_(std::move(owners)),
           written_(device, shape.tile_bytes()),
           arrived_(device, shape.tile_bytes()),
           digests_(static_cast<size_t>(shape.layers * shape.sequences * shape.tiles), 0) {}
@@ -33,8 +35,8 @@ class Transport::Digests {
         const Call call = bring(h2d, arrived_, tile, layer, sequence, index);
         h2d.call_host("kv_digest", call.bytes, [call] {
             check(XXH3_64bits(call.data, call.bytes) == *call.digest,
-                  "--kv-verify: tile {} of streamed layer {}, sequence {}, is not what was written", call.index,
-                  call.layer, call.sequence);
+                  "--kv-verify: tile {} of layer {}, sequence {}, is not what was written", call.index, call.layer,
+                  call.sequence);
         });
     }
 
@@ -52,17 +54,19 @@ class Transport::Digests {
         return {&digests_[static_cast<size_t>((layer * shape_.sequences + sequence) * shape_.tiles + index)],
                 to.data(),
                 bytes,
-                layer,
+                owners_[static_cast<size_t>(layer)],
                 sequence,
                 index};
     }
 
     StreamShape shape_;
+    std::vector<int64_t> owners_;
     Buffer<Space::kHost> written_, arrived_;
     std::vector<uint64_t> digests_;
 };
 
-Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, const Link& link, bool verify)
+Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<int64_t> owners,
+                     const Link& link, bool verify)
     : shape_(shape),
       h2d_(device.make_stream("h2d")),
       d2h_(device.make_stream("d2h")),
@@ -70,7 +74,7 @@ Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, 
       store_(device, shape.tile_bytes(), shape.layers, shape.sequences, shape.tiles),
       stored_(static_cast<size_t>(shape.sequences * shape.tiles)),
       fetched_(stored_.size()),
-      digests_(verify ? std::make_unique<Digests>(device, shape) : nullptr) {
+      digests_(verify ? std::make_unique<Digests>(device, shape, std::move(owners)) : nullptr) {
     if (link.gbps > 0) imitate_link(link);
 }
 

@@ -31,8 +31,10 @@ struct Link {
 class Transport {
   public:
     /// `compute` is where tiles are written and read; it must outlive the object. With `verify` every tile's digest is
-    /// taken when it is written and again when it has arrived: the stream fails with Exit::kInternal if they differ.
-    Transport(Device& device, Stream& compute, const StreamShape& shape, const Link& link, bool verify);
+    /// taken when it is written and again when it has arrived: the stream fails with Exit::kInternal if they differ,
+    /// and names the tile and its layer: `owners` are the streamed layers' numbers among all owners.
+    Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<int64_t> owners, const Link& link,
+              bool verify);
     ~Transport();
 
     void imitate_link(const Link& link);

@@ -79,6 +79,15 @@ void count(Lane& lane, const Total& total) {
     }
 }
 
+void keep(Lane& l, const SpanRecord& span) {
+    if (!recording()) return;
+    if (l.spans.size() < registry().max_spans) {
+        l.spans.push_back(span);
+    } else {
+        ++l.dropped;
+    }
+}
+
 }  // namespace
 
 Lane& make_lane(const char* name) {
@@ -109,17 +118,13 @@ bool recording() {
 }
 
 void add(const char* name, uint64_t begin, uint64_t end, size_t bytes) {
-    add(lane(), name, begin, end, bytes);
+    count(lane(), {name, 1, end - begin, bytes});
+    keep(lane(), {name, begin, end, bytes});
 }
 
-void add(Lane& l, const char* name, uint64_t begin, uint64_t end, size_t bytes) {
-    count(l, {name, 1, end - begin, bytes});
-    if (!recording()) return;
-    if (l.spans.size() < registry().max_spans) {
-        l.spans.push_back({name, begin, end, bytes});
-    } else {
-        ++l.dropped;
-    }
+void add_time(Lane& l, const char* name, uint64_t begin, uint64_t end, size_t bytes) {
+    count(l, {name, 0, end - begin, 0});
+    keep(l, {name, begin, end, bytes});
 }
 
 std::vector<Total> totals() {

@@ -25,7 +25,8 @@ void count(const Total& total);
 /// A lane of its own for what runs on no thread, as a device's stream does. One thread at a time adds to it.
 struct Lane;
 Lane& make_lane(const char* name);
-void add(Lane& lane, const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
+/// The span of what count() has counted, with its bytes, before anybody knew how long it would take.
+void add_time(Lane& lane, const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
 /// Spans are being kept.
 bool recording();
 

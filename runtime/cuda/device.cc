@@ -72,7 +72,8 @@ CudaDevice::CudaDevice(const DeviceRequest& request)
     : facts_(facts_of(chosen(request))),
       sharers_(ranks_on(facts_.index, request)),
       local_ranks_(request.local_ranks),
-      free_at_start_(facts_.memory_free) {
+      free_at_start_(facts_.memory_free),
+      host_at_start_(host_memory().available) {
     require(facts_.major * 10 + facts_.minor == 89 || facts_.major == 9, Exit::kUnavailable,
             "--device cuda:{}: {} has compute capability {}.{}; the kernels are for 8.9 and 9.0: use --device cpu",
             facts_.index, facts_.name, facts_.major, facts_.minor);
@@ -89,13 +90,13 @@ size_t CudaDevice::memory_free() const {
 }
 
 size_t CudaDevice::host_memory_free() const {
-    return host_memory().available / static_cast<size_t>(local_ranks_);
+    return left_to_rank(host_at_start_, host_memory().available, used(Space::kHost), local_ranks_);
 }
 
 // Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs (DESIGN section 3).
 void* CudaDevice::pinned(size_t bytes) {
     HostMemory memory = host_memory();
-    memory.available /= static_cast<size_t>(local_ranks_);
+    memory.available = left_to_rank(host_at_start_, memory.available, used(Space::kHost), local_ranks_);
     void* data = bytes > memory.available ? nullptr : map_pages(bytes);
     cudaError_t code = cudaErrorMemoryAllocation;
     if (data != nullptr) {

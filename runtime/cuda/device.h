@@ -45,7 +45,7 @@ class CudaDevice final : public Device {
     CardFacts facts_;
     int sharers_;      // ranks on this card
     int local_ranks_;  // of this node
-    size_t free_at_start_;
+    size_t free_at_start_, host_at_start_;
 };
 
 /// The device as the CUDA backend's; one of another backend is a bug.

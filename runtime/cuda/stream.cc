@@ -63,7 +63,11 @@ class CudaStream::Recorded final : public Graph {
 };
 
 CudaStream::CudaStream(const char* name, int device)
-    : name_(name), device_(device), calls_(new PendingCall[kCalls]), lane_(trace::make_lane(name)) {
+    : name_(name),
+      device_(device),
+      watch_(std::make_shared<Watch>([this] { look_here(); })),
+      calls_(new PendingCall[kCalls]),
+      lane_(trace::make_lane(name)) {
     cuda(cudaSetDevice(device_), "cudaSetDevice");
     cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (cudaEvent_t& e : events_) cuda(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate");
@@ -107,11 +111,12 @@ bool CudaStream::begin_operation(const char* what) {
 void CudaStream::end_operation(const char* what, size_t bytes, bool timed) {
     if (capturing_ != nullptr) {
         capturing_->count(what, bytes);
-    } else if (timed) {
-        timed_.back().bytes = bytes;
-        cuda(cudaEventRecord(timed_.back().end, handle_), "cudaEventRecord");
     } else {
         trace::count({what, 1, 0, bytes});
+        if (timed) {
+            timed_.back().bytes = bytes;
+            cuda(cudaEventRecord(timed_.back().end, handle_), "cudaEventRecord");
+        }
     }
     last_ = what;
     nvtxRangePop();
@@ -124,7 +129,7 @@ void CudaStream::collect_spans() {
         cuda(cudaEventElapsedTime(&begin_ms, epoch_, t.begin), "cudaEventElapsedTime");
         cuda(cudaEventElapsedTime(&end_ms, epoch_, t.end), "cudaEventElapsedTime");
         const auto at = [&](float ms) { return epoch_ns_ + static_cast<uint64_t>(static_cast<double>(ms) * 1e6); };
-        trace::add(lane_, t.what, at(begin_ms), at(end_ms), t.bytes);
+        trace::add_time(lane_, t.what, at(begin_ms), at(end_ms), t.bytes);
         idle_.insert(idle_.end(), {t.begin, t.end});
         timed_.pop_front();
     }
@@ -165,7 +170,7 @@ void CudaStream::do_wait(const Event& event, const char* what) {
     if (event.stream == nullptr || event.stream == this) return;
     const auto* other = dynamic_cast<const CudaStream*>(event.stream);
     check(other != nullptr, "stream {}: cannot wait for stream {} of another backend", name_, event.stream->name());
-    if (std::find(waited_for_.begin(), waited_for_.end(), other) == waited_for_.end()) waited_for_.push_back(other);
+    watch_->follow(other->watch_);
     if (other->reached(event)) return;
     run(what, 0, [&](cudaStream_t s) {
         cuda(cudaStreamWaitEvent(s, other->event(event.ticket), 0), "cudaStreamWaitEvent", name_, last_);
@@ -205,7 +210,7 @@ void CudaStream::await(uint64_t ticket) const {
     wait_until([&] { return reached({this, ticket}); }, "what was enqueued up to ", last_);
 }
 
-void CudaStream::throw_errors() const {
+void CudaStream::look_here() {
     {
         const std::lock_guard lock(error_mutex_);
         if (error_) std::rethrow_exception(error_);
@@ -216,15 +221,14 @@ void CudaStream::throw_errors() const {
         const char* operation = fault.operation;
         throw describe_ ? describe_(operation, record) : Error(Exit::kInternal, fmt::format("{}: fault", operation));
     }
-    for (const CudaStream* other : waited_for_) other->throw_errors();
+    if (!timed_.empty()) collect_spans();
 }
 
 void CudaStream::synchronize(const Event& event) {
     if (event.stream == nullptr) return;
     check(event.stream == this, "stream {}: asked to synchronize an event of stream {}", name_, event.stream->name());
     await(event.ticket);
-    throw_errors();
-    if (!timed_.empty()) collect_spans();
+    watch_->look();
 }
 
 void CudaStream::do_copy(void* dst, const void* src, size_t bytes, const char* what) {

@@ -17,6 +17,7 @@
 #include "runtime/error.h"
 #include "runtime/stream.h"
 #include "runtime/trace.h"
+#include "runtime/watch.h"
 
 namespace trireme {
 
@@ -74,7 +75,8 @@ class CudaStream final : public Stream {
     /// Looks again and again until done(), or fails when that has taken too long: `what` has not finished.
     template <class Done>
     void wait_until(const Done& done, const char* what, const char* operation) const;
-    void throw_errors() const;
+    /// Throws the first error of this stream's work, and takes over the spans of what is done.
+    void look_here();
     void collect_spans();
 
     const char* name_;
@@ -87,7 +89,7 @@ class CudaStream final : public Stream {
     DeviceFault *fault_ = nullptr, *fault_on_device_ = nullptr;
     Describe describe_ = nullptr;
     std::function<void()> look_;
-    std::vector<const CudaStream*> waited_for_;  // their errors are ours
+    std::shared_ptr<Watch> watch_;  // the errors of those it has waited for are its own, too
 
     Recorded* capturing_ = nullptr;
     std::unique_ptr<PendingCall[]> calls_;

@@ -12,6 +12,7 @@ TEST(Expected, KnowsCardsByTheirNames) {
     EXPECT_EQ(expected(Measure::kH2d, "cuda:0: NVIDIA GeForce RTX 4090", 2), 25);
     EXPECT_EQ(expected(Measure::kDeviceCopy, "cuda:0: NVIDIA H200", 1), 0.9 * 4800);
     EXPECT_EQ(expected(Measure::kDeviceCopy, "cuda:0: NVIDIA H100 PCIe", 1), 0.9 * 2039);
+    EXPECT_EQ(expected(Measure::kH2d, "cuda:0: NVIDIA GH200 480GB", 1), 350);
     EXPECT_EQ(expected(Measure::kH2d, "cpu: AMD EPYC", 1), std::nullopt);
 }
 

@@ -21,7 +21,7 @@ const StreamShape kShape{.layout = {.kv_heads = 1, .head_dim = 8, .k_type = DTyp
 struct Way {
     std::unique_ptr<Device> device = open_device("cpu");
     std::unique_ptr<Stream> compute = device->make_stream("compute");
-    Transport transport{*device, *compute, kShape, {}, /*verify=*/true};
+    Transport transport{*device, *compute, kShape, /*owners=*/{2, 5}, {}, /*verify=*/true};
     Buffer<Space::kDevice> from{*device, 2 * kShape.tile_bytes()}, to{*device, 2 * kShape.tile_bytes()};
     Buffer<Space::kHost> bytes{*device, 2 * kShape.tile_bytes()};
 
@@ -56,7 +56,7 @@ TEST(Verify, ATileThatChangedOnTheWayIsNamed) {
         FAIL() << "nobody noticed";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kInternal);
-        EXPECT_THAT(std::string(e.what()), testing::HasSubstr("tile 2 of streamed layer 1"));
+        EXPECT_THAT(std::string(e.what()), testing::HasSubstr("tile 2 of layer 5,"));
     }
 }
 

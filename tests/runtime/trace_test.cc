@@ -37,6 +37,22 @@ TEST(Trace, MayBeReadWhileAStreamAdds) {
     EXPECT_EQ(trace::total("busy_op").count - before, 500u);
 }
 
+TEST(Trace, TakesTheTimeOfWhatIsCountedAlready) {
+    trace::reset_totals();
+    trace::start(16);
+    trace::Lane& card = trace::make_lane("card");
+
+    trace::count({"copied later", 1, 0, 64});
+    EXPECT_EQ(trace::total("copied later").bytes, 64u);
+
+    trace::add_time(card, "copied later", 1000, 1500, 64);
+    const trace::Total total = trace::total("copied later");
+    EXPECT_EQ(total.count, 1u);
+    EXPECT_EQ(total.bytes, 64u);
+    EXPECT_EQ(total.ns, 500u);
+    EXPECT_NE(trace::json(0).find(R"("name":"copied later")"), std::string::npos);
+}
+
 TEST(Trace, WritesSpansAsChromeEvents) {
     trace::start(16);
     CpuStream s("lane_of_s", 1);

@@ -10,10 +10,11 @@ namespace {
 const std::vector<std::vector<bool>> kPlacements = {{false, false, false, false, false},
                                                     {true, false, false, false, false},
                                                     {false, true, false, true, false},
+                                                    {true, false, true, true, false},
                                                     {true, true, true, true, false}};
 
 TEST(Residency, ChangesNoBitAroundEveryTilesEdge) {
-    for (const int64_t prompt : {1, 255, 256, 257, 511, 512, 513, 700, 767, 768, 1025}) {
+    for (const int64_t prompt : {1, 255, 256, 257, 511, 512, 513, 700, 767, 768, 769, 1023, 1024, 1025}) {
         const Logits on_chip = tell(kShape, options(2048), 1, prompt);
         for (const auto& placement : kPlacements) {
             expect_same(tell(kShape, options(2048, residency(placement, 4)), 1, prompt), on_chip,
@@ -25,7 +26,7 @@ TEST(Residency, ChangesNoBitAroundEveryTilesEdge) {
 TEST(Residency, ChangesNoBitForAnyRingOrLink) {
     const int64_t prompt = 2300;
     const Logits on_chip = tell(kShape, options(3000), 1, prompt, 40);
-    for (const int64_t ring : {2, 3, 5, 8}) {
+    for (const int64_t ring : {2, 3, 4, 5, 6, 7, 8}) {
         for (const Link& link : {Link{}, Link{.gbps = 0.2, .us = 30}}) {
             if (link.gbps > 0 && engine_device() != "cpu") continue;
             expect_same(tell(kShape, options(3000, residency(kPlacements[2], ring, link)), 1, prompt, 40), on_chip,
