@@ -25,6 +25,10 @@ class Device {
     virtual size_t memory_free() const = 0;
     /// The same of the host, where that is other memory.
     virtual size_t host_memory_free() const { return memory_free(); }
+    /// Where on this node it is: ranks with the same place share it. "": the node's own memory, which is shared anyway.
+    virtual std::string place() const { return ""; }
+    /// So many ranks have opened it: what memory_free() divides by. Until told, what local ranks and cards suggest.
+    virtual void shared_by(int) {}
 
     /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
     virtual void* allocate(Space space, size_t bytes) = 0;

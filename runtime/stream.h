@@ -37,8 +37,9 @@ class Stream {
     void copy(const HostTensor& dst, const Tensor& src, const char* what = "copy_d2h");
     void copy(const Tensor& dst, const Tensor& src, const char* what = "copy_d2d");
 
-    /// Runs f() on a thread of the backend's when all before it is done; what is behind it waits. f may block, throws
-    /// what becomes the stream's error, and makes no call of this or another stream. `name` must be a literal.
+    /// Runs f() on a thread of the backend's when all before it is done; what is behind it waits. f may block for what
+    /// other processes do, but not for another host call of this one: a card's driver may run them one after the other.
+    /// It throws what becomes the stream's error, and makes no call of a stream. `name` must be a literal.
     template <class F>
     void call_host(const char* name, size_t bytes, const F& f) {
         static_assert(sizeof(F) <= HostCall::kBytes && alignof(F) <= alignof(std::max_align_t));

@@ -19,8 +19,9 @@ void settle_peer_access(const CardFacts& mine) {
         if (other != mine.index) cuda(cudaDeviceCanAccessPeer(&can, mine.index, other), "cudaDeviceCanAccessPeer");
         all = all && can != 0;
     }
-    if (visible < 2 || (all && !mine.geforce)) return;
+    // Also where this rank sees one card alone: NCCL reaches those that other ranks see.
     if (mine.geforce) setenv("NCCL_P2P_DISABLE", "1", /*overwrite=*/0);
+    if (all && !mine.geforce) return;
     log::info("{}: no access to other cards' memory: NCCL goes through host memory", mine.name);
 }
 
@@ -29,7 +30,7 @@ void settle_peer_access(const CardFacts& mine) {
 std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     if (control.size() == 1) return nullptr;
     CudaDevice& card = cuda(device);
-    const std::vector<std::string> places = control.gather_bytes(host_name() + ' ' + card.facts().bus_id);
+    const std::vector<std::string> places = control.gather_bytes(host_name() + ' ' + card.place());
     const bool shared = std::set<std::string>(places.begin(), places.end()).size() < places.size();
     const NcclApi* nccl = nccl_api();
     const bool everywhere = control.agree(nccl ? Exit::kOk : Exit::kUnavailable) == Exit::kOk;
@@ -40,6 +41,7 @@ std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     }
     settle_peer_access(card.facts());
     auto comm = std::make_unique<NcclComm>(*nccl, control, card);
+    comm->connect();
     log::info("ranks add by NCCL {}", nccl_version(*nccl));
     return comm;
 }

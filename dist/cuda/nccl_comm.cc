@@ -39,22 +39,39 @@ NcclComm::NcclComm(const NcclApi& api, Comm& control, CudaDevice& device)
 
 NcclComm::~NcclComm() {
     if (comm_ == nullptr) return;
-    if (std::uncaught_exceptions() > 0) {
-        api_.comm_abort(comm_);
+    if (std::uncaught_exceptions() > 0 || cards_given_up()) {
+        tell_to_give_up();
         return;
     }
     try {
         settle(api_.comm_finalize(comm_), "ncclCommFinalize");
         api_.comm_destroy(comm_);
     } catch (const Error&) {
-        api_.comm_abort(comm_);
+        tell_to_give_up();
     }
 }
 
-void NcclComm::abort(Exit code) {
-    // May itself hang where a card has: the control's abort does not wait for it.
+// The abort may itself hang where a card has: nobody waits for it to its end.
+void NcclComm::tell_to_give_up() noexcept {
     std::thread([abort = api_.comm_abort, comm = comm_] { abort(comm); }).detach();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+}
+
+// NCCL connects when it is first used, and takes memory for it then: before anybody asks what is free.
+void NcclComm::connect() {
+    constexpr size_t kBytes = size_t{4} << 20;
+    const auto stream = device_.make_stream("connect");
+    const Buffer<Space::kDevice> sums(device_, kBytes), all(device_, static_cast<size_t>(size()) * sizeof(float));
+    for (const size_t bytes : {size_t{16} << 10, kBytes}) {
+        all_reduce(*stream, sums.tensor(DType::kF32, {static_cast<int64_t>(bytes / sizeof(float))}));
+    }
+    all_gather(*stream, all.tensor(DType::kF32, {size()}), sums.tensor(DType::kF32, {1}));
+    stream->synchronize();
+    watched_ = nullptr;  // another stream may come to lie where this one was
+}
+
+void NcclComm::abort(Exit code) {
+    tell_to_give_up();
     control_.abort(code);
     std::terminate();  // never: GCC does not know of a virtual call that it does not return
 }

@@ -26,6 +26,8 @@ class NcclComm final : public Comm {
     const char* name() const override { return "nccl"; }
     /// NCCL's kernels are told to give up; then the control's abort ends all ranks.
     [[noreturn]] void abort(Exit code) override;
+    /// Collectives of every kind and size, so that what NCCL needs for them is there. A collective call.
+    void connect();
 
   private:
     void do_all_reduce(Stream& stream, const Tensor& x) override;
@@ -35,6 +37,7 @@ class NcclComm final : public Comm {
     /// to(q) is sent to every other rank q while from(q) is filled by it.
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
+    void tell_to_give_up() noexcept;
     /// What the communicator says of calls that are still under way.
     ncclResult_t state() const;
     /// Waits for a call that NCCL is still at, and throws what went wrong.

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/cuda/scratch.h"
+#include "runtime/cuda/call.h"
 #include "runtime/error.h"
 
 namespace trireme::gpu {
@@ -54,7 +55,7 @@ Multiply::Multiply(Device& device) : workspace_(device, kMultiplyWorkspace) {
 }
 
 Multiply::~Multiply() {
-    cublasLtDestroy(handle_);
+    if (!cards_given_up()) cublasLtDestroy(handle_);
 }
 
 Multiply::Plan& Multiply::plan(const Key& key) {

@@ -1,11 +1,14 @@
 #include "runtime/cuda/call.h"
 
+#include <atomic>
 #include <string>
 
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
+
+std::atomic<bool> given_up{false};
 
 [[noreturn]] void report(cudaError_t code, const char* call, const std::string& where) {
     // An error of the launch itself stays until asked for; that of a kernel that has run stays for the process' life.
@@ -24,6 +27,14 @@ void cuda(cudaError_t code, const char* call) {
 void cuda(cudaError_t code, const char* call, const char* stream, const char* after) {
     if (code != cudaSuccess) [[unlikely]]
         report(code, call, fmt::format(" (stream {}, after {})", stream, after));
+}
+
+void give_up_cards() {
+    given_up.store(true);
+}
+
+bool cards_given_up() {
+    return given_up.load();
 }
 
 }  // namespace trireme

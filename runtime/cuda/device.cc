@@ -138,6 +138,7 @@ void* CudaDevice::allocate(Space space, size_t bytes) {
 }
 
 void CudaDevice::release(Space space, void* data, size_t bytes) noexcept {
+    if (cards_given_up()) return;
     if (space == Space::kHost) {
         cudaHostUnregister(data);
         unmap_pages(data, bytes);

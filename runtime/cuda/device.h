@@ -32,6 +32,8 @@ class CudaDevice final : public Device {
     size_t memory_total() const override { return facts_.memory_total; }
     size_t memory_free() const override;
     size_t host_memory_free() const override;
+    std::string place() const override { return facts_.bus_id; }
+    void shared_by(int ranks) override { sharers_ = ranks; }
     void* allocate(Space space, size_t bytes) override;
     void release(Space space, void* data, size_t bytes) noexcept override;
     std::unique_ptr<Stream> make_stream(const char* name) override;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nvtx3/nvToolsExt.h>
 #include <thread>
+#include <tuple>
 
 #include "runtime/cuda/call.h"
 #include "runtime/env.h"
@@ -35,7 +36,7 @@ class CudaStream::Recorded final : public Graph {
   public:
     explicit Recorded(CudaStream& stream) : stream_(stream) {}
     ~Recorded() override {
-        if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+        if (executable_ != nullptr && !cards_given_up()) cudaGraphExecDestroy(executable_);
     }
     void instantiate(cudaGraph_t graph) {
         const cudaError_t code = cudaGraphInstantiate(&executable_, graph, 0);
@@ -80,6 +81,10 @@ CudaStream::CudaStream(const char* name, int device)
 }
 
 CudaStream::~CudaStream() {
+    if (cards_given_up()) {
+        std::ignore = calls_.release();  // the driver has their addresses
+        return;
+    }
     for (const Timed& t : timed_) idle_.insert(idle_.end(), {t.begin, t.end});
     for (const cudaEvent_t e : idle_) cudaEventDestroy(e);
     for (const cudaEvent_t e : events_) cudaEventDestroy(e);
@@ -125,11 +130,14 @@ void CudaStream::end_operation(const char* what, size_t bytes, bool timed) {
 void CudaStream::collect_spans() {
     while (!timed_.empty() && cudaEventQuery(timed_.front().end) == cudaSuccess) {
         const Timed t = timed_.front();
-        float begin_ms = 0, end_ms = 0;
+        // Milliseconds in floats: of a long run's begin they are 16 us apart after two minutes, of what it took they
+        // are not.
+        float begin_ms = 0, took_ms = 0;
         cuda(cudaEventElapsedTime(&begin_ms, epoch_, t.begin), "cudaEventElapsedTime");
-        cuda(cudaEventElapsedTime(&end_ms, epoch_, t.end), "cudaEventElapsedTime");
-        const auto at = [&](float ms) { return epoch_ns_ + static_cast<uint64_t>(static_cast<double>(ms) * 1e6); };
-        trace::add_time(lane_, t.what, at(begin_ms), at(end_ms), t.bytes);
+        cuda(cudaEventElapsedTime(&took_ms, t.begin, t.end), "cudaEventElapsedTime");
+        const auto ns = [](float ms) { return static_cast<uint64_t>(static_cast<double>(ms) * 1e6); };
+        const uint64_t begin = epoch_ns_ + ns(begin_ms);
+        trace::add_time(lane_, t.what, begin, begin + ns(took_ms), t.bytes);
         idle_.insert(idle_.end(), {t.begin, t.end});
         timed_.pop_front();
     }
@@ -148,6 +156,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
         capturing_ = nullptr;
         cudaStreamEndCapture(handle_, &graph);
         if (graph != nullptr) cudaGraphDestroy(graph);
+        cudaGetLastError();  // that the recording is no good is known
         throw;
     }
     capturing_ = nullptr;
@@ -194,10 +203,16 @@ void CudaStream::wait_until(const Done& done, const char* what, const char* oper
     const auto patience = std::chrono::duration<double>(env().timeout_s);
     while (!done()) {
         const auto waited = Clock::now() - begin;
-        if (look_) look_();
-        require(waited < patience, Exit::kUnavailable,
-                "stream {}: {}'{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, what, operation,
-                env().timeout_s);
+        require(!cards_given_up(), Exit::kUnavailable, "stream {}: another stream has been given up", name_);
+        try {
+            if (look_) look_();
+            require(waited < patience, Exit::kUnavailable,
+                    "stream {}: {}'{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, what,
+                    operation, env().timeout_s);
+        } catch (...) {
+            give_up_cards();
+            throw;
+        }
         if (waited < std::chrono::microseconds(500)) {
             std::this_thread::yield();
         } else {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "dist/make_comm.h"
 #include "dist/rank_env.h"
@@ -72,6 +73,9 @@ int run(int argc, char** argv) {
         step.push_back(seconds_since(begin));
         streamed_bytes = trace::total("kv_h2d").bytes - before;
     }
+    // The same whatever the placement and graphs: of one row, the last step's.
+    const HostTensor logits = model.logits();
+    const uint64_t digest = XXH3_64bits(logits.data(), logits.bytes());
     // The link alone: what streaming is measured against.
     if (on_chip < layers) {
         constexpr size_t kBytes = size_t{256} << 20;
@@ -93,12 +97,12 @@ int run(int argc, char** argv) {
             R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"
             R"("prefill_s":{:.3f},"prefill_tok_s":{:.0f},"step_ms":{:.4f},"best_step_ms":{:.4f},"rank_bytes":{:.0f},)"
             R"("rank_gbps":{:.1f},"device_peak_bytes":{},"on_chip_layers":{},"h2d_bytes":{},"h2d_gbps":{:.2f},)"
-            R"("plain_h2d_gbps":{:.2f}}})"
+            R"("plain_h2d_gbps":{:.2f},"logits_xxh3":"{:016x}"}})"
             "\n",
             shape, device->name(), comm.size(), comm.name(), context, n_rows, graphs, prefill,
             static_cast<double>(ids.size()) / prefill, typical * 1e3, *std::min_element(step.begin(), step.end()) * 1e3,
             bytes, bytes / typical * 1e-9, device->peak(Space::kDevice), on_chip, streamed_bytes,
-            static_cast<double>(streamed_bytes) / typical * 1e-9, plain.empty() ? 0 : median(plain));
+            static_cast<double>(streamed_bytes) / typical * 1e-9, plain.empty() ? 0 : median(plain), digest);
     }
     return 0;
 }

@@ -6,4 +6,8 @@ std::string engine_device() {
     return "cpu";
 }
 
+bool ranks_as_threads() {
+    return true;
+}
+
 }  // namespace trireme::test

@@ -8,4 +8,8 @@ std::string engine_device() {
     return "cuda";
 }
 
+bool ranks_as_threads() {
+    return false;
+}
+
 }  // namespace trireme::test

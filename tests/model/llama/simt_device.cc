@@ -8,4 +8,8 @@ std::string engine_device() {
     return "simt";
 }
 
+bool ranks_as_threads() {
+    return true;
+}
+
 }  // namespace trireme::test
