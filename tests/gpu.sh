@@ -171,6 +171,16 @@ step offload_7b_128k_none 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 
 step offload_7b_128k_half 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 12 16
 step step_8b_128k 420 "$here/bin/bench_step" llama-3-8b 131072 cuda 1 1
 step step_7b_4k_2_ranks 300 env OMPI_MCA_hwloc_base_binding_policy=none PROGRAM=bench_step "$here/run" -n 2 llama-2-7b 4096 cuda 1 1
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    step torch_sdpa 120 python3 "$here/tests/torch_rates.py" sdpa 4096 32768
+    if python3 -c 'import transformers' 2>/dev/null; then
+        step hf_offloaded_32k 420 python3 "$here/tests/torch_rates.py" offloaded 32768
+    else
+        echo 'transformers is not here: left out'
+    fi
+else
+    echo 'torch is not here: left out'
+fi
 if command -v compute-sanitizer >/dev/null; then
     step compute_sanitizer 900 bash -c "$(declare -f sanitizer); sanitizer"
 else
