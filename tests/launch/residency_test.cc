@@ -64,10 +64,33 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
               (prompt + report["n_gen"].get<int64_t>() - 1) / 256 * 4 * tile);
     const auto steps = report["n_gen"].get<int64_t>() - 1;
-    EXPECT_GE(residency["decode"]["h2d_bytes"], steps * 4 * (prompt / 256 - 1) * tile);
-    for (const char* name : {"h2d_gbps", "h2d_busy_frac", "link_hidden_frac", "stall_ms", "compute_ms"}) {
-        EXPECT_TRUE(residency["decode"][name].is_number()) << name;
+    const auto came = residency["decode"]["h2d_bytes"].get<int64_t>();
+    EXPECT_GE(came, steps * 4 * (prompt / 256 - 1) * tile);
+    EXPECT_LE(came, (steps + 1) * 4 * (prompt / 256) * tile);  // the next step's first spans are under way
+    EXPECT_EQ(residency["decode"]["steps"], steps);
+    EXPECT_NEAR(residency["decode"]["h2d_bytes_per_step"].get<double>(),
+                static_cast<double>(came) / static_cast<double>(steps), 1);
+    EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // they stay on the device
+    for (const char* part : {"prefill", "decode"}) {
+        const nlohmann::json& facts = residency[part];
+        EXPECT_NEAR(facts["stall_ms"].get<double>() + facts["compute_ms"].get<double>(),
+                    report[std::string(part) + "_ms"].get<double>() / facts["steps"].get<double>(), 1e-3)
+            << part;
+        EXPECT_GE(facts["link_hidden_frac"], 0) << part;
+        EXPECT_LE(facts["link_hidden_frac"], 1) << part;
+        EXPECT_LE(facts["h2d_gbps"], 4.2) << part << ": the link's pace";
+        EXPECT_LE(facts["d2h_gbps"], 4.2) << part;
     }
+    EXPECT_GT(residency["prefill"]["d2h_gbps"], 0);
+}
+
+TEST(Residency, ALinkThatNothingTravelsOverIsNotEmulated) {
+    const std::string file = testing::TempDir() + "/on-chip.json";
+    const ProcessResult r =
+        trireme(request({"--kv-on-chip", "all", "--link-gbps", "4", "--report-json", file, "--force"}, /*tokens=*/2));
+    ASSERT_EQ(r.status, 0) << r.err;
+    std::ifstream in(file);
+    EXPECT_EQ(nlohmann::json::parse(in)["residency"]["emulated"], false);
 }
 
 TEST(Residency, AutoFillsTheMemoryItIsGiven) {
@@ -92,6 +115,8 @@ TEST(Residency, ImpossibleSettingsAreOneLineEach) {
                                            {{"--kv-ring", "1"}, 78},
                                            {{"--kv-ring", "9"}, 78},
                                            {{"--link-gbps", "0"}, 78},
+                                           {{"--link-gbps", "1e-300"}, 78},
+                                           {{"--link-us", "5"}, 78},
                                            {{"--link-gbps", "nan"}, 78},
                                            {{"--link-us", "-1"}, 78},
                                            {{"--device-memory", "much"}, 78},

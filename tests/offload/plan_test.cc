@@ -85,6 +85,19 @@ TEST(Plan, AutoTakesAsManyAsFit) {
     EXPECT_LE(p.host_kv_bytes, 8 * kGiB);
 }
 
+TEST(Plan, CountsWhatIsOneMemoryOnce) {
+    const Plan p = make_plan(llama_2_7b(32768, 16), {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
+    const size_t both = p.device_bytes() + p.host_total();
+    ASSERT_GT(p.host_total(), kGiB);
+    const auto fits = [&](size_t device, size_t host, size_t together) {
+        return p.fits({.device_memory = device, .host_memory = host, .together = together});
+    };
+    EXPECT_TRUE(fits(p.device_bytes(), p.host_total(), both));
+    EXPECT_FALSE(fits(both, both, both - 1));
+    EXPECT_FALSE(fits(both, p.host_total() - 1, both));
+    EXPECT_FALSE(fits(p.device_bytes() - 1, both, both));
+}
+
 TEST(Plan, RefusesMoreLayersThanThereAre) {
     EXPECT_THROW(make_plan(llama_2_7b(4096, 33), {}), Error);
 }
