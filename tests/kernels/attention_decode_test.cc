@@ -250,6 +250,19 @@ TEST(AttentionDecode, SequencesDoNotMix) {
     EXPECT_TRUE(same_bits(out.row(1), alone.row(1)));
     EXPECT_FALSE(same_bits(out.row(2), alone.row(2)));
     EXPECT_TRUE(std::isfinite(out.get(3, 0)));
+
+    // And by turns. Another machine: nothing of these rows is left in its scratch.
+    Machine other;
+    RowSet turns(3);
+    turns.set(0, 1, 300, {0});
+    turns.set(1, 0, 40, {1});
+    turns.set(2, 1, 300, {0, 1, 2});
+    Operand by_turns(DType::kF32, 3, s.q.cols());
+    other->attention(by_turns.tensor(), s.q.tensor().first_rows(3), s.kv.view(), s.heads.vector(), turns.view(303));
+    other.stream->synchronize();
+
+    EXPECT_TRUE(same_bits(by_turns.row(0), alone.row(0)));
+    EXPECT_TRUE(same_bits(by_turns.row(2), alone.row(2)));
 }
 
 TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
