@@ -20,8 +20,6 @@ void assign_all(Command command, Options& options, const std::vector<Assignment>
 
 void require_inputs(Command command, const Options& o) {
     if (command == Command::kDoctor) return;
-    require(o.link.us == 0 || o.link.gbps > 0, Exit::kConfig, "--link-us {}: of no link; give --link-gbps, too",
-            o.link.us);
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
     require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",

@@ -70,6 +70,7 @@ std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Mach
 void run_plan(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.first_only([&] {
+        check_link(o);
         const LlamaConfig config = open_config(o.model);
         const WeightType weights = planned_type(o);
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";

@@ -65,6 +65,11 @@ void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t c
                      : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory");
 }
 
+void check_link(const Options& o) {
+    require(o.link.us == 0 || o.link.gbps > 0, Exit::kConfig, "--link-us {}: of no link; give --link-gbps, too",
+            o.link.us);
+}
+
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,
                                  const Device& device, int threads, const Crew& crew) {
     ResidencyChoice choice;
@@ -73,6 +78,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, co
     // Scratch is per thread, and ranks may have a core more or less: one plan for all of them.
     const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
     crew.phase([&] {
+        check_link(o);
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
                 "--link-gbps: {} has a link of its own; only a CPU imitates one (plan takes it for any machine)",
                 device.name());

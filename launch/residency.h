@@ -23,6 +23,9 @@ struct ResidencyChoice {
 [[noreturn]] void refuse_plan(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t context,
                               int64_t largest, const Options& o);
 
+/// --link-us without --link-gbps is a mistake (Exit::kConfig).
+void check_link(const Options& o);
+
 /// The same on every rank. `options` is the run's but for the placement. Errors, agreed: Exit::kOs with the largest
 /// context that would fit; kConfig for more layers than there are. Control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,

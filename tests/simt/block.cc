@@ -39,14 +39,16 @@ void Block::meet(Meeting& meeting, int threads, int operation) {
     if (meeting.arrived == 0) meeting.operation = operation;
     check(meeting.operation == operation, "simt: threads of block ({}, {}, {}) meet in different operations", index_[0],
           index_[1], index_[2]);
-    if (++meeting.arrived == threads) {
-        meeting.arrived = 0;
-        ++meeting.generation;
-        return;
-    }
     Fiber& self = *running_;
     self.waits = &meeting;
     self.generation = meeting.generation;
+    if (++meeting.arrived == threads) {
+        meeting.arrived = 0;
+        ++meeting.generation;
+        // Who comes last goes on at once, and would be the first behind every barrier. When warps run ahead the order
+        // is theirs: the last warp finds all that the others do before their next barrier done.
+        if (!eager_) return;
+    }
     self.scheduler = std::move(self.scheduler).resume();
 }
 
@@ -101,7 +103,8 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
     std::memset(shared_, 0xff, shared);
 
     // Two orders and two tempers, in turn: warps go on together, or one runs as far as it gets before the next.
-    const bool descending = runs_ % 2 != 0, eager = runs_ / 2 % 2 != 0;
+    const bool descending = runs_ % 2 != 0;
+    eager_ = runs_ / 2 % 2 != 0;
     ++runs_;
     std::vector<Fiber*> idle;
     for (const auto& f : fibers_) idle.push_back(f.get());
@@ -117,7 +120,7 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
             idle.pop_back();
         }
         const bool complete = i % gpu::kWarp == gpu::kWarp - 1;
-        while (eager && complete && advance(warp)) {
+        while (eager_ && complete && advance(warp)) {
         }
     }
     for (bool progressed = true; progressed && !error_;) {
@@ -125,7 +128,7 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
         for (std::vector<Fiber*>& warp : waiting) {
             while (advance(warp)) {
                 progressed = true;
-                if (!eager) break;
+                if (!eager_) break;
             }
         }
     }

@@ -138,6 +138,7 @@ class Block {
     const std::function<void(Gpu&)>* body_ = nullptr;
     int threads_ = 0;
     unsigned runs_ = 0;
+    bool eager_ = false;  // in this run a warp goes on as far as it gets before the next one does
     struct Fenced {
         void operator()(void* p) const { test::fenced_free(p, kMostShared); }
     };

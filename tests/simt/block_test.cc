@@ -60,6 +60,25 @@ TEST(SimtBlock, ShowsAMissingBarrierAfterAReading) {
     EXPECT_GT(misread_twice(false), 0);
 }
 
+// In one run of four the thread that writes results is behind all others at every barrier.
+TEST(SimtBlock, LetsTheFirstThreadBeTheLast) {
+    Block block;
+    int most = 0;
+    for (int turn = 0; turn < 4; ++turn) {
+        block.run({turn, 0, 0}, 128, 4 * sizeof(float), [&](Gpu& gpu) {
+            auto* shared = static_cast<float*>(gpu.shared());
+            for (int round = 0; round < 3; ++round) {
+                if (gpu.thread() % 32 == 0) shared[gpu.thread() / 32] = static_cast<float>(round);
+                gpu.sync();
+                int overwritten = 0;
+                for (int warp = 0; warp < 4; ++warp) overwritten += shared[warp] != static_cast<float>(round);
+                if (gpu.thread() == 0) most = std::max(most, overwritten);
+            }
+        });
+    }
+    EXPECT_EQ(most, 3);
+}
+
 TEST(SimtBlock, RunsHalfOfTheBlocksBackwards) {
     Block block;
     std::vector<int> order[2];
