@@ -217,8 +217,8 @@ TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
         for (const SamplingParams& p :
              {off(), SamplingParams{}, SamplingParams{.temperature = 1.3, .top_k = 0, .top_p = 0.9, .min_p = 0},
               SamplingParams{.temperature = 0.7, .top_k = 2100, .top_p = 1, .min_p = 0.01}}) {
-            std::vector<double> u;
-            for (uint32_t i = 0; i < (emulated() ? 2 : 20); ++i) u.push_back(uniform(7, {.round = i}));
+            std::vector<double> u;  // four: a row for each order and temper of the emulated warps
+            for (uint32_t i = 0; i < (emulated() ? 4 : 20); ++i) u.push_back(uniform(7, {.round = i}));
             for (const int64_t parts : {1, 3}) {
                 const std::vector<int32_t> ids = drawn(logits, p, u, parts);
                 for (size_t r = 0; r < u.size(); ++r) {

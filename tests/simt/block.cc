@@ -45,8 +45,8 @@ void Block::meet(Meeting& meeting, int threads, int operation) {
     if (++meeting.arrived == threads) {
         meeting.arrived = 0;
         ++meeting.generation;
-        // Who comes last goes on at once, and would be the first behind every barrier. When warps run ahead the order
-        // is theirs: the last warp finds all that the others do before their next barrier done.
+        // Who comes last goes on at once, and would be the first behind every barrier. When warps run ahead they keep
+        // their order: the last warp finds all that the others do before their next barrier done.
         if (!eager_) return;
     }
     self.scheduler = std::move(self.scheduler).resume();
@@ -120,15 +120,16 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
             idle.pop_back();
         }
         const bool complete = i % gpu::kWarp == gpu::kWarp - 1;
-        while (eager_ && complete && advance(warp)) {
+        while (eager_ && complete && all_.generation == 0 && advance(warp)) {
         }
     }
     for (bool progressed = true; progressed && !error_;) {
         progressed = false;
         for (std::vector<Fiber*>& warp : waiting) {
+            const uint32_t barrier = all_.generation;
             while (advance(warp)) {
                 progressed = true;
-                if (!eager_) break;
+                if (!eager_ || all_.generation != barrier) break;
             }
         }
     }
