@@ -143,10 +143,10 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     const auto line = [&](std::string_view what, size_t bytes, const std::string& note) {
         if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
     };
-    lines.push_back(fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: what only "
-                                "the prefill used stays taken",
-                                gib(p.device_bytes()), gib(m.device_memory), gib(p.device_bytes()),
-                                gib(p.decode_bytes())));
+    lines.push_back(
+        fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: what only "
+                    "the prefill used stays taken",
+                    gib(p.device_bytes()), gib(m.device_memory), gib(p.device_bytes()), gib(p.decode_bytes())));
     line("weights", p.weight_bytes, "");
     line("activations, scratch", p.work_bytes, "");
     line("KV on chip", p.kv_bytes, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
@@ -159,8 +159,8 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("draft model", p.draft_bytes, "weights, window, work");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(p.host_total()), gib(m.host_memory)));
     if (m.together < SIZE_MAX) {
-        lines.push_back(fmt::format("both: {:.3f} of {:.3f} GiB: one memory",
-                                    gib(p.device_bytes() + p.host_total()), gib(m.together)));
+        lines.push_back(fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(p.device_bytes() + p.host_total()),
+                                    gib(m.together)));
     }
     line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.host_hidden_bytes, "");

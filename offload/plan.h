@@ -49,9 +49,9 @@ struct PlanInput {
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
     size_t together = SIZE_MAX;  // where both are one memory: what they may take of it
-    double device_gbps = 0;  // of weights and KV on the device
-    double link_gbps = 0;    // host to device
-    double link_us = 0;      // of a copy, before its bytes
+    double device_gbps = 0;      // of weights and KV on the device
+    double link_gbps = 0;        // host to device
+    double link_us = 0;          // of a copy, before its bytes
 };
 
 struct Plan {
