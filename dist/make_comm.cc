@@ -19,6 +19,10 @@ Registry<DeviceCommMaker>& device_comm_makers() {
     return makers;
 }
 
+std::vector<std::string> device_places(Comm& control, const Device& device) {
+    return control.gather_bytes(host_name() + ' ' + device.place());
+}
+
 std::unique_ptr<Comm> make_device_comm(Comm& control, Device& device) {
     const DeviceCommMaker maker = device_comm_makers().find(device.backend());
     return maker ? maker(control, device) : nullptr;

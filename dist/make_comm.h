@@ -2,6 +2,8 @@
 /// Which implementation a run gets.
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "dist/comm.h"
 #include "runtime/device.h"
@@ -12,6 +14,9 @@ namespace trireme {
 /// One rank, or no launcher: self, and MPI is neither started nor needed. Several: MPI. What the launcher left in the
 /// environment decides (rank_env). Call before starting other threads. Errors: Exit::kUnavailable, kConfig.
 std::unique_ptr<Comm> make_comm();
+
+/// By rank: its node and where its device is there (Device::place). The same string: the same device. A control call.
+std::vector<std::string> device_places(Comm& control, const Device& device);
 
 /// What device data goes through where `control` cannot carry it, for registered devices (runtime/device.h).
 using DeviceCommMaker = std::unique_ptr<Comm> (*)(Comm& control, Device& device);

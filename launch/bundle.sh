@@ -34,7 +34,7 @@ done
 install -s -m 755 build/release/tests/bench/bench_step build/release/tests/bench/bench_device "$out/bin/"
 cp -r tests/data/models tests/data/tiny "$out/tests/data/"
 install -m 755 tests/gpu.sh "$out/"
-install -m 755 tests/bench/torch_rates.py "$out/tests/"
+install -m 644 tests/bench/torch_rates.py "$out/tests/"
 git rev-parse HEAD >"$out/commit"
 
 # Open MPI: its launcher, its plug-ins but those for networks of clusters, its texts.

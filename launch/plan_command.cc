@@ -40,16 +40,17 @@ WeightType planned_type(const Options& o) {
 Machine described(const Options& o, std::string_view backend) {
     const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
     Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
-                 .host_memory = static_cast<size_t>(o.host_memory),
-                 .device_gbps = o.device_gbps,
-                 .link_gbps = std::min(o.link.gbps, share),
-                 .link_us = o.link.us};
-    const DeviceRequest request = {.local_ranks = static_cast<int>(o.ranks)};
-    if (o.host_memory == 0) m.host_memory = open_device("cpu", request)->host_memory_free();
-    if (o.device_memory > 0) return m;
-    if (backend == "cuda") load_cuda_module();
-    m.device_memory = open_device(backend == "cuda" ? o.device : "cpu", request)->memory_free();
-    if (backend != "cuda") m.together = m.device_memory;
+                 .host_memory = static_cast<size_t>(o.host_memory)};
+    if (o.device_memory == 0 || o.host_memory == 0) {
+        const bool card = backend == "cuda" && o.device_memory == 0;
+        if (card) load_cuda_module();
+        m = own_machine(o, *open_device(card ? o.device : "cpu", {.local_ranks = static_cast<int>(o.ranks)}));
+        // Of a machine that is described in part, nothing says that it has one memory.
+        if (backend == "cuda" || o.device_memory > 0 || o.host_memory > 0) m.together = SIZE_MAX;
+    }
+    m.device_gbps = o.device_gbps;
+    m.link_gbps = std::min(o.link.gbps, share);
+    m.link_us = o.link.us;
     return m;
 }
 

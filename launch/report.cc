@@ -85,6 +85,10 @@ OrderedJson settings(const RunReport& r) {
     return all;
 }
 
+double h2d_gbps(const LinkUse& use) {
+    return per_second(static_cast<double>(use.h2d_bytes + use.hidden_h2d_bytes) * 1e-9, use.h2d_ms);
+}
+
 /// How much of the busier direction's work compute did not wait for.
 double hidden_part(const LinkUse& use) {
     const double busy = std::max(use.h2d_ms, use.d2h_ms);
@@ -102,7 +106,7 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
                          {"hidden_h2d_bytes", use.hidden_h2d_bytes},
                          {"hidden_d2h_bytes", use.hidden_d2h_bytes}};
     if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
-    facts["h2d_gbps"] = per_second(static_cast<double>(h2d) * 1e-9, use.h2d_ms);
+    facts["h2d_gbps"] = h2d_gbps(use);
     facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
     facts["d2h_gbps"] = per_second(static_cast<double>(d2h) * 1e-9, use.d2h_ms);
     facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
@@ -183,8 +187,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
     if (r.session.residency.plan.streamed_layers > 0) {
         const std::string rate = link.h2d_ms > 0
                                      ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
-                                                   per_second(static_cast<double>(link.h2d_bytes) * 1e-9, link.h2d_ms),
-                                                   r.call.options.link.gbps > 0 ? " (imitated)" : "",
+                                                   h2d_gbps(link), r.call.options.link.gbps > 0 ? " (imitated)" : "",
                                                    100 * hidden_part(link), link.stall_ms / steps)
                                      : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));

@@ -11,15 +11,6 @@ namespace {
 /// What a card needs beside what is asked of it: kernels that are loaded when they first run, graphs, granules.
 constexpr size_t kCardReserve = size_t{256} << 20;
 
-/// What this rank may use. On a CPU device and host are one memory.
-Machine own_machine(const Options& o, const Device& device) {
-    const bool one_memory = device.backend() != "cuda";
-    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
-    return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
-            .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
-            .together = one_memory ? free : SIZE_MAX};
-}
-
 /// The least that any rank has: the plan is one for all.
 Machine least_machine(const Machine& mine, const Crew& crew) {
     Machine least = mine;
@@ -44,6 +35,15 @@ std::string line_of(const PlanInput& in, const Plan& p) {
 }
 
 }  // namespace
+
+// On a CPU device and host are one memory.
+Machine own_machine(const Options& o, const Device& device) {
+    const bool one_memory = device.backend() != "cuda";
+    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
+    return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
+            .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
+            .together = one_memory ? free : SIZE_MAX};
+}
 
 void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t context, int64_t largest,
                  const Options& o) {

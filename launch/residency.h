@@ -23,6 +23,9 @@ struct ResidencyChoice {
 [[noreturn]] void refuse_plan(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t context,
                               int64_t largest, const Options& o);
 
+/// What a rank may use of `device` and of its host: what flags allow, else what is free.
+Machine own_machine(const Options& o, const Device& device);
+
 /// --link-us without --link-gbps is a mistake (Exit::kConfig).
 void check_link(const Options& o);
 

@@ -8,7 +8,6 @@
 
 #include "dist/agreement.h"
 #include "dist/make_comm.h"
-#include "dist/rank_env.h"
 #include "generated/commit.h"
 #include "launch/flags.h"
 #include "launch/outcome.h"
@@ -153,10 +152,9 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
                           : "device cpu; no card: " + (tried.status ? tried.message : "another rank has none");
     }
     // Which card a rank sees is the launcher's business: who shares one is asked, not guessed.
-    if (!opened.device->place().empty()) {
-        const std::string mine = host_name() + ' ' + opened.device->place();
-        opened.device->shared_by(static_cast<int>(std::ranges::count(crew.comm().gather_bytes(mine), mine)));
-    }
+    const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
+    opened.device->shared_by(
+        static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));
     return opened;
 }
 

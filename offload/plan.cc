@@ -158,13 +158,13 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
     line("draft model", p.draft_bytes, "weights, window, work");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(p.host_total()), gib(m.host_memory)));
+    line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
+    line("prompt's hidden states", p.host_hidden_bytes, "");
+    line("staging", p.host_bytes, "");
     if (m.together < SIZE_MAX) {
         lines.push_back(fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(p.device_bytes() + p.host_total()),
                                     gib(m.together)));
     }
-    line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
-    line("prompt's hidden states", p.host_hidden_bytes, "");
-    line("staging", p.host_bytes, "");
     return lines;
 }
 

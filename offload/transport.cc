@@ -35,8 +35,8 @@ class Transport::Digests {
         const Call call = bring(h2d, arrived_, tile, layer, sequence, index);
         h2d.call_host("kv_digest", call.bytes, [call] {
             check(XXH3_64bits(call.data, call.bytes) == *call.digest,
-                  "--kv-verify: tile {} of layer {}, sequence {}, is not what was written", call.index, call.layer,
-                  call.sequence);
+                  "--kv-verify: tile {} of owner layer {}, sequence {}, is not what was written", call.index,
+                  call.layer, call.sequence);
         });
     }
 

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "dist/cuda/nccl_comm.h"
-#include "dist/rank_env.h"
+#include "dist/make_comm.h"
 #include "dist/staged_comm.h"
 #include "runtime/cuda/call.h"
 #include "runtime/log.h"
@@ -30,7 +30,7 @@ void settle_peer_access(const CardFacts& mine) {
 std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     if (control.size() == 1) return nullptr;
     CudaDevice& card = cuda(device);
-    const std::vector<std::string> places = control.gather_bytes(host_name() + ' ' + card.place());
+    const std::vector<std::string> places = device_places(control, device);
     const bool shared = std::set<std::string>(places.begin(), places.end()).size() < places.size();
     const NcclApi* nccl = nccl_api();
     const bool everywhere = control.agree(nccl ? Exit::kOk : Exit::kUnavailable) == Exit::kOk;

@@ -12,20 +12,26 @@
 
 namespace trireme {
 
+struct CudaStream::HostError {
+    std::mutex mutex;
+    std::exception_ptr first;
+    std::atomic<bool> failed{false};
+};
+
 /// A host call on its way: the driver's thread runs it.
 struct CudaStream::PendingCall {
-    CudaStream* stream = nullptr;
+    HostError* error = nullptr;
     HostCall call;
     std::atomic<bool> busy{false};
 
     static void CUDART_CB enter(void* data) {
         auto& pending = *static_cast<PendingCall*>(data);
-        CudaStream& stream = *pending.stream;
+        HostError& error = *pending.error;
         try {
-            if (!stream.failed_.load()) pending.call.run(pending.call.closure.data());
+            if (!error.failed.load()) pending.call.run(pending.call.closure.data());
         } catch (...) {
-            const std::lock_guard lock(stream.error_mutex_);
-            if (!stream.failed_.exchange(true)) stream.error_ = std::current_exception();
+            const std::lock_guard lock(error.mutex);
+            if (!error.failed.exchange(true)) error.first = std::current_exception();
         }
         pending.busy.store(false, std::memory_order_release);
     }
@@ -36,7 +42,11 @@ class CudaStream::Recorded final : public Graph {
   public:
     explicit Recorded(CudaStream& stream) : stream_(stream) {}
     ~Recorded() override {
-        if (executable_ != nullptr && !cards_given_up()) cudaGraphExecDestroy(executable_);
+        if (cards_given_up()) {
+            std::ignore = calls_.release();  // what was launched may still come to them
+        } else if (executable_ != nullptr) {
+            cudaGraphExecDestroy(executable_);
+        }
     }
     void instantiate(cudaGraph_t graph) {
         const cudaError_t code = cudaGraphInstantiate(&executable_, graph, 0);
@@ -54,13 +64,14 @@ class CudaStream::Recorded final : public Graph {
         ++t.count;
         t.bytes += bytes;
     }
-    PendingCall& call() { return calls_.emplace_back(); }
+    PendingCall& call() { return calls_->emplace_back(); }
 
   private:
     CudaStream& stream_;
     cudaGraphExec_t executable_ = nullptr;
     std::vector<trace::Total> operations_;
-    std::deque<PendingCall> calls_;  // the graph has their addresses
+    std::unique_ptr<std::deque<PendingCall>> calls_ =
+        std::make_unique<std::deque<PendingCall>>();  // addressed by the graph
 };
 
 CudaStream::CudaStream(const char* name, int device)
@@ -68,6 +79,7 @@ CudaStream::CudaStream(const char* name, int device)
       device_(device),
       watch_(std::make_shared<Watch>([this] { look_here(); })),
       calls_(new PendingCall[kCalls]),
+      host_error_(std::make_unique<HostError>()),
       lane_(trace::make_lane(name)) {
     cuda(cudaSetDevice(device_), "cudaSetDevice");
     cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -83,6 +95,7 @@ CudaStream::CudaStream(const char* name, int device)
 CudaStream::~CudaStream() {
     if (cards_given_up()) {
         std::ignore = calls_.release();  // the driver has their addresses
+        std::ignore = host_error_.release();
         return;
     }
     for (const Timed& t : timed_) idle_.insert(idle_.end(), {t.begin, t.end});
@@ -227,8 +240,8 @@ void CudaStream::await(uint64_t ticket) const {
 
 void CudaStream::look_here() {
     {
-        const std::lock_guard lock(error_mutex_);
-        if (error_) std::rethrow_exception(error_);
+        const std::lock_guard lock(host_error_->mutex);
+        if (host_error_->first) std::rethrow_exception(host_error_->first);
     }
     const volatile DeviceFault& fault = *fault_;
     if (fault.kind != 0) {
@@ -263,7 +276,7 @@ void CudaStream::do_call_host(const char* name, size_t bytes, const HostCall& ca
         wait_until([&] { return !pending->busy.load(std::memory_order_acquire); }, "", name);
         pending->busy.store(true, std::memory_order_relaxed);
     }
-    pending->stream = this;
+    pending->error = host_error_.get();
     pending->call = call;
     run(name, bytes, [&](cudaStream_t s) {
         cuda(cudaLaunchHostFunc(s, &PendingCall::enter, pending), "cudaLaunchHostFunc", name_, last_);

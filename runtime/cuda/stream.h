@@ -94,9 +94,8 @@ class CudaStream final : public Stream {
     Recorded* capturing_ = nullptr;
     std::unique_ptr<PendingCall[]> calls_;
     uint64_t called_ = 0;
-    mutable std::mutex error_mutex_;
-    std::exception_ptr error_;  // of a host call
-    std::atomic<bool> failed_{false};
+    struct HostError;  // of a host call: what the driver's thread touches
+    std::unique_ptr<HostError> host_error_;
 
     trace::Lane& lane_;
     cudaEvent_t epoch_ = nullptr;  // where the device's clock meets the host's

@@ -72,16 +72,24 @@ TEST(Residency, TheReportSaysWhatTravelled) {
                 static_cast<double>(came) / static_cast<double>(steps), 1);
     EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // they stay on the device
     for (const char* part : {"prefill", "decode"}) {
-        const nlohmann::json& facts = residency[part];
-        EXPECT_NEAR(facts["stall_ms"].get<double>() + facts["compute_ms"].get<double>(),
-                    report[std::string(part) + "_ms"].get<double>() / facts["steps"].get<double>(), 1e-3)
-            << part;
-        EXPECT_GE(facts["link_hidden_frac"], 0) << part;
-        EXPECT_LE(facts["link_hidden_frac"], 1) << part;
-        EXPECT_LE(facts["h2d_gbps"], 4.2) << part << ": the link's pace";
-        EXPECT_LE(facts["d2h_gbps"], 4.2) << part;
+        EXPECT_LE(residency[part]["h2d_gbps"], 4.2) << part << ": the link's pace";
+        EXPECT_LE(residency[part]["d2h_gbps"], 4.2) << part;
     }
     EXPECT_GT(residency["prefill"]["d2h_gbps"], 0);
+}
+
+// Ten times slower than compute: the wait is most of a step, and it is counted as one.
+TEST(Residency, TheReportSaysWhatComputeWaitedFor) {
+    const std::string file = testing::TempDir() + "/slow-link.json";
+    const ProcessResult r =
+        trireme(request({"--kv-on-chip", "0", "--link-gbps", "0.01", "--report-json", file, "--force"}, /*tokens=*/9));
+    ASSERT_EQ(r.status, 0) << r.err;
+    std::ifstream in(file);
+    const nlohmann::json report = nlohmann::json::parse(in), &decode = report["residency"]["decode"];
+    const double link_ms = decode["h2d_bytes_per_step"].get<double>() / 0.01 * 1e-6;
+    EXPECT_GT(decode["stall_ms"].get<double>(), 0.5 * link_ms);
+    EXPECT_LT(decode["link_hidden_frac"].get<double>(), 0.5);
+    EXPECT_GT(decode["h2d_busy_frac"].get<double>(), 0.5);
 }
 
 TEST(Residency, ALinkThatNothingTravelsOverIsNotEmulated) {

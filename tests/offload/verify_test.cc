@@ -56,7 +56,7 @@ TEST(Verify, ATileThatChangedOnTheWayIsNamed) {
         FAIL() << "nobody noticed";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kInternal);
-        EXPECT_THAT(std::string(e.what()), testing::HasSubstr("tile 2 of layer 5,"));
+        EXPECT_THAT(std::string(e.what()), testing::HasSubstr("tile 2 of owner layer 5,"));
     }
 }
 
