@@ -72,7 +72,7 @@ def offloaded(context, steps):
         cache = OffloadedCache()
     except ImportError:  # transformers 4.56 and later
         from transformers import DynamicCache
-        cache = DynamicCache(config=config, offloading=True)
+        cache = DynamicCache(config=config, offloading=DEVICE == "cuda")
     chunk = 1024
     with torch.no_grad():
         for first in range(0, context, chunk):
