@@ -1,5 +1,6 @@
-// Decode products, decode attention and prefill attention of 7B shapes on a device, beside its own copy rate: a JSON
-// line each.   bench_device [DEVICE = cuda] [scale = 1: 1 / scale of the widths, for trying it out]
+// Products and attention of 7B shapes, of decoding and of the prefill, on a device, beside its own copy rate: a JSON
+// line each. The prefill's products, on a card cuBLASLt's, stand beside the decode products of the same shape.
+//   bench_device [DEVICE = cuda] [scale = 1: 1 / scale of the widths, for trying it out]
 
 #include <chrono>
 #include <cstdio>
@@ -46,7 +47,11 @@ class Bench {
                    device_->name(), copy_gbps_);
         for (const auto& [n, k] :
              {std::pair<int64_t, int64_t>{12288, 4096}, {4096, 4096}, {22016, 4096}, {4096, 11008}, {32000, 4096}}) {
-            for (const int64_t rows : {1, 8, 64}) matmul(rows, n / scale_, k / scale_);
+            for (const int64_t rows : {1, 8, 64}) {
+                matmul(*decode_, "matmul", rows, n / scale_, k / scale_);
+                matmul(*prefill_, "matmul_prefill", rows, n / scale_, k / scale_);  // on a card cuBLASLt's
+            }
+            matmul(*prefill_, "matmul_prefill", kPrefillRows, n / scale_, k / scale_);
         }
         for (const int64_t kv_heads : {32, 8}) {
             for (const int64_t context : {4096, 32768, 131072}) {
@@ -59,7 +64,7 @@ class Bench {
     }
 
   private:
-    static constexpr size_t kPool = size_t{5} << 30, kStaging = size_t{16} << 20;
+    static constexpr size_t kPool = size_t{5} << 30, kStaging = size_t{32} << 20;
     static constexpr int64_t kHeads = 32, kHeadDim = 128;
     static KernelLimits limits(int64_t rows) {
         return {.max_rows = rows, .max_k = 11008, .max_n = 32000, .heads = kHeads, .head_dim = kHeadDim};
@@ -94,7 +99,7 @@ class Bench {
     template <class T>
     Tensor on_device(DType type, const Shape& shape, const std::function<T(int64_t)>& value) {
         const Tensor t = small_.take(type, shape);
-        const HostTensor host(staging_.data(), type, shape);
+        const HostTensor host = staging_.tensor(type, shape);
         for (int64_t i = 0; i < shape.elements(); ++i) static_cast<T*>(host.data())[i] = value(i);
         stream_->copy(t, host);
         stream_->synchronize();
@@ -108,15 +113,16 @@ class Bench {
         return on_device<int32_t>(DType::kI32, shape, value);
     }
 
-    void matmul(int64_t rows, int64_t n, int64_t k) {
+    void matmul(Kernels& op, const char* name, int64_t rows, int64_t n, int64_t k) {
         small_ = Arena<Space::kDevice>(*device_, size_t{128} << 20);
-        const Tensor x = floats({rows, k}), out = floats({rows, n});
+        const Tensor x = floats({rows, k}), out = small_.take(DType::kF32, {rows, n});
         const size_t bytes = static_cast<size_t>(n * k) * 2;
-        const double s = time([&] { decode_->matmul(out, x, Tensor(next(bytes), DType::kF16, {n, k})); });
+        const double s = time([&] { op.matmul(out, x, Tensor(next(bytes), DType::kF16, {n, k})); });
         const double gbps = static_cast<double>(bytes) / s * 1e-9;
-        fmt::print(R"({{"bench":"matmul","n":{},"k":{},"rows":{},"us":{:.2f},"gbps":{:.1f},"of_copy":{:.3f}}})"
-                   "\n",
-                   n, k, rows, s * 1e6, gbps, gbps / copy_gbps_);
+        fmt::print(
+            R"({{"bench":"{}","n":{},"k":{},"rows":{},"us":{:.2f},"gbps":{:.1f},"of_copy":{:.3f},"tflops":{:.2f}}})"
+            "\n",
+            name, n, k, rows, s * 1e6, gbps, gbps / copy_gbps_, 2 * static_cast<double>(rows * n * k) / s * 1e-12);
         std::fflush(stdout);
     }
 
