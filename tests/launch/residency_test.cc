@@ -1,7 +1,5 @@
 // Where keys and values live, as a user sees it.
 
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -42,14 +40,24 @@ TEST(Residency, AnyPlacementGivesTheSameTokens) {
     EXPECT_EQ(ranks.out, plain.out);
 }
 
+/// What a request writes to --report-json, and to stderr.
+struct Reported {
+    Reported(Words more, int64_t tokens) {
+        const TempFolder folder;
+        more.insert(more.end(), {"--report-json", folder / "report.json"});
+        const ProcessResult r = trireme(request(more, tokens));
+        EXPECT_EQ(r.status, 0) << r.err;
+        err = r.err;
+        report = nlohmann::json::parse(read_file(folder / "report.json"));
+    }
+    std::string err;
+    nlohmann::json report;
+};
+
 TEST(Residency, TheReportSaysWhatTravelled) {
-    const std::string file = testing::TempDir() + "/residency.json";
-    const ProcessResult r =
-        trireme(request({"--kv-on-chip", "2", "--link-gbps", "4", "--report-json", file, "--force"}, /*tokens=*/9));
-    ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("(imitated)"));
-    std::ifstream in(file);
-    const nlohmann::json report = nlohmann::json::parse(in);
+    const Reported run({"--kv-on-chip", "2", "--link-gbps", "4"}, /*tokens=*/9);
+    EXPECT_THAT(run.err, HasSubstr("(imitated)"));
+    const nlohmann::json& report = run.report;
 
     const nlohmann::json& residency = report["residency"];
     EXPECT_EQ(residency["on_chip_layers"], 2);
@@ -71,6 +79,9 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_NEAR(residency["decode"]["h2d_bytes_per_step"].get<double>(),
                 static_cast<double>(came) / static_cast<double>(steps), 1);
     EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // they stay on the device
+    for (const char* name : {"h2d_gbps", "h2d_busy_frac", "link_hidden_frac", "stall_ms", "compute_ms"}) {
+        EXPECT_TRUE(residency["decode"][name].is_number()) << name;
+    }
     for (const char* part : {"prefill", "decode"}) {
         EXPECT_LE(residency[part]["h2d_gbps"], 4.2) << part << ": the link's pace";
         EXPECT_LE(residency[part]["d2h_gbps"], 4.2) << part;
@@ -80,12 +91,8 @@ TEST(Residency, TheReportSaysWhatTravelled) {
 
 // Ten times slower than compute: the wait is most of a step, and it is counted as one.
 TEST(Residency, TheReportSaysWhatComputeWaitedFor) {
-    const std::string file = testing::TempDir() + "/slow-link.json";
-    const ProcessResult r =
-        trireme(request({"--kv-on-chip", "0", "--link-gbps", "0.01", "--report-json", file, "--force"}, /*tokens=*/9));
-    ASSERT_EQ(r.status, 0) << r.err;
-    std::ifstream in(file);
-    const nlohmann::json report = nlohmann::json::parse(in), &decode = report["residency"]["decode"];
+    const Reported run({"--kv-on-chip", "0", "--link-gbps", "0.01"}, /*tokens=*/9);
+    const nlohmann::json& decode = run.report["residency"]["decode"];
     const double link_ms = decode["h2d_bytes_per_step"].get<double>() / 0.01 * 1e-6;
     EXPECT_GT(decode["stall_ms"].get<double>(), 0.5 * link_ms);
     EXPECT_LT(decode["link_hidden_frac"].get<double>(), 0.5);
@@ -93,12 +100,8 @@ TEST(Residency, TheReportSaysWhatComputeWaitedFor) {
 }
 
 TEST(Residency, ALinkThatNothingTravelsOverIsNotEmulated) {
-    const std::string file = testing::TempDir() + "/on-chip.json";
-    const ProcessResult r =
-        trireme(request({"--kv-on-chip", "all", "--link-gbps", "4", "--report-json", file, "--force"}, /*tokens=*/2));
-    ASSERT_EQ(r.status, 0) << r.err;
-    std::ifstream in(file);
-    EXPECT_EQ(nlohmann::json::parse(in)["residency"]["emulated"], false);
+    const Reported run({"--kv-on-chip", "all", "--link-gbps", "4"}, /*tokens=*/2);
+    EXPECT_EQ(run.report["residency"]["emulated"], false);
 }
 
 TEST(Residency, AutoFillsTheMemoryItIsGiven) {
