@@ -5,7 +5,10 @@
 namespace trireme {
 
 void Watch::follow(const std::shared_ptr<const Watch>& other) {
-    std::erase_if(others_, [&](const std::weak_ptr<const Watch>& w) { return w.expired() || w.lock() == other; });
+    // Every wait of a stream comes here; almost always for one that is followed already.
+    const auto known = [&](const std::weak_ptr<const Watch>& w) { return w.lock() == other; };
+    if (std::any_of(others_.begin(), others_.end(), known)) return;
+    std::erase_if(others_, [](const std::weak_ptr<const Watch>& w) { return w.expired(); });
     others_.push_back(other);
 }
 
