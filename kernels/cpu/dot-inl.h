@@ -6,8 +6,6 @@
 #define TRIREME_KERNELS_CPU_DOT_INL_H
 #endif
 
-#include <hwy/cache_control.h>
-
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +20,7 @@ struct Ahead {
     int64_t lines = 0;  // lines fetched a group, at least step / 64
 
     HWY_INLINE void group() {
-        for (int64_t i = 0; i < lines; ++i) hwy::Prefetch(next + i * 64);
+        for (int64_t i = 0; i < lines; ++i) prefetch(next + i * 64);
         next += step;
     }
 };

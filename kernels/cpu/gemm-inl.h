@@ -8,8 +8,6 @@
 
 #include <algorithm>
 
-#include <hwy/cache_control.h>
-
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -51,7 +49,7 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const Strip<T>& strip
     for (int i = 0; i < MR; ++i) ai[i] = a + i * lda;
     const T* b = strip.at;
     for (int64_t p = 0; p < strip.k; ++p, b += strip.stride) {
-        if (sizeof(T) == 2) hwy::Prefetch(reinterpret_cast<const char*>(b) + strip.fetch);
+        if (sizeof(T) == 2) prefetch(reinterpret_cast<const char*>(b) + strip.fetch);
         if constexpr (MR > NV) {  // what there is less of stays in registers
             Vf bj[NV];
             for (int j = 0; j < NV; ++j) bj[j] = load(d, b + j * kLanes);

@@ -9,8 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <hwy/cache_control.h>
-
 #include "kernels/cpu/gemm-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +22,7 @@ struct Upcoming {
 
     HWY_INLINE void fetch(int64_t bytes) {
         const char* until = std::min(next + bytes, end);
-        for (; next < until; next += 64) hwy::Prefetch(next);
+        for (; next < until; next += 64) prefetch(next);
     }
 };
 

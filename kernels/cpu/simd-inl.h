@@ -31,6 +31,13 @@ HWY_INLINE int64_t round_up_lanes(int64_t n) {
     return (n + kLanes - 1) / kLanes * kLanes;
 }
 
+/// The line at `p` into the second-level cache: what is fetched ahead is more than the first one holds, which also has
+/// room for fewer misses under way. On Zen 4 decode products, attention of heads of 128 elements and decode on two
+/// threads are each 1.2 times as fast as with fetches into the first (docs/ledger.md).
+HWY_INLINE void prefetch(const void* p) {
+    __builtin_prefetch(p, /*write=*/0, /*locality=*/2);
+}
+
 /// visit(T()) with the element type that `type` names.
 template <class Visit>
 HWY_INLINE void with_type(DType type, const Visit& visit) {
