@@ -189,6 +189,7 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
         Run run(tokenizer, request, stop_ids, model.context() - prompt_tokens, i, on_token, interrupt);
         out.push_back(std::move(run(chain, stats, begin)));
     }
+    if (Transport* transport = model.kv().transport()) transport->settle();
     stats.decode_link = LinkUse::so_far() - link_prefilled;
     const int64_t steps = stats.new_tokens - static_cast<int64_t>(out.size());
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;

@@ -35,7 +35,7 @@ struct Continuation {
 };
 
 /// What streamed tiles, and hidden states that lie on the host, did on their way, on this rank. What is still under way
-/// when a prefill ends counts for the decoding behind it.
+/// when a prefill ends counts for the decoding behind it, and a store that is under way when that ends, too.
 struct LinkUse {
     uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
     uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states

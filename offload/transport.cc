@@ -91,6 +91,10 @@ void Transport::drain() noexcept {
     for (const Lane lane : {Lane::kCompute, Lane::kH2d, Lane::kD2h}) order_.stream(lane).drain();
 }
 
+void Transport::settle() {
+    order_.stream(Lane::kD2h).synchronize();
+}
+
 Ordering::Mark Transport::fetch(char* to, int64_t layer, int64_t sequence, const TileRange& tiles) {
     const size_t bytes = span_bytes(shape_, tiles);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // and with it every tile before it

@@ -40,6 +40,8 @@ class Transport {
     void imitate_link(const Link& link);
     /// Waits for everything on all three lanes; errors are left to who synchronizes next.
     void drain() noexcept;
+    /// Waits until what is to be stored lies in host memory, and throws what went wrong on its way.
+    void settle();
     Ordering& order() { return order_; }
     size_t host_bytes() const { return store_.bytes(); }
 

@@ -89,6 +89,19 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_GT(residency["prefill"]["d2h_gbps"], 0);
 }
 
+// The last step completes a tile, and the link is slow: its stores are still under way when the last token is there.
+TEST(Residency, WhatIsStoredAtTheEndCounts) {
+    const Reported alone({"--kv-on-chip", "2"}, /*tokens=*/1);
+    const auto prompt = alone.report["n_prompt"].get<int64_t>();
+    const int64_t tokens = 256 - prompt % 256 + 1;
+    const Reported run({"--kv-on-chip", "2", "--link-gbps", "0.05"}, tokens);
+    ASSERT_EQ(run.report["n_gen"], tokens);
+    const nlohmann::json& residency = run.report["residency"];
+    const auto context_tiles = (run.report["context"].get<int64_t>() + 255) / 256;
+    EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
+              (prompt + tokens - 1) / 256 * residency["host_kv_bytes"].get<int64_t>() / context_tiles);
+}
+
 // Ten times slower than compute: the wait is most of a step, and it is counted as one.
 TEST(Residency, TheReportSaysWhatComputeWaitedFor) {
     const Reported run({"--kv-on-chip", "0", "--link-gbps", "0.01"}, /*tokens=*/9);
