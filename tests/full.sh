@@ -40,7 +40,7 @@ suite() {
     local preset=$1 regex=$2 log=$logs/full-suite.log status=0
     "${around[@]}" "${fixed_layout[@]}" ctest --preset "$preset" --verbose --no-tests=error --tests-regex "$regex" >"$log" 2>&1 || status=$?
     sed -nE 's/^[0-9]+: ([^[].*(perplexity|max [|]).*)/\1/p' "$log"
-    echo "$preset, $regex: $(grep -aE 'tests passed|No tests were found' "$log" || echo "ctest ended with $status")"
+    echo "$preset, $regex: $(grep -aE 'tests passed|No tests were found' "$log" || echo "ended with $status: $(tail -n 1 "$log")")"
     if (( status )); then sed -n '/The following tests FAILED/,$p' "$log"; fi
     return "$status"
 }

@@ -50,6 +50,17 @@ struct Reported {
         err = r.err;
         report = nlohmann::json::parse(read_file(folder / "report.json"));
     }
+    /// Of one tile in all streamed layers.
+    int64_t tile_bytes() const {
+        return report["residency"]["host_kv_bytes"].get<int64_t>() / ((report["context"].get<int64_t>() + 255) / 256);
+    }
+    void expect_every_whole_tile_stored_once() const {
+        const nlohmann::json& residency = report["residency"];
+        const int64_t tokens = report["n_prompt"].get<int64_t>() + report["n_gen"].get<int64_t>() - 1;
+        EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
+                  tokens / 256 * tile_bytes());
+    }
+
     std::string err;
     nlohmann::json report;
 };
@@ -67,14 +78,12 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     ASSERT_GT(prompt, 600);
     // A prefill stores every complete tile of the streamed layers once and fetches none; a step fetches all but the two
     // newest.
-    const auto tile = residency["host_kv_bytes"].get<int64_t>() / 4 / ((report["context"].get<int64_t>() + 255) / 256);
     EXPECT_EQ(residency["prefill"]["h2d_bytes"], 0);
-    EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
-              (prompt + report["n_gen"].get<int64_t>() - 1) / 256 * 4 * tile);
+    run.expect_every_whole_tile_stored_once();
     const auto steps = report["n_gen"].get<int64_t>() - 1;
     const auto came = residency["decode"]["h2d_bytes"].get<int64_t>();
-    EXPECT_GE(came, steps * 4 * (prompt / 256 - 1) * tile);
-    EXPECT_LE(came, (steps + 1) * 4 * (prompt / 256) * tile);  // the next step's first spans are under way
+    EXPECT_GE(came, steps * (prompt / 256 - 1) * run.tile_bytes());
+    EXPECT_LE(came, (steps + 1) * (prompt / 256) * run.tile_bytes());  // the next step's first spans are under way
     EXPECT_EQ(residency["decode"]["steps"], steps);
     EXPECT_NEAR(residency["decode"]["h2d_bytes_per_step"].get<double>(),
                 static_cast<double>(came) / static_cast<double>(steps), 1);
@@ -96,10 +105,7 @@ TEST(Residency, WhatIsStoredAtTheEndCounts) {
     const int64_t tokens = 256 - prompt % 256 + 1;
     const Reported run({"--kv-on-chip", "2", "--link-gbps", "0.05"}, tokens);
     ASSERT_EQ(run.report["n_gen"], tokens);
-    const nlohmann::json& residency = run.report["residency"];
-    const auto context_tiles = (run.report["context"].get<int64_t>() + 255) / 256;
-    EXPECT_EQ(residency["prefill"]["d2h_bytes"].get<int64_t>() + residency["decode"]["d2h_bytes"].get<int64_t>(),
-              (prompt + tokens - 1) / 256 * residency["host_kv_bytes"].get<int64_t>() / context_tiles);
+    run.expect_every_whole_tile_stored_once();
 }
 
 // Ten times slower than compute: the wait is most of a step, and it is counted as one.
