@@ -1,5 +1,7 @@
 #include "model/tokenizer/json_fields.h"
 
+#include "model/files/shown.h"
+
 namespace trireme {
 
 JsonFields::JsonFields(const Json& value, std::string where) : value_(value), where_(std::move(where)) {
@@ -10,14 +12,14 @@ void JsonFields::refuse_type(const char* name, const Json& found, const char* wa
     fail(Exit::kData, "{}: '{}' is {}, {} was wanted", where_, name, found.type_name(), wanted);
 }
 
-const Json* JsonFields::find(const char* name) const {
-    const auto found = value_.find(name);
+const Json* JsonFields::find(std::string_view name) const {
+    const auto found = value_.find(std::string(name));
     return found == value_.end() || found->is_null() ? nullptr : &*found;
 }
 
-const Json& JsonFields::need(const char* name) const {
+const Json& JsonFields::need(std::string_view name) const {
     const Json* found = find(name);
-    require(found != nullptr, Exit::kData, "{}: '{}' is missing", where_, name);
+    require(found != nullptr, Exit::kData, "{}: '{}' is missing", where_, shown(name));
     return *found;
 }
 
@@ -42,10 +44,10 @@ std::optional<bool> JsonFields::optional_flag(const char* name) const {
     return found->get<bool>();
 }
 
-int64_t JsonFields::index(const char* name, int64_t limit) const {
+int64_t JsonFields::index(std::string_view name, int64_t limit) const {
     const Json& found = need(name);
     const bool fits = found.is_number_unsigned() && found.get<uint64_t>() < static_cast<uint64_t>(limit);
-    require(fits, Exit::kData, "{}: '{}' is {}, an integer in [0, {}) was wanted", where_, name,
+    require(fits, Exit::kData, "{}: '{}' is {}, an integer in [0, {}) was wanted", where_, shown(name),
             found.is_number() ? found.dump() : found.type_name(), limit);
     return found.get<int64_t>();
 }

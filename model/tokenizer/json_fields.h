@@ -22,16 +22,16 @@ class JsonFields {
         fail(Exit::kData, "{}: {}", where_, fmt::format(reason, std::forward<Args>(args)...));
     }
 
-    /// A missing field and null are the same: nullptr.
-    const Json* find(const char* name) const;
-    const Json& need(const char* name) const;
+    /// A missing field and null are the same: nullptr. The name may be one that the file gives.
+    const Json* find(std::string_view name) const;
+    const Json& need(std::string_view name) const;
 
     std::string text(const char* name) const;
     std::optional<std::string> optional_text(const char* name) const;
     bool flag(const char* name, bool missing) const;
     std::optional<bool> optional_flag(const char* name) const;
     /// An integer in [0, limit).
-    int64_t index(const char* name, int64_t limit) const;
+    int64_t index(std::string_view name, int64_t limit) const;
     /// An object.
     JsonFields object(const char* name) const;
     /// An array.

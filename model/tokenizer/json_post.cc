@@ -32,7 +32,7 @@ void read_decoder_step(const JsonFields& fields, DecoderParts& parts) {
 /// The ids of a special token that a template names.
 void append_special(const JsonFields& fields, const JsonFields& item, int64_t vocab, std::vector<int32_t>& ids) {
     const std::string name = item.text("id");
-    const JsonFields token(fields.object("special_tokens").need(name.c_str()), fields.where() + ": special_tokens");
+    const JsonFields token(fields.object("special_tokens").need(name), fields.where() + ": special_tokens");
     for (const Json& id : token.list("ids")) {
         const bool fits = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(vocab);
         require(fits, Exit::kData, "{}: special token '{}' has an id outside the vocabulary of {}", fields.where(),

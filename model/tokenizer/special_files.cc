@@ -82,7 +82,7 @@ void read_added_tokens_file(const Json& json, const std::string& where, SpecialF
     for (const auto& [text, id] : json.items()) {
         AddedToken token;
         token.text = text;
-        token.id = static_cast<int32_t>(fields.index(text.c_str(), limits::kVocab));
+        token.id = static_cast<int32_t>(fields.index(text, limits::kVocab));
         const bool known = std::any_of(files.added.begin(), files.added.end(),
                                        [&](const AddedToken& other) { return other.text == token.text; });
         if (!known) add_token(files, std::move(token), where);

@@ -102,6 +102,8 @@ TEST(SpecialFiles, RefuseNonsense) {
     refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "a"}, "8": {"content": "a"}}})",
            "contradicts");
     refuse("added_tokens.json", R"({"a": "b"})", "'a' is string");
+    refuse("added_tokens.json", R"({"a\n": -1})", R"('a\x0a' is -1)");
+    refuse("added_tokens.json", R"({"\u007f": null})", R"('\x7f' is missing)");
     refuse("added_tokens.json", R"({"a": 7, "b": 7})", "contradicts");
     refuse("generation_config.json", R"({"eos_token_id": "x"})", "'eos_token_id'");
     refuse("generation_config.json", R"({"eos_token_id": [1, null]})", "'eos_token_id'");

@@ -122,6 +122,13 @@ TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
     expect_json_refused(json, {"post_processor", "<s>", "outside the vocabulary of 5"});
     post["special_tokens"] = Json::object();
     expect_json_refused(json, {"special_tokens", "'<s>' is missing"});
+
+    // A name of the file's own: it may hold anything, and a prefix of it is another name.
+    post["single"][0]["SpecialToken"]["id"] = "<s\x7f\n>";
+    expect_json_refused(json, {"special_tokens", R"('<s\x7f\x0a>' is missing)"});
+    post["special_tokens"] = ids;
+    post["single"][0]["SpecialToken"]["id"] = std::string("<s>\0", 4);
+    expect_json_refused(json, {"special_tokens", R"('<s>\x00' is missing)"});
 }
 
 TEST(TokenizerJson, HolesInTheVocabularyAreAllowed) {
