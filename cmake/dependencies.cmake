@@ -12,9 +12,6 @@ pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-if(TRIREME_OPENMP)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-endif()
 
 # mpi.h pulls the C++ bindings' symbols unless told not to (a shared library would then fail at dlopen).
 add_library(trireme_mpi INTERFACE)

@@ -57,11 +57,6 @@ std::string version_text() {
         text += fmt::format("  {:<14} {}\n", what, version);
     };
     line("compiler", compiler);
-#ifdef _OPENMP
-    line("OpenMP", fmt::format("{}", _OPENMP));
-#else
-    line("OpenMP", "off");
-#endif
     line("MPI", mpi_version());
     line("HDF5", hdf5_version());
     // As pkg-config says: their headers do not, or only to code compiled for a SIMD target.

@@ -60,10 +60,14 @@ struct Sequence {
         }
     }
 
-    /// Pair i of the wave of tiles that begins with `first`: all runs of a tile, then the next tile's.
-    DecodeItem item(int64_t first, int64_t i, int64_t end) const {
+    /// Pairs of this call: all runs of a tile, then the next tile's.
+    int64_t items() const { return (part_end - part_begin) * n_runs; }
+    int64_t tile_of(int64_t i) const { return part_begin + i / n_runs; }
+
+    /// Pair i, of the wave of tiles that begins with `first`; the thread's next one is pair `next`.
+    DecodeItem item(int64_t first, int64_t i, int64_t next) const {
         const HeadRun& run = runs[i % n_runs];
-        const int64_t t = first + i / n_runs, slot0 = t * kTileTokens;
+        const int64_t t = tile_of(i), slot0 = t * kTileTokens;
         DecodeItem it{.view = &view,
                       .layout = layout,
                       .tile = slot0 < stored ? view.tile(id, t) : view.staged_k,  // nothing is read of the latter
@@ -77,12 +81,11 @@ struct Sequence {
                       .ancestors = ancestors.data,
                       .ancestors_stride = ancestors.stride,
                       .q = q + run.begin * rows * dim_padded,
-                      .records = records + (i / n_runs * heads + run.begin) * rows * record,
+                      .records = records + ((t - first) * heads + run.begin) * rows * record,
                       .dim_padded = dim_padded,
                       .next = nullptr};
-        const int64_t next = first + (i + 1) / n_runs;
-        if (i + 1 < end && next * kTileTokens < stored) {
-            it.next = view.key(view.tile(id, next), runs[(i + 1) % n_runs].head, 0);
+        if (next < items() && tile_of(next) * kTileTokens < stored) {
+            it.next = view.key(view.tile(id, tile_of(next)), runs[next % n_runs].head, 0);
         }
         return it;
     }
@@ -197,13 +200,16 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
         const int64_t wave = (at.items - at.records) / (record * heads * s.rows);
+        Handout items(s.items());
         parallel([&](int thread, int threads) {
             float* item_scratch = floats + at.items + thread * attend_item_floats(dim_padded);
+            int64_t i = items.next();
             for (int64_t first = s.part_begin; first < s.part_end; first += wave) {
                 const int64_t in_wave = std::min(wave, s.part_end - first);
-                const Part items = part_of(in_wave * n_runs, thread, threads);
-                for (int64_t i = items.begin; i < items.end; ++i)
-                    attend_item(s.item(first, i, items.end), item_scratch);
+                for (int64_t next; i < items.size() && s.tile_of(i) < first + in_wave; i = next) {
+                    next = items.next();
+                    attend_item(s.item(first, i, next), item_scratch);
+                }
                 parallel_barrier();
                 const Part merges = part_of(heads * s.rows, thread, threads);
                 s.merge(first, in_wave, merges.begin, merges.end);

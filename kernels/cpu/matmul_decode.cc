@@ -40,24 +40,22 @@ void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t 
     }
 }
 
-/// Weight rows [begin, end), in blocks that stay in the cache while the groups pass over them; meanwhile the next block
+/// Blocks of weight rows: a block stays in the cache while the groups pass over it; meanwhile the thread's next block
 /// is fetched.
 template <class T>
-void columns(const MatmulArgs& a, int64_t begin, int64_t end) {
+void columns(const MatmulArgs& a, int64_t block, Handout& blocks) {
     const T* w = static_cast<const T*>(a.w);
     const int64_t groups = (a.rows + 3) / 4;
-    const int64_t row_bytes = a.k * static_cast<int64_t>(sizeof(T));
-    constexpr int64_t kBlockBytes = 65536;
-    const int64_t block = row_bytes * 48 <= kBlockBytes ? 48 : row_bytes * 24 <= kBlockBytes ? 24 : 12;
-    for (int64_t n = begin; n < end; n += block) {
-        const int64_t n_end = std::min(n + block, end);
-        Ahead ahead{reinterpret_cast<const char*>(w + n_end * a.k)};
+    for (int64_t b = blocks.next(), next; b < blocks.size(); b = next) {
+        next = blocks.next();
+        const int64_t n = b * block, n_end = std::min(n + block, a.n);
+        Ahead ahead{reinterpret_cast<const char*>(w + next * block * a.k)};
         for (int64_t g = 0; g < groups; ++g) {
             const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
             const int64_t rows = part.end - part.begin;
             const int64_t tile = rows <= 2 ? 6 : rows == 3 ? 4 : 3;
             ahead.step = 64 * tile / groups;
-            ahead.lines = n_end < end ? (ahead.step + 63) / 64 : 0;
+            ahead.lines = next < blocks.size() ? (ahead.step + 63) / 64 : 0;
             switch (rows) {
                 case 1:
                     group<1>(a, w, part.begin, n, n_end, ahead);
@@ -76,8 +74,8 @@ void columns(const MatmulArgs& a, int64_t begin, int64_t end) {
     }
 }
 
-void matmul_columns(const MatmulArgs& a, DType type, int64_t begin, int64_t end) {
-    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, begin, end); });
+void matmul_columns(const MatmulArgs& a, DType type, int64_t block, Handout& blocks) {
+    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, block, blocks); });
 }
 
 /// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.
@@ -109,6 +107,15 @@ int64_t packed_stride(int64_t k) {
     return (k + 15) / 16 * 16 + 16;
 }
 
+/// Weight rows of a block: a multiple of every tile's height, so many that a block stays in the cache, and so few that
+/// each thread gets four.
+int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads) {
+    constexpr int64_t kBlockBytes = 65536;
+    int64_t block = 48;
+    while (block > 12 && (block * row_bytes > kBlockBytes || n < 4 * threads * block)) block /= 2;
+    return block;
+}
+
 }  // namespace
 
 size_t matmul_decode_scratch(const KernelLimits& limits) {
@@ -120,11 +127,10 @@ void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* sc
     const int64_t n = w.dim(0), k = w.dim(1);
     float* packed = static_cast<float*>(scratch);
     HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), w.dtype() == DType::kBF16, packed, packed_stride(k));
-    const MatmulArgs args{packed, w.data(), o.data, o.rows, k, packed_stride(k), o.stride};
-    parallel([&](int thread, int threads) {
-        const Part units = part_of((n + 11) / 12, thread, threads);
-        HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), units.begin * 12, std::min(units.end * 12, n));
-    });
+    const MatmulArgs args{packed, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
+    const int64_t block = block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width());
+    Handout blocks((n + block - 1) / block);
+    parallel([&](int, int) { HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), block, blocks); });
 }
 
 }  // namespace trireme

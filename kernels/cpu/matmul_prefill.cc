@@ -109,7 +109,7 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
     }
     float* panels = static_cast<float*>(scratch);
     float* rounded = panels + parallel_width() * kPanelFloats;
-    MatmulArgs args{in.data, w.data(), o.data, o.rows, k, in.stride, o.stride};
+    MatmulArgs args{in.data, w.data(), o.data, o.rows, n, k, in.stride, o.stride};
     if (w.dtype() == DType::kBF16) {
         for_rows(in.rows, k, [&](int64_t begin, int64_t end) {
             for (int64_t r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(round_x)(in.row(r), rounded + r * k, k);

@@ -1,6 +1,6 @@
 #pragma once
-/// The bodies of the CPU operations: they run inside a closure of the stream, on its worker thread, with its OpenMP
-/// threads. `scratch` is the Kernels object's; operations of one stream never overlap, so all share it.
+/// The bodies of the CPU operations: they run inside a closure of the stream, on its worker thread, with its team
+/// of threads. `scratch` is the Kernels object's; operations of one stream never overlap, so all share it.
 
 #include <algorithm>
 #include <cstddef>
@@ -51,7 +51,7 @@ struct MatmulArgs {
     const float* x;  // [rows, x_stride], packed
     const void* w;   // [n, k]
     float* out;      // [rows, out_stride]
-    int64_t rows, k, x_stride, out_stride;
+    int64_t rows, n, k, x_stride, out_stride;
 };
 
 }  // namespace trireme

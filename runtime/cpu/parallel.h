@@ -1,40 +1,51 @@
 #pragma once
-/// Parallel regions of CPU kernels. Without OpenMP (the tsan preset) the same body runs as one thread.
+/// Parallel regions of CPU kernels, on the team of the stream whose worker runs them; elsewhere the same body runs as
+/// one thread.
 
+#include <atomic>
 #include <cstdint>
+#include <type_traits>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "runtime/cpu/team.h"
 
 namespace trireme {
 
 /// Threads that a region started here will have.
 inline int parallel_width() {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
+    const Team* team = Team::current();
+    return team ? team->size() : 1;
 }
 
 /// body(thread, threads) on every thread. Exceptions must not leave the body.
 template <class Body>
 void parallel(Body&& body) {
-#ifdef _OPENMP
-#pragma omp parallel
-    body(omp_get_thread_num(), omp_get_num_threads());
-#else
-    body(0, 1);
-#endif
+    Team* team = Team::current();
+    if (!team) return body(0, 1);
+    using B = std::remove_reference_t<Body>;
+    team->run([](void* b, int thread, int threads) { (*static_cast<B*>(b))(thread, threads); }, &body);
 }
 
 /// All threads of the region meet. Only inside `parallel`.
 inline void parallel_barrier() {
-#ifdef _OPENMP
-#pragma omp barrier
-#endif
+    if (Team* team = Team::current()) team->barrier();
 }
+
+/// Items [0, n) of a region, handed out to its threads as they come for them: one that loses its core to a neighbour
+/// for a while takes fewer.
+class Handout {
+  public:
+    explicit Handout(int64_t n) : n_(n) {}
+    /// The next item, or n when none is left.
+    int64_t next() {
+        const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
+        return i < n_ ? i : n_;
+    }
+    int64_t size() const { return n_; }
+
+  private:
+    const int64_t n_;
+    std::atomic<int64_t> next_ = 0;
+};
 
 /// The part [begin, end) of n items that belongs to one thread: contiguous, sizes differ by at most one.
 struct Part {

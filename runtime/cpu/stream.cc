@@ -4,13 +4,12 @@
 #include <chrono>
 #include <cstring>
 
-#include "runtime/cpu/parallel.h"
 #include "runtime/env.h"
 #include "runtime/trace.h"
 
 namespace trireme {
 CpuStream::CpuStream(const char* name, int threads)
-    : name_(name), threads_(threads), tasks_(new Task[kSlots]), worker_([this] { work(); }) {}
+    : name_(name), team_(threads), tasks_(new Task[kSlots]), worker_([this] { work(); }) {}
 
 CpuStream::~CpuStream() {
     stop_.store(true, std::memory_order_release);
@@ -68,9 +67,7 @@ void CpuStream::publish() {
 
 void CpuStream::work() {
     trace::name_lane(name_);
-#ifdef _OPENMP
-    omp_set_num_threads(threads_);
-#endif
+    team_.lead();
     uint64_t ticket = 0;
     while (true) {
         if (enqueued_.load(std::memory_order_acquire) == ticket) pace_.straight = false;

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/cpu/team.h"
 #include "runtime/stream.h"
 
 namespace trireme {
@@ -24,7 +25,7 @@ class CpuStream final : public Stream {
     /// Largest closure: an operation's tensors by value.
     static constexpr size_t kClosureBytes = 960;
 
-    /// `threads`: OpenMP threads of the closures' parallel regions.
+    /// `threads`: of the closures' parallel regions.
     CpuStream(const char* name, int threads);
     ~CpuStream() override;
 
@@ -49,7 +50,7 @@ class CpuStream final : public Stream {
     using Stream::synchronize;
     void imitate_link(double gbps, double us) override;
     const char* name() const override { return name_; }
-    int threads() const { return threads_; }
+    int threads() const { return team_.size(); }
 
   protected:
     void do_wait(const Event& event, const char* what) override;
@@ -85,7 +86,7 @@ class CpuStream final : public Stream {
     void wake_waiters();
 
     const char* name_;
-    int threads_;
+    Team team_;
     Pace pace_;
     std::unique_ptr<Task[]> tasks_;
     std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded

@@ -62,7 +62,7 @@ int run(int argc, char** argv) {
 
         std::vector<double> step, eight, rate;
         for (int i = 0; i < 15; ++i) {
-            // The engine's OpenMP threads spin for some milliseconds after a step: they would take the readers' cores.
+            // The engine's threads look for work for a while after a step: they would take the readers' cores.
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             // Until the last rank is through, as a decode step is.
             comm->barrier();

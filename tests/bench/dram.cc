@@ -25,7 +25,6 @@ double DramReader::pass(int threads) {
     const size_t n = bytes_ / sizeof(float);
     std::vector<float> sums(static_cast<size_t>(threads));
     const auto begin = std::chrono::steady_clock::now();
-    // Plain threads: an OpenMP pool of this thread's own would spin beside the engine's between the passes.
     std::vector<std::thread> readers;
     for (int t = 0; t < threads; ++t) {
         readers.emplace_back([this, n, threads, t, &sums] {

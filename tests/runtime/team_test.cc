@@ -1,0 +1,147 @@
+// Parallel regions: every thread once, in order, and what one writes the others see.
+
+#include "runtime/cpu/team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/cpu/parallel.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+/// A team of this size, led by the thread of the test.
+class TeamOf : public testing::TestWithParam<int> {
+  protected:
+    TeamOf() { team_.lead(); }
+    ~TeamOf() override { Team::current() = nullptr; }
+    size_t n() const { return static_cast<size_t>(GetParam()); }
+
+  private:
+    Team team_{GetParam()};
+};
+
+TEST_P(TeamOf, RunsTheBodyOnceOnEveryThread) {
+    EXPECT_EQ(parallel_width(), GetParam());
+    std::vector<int> runs(n()), widths(n());
+    std::vector<std::thread::id> ids(n());
+    parallel([&](int thread, int threads) {
+        const auto t = static_cast<size_t>(thread);
+        ++runs.at(t);
+        widths.at(t) = threads;
+        ids.at(t) = std::this_thread::get_id();
+    });
+    EXPECT_EQ(runs, std::vector<int>(n(), 1));
+    EXPECT_EQ(widths, std::vector<int>(n(), GetParam()));
+    EXPECT_EQ(ids[0], std::this_thread::get_id());
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+// Plain numbers: a region that began too early or ended too early gives a wrong sum, and a race under TSan.
+TEST_P(TeamOf, SeesWhatTheRegionBeforeWrote) {
+    std::vector<int64_t> at(n(), 1);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < 5000; ++i) {
+        sum += at[static_cast<size_t>(i) % n()];  // alone, between the regions
+        parallel([&](int thread, int) { at[static_cast<size_t>(thread)] += thread + sum % 3; });
+    }
+    int64_t wanted = 0;
+    std::vector<int64_t> alone(n(), 1);
+    for (int64_t i = 0; i < 5000; ++i) {
+        wanted += alone[static_cast<size_t>(i) % n()];
+        for (size_t t = 0; t < n(); ++t) alone[t] += static_cast<int64_t>(t) + wanted % 3;
+    }
+    EXPECT_EQ(sum, wanted);
+    EXPECT_EQ(at, alone);
+}
+
+TEST_P(TeamOf, WakesThreadsThatHaveGoneToSleep) {
+    std::vector<int> runs(n());
+    for (int i = 0; i < 20; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // they look for 0.1 ms
+        parallel([&](int thread, int) {
+            // The others wait for the last one, here and at the end, until they sleep.
+            if (thread == i % GetParam()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            parallel_barrier();
+            if (thread != i % GetParam()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ++runs[static_cast<size_t>(thread)];
+        });
+    }
+    EXPECT_EQ(runs, std::vector<int>(n(), 20));
+}
+
+// Each thread adds its right neighbour's number to its own: right only if all read before any writes.
+TEST_P(TeamOf, MeetsAtTheBarrier) {
+    constexpr uint64_t kRounds = 2000;
+    std::vector<uint64_t> ring(n()), alone(n());
+    for (size_t t = 0; t < n(); ++t) ring[t] = alone[t] = t + 1;
+    parallel([&](int thread, int threads) {
+        const auto t = static_cast<size_t>(thread);
+        for (uint64_t i = 0; i < kRounds; ++i) {
+            const uint64_t right = ring[(t + 1) % static_cast<size_t>(threads)];
+            parallel_barrier();
+            ring[t] += right;
+            parallel_barrier();
+        }
+    });
+    for (uint64_t i = 0; i < kRounds; ++i) {
+        const std::vector<uint64_t> before = alone;
+        for (size_t t = 0; t < n(); ++t) alone[t] += before[(t + 1) % n()];
+    }
+    EXPECT_EQ(ring, alone);
+}
+
+TEST_P(TeamOf, HandsOutEveryItemOnce) {
+    for (const int64_t items : {int64_t{0}, int64_t{1}, int64_t{997}}) {
+        std::vector<int> taken(static_cast<size_t>(items));
+        Handout handout(items);
+        parallel([&](int, int) {
+            for (int64_t i = handout.next(); i < handout.size(); i = handout.next()) ++taken[static_cast<size_t>(i)];
+            EXPECT_EQ(handout.next(), items);
+        });
+        EXPECT_EQ(taken, std::vector<int>(static_cast<size_t>(items), 1));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, TeamOf, testing::Values(1, 2, 3, 8));
+
+TEST(Team, RefusesARegionWithinARegion) {
+    Team team(2);
+    team.lead();
+    bool refused = false;
+    parallel([&](int thread, int) {
+        if (thread != 0) return;
+        try {
+            parallel([](int, int) {});
+        } catch (const Error& e) {
+            refused = std::string(e.what()).find("within a parallel region") != std::string::npos;
+        }
+    });
+    EXPECT_TRUE(refused);
+    Team::current() = nullptr;
+}
+
+TEST(Team, EndsWithoutHavingRun) {
+    Team team(3);
+}
+
+TEST(Team, IsNotNeeded) {
+    EXPECT_EQ(parallel_width(), 1);
+    int runs = 0;
+    parallel([&](int thread, int threads) {
+        parallel_barrier();
+        runs += thread == 0 && threads == 1;
+    });
+    EXPECT_EQ(runs, 1);
+}
+
+}  // namespace
+}  // namespace trireme
