@@ -200,10 +200,10 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
         const int64_t wave = (at.items - at.records) / (record * heads * s.rows);
-        Handout items(s.items());
+        Handout items(s.items(), parallel_width());
         parallel([&](int thread, int threads) {
             float* item_scratch = floats + at.items + thread * attend_item_floats(dim_padded);
-            int64_t i = items.next();
+            int64_t i = items.first(thread);
             for (int64_t first = s.part_begin; first < s.part_end; first += wave) {
                 const int64_t in_wave = std::min(wave, s.part_end - first);
                 for (int64_t next; i < items.size() && s.tile_of(i) < first + in_wave; i = next) {

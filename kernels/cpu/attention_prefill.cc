@@ -160,6 +160,8 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
               "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
     }
 
+    const Matrix<const float> in = q.as<const float>();
+    const Matrix<float> o = out.as<float>();
     // Items in order: the blocks of the first run of heads, of the next, ...; a thread takes the next when it is free.
     std::atomic<int64_t> taken{0};
     parallel([&](int thread, int) {
@@ -171,12 +173,9 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
             const int64_t blocks = (vectors + kQueryBlock - 1) / kQueryBlock;
             for (; wanted < before + blocks; wanted = taken.fetch_add(1)) {
                 const int64_t first = (wanted - before) * kQueryBlock;
-                const PrefillItem item{&view,          kv.layout,
-                                       sequence,       *kv_head.row(begin),
-                                       begin,          group,
-                                       first,          std::min(first + kQueryBlock, vectors),
-                                       positions.data, q.as<const float>(),
-                                       out.as<float>()};
+                const PrefillItem item{&view,          kv.layout, sequence, *kv_head.row(begin),
+                                       begin,          group,     first,    std::min(first + kQueryBlock, vectors),
+                                       positions.data, in,        o};
                 HWY_DYNAMIC_DISPATCH(attend_block)(item, mine);
             }
             before += blocks;

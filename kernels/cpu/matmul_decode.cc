@@ -43,19 +43,20 @@ void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t 
 /// Blocks of weight rows: a block stays in the cache while the groups pass over it; meanwhile the thread's next block
 /// is fetched.
 template <class T>
-void columns(const MatmulArgs& a, int64_t block, Handout& blocks) {
+void columns(const MatmulArgs& a, int64_t block, Handout& blocks, int thread) {
     const T* w = static_cast<const T*>(a.w);
     const int64_t groups = (a.rows + 3) / 4;
-    for (int64_t b = blocks.next(), next; b < blocks.size(); b = next) {
+    for (int64_t b = blocks.first(thread), next; b < blocks.size(); b = next) {
         next = blocks.next();
         const int64_t n = b * block, n_end = std::min(n + block, a.n);
-        Ahead ahead{reinterpret_cast<const char*>(w + next * block * a.k)};
+        const bool more = next < blocks.size();
+        Ahead ahead{more ? reinterpret_cast<const char*>(w + next * block * a.k) : nullptr};
         for (int64_t g = 0; g < groups; ++g) {
             const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
             const int64_t rows = part.end - part.begin;
             const int64_t tile = rows <= 2 ? 6 : rows == 3 ? 4 : 3;
-            ahead.step = 64 * tile / groups;
-            ahead.lines = next < blocks.size() ? (ahead.step + 63) / 64 : 0;
+            ahead.step = more ? 64 * tile / groups : 0;
+            ahead.lines = (ahead.step + 63) / 64;
             switch (rows) {
                 case 1:
                     group<1>(a, w, part.begin, n, n_end, ahead);
@@ -74,8 +75,8 @@ void columns(const MatmulArgs& a, int64_t block, Handout& blocks) {
     }
 }
 
-void matmul_columns(const MatmulArgs& a, DType type, int64_t block, Handout& blocks) {
-    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, block, blocks); });
+void matmul_columns(const MatmulArgs& a, DType type, int64_t block, Handout& blocks, int thread) {
+    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, block, blocks, thread); });
 }
 
 /// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.
@@ -108,7 +109,7 @@ int64_t packed_stride(int64_t k) {
 }
 
 /// Weight rows of a block: a multiple of every tile's height, so many that a block stays in the cache, and so few that
-/// each thread gets four.
+/// each thread gets four, where 12 rows allow it.
 int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads) {
     constexpr int64_t kBlockBytes = 65536;
     int64_t block = 48;
@@ -129,8 +130,8 @@ void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* sc
     HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), w.dtype() == DType::kBF16, packed, packed_stride(k));
     const MatmulArgs args{packed, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
     const int64_t block = block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width());
-    Handout blocks((n + block - 1) / block);
-    parallel([&](int, int) { HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), block, blocks); });
+    Handout blocks((n + block - 1) / block, parallel_width());
+    parallel([&](int thread, int) { HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), block, blocks, thread); });
 }
 
 }  // namespace trireme

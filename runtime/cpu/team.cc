@@ -1,7 +1,7 @@
 #include "runtime/cpu/team.h"
 
 #include <chrono>
-#include <iterator>
+#include <system_error>
 
 #include "runtime/error.h"
 
@@ -17,7 +17,7 @@ void pause() {
 }
 
 /// Until `value` is no longer `seen`. Within a token the next region comes after 1 to 40 us, and waking a sleeper takes
-/// as long: look for a while before sleeping. Yielding the core meanwhile was tried: 5 % faster on an idle machine,
+/// as long: look for a while before sleeping. Yielding the core all the while was tried: 5 % faster on an idle machine,
 /// four times slower beside another program, even a nice one, which keeps the core for its slice.
 void await_change(const std::atomic<uint32_t>& value, uint32_t seen) {
     constexpr auto kLooking = std::chrono::microseconds(50);
@@ -43,15 +43,12 @@ Team::Team(int threads) : size_(threads) {
 }
 
 Team::~Team() {
-    stop_ = true;
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-    for (std::thread& t : threads_) t.join();
+    end();
 }
 
-void Team::serve(int thread) {
+void Team::serve(int thread, uint32_t seen) {
     lead();
-    for (uint32_t seen = 0;; ++seen) {
+    for (;; ++seen) {
         await_change(round_, seen);
         if (stop_) return;
         body_(closure_, thread, size_);
@@ -59,12 +56,31 @@ void Team::serve(int thread) {
     }
 }
 
+void Team::start() {
+    const uint32_t seen = round_.load(std::memory_order_relaxed);
+    threads_.reserve(static_cast<size_t>(size_) - 1);
+    try {
+        for (int t = 1; t < size_; ++t) threads_.emplace_back([this, t, seen] { serve(t, seen); });
+    } catch (const std::system_error& e) {
+        const size_t started = threads_.size() + 1;
+        end();
+        stop_ = false;
+        fail(Exit::kOs, "{} compute threads wanted, the system gives {} ({}): use fewer (-t)", size_, started,
+             e.what());
+    }
+}
+
+void Team::end() {
+    stop_ = true;
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
+    for (std::thread& t : threads_) t.join();
+    threads_.clear();
+}
+
 void Team::run(Body body, void* closure) {
     check(!in_region_, "a parallel region within a parallel region");
-    if (size_ == 1) return body(closure, 0, 1);
-    while (std::ssize(threads_) < size_ - 1) {
-        threads_.emplace_back([this, thread = static_cast<int>(threads_.size()) + 1] { serve(thread); });
-    }
+    if (size_ > 1 && threads_.empty()) start();
     in_region_ = true;
     body_ = body;
     closure_ = closure;

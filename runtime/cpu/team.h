@@ -13,7 +13,7 @@ namespace trireme {
 
 class Team {
   public:
-    using Body = void (*)(void* closure, int thread, int threads);
+    using Body = void (*)(void* closure, int thread, int threads) noexcept;
 
     /// `threads`, among them the one that will call run(); the others start with the first region.
     explicit Team(int threads);
@@ -25,7 +25,7 @@ class Team {
     /// The calling thread leads this team from now on: thread 0 of its regions.
     void lead() { current() = this; }
     /// body(closure, thread, size()) on every thread, and returns when all are through. Only the leader, not within a
-    /// region; no exception may leave the body. std::system_error where the system gives no thread.
+    /// region. Exit::kOs where the system gives no thread.
     void run(Body body, void* closure);
     /// All threads of the region meet; what one wrote before, the others see after.
     void barrier();
@@ -34,19 +34,22 @@ class Team {
     static Team*& current();
 
   private:
-    void serve(int thread);
+    void start();
+    void end();
+    /// `seen`: regions before the thread's first.
+    void serve(int thread, uint32_t seen);
 
     const int size_;
     bool stop_ = false;       // this, the body and its closure are published by round_
     bool in_region_ = false;  // the leader's
     Body body_ = nullptr;
     void* closure_ = nullptr;
+    std::vector<std::thread> threads_;
     // A cache line each: threads spin on them.
     alignas(64) std::atomic<uint32_t> round_ = 0;    // regions ever begun
     alignas(64) std::atomic<uint32_t> running_ = 0;  // threads but the leader that are not through
     alignas(64) std::atomic<uint32_t> met_ = 0;      // threads at the barrier
     alignas(64) std::atomic<uint32_t> barriers_ = 0;
-    std::vector<std::thread> threads_;
 };
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "runtime/buffer.h"
 #include "runtime/cpu/device.h"
+#include "runtime/cpu/parallel.h"
 #include "runtime/cpu/stream.h"
 
 namespace trireme::test {
@@ -28,6 +30,22 @@ TEST(CpuStream, RunsInOrderAndAsynchronously) {
 
     ASSERT_EQ(seen.size(), 5000u);
     for (int i = 0; i < 5000; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], i);
+}
+
+TEST(CpuStream, ItsWorkerLeadsItsTeam) {
+    CpuStream s("s", 3);
+    std::vector<std::thread::id> ids(3);
+    auto* out = &ids;
+
+    s.enqueue("region", 0, [out] {
+        parallel([&](int thread, int) { (*out)[static_cast<size_t>(thread)] = std::this_thread::get_id(); });
+    });
+    s.synchronize();
+
+    EXPECT_EQ(s.threads(), 3);
+    EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 3u);
+    EXPECT_FALSE(std::set(ids.begin(), ids.end()).contains(std::thread::id()));
+    EXPECT_EQ(parallel_width(), 1) << "here, outside of the stream";
 }
 
 TEST(CpuStream, EnqueueReturnsBeforeTheWorkIsDone) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -66,7 +67,7 @@ TEST_P(TeamOf, SeesWhatTheRegionBeforeWrote) {
 TEST_P(TeamOf, WakesThreadsThatHaveGoneToSleep) {
     std::vector<int> runs(n());
     for (int i = 0; i < 20; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // they look for 0.1 ms
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than they look
         parallel([&](int thread, int) {
             // The others wait for the last one, here and at the end, until they sleep.
             if (thread == i % GetParam()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -102,35 +103,52 @@ TEST_P(TeamOf, MeetsAtTheBarrier) {
 TEST_P(TeamOf, HandsOutEveryItemOnce) {
     for (const int64_t items : {int64_t{0}, int64_t{1}, int64_t{997}}) {
         std::vector<int> taken(static_cast<size_t>(items));
-        Handout handout(items);
-        parallel([&](int, int) {
-            for (int64_t i = handout.next(); i < handout.size(); i = handout.next()) ++taken[static_cast<size_t>(i)];
+        Handout handout(items, GetParam());
+        parallel([&](int thread, int) {
+            EXPECT_EQ(handout.first(thread), std::min(int64_t{thread}, items));
+            for (int64_t i = handout.first(thread); i < handout.size(); i = handout.next()) {
+                ++taken[static_cast<size_t>(i)];
+            }
             EXPECT_EQ(handout.next(), items);
         });
         EXPECT_EQ(taken, std::vector<int>(static_cast<size_t>(items), 1));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, TeamOf, testing::Values(1, 2, 3, 8));
-
-TEST(Team, RefusesARegionWithinARegion) {
-    Team team(2);
-    team.lead();
-    bool refused = false;
+TEST_P(TeamOf, RefusesARegionWithinARegion) {
+    std::string refusal;
     parallel([&](int thread, int) {
         if (thread != 0) return;
         try {
             parallel([](int, int) {});
         } catch (const Error& e) {
-            refused = std::string(e.what()).find("within a parallel region") != std::string::npos;
+            refusal = e.what();
         }
     });
-    EXPECT_TRUE(refused);
-    Team::current() = nullptr;
+    EXPECT_NE(refusal.find("within a parallel region"), std::string::npos) << refusal;
+    int runs = 0;
+    parallel([&](int thread, int) {
+        if (thread == 0) ++runs;
+    });
+    EXPECT_EQ(runs, 1);
 }
 
-TEST(Team, EndsWithoutHavingRun) {
-    Team team(3);
+INSTANTIATE_TEST_SUITE_P(Sizes, TeamOf, testing::Values(1, 2, 3, 8));
+
+TEST(Team, EndsWhileItsThreadsSleep) {
+    std::atomic<int> runs = 0;
+    {
+        Team team(3);
+        team.lead();
+        parallel([&](int, int) { ++runs; });
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    Team::current() = nullptr;
+    EXPECT_EQ(runs, 3);
+}
+
+TEST(Team, OfNoThreadsIsABug) {
+    EXPECT_THROW(Team(0), Error);
 }
 
 TEST(Team, IsNotNeeded) {
