@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/command_line.h"
-#include "launch/flags.h"
-#include "launch/sources.h"
+#include "launch/flags/command_line.h"
+#include "launch/flags/flags.h"
+#include "launch/flags/sources.h"
 #include "tests/support/process.h"
 
 namespace trireme::test {

@@ -1,11 +1,11 @@
-#include "launch/crew.h"
+#include "launch/run/crew.h"
 
 #include <new>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/outcome.h"
+#include "launch/run/outcome.h"
 #include "tests/support/ranks.h"
 
 namespace trireme::test {

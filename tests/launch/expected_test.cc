@@ -1,4 +1,4 @@
-#include "launch/expected.h"
+#include "launch/commands/expected.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launch/flags.h"
+#include "launch/flags/flags.h"
 
 #include <map>
 #include <set>
@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/command_line.h"
-#include "launch/help.h"
+#include "launch/flags/command_line.h"
+#include "launch/flags/help.h"
 #include "runtime/error.h"
 #include "tests/launch/ini_file.h"
 

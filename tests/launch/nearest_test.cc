@@ -1,4 +1,4 @@
-#include "launch/nearest.h"
+#include "launch/flags/nearest.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "launch/output.h"
+#include "launch/report/output.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/signals.h"
+#include "launch/run/signals.h"
 #include "runtime/error.h"
 #include "tests/support/process.h"
 

@@ -1,4 +1,4 @@
-#include "launch/parse.h"
+#include "launch/flags/parse.h"
 
 #include <algorithm>
 #include <cmath>

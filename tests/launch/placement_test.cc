@@ -1,11 +1,11 @@
-#include "launch/placement.h"
+#include "launch/run/placement.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
-#include "launch/binding.h"
+#include "launch/run/binding.h"
 
 namespace trireme::test {
 namespace {

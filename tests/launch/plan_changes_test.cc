@@ -1,4 +1,4 @@
-#include "launch/plan_changes.h"
+#include "launch/commands/plan_changes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

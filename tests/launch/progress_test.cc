@@ -1,4 +1,4 @@
-#include "launch/progress.h"
+#include "launch/report/progress.h"
 
 #include <string>
 #include <vector>

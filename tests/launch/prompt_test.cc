@@ -1,4 +1,4 @@
-#include "launch/prompt.h"
+#include "launch/run/prompt.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launch/weight_type.h"
+#include "launch/run/weight_type.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,146 @@
+#include "decode/generate.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <unistd.h>
+
+#include "launch/commands/commands.h"
+#include "launch/report/output.h"
+#include "launch/report/progress.h"
+#include "launch/report/report.h"
+#include "launch/run/outcome.h"
+#include "launch/run/session.h"
+#include "launch/run/signals.h"
+#include "runtime/atomic_file.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kReaderGone = 1;  // among statuses that ranks agree on: below every signal's
+
+// Prints samples as they come. Text: exactly what was generated, with a heading a sample if there are several.
+// Ids: one array a line.
+class Printer {
+  public:
+    Printer(Print print, int64_t num_samples) : out_(STDOUT_FILENO), print_(print), num_samples_(num_samples) {}
+
+    bool reader_gone() const { return out_.closed(); }
+
+    void take(int64_t sample, int32_t id, std::string_view text) {
+        if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
+        sample_ = sample;
+        if (id >= 0) {
+            ids_.push_back(id);
+        }
+        if (print_ == Print::kText) {
+            out_.write(text);
+        } else if (id < 0) {
+            out_.write(ids_as_json(ids_) + "\n");
+        }
+        if (id < 0) ids_.clear();
+    }
+    /// Lets the log begin a line of its own on a terminal. On stderr: stdout has nothing but the text, and whether it
+    /// is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
+    void end_line() const {
+        if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
+    }
+
+  private:
+    void heading(int64_t sample) {
+        if (out_.last() != '\n') out_.write("\n");
+        out_.write(fmt::format("{}=== sample {} of {} ===\n", sample > 0 ? "\n" : "", sample + 1, num_samples_));
+    }
+
+    TextOut out_;
+    Print print_;
+    int64_t num_samples_, sample_ = -1;
+    std::vector<int32_t> ids_;
+};
+
+// A signal may reach the ranks at different tokens, and stdout concerns rank 0 alone: they agree on both, and on the
+// token that each has drawn for itself. 0, kReaderGone, or 128 + the signal's number.
+int agreed_status(const Crew& crew, const Printer& printer, int32_t id) {
+    const int number = remembered_signal();
+    const std::array<int32_t, 2> mine = {number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0, id};
+    int status = 0;
+    for (const std::array<int32_t, 2>& theirs : crew.comm().gather_values(mine)) {
+        status = std::max(status, theirs[0]);
+        // Every rank sees the same list, though not the same one as odd.
+        if (theirs[1] != id) {
+            throw AgreedError(Exit::kInternal,
+                              "ranks drew different tokens: are their processors or libraries of "
+                              "different kinds? Start all ranks on machines of one kind");
+        }
+    }
+    return status;
+}
+
+int exit_status(int agreed) {
+    return agreed == kReaderGone ? 0 : agreed;
+}
+
+GenerateRequest request_of(const Options& o, const Session& s) {
+    GenerateRequest request = {.prompt = s.ids,
+                               .max_new = o.n_predict,
+                               .num_samples = o.num_samples,
+                               .seed = o.seed,
+                               .sampling = o.sampling,
+                               .eos = {},
+                               .stop = o.stop};
+    if (o.ignore_eos) return request;
+    request.eos = s.eos;
+    return request;
+}
+
+}  // namespace
+
+void run_generate(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    const Session s = open_session(start, crew);
+    const GenerateRequest request = request_of(o, s);
+    Printer printer(o.print, o.num_samples);
+    const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
+    remember_signals();
+
+    GenerateStats stats;
+    std::vector<Continuation> samples;
+    int status = 0;
+    {
+        ProgressMeter prefill("prefill", "tokens", sink);
+        samples = generate(
+            *s.model, s.tokenizer.get(), request, stats,
+            [&](int64_t sample, int32_t id, std::string_view text) {
+                if (crew.first()) printer.take(sample, id, text);
+            },
+            [&](int64_t done, int64_t total) {
+                prefill(done, total);
+                status = agreed_status(crew, printer, /*id=*/-1);
+                if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
+            },
+            [&](int32_t id) {
+                status = agreed_status(crew, printer, id);
+                return status != 0;
+            });
+    }
+    if (crew.first()) printer.end_line();
+    if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
+
+    const RunReport report = {.call = start.call,
+                              .session = s,
+                              .stats = stats,
+                              .samples = samples,
+                              .ranks = gather_facts(crew.comm(), own_facts(s, stats)),
+                              .command_line = start.command_line};
+    for (const std::string& line : report_lines(report)) log::info("{}", line);
+    crew.first_only([&] {
+        if (o.report_json.empty()) return;
+        const std::string text = report_json(report);
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)));
+    });
+    write_trace(o, crew);
+    if (status != 0) throw Stopped{exit_status(status)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <unistd.h>
+
+#include "launch/commands/commands.h"
+#include "launch/commands/plan_changes.h"
+#include "launch/report/output.h"
+#include "launch/run/residency.h"
+#include "launch/run/weight_type.h"
+#include "model/files/weight_source.h"
+#include "runtime/module.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kDraftWindow = 256;  // tokens: what TriForce's draft model sees
+
+/// "1-3, 7": numbers of the layers that stay on chip.
+std::string ranges(const std::vector<bool>& which) {
+    std::string text;
+    for (size_t i = 0; i < which.size(); ++i) {
+        if (!which[i]) continue;
+        size_t last = i;
+        while (last + 1 < which.size() && which[last + 1]) ++last;
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
+        if (last > i) text += fmt::format("-{}", last);
+        i = last;
+    }
+    return text.empty() ? "none" : text;
+}
+
+/// The type that a run would hold the weights in; f16 where there is a config.json alone.
+WeightType planned_type(const Options& o) {
+    if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
+    if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
+    return choose_weight_type(*open_model(o.model), {}, cpu_has_bf16_dot_products());
+}
+
+/// What flags describe; memory that they do not describe is this machine's and that of --device here, divided among the
+/// ranks.
+Machine described(const Options& o, std::string_view backend) {
+    const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
+    Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
+                 .host_memory = static_cast<size_t>(o.host_memory)};
+    if (o.device_memory == 0 || o.host_memory == 0) {
+        const bool card = backend == "cuda" && o.device_memory == 0;
+        if (card) load_cuda_module();
+        m = own_machine(o, *open_device(card ? o.device : "cpu", {.local_ranks = static_cast<int>(o.ranks)}));
+        // Of a machine that is described in part, nothing says that it has one memory.
+        if (backend == "cuda" || o.device_memory > 0 || o.host_memory > 0) m.together = SIZE_MAX;
+    }
+    m.device_gbps = o.device_gbps;
+    m.link_gbps = std::min(o.link.gbps, share);
+    m.link_us = o.link.us;
+    return m;
+}
+
+std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m) {
+    if (m.device_gbps == 0 || (plan.streamed_layers > 0 && m.link_gbps == 0)) {
+        return {"a decode step: say --device-gbps and --link-gbps for its time"};
+    }
+    const StepForecast f = forecast(in, plan, m, in.kv.context);
+    return {fmt::format("a decode step behind {} tokens: {:.2f} ms ({:.2f} tok/s)", in.kv.context, f.step_ms,
+                        1e3 / f.step_ms),
+            fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
+            fmt::format("  link                     {:>10.2f} ms  {:.3f} GB a rank", f.copy_ms,
+                        static_cast<double>(f.h2d_bytes) * 1e-9)};
+}
+
+}  // namespace
+
+void run_plan(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    crew.first_only([&] {
+        check_link(o);
+        const LlamaConfig config = open_config(o.model);
+        const WeightType weights = planned_type(o);
+        const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
+        const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
+        const LlamaOptions options = {.weights = weights.type,
+                                      .k_type = o.cache_type_k,
+                                      .v_type = o.cache_type_v,
+                                      .residency = {.ring = o.kv_ring}};
+        const PlanWish wish = {
+            .context = o.ctx_size == 0 ? config.context : o.ctx_size,
+            .ranks = o.ranks,
+            .on_chip = o.kv_on_chip,
+            .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
+        const size_t draft = o.model_draft.empty() ? 0
+                                                   : draft_bytes(open_config(o.model_draft), options, backend, threads,
+                                                                 kDraftWindow + wish.retrieval.rows);
+        const auto input_for = [&](const PlanWish& w) {
+            LlamaOptions with = options;
+            with.context = w.context;
+            const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
+            PlanInput in = plan_input(config, shard, with, backend, threads, w.on_chip);
+            in.retrieval = w.retrieval;
+            in.draft_bytes = draft;
+            return in;
+        };
+        const PlanInput in = input_for(wish);
+        const Machine m = described(o, backend);
+        const Plan plan = make_plan(in, m);
+        std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
+                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
+                                       weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
+        for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
+        text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
+        for (const std::string& line : times(in, plan, m)) text += line + "\n";
+        if (!plan.fits(m)) {
+            const std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
+            text +=
+                changes.empty() ? "does not fit, and no single change helps\n" : "does not fit; it would with one of\n";
+            for (const std::string& line : changes) text += "  " + line + "\n";
+        }
+        TextOut(STDOUT_FILENO).write(text);
+        if (plan.fits(m)) return;
+        refuse_plan(in, plan, m, wish.context, largest_context(wish, input_for, m), o);
+    });
+}
+
+}  // namespace trireme

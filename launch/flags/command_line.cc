@@ -1,0 +1,75 @@
+#include "launch/flags/command_line.h"
+
+#include <array>
+
+#include "launch/flags/nearest.h"
+#include "launch/flags/sources.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                  Command::kDoctor};
+
+// Files and environments serve all commands: another command's flag is checked, and has no effect.
+void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
+    Options others;
+    for (const Assignment& a : assignments) a.flag->set(a.flag->belongs_to(command) ? options : others, a.setting);
+}
+
+void require_inputs(Command command, const Options& o) {
+    if (command == Command::kDoctor) return;
+    require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
+    if (command == Command::kPlan) return;
+    require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",
+            name_of(command), command == Command::kTokenize ? "" : ", or ids with --prompt-ids FILE");
+}
+
+}  // namespace
+
+Invocation parse_command_line(std::span<const std::string> words, std::span<const std::string> environment) {
+    Invocation call;
+    if (words.empty())
+        fail(Exit::kUsage, "no command; want generate, tokenize, score, plan or doctor, see trireme --help");
+    const std::string& first = words.front();
+    if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
+        call.what = Invocation::What::kHelp;
+        if (first.starts_with("--help=")) call.help_keyword = first.substr(first.find('=') + 1);
+        return call;
+    }
+    if (first == "--version" || first == "--list-devices") {
+        require(words.size() == 1, Exit::kUsage, "{}: stands alone, found '{}' behind it", first, words.back());
+        call.what = first == "--version" ? Invocation::What::kVersion : Invocation::What::kListDevices;
+        return call;
+    }
+    std::vector<std::string> names = {"--help", "--version", "--list-devices"};
+    for (const Command c : kCommands) {
+        if (first == name_of(c)) call.command = c;
+        names.emplace_back(name_of(c));
+    }
+    if (!call.command) {
+        const std::string best = nearest(first, names);
+        fail(Exit::kUsage, "'{}': no such command; {}", first,
+             best.empty() ? "want generate, tokenize, score, plan or doctor, see trireme --help"
+                          : fmt::format("the nearest is {}", best));
+    }
+
+    const CommandLine line = read_words(*call.command, words.subspan(1));
+    if (line.help) {
+        call.what = Invocation::What::kHelp;
+        call.help_keyword = line.help_keyword;
+        return call;
+    }
+    const std::vector<Assignment> variables = read_environment(environment, call.warnings);
+    Options named;  // only to learn which file: the command line's, else the environment's
+    assign_all(*call.command, named, variables);
+    assign_all(*call.command, named, line.assignments);
+    if (!named.config.empty()) assign_all(*call.command, call.options, read_ini(named.config));
+    assign_all(*call.command, call.options, variables);
+    assign_all(*call.command, call.options, line.assignments);
+    require_inputs(*call.command, call.options);
+    return call;
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+#pragma once
+/// The pieces that the table of flags is put together from, and what they share.
+
+#include "launch/flags/flags.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+constexpr unsigned kGenerate = static_cast<unsigned>(Command::kGenerate);
+constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
+constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
+constexpr unsigned kForward = kGenerate | kScore;  // what runs the model
+constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
+constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
+constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor;
+constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
+constexpr unsigned kModel = kEvery & ~kDoctor;
+constexpr unsigned kText = kGenerate | kTokenize | kScore;  // what reads a text
+
+constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
+constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
+
+FlagGroup prompt_flags();
+FlagGroup continuation_flags();
+FlagGroup sampling_flags();
+FlagGroup precision_flags();
+FlagGroup kv_flags();
+FlagGroup speculation_flags();
+FlagGroup machine_flags();
+FlagGroup output_flags();
+
+/// In decimal; a real number with the fewest digits that read back as the same one.
+std::string shown(int64_t number);
+std::string shown(uint64_t number);
+std::string shown(double number);
+inline std::string on_off(bool b) {
+    return b ? "on" : "off";
+}
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "launch/flags/flags.h"
+
+#include <cctype>
+#include <charconv>
+
+#include "launch/flags/flag_groups.h"
+
+namespace trireme {
+
+std::span<const FlagGroup> flag_groups() {
+    static const std::vector<FlagGroup> groups = {prompt_flags(),    continuation_flags(), sampling_flags(),
+                                                  precision_flags(), kv_flags(),           speculation_flags(),
+                                                  machine_flags(),   output_flags()};
+    return groups;
+}
+
+std::span<const Flag> flags() {
+    static const std::vector<Flag> all = [] {
+        std::vector<Flag> v;
+        for (const FlagGroup& g : flag_groups()) v.insert(v.end(), g.flags.begin(), g.flags.end());
+        return v;
+    }();
+    return all;
+}
+
+std::string Flag::env_name() const {
+    std::string env = "TRIREME_";
+    for (const char c : name) env += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return env;
+}
+
+const Flag* find_spelling(std::string_view spelling) {
+    for (const Flag& flag : flags()) {
+        for (const std::string_view s : flag.spellings) {
+            if (s == spelling) return &flag;
+        }
+    }
+    return nullptr;
+}
+
+const Flag* find_key(std::string_view key) {
+    return find_spelling("--" + std::string(key));
+}
+
+std::vector<std::string> spellings_of(Command command) {
+    std::vector<std::string> all;
+    for (const Flag& flag : flags()) {
+        if (flag.belongs_to(command)) all.insert(all.end(), flag.spellings.begin(), flag.spellings.end());
+    }
+    return all;
+}
+
+std::vector<std::string> keys() {
+    std::vector<std::string> all;
+    for (const Flag& flag : flags()) {
+        for (const std::string_view s : flag.spellings) {
+            if (s.starts_with("--")) all.emplace_back(s.substr(2));
+        }
+    }
+    return all;
+}
+
+std::string shown(int64_t number) {
+    return std::to_string(number);
+}
+std::string shown(uint64_t number) {
+    return std::to_string(number);
+}
+std::string shown(double number) {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+std::string_view name_of(Command command) {
+    switch (command) {
+        case Command::kGenerate:
+            return "generate";
+        case Command::kTokenize:
+            return "tokenize";
+        case Command::kScore:
+            return "score";
+        case Command::kPlan:
+            return "plan";
+        case Command::kDoctor:
+            return "doctor";
+    }
+    return "";
+}
+
+}  // namespace trireme

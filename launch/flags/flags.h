@@ -1,0 +1,50 @@
+#pragma once
+/// The one table of flags: command line, environment, INI file and --help are all read from it.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/flags/options.h"
+#include "launch/flags/parse.h"
+
+namespace trireme {
+
+struct Flag {
+    std::string_view name;                    // canonical, without dashes; the key in an INI file
+    std::vector<std::string_view> spellings;  // on the command line, shortest first; the canonical one is "--" + name
+    unsigned commands;                        // of Command
+    std::string_view value;                   // how --help calls the value; empty: a switch
+    std::string_view help;                    // what it does, with the unit
+    void (*set)(Options&, const Setting&);
+    /// As a user would write it; empty: not set. Shows the default, given a fresh Options.
+    std::string (*show)(const Options&);
+    std::string_view fallback = "";                // what --help says where show() of the default is empty
+    std::vector<std::string_view> conflicts = {};  // names that may not stand in the same source
+    bool repeatable = false;
+
+    bool is_switch() const { return value.empty(); }
+    bool belongs_to(Command c) const { return (commands & static_cast<unsigned>(c)) != 0; }
+    /// TRIREME_ and the name in capitals.
+    std::string env_name() const;
+};
+
+struct FlagGroup {
+    std::string_view title;  // heading in --help
+    std::vector<Flag> flags;
+};
+
+std::span<const FlagGroup> flag_groups();
+std::span<const Flag> flags();
+/// By the exact spelling on the command line: "-m", "--model". Null if there is none.
+const Flag* find_spelling(std::string_view spelling);
+/// By a long spelling without its dashes, as in an INI file. Null if there is none.
+const Flag* find_key(std::string_view key);
+/// What may stand on the command line of `command`, and what may stand in an INI file.
+std::vector<std::string> spellings_of(Command command);
+std::vector<std::string> keys();
+
+std::string_view name_of(Command command);
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+#include "launch/flags/help.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "launch/flags/flags.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kOverview =
+    R"(trireme: exact decoding of Llama models, on one rank or many.
+
+  trireme generate -m MODEL -p TEXT      continue a text
+  trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
+  trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
+  trireme plan     -m MODEL              memory and time of a run, before it is started
+  trireme doctor                         how fast memory, link and ranks are here
+
+  trireme COMMAND --help[=WORD]          the flags of a command; with WORD only those that mention it
+  trireme --help=WORD                    the same over all commands
+  trireme --version                      version, commit and libraries
+  trireme --list-devices                 what --device may name here
+
+On two ranks: mpirun -n 2 trireme generate ... (launch/README.md: Slurm, variables, exit codes).
+)";
+
+constexpr std::string_view kSources =
+    R"(
+Every flag can also stand in the environment, as [env] says, and in an INI file (--config) as name = value.
+The command line wins over the environment, that over the file, and the file over the default.
+Sizes may end in k, m, g (powers of 1000) or K, M, G (powers of 1024).
+)";
+
+std::string lower(std::string_view text) {
+    std::string s(text);
+    std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return s;
+}
+
+// "  -n, --n-predict, --max-tokens TOKENS" and, indented below, what it does.
+std::string entry(const Flag& flag) {
+    std::string text = "  ";
+    for (const std::string_view s : flag.spellings) text += fmt::format("{}{}", s == flag.spellings[0] ? "" : ", ", s);
+    if (!flag.is_switch()) text += fmt::format(" {}", flag.value);
+    const std::string value = flag.show(Options{});
+    text += fmt::format("\n        {}\n        [default: {}] [env: {}]\n", flag.help,
+                        value.empty() ? flag.fallback : value, flag.env_name());
+    return text;
+}
+
+std::string_view about(Command command) {
+    switch (command) {
+        case Command::kGenerate:
+            return "trireme generate: continue a text. The continuation goes to stdout, everything else to stderr.\n";
+        case Command::kTokenize:
+            return "trireme tokenize: the token ids of a text, one JSON array on stdout. Reads no weights.\n";
+        case Command::kScore:
+            return "trireme score: natural-log probability of every token but the first, given those before it, and\n"
+                   "the perplexity. One JSON object on stdout: tokens, logprobs (one fewer), perplexity.\n";
+        case Command::kPlan:
+            return "trireme plan: where a run's keys and values would live, what it would take of each rank's memory, "
+                   "and\n"
+                   "what a decode step would cost. For this machine, or one that flags describe. Reads no weights.\n";
+        case Command::kDoctor:
+            return "trireme doctor: how fast memory, link and ranks are here, beside what they should be. A table on "
+                   "stdout.\n";
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string help_text(std::optional<Command> command, std::string_view keyword) {
+    if (!command && keyword.empty()) return std::string(kOverview);
+    std::string text(command ? about(*command) : "");
+    const std::string wanted = lower(keyword);
+    bool any = false;
+    for (const FlagGroup& group : flag_groups()) {
+        std::string entries;
+        for (const Flag& flag : group.flags) {
+            if (command && !flag.belongs_to(*command)) continue;
+            const std::string e = entry(flag);
+            if (lower(e).find(wanted) != std::string::npos) entries += e;
+        }
+        if (entries.empty()) continue;
+        any = true;
+        text += fmt::format("\n{}\n{}", group.title, entries);
+    }
+    if (!any) return text + fmt::format("\nNo flag mentions '{}'.\n", keyword);
+    return text + std::string(kSources);
+}
+
+}  // namespace trireme

@@ -1,0 +1,108 @@
+// The flags that say where keys and values live, and how they travel.
+
+#include "launch/flags/flag_groups.h"
+
+namespace trireme {
+namespace {
+
+using O = Options;
+using S = Setting;
+
+constexpr int64_t kMostBytes = int64_t{1} << 50;
+
+int64_t layers_on_chip(const S& s) {
+    if (parse_integer(s.text)) return s.integer(0, 4096);
+    return s.one_of({"auto", "all"}) == 0 ? PlanInput::kAuto : PlanInput::kAll;
+}
+std::string show_on_chip(const O& o) {
+    if (o.kv_on_chip == PlanInput::kAuto) return "auto";
+    return o.kv_on_chip == PlanInput::kAll ? "all" : shown(o.kv_on_chip);
+}
+
+}  // namespace
+
+FlagGroup kv_flags() {
+    return {
+        "Where keys and values live",
+        {
+            {"kv-on-chip",
+             {"--kv-on-chip"},
+             kShaped,
+             "LAYERS|auto|all",
+             "layers whose keys and values stay on the device; the others' are kept in host memory and streamed "
+             "through "
+             "it. auto: as many as fit",
+             [](O& o, const S& s) { o.kv_on_chip = layers_on_chip(s); },
+             show_on_chip},
+            {"kv-ring",
+             {"--kv-ring"},
+             kShaped,
+             "SLOTS",
+             "pieces of device memory that streamed tiles pass through, 2 to 8",
+             [](O& o, const S& s) { o.kv_ring = s.integer(2, 8); },
+             [](const O& o) { return shown(o.kv_ring); }},
+            {"device-memory",
+             {"--device-memory"},
+             kShaped,
+             "BYTES",
+             "device memory that each rank may use; K, M and G are powers of 1024",
+             [](O& o, const S& s) { o.device_memory = s.size(1, kMostBytes); },
+             [](const O& o) { return o.device_memory == 0 ? "" : shown(o.device_memory); },
+             "what is free"},
+            {"host-memory",
+             {"--host-memory"},
+             kShaped,
+             "BYTES",
+             "host memory that each rank may pin",
+             [](O& o, const S& s) { o.host_memory = s.size(1, kMostBytes); },
+             [](const O& o) { return o.host_memory == 0 ? "" : shown(o.host_memory); },
+             "what is free"},
+            {"link-gbps",
+             {"--link-gbps"},
+             kShaped,
+             "GBPS",
+             "imitate a link to the device of that many GB/s each way (CPU only); plan: the machine's",
+             [](O& o, const S& s) { o.link.gbps = s.real(1e-3, 1e6); },
+             [](const O& o) { return o.link.gbps == 0 ? "" : shown(o.link.gbps); },
+             "memory's own speed"},
+            {"link-us",
+             {"--link-us"},
+             kShaped,
+             "MICROSECONDS",
+             "latency of each copy over that link; wants --link-gbps",
+             [](O& o, const S& s) { o.link.us = s.real(0, 1e6); },
+             [](const O& o) { return shown(o.link.us); }},
+            {"ranks",
+             {"--ranks"},
+             kPlan,
+             "COUNT",
+             "ranks that the plan is for; none is started",
+             [](O& o, const S& s) { o.ranks = s.integer(1, 4096); },
+             [](const O& o) { return shown(o.ranks); }},
+            {"device-gbps",
+             {"--device-gbps"},
+             kPlan,
+             "GBPS",
+             "GB/s at which the device reads weights, keys and values; with --link-gbps the plan tells times",
+             [](O& o, const S& s) { o.device_gbps = s.real_above(0, 1e6); },
+             [](const O& o) { return o.device_gbps == 0 ? "" : shown(o.device_gbps); },
+             "not known"},
+            {"host-gbps",
+             {"--host-gbps"},
+             kPlan,
+             "GBPS",
+             "GB/s at which the host's memory is read, by all ranks together",
+             [](O& o, const S& s) { o.host_gbps = s.real_above(0, 1e6); },
+             [](const O& o) { return o.host_gbps == 0 ? "" : shown(o.host_gbps); },
+             "no limit"},
+            {"kv-verify",
+             {"--kv-verify"},
+             kForward,
+             "",
+             "take the digest of every streamed tile when it is written and when it arrives; stop where they differ",
+             [](O& o, const S& s) { o.kv_verify = s.on(); },
+             [](const O& o) { return on_off(o.kv_verify); }},
+        }};
+}
+
+}  // namespace trireme

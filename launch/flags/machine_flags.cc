@@ -1,0 +1,206 @@
+// The flags that say in which types and on what a run computes, and what it writes.
+
+#include <algorithm>
+#include <array>
+
+#include "launch/flags/flag_groups.h"
+#include "runtime/device.h"
+
+namespace trireme {
+namespace {
+
+using O = Options;
+using S = Setting;
+
+constexpr std::array kTypes = {DType::kF16, DType::kBF16, DType::kF32};
+
+DType cache_type(const S& s) {
+    return kTypes[s.one_of({"f16", "bf16", "f32"})];
+}
+
+// Also what a module or a test has registered.
+std::string device_of(const S& s) {
+    constexpr std::string_view kCard = "cuda:";
+    const bool card = s.text.starts_with(kCard) && parse_integer(s.text.substr(kCard.size())).value_or(-1) >= 0;
+    if (!card && device_makers().find(s.text) == nullptr) s.one_of({"auto", "cpu", "cuda", "cuda:INDEX"});
+    return s.text;
+}
+
+// By name, or by llama.cpp's number: both lists start at silence, log::Level ends with it.
+log::Level level_of(const S& s) {
+    const std::optional<int64_t> n = parse_integer(s.text);
+    const bool counted = n && *n >= 0 && *n <= static_cast<int64_t>(log::Level::kOff);
+    const size_t i = counted ? static_cast<size_t>(*n) : s.one_of({"off", "error", "warn", "info", "debug", "trace"});
+    return static_cast<log::Level>(static_cast<size_t>(log::Level::kOff) - i);
+}
+std::string show_level(const O& o) {
+    constexpr std::array names = {"trace", "debug", "info", "warn", "error", "off"};
+    return names[static_cast<size_t>(o.log_level)];
+}
+
+}  // namespace
+
+FlagGroup precision_flags() {
+    return {
+        "Precision",
+        {
+            {"dtype",
+             {"--dtype"},
+             kShaped,
+             "auto|f32|f16|bf16",
+             "type of the weights in memory; auto: the checkpoint's, for quantised files f16 or bf16, whichever is "
+             "faster",
+             [](O& o, const S& s) {
+                 const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
+                 o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
+             },
+             [](const O& o) { return std::string(o.dtype ? name_of(*o.dtype) : "auto"); }},
+            {"cache-type-k",
+             {"-ctk", "--cache-type-k"},
+             kShaped,
+             "f16|bf16|f32",
+             "type of the cached keys",
+             [](O& o, const S& s) { o.cache_type_k = cache_type(s); },
+             [](const O& o) { return std::string(name_of(o.cache_type_k)); },
+             "",
+             {"kv-cache-dtype"}},
+            {"cache-type-v",
+             {"-ctv", "--cache-type-v"},
+             kShaped,
+             "f16|bf16|f32",
+             "type of the cached values",
+             [](O& o, const S& s) { o.cache_type_v = cache_type(s); },
+             [](const O& o) { return std::string(name_of(o.cache_type_v)); },
+             "",
+             {"kv-cache-dtype"}},
+            {"kv-cache-dtype",
+             {"--kv-cache-dtype"},
+             kShaped,
+             "f16|bf16|f32",
+             "both of them at once",
+             [](O& o, const S& s) { o.cache_type_k = o.cache_type_v = cache_type(s); },
+             [](const O& o) { return std::string(o.cache_type_k == o.cache_type_v ? name_of(o.cache_type_k) : ""); },
+             "",
+             {"cache-type-k", "cache-type-v"}},
+        }};
+}
+
+FlagGroup machine_flags() {
+    return {
+        "Machine",
+        {
+            {"device",
+             {"--device"},
+             kShaped | kDoctor,
+             "auto|cpu|cuda[:INDEX]",
+             "where to compute; see trireme --list-devices. cuda: a card for each rank of a node, by its number there",
+             [](O& o, const S& s) { o.device = device_of(s); },
+             [](const O& o) { return o.device; }},
+            {"no-graphs",
+             {"--no-graphs"},
+             kForward,
+             "",
+             "enqueue each operation of a decode step by itself, not as a CUDA graph",
+             [](O& o, const S& s) { o.graphs = !s.on(); },
+             [](const O& o) { return on_off(!o.graphs); }},
+            {"threads",
+             {"-t", "--threads"},
+             kShaped | kDoctor,
+             "COUNT",
+             "compute threads of each rank, 1 to 1024",
+             [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
+             [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
+             "the rank's share of the cores"},
+            {"bind",
+             {"--bind"},
+             kPlaced,
+             "auto|none",
+             "auto: widen the launcher's binding of a rank to its share of the cores; none: leave it",
+             [](O& o, const S& s) {
+                 o.bind = s.one_of({"auto", "none"}) == 0;
+             },
+             [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
+            {"tensor-parallel-size",
+             {"-tp", "--tensor-parallel-size"},
+             kForward,
+             "RANKS",
+             "refuse to run with another number of ranks; mpirun or srun decides how many there are",
+             [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
+             [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
+             "any number"},
+        }};
+}
+
+FlagGroup output_flags() {
+    return {"Output",
+            {
+                {"report-json",
+                 {"--report-json"},
+                 kGenerate,
+                 "FILE",
+                 "write times, bytes, settings and ids as JSON",
+                 [](O& o, const S& s) { o.report_json = s.word(); },
+                 [](const O& o) { return o.report_json; },
+                 "none"},
+                {"dump-logits",
+                 {"--dump-logits"},
+                 kScore,
+                 "FILE",
+                 "write every logit as HDF5: dataset logits, float32 [tokens, vocab]",
+                 [](O& o, const S& s) { o.dump_logits = s.word(); },
+                 [](const O& o) { return o.dump_logits; },
+                 "none"},
+                {"trace",
+                 {"--trace"},
+                 kForward,
+                 "FILE",
+                 "write the run's spans of all ranks, for ui.perfetto.dev",
+                 [](O& o, const S& s) { o.trace = s.word(); },
+                 [](const O& o) { return o.trace; },
+                 "none"},
+                {"force",
+                 {"--force"},
+                 kForward,
+                 "",
+                 "overwrite files that exist",
+                 [](O& o, const S& s) { o.force = s.on(); },
+                 [](const O& o) { return on_off(o.force); }},
+                {"no-progress",
+                 {"--no-progress"},
+                 kForward,
+                 "",
+                 "no progress bar, no progress lines",
+                 [](O& o, const S& s) { o.no_progress = s.on(); },
+                 [](const O& o) { return on_off(o.no_progress); }},
+                {"log-level",
+                 {"-lv", "--log-level"},
+                 kEvery,
+                 "LEVEL",
+                 "off, error, warn, info, debug or trace, or 0 to 5",
+                 [](O& o, const S& s) { o.log_level = level_of(s); },
+                 show_level,
+                 "",
+                 {"verbose"}},
+                {"verbose",
+                 {"-v", "--verbose"},
+                 kEvery,
+                 "",
+                 "short for --log-level debug",
+                 [](O& o, const S& s) {
+                     o.log_level = s.on() ? log::Level::kDebug : std::max(o.log_level, log::Level::kInfo);
+                 },
+                 [](const O& o) { return on_off(o.log_level <= log::Level::kDebug); },
+                 "",
+                 {"log-level"}},
+                {"config",
+                 {"--config"},
+                 kEvery,
+                 "FILE",
+                 "read flags from an INI file, one name = value a line",
+                 [](O& o, const S& s) { o.config = s.word(); },
+                 [](const O& o) { return o.config; },
+                 "none"},
+            }};
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#include "launch/flags/nearest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+// Optimal string alignment: three rows of the edit table are enough.
+size_t distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+            row[j] = std::min({replaced, last[j] + 1, row[j - 1] + 1});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = std::min(row[j], before[j - 2] + 1);
+            }
+        }
+        std::swap(before, last);
+        std::swap(last, row);
+    }
+    return last[b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view wrong, std::span<const std::string> names) {
+    constexpr size_t kLongest = 64;  // of a name worth comparing
+    if (wrong.empty() || wrong.size() > kLongest) return "";
+    std::string best;
+    size_t least = wrong.size() / 2 + 1;
+    for (const std::string& name : names) {
+        const size_t d = distance(wrong, name);
+        if (d < least) {
+            least = d;
+            best = name;
+        }
+    }
+    return best;
+}
+
+}  // namespace trireme

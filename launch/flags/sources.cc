@@ -1,0 +1,170 @@
+#include "launch/flags/sources.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include <boost/program_options/cmdline.hpp>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/parsers.hpp>
+
+#include "launch/flags/nearest.h"
+#include "launch/run/text_file.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+namespace po = boost::program_options;
+
+// Boost splits sources into names and texts. It parses no value: it takes -1 for unsigned numbers, and nan.
+po::options_description description() {
+    po::options_description all;
+    for (const Flag& flag : flags()) all.add_options()(std::string(flag.name).c_str(), po::value<std::string>(), "");
+    return all;
+}
+
+std::string did_you_mean(std::string_view wrong, std::span<const std::string> names, std::string_view otherwise) {
+    const std::string best = nearest(wrong, names);
+    return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
+}
+
+// Appends, refusing a second value and company that a flag does not stand.
+void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code) {
+    for (const Assignment& a : all) {
+        if (a.flag == &flag && !flag.repeatable) {
+            fail(code, "{}: given twice ({} '{}' before)", setting.where, a.setting.where, a.setting.text);
+        }
+        if (a.flag == &flag) setting.first = false;
+        if (std::find(flag.conflicts.begin(), flag.conflicts.end(), a.flag->name) != flag.conflicts.end()) {
+            fail(code, "{}: contradicts {}; give one of them", setting.where, a.setting.where);
+        }
+    }
+    all.push_back({&flag, std::move(setting)});
+}
+
+constexpr std::string_view kHelpName = "help";
+
+// Takes one flag, with its value, from the front of `words`. Boost calls it until nothing is left.
+std::vector<po::option> take_flag(Command command, std::vector<std::string>& words) {
+    const std::string word = words.front();
+    if (word.size() < 2 || word[0] != '-') {
+        fail(Exit::kUsage, "'{}': a word without a flag; trireme {} --help lists the flags", word, name_of(command));
+    }
+    const size_t equals = word.find('=');
+    const std::string spelling = word.substr(0, equals);
+    words.erase(words.begin());
+    po::option taken;
+    if (spelling == "--help" || spelling == "-h") {
+        taken.string_key = kHelpName;
+        taken.value = {equals == std::string::npos ? "" : word.substr(equals + 1)};
+        return {taken};
+    }
+    const Flag* flag = find_spelling(spelling);
+    if (flag == nullptr) {
+        fail(Exit::kUsage, "{}: unknown flag; {}", spelling,
+             did_you_mean(spelling, spellings_of(command), fmt::format("see trireme {} --help", name_of(command))));
+    }
+    if (!flag->belongs_to(command)) {
+        fail(Exit::kUsage, "{}: not a flag of trireme {}; see trireme {} --help", spelling, name_of(command),
+             name_of(command));
+    }
+    taken.string_key = flag->name;
+    if (equals != std::string::npos) {
+        taken.value = {word.substr(equals + 1)};
+    } else if (flag->is_switch()) {
+        taken.value = {"on"};
+    } else {
+        if (words.empty()) fail(Exit::kUsage, "{}: no value behind it, want {}", spelling, flag->value);
+        const std::string& next = words.front();
+        if (find_spelling(next.substr(0, next.find('='))) != nullptr) {
+            fail(Exit::kUsage, "{}: no value, but the flag {} behind it; if that is the value, write {}={}", spelling,
+                 next, spelling, next);
+        }
+        taken.value = {next};
+        words.erase(words.begin());
+    }
+    taken.original_tokens = {spelling};
+    return {taken};
+}
+
+}  // namespace
+
+CommandLine read_words(Command command, std::span<const std::string> words) {
+    po::options_description all = description();
+    all.add_options()(std::string(kHelpName).c_str(), po::value<std::string>(), "");
+    const po::parsed_options parsed =
+        po::command_line_parser(std::vector<std::string>(words.begin(), words.end()))
+            .options(all)
+            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+            .extra_style_parser([&](std::vector<std::string>& rest) { return take_flag(command, rest); })
+            .run();
+    CommandLine line;
+    for (const po::option& o : parsed.options) {
+        if (o.string_key == kHelpName) {
+            line.help = true;
+            line.help_keyword = o.value.front();
+            continue;
+        }
+        assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage);
+    }
+    return line;
+}
+
+std::vector<Assignment> read_environment(std::span<const std::string> lines, std::vector<std::string>& unknown) {
+    constexpr std::string_view kPrefix = "TRIREME_";
+    // Read by runtime/env, by scripts, by runtime/module, and by tests.
+    constexpr std::array kOthers = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
+                                    "TRIREME_DEMO_MODEL"};
+    std::vector<std::string> names;
+    for (const Flag& flag : flags()) names.push_back(flag.env_name());
+    std::vector<Assignment> all;
+    for (const std::string& line : lines) {
+        if (!line.starts_with(kPrefix)) continue;
+        const size_t equals = std::min(line.find('='), line.size());
+        const std::string name = line.substr(0, equals);
+        const std::string value = line.substr(std::min(equals + 1, line.size()));
+        const auto at = std::find(names.begin(), names.end(), name);
+        if (at != names.end()) {
+            if (!value.empty())
+                assign(all, flags()[static_cast<size_t>(at - names.begin())], {name, value}, Exit::kConfig);
+        } else if (std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end()) {
+            unknown.push_back(fmt::format("{}: no flag is called so; {}", name, did_you_mean(name, names, "ignored")));
+        }
+    }
+    return all;
+}
+
+std::vector<Assignment> read_ini(const std::string& path) {
+    const po::options_description all_flags = description();
+    std::vector<Assignment> all;
+    std::istringstream text(read_text_file(path, size_t{1} << 20));
+    std::string line;
+    for (int64_t number = 1; std::getline(text, line); ++number) {
+        const std::string where = fmt::format("{}:{}", path, number);
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        const size_t hash = line.find('#');
+        if (hash != std::string::npos && line.find_first_not_of(" \t") != hash && line[hash - 1] != ' ' &&
+            line[hash - 1] != '\t') {
+            fail(Exit::kConfig, "{}: '#' begins a comment and stands behind a blank; a value cannot hold it", where);
+        }
+        const size_t begin = line.find_first_not_of(" \t");
+        if (begin == std::string::npos || line[begin] == '#') continue;
+        if (line[begin] == '[' || line.find('=') == std::string::npos) {
+            fail(Exit::kConfig, "{}: '{}': want name = value; there are no sections", where, line);
+        }
+        std::istringstream one(line);
+        for (const po::option& o : po::parse_config_file(one, all_flags, /*allow_unregistered=*/true).options) {
+            const Flag* flag = find_key(o.string_key);
+            if (flag == nullptr) {
+                fail(Exit::kConfig, "{}: {}: unknown key; {}", where, o.string_key,
+                     did_you_mean(o.string_key, keys(), "trireme generate --help lists them"));
+            }
+            if (flag->name == "config") fail(Exit::kConfig, "{}: config: files do not name further files", where);
+            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig);
+        }
+    }
+    return all;
+}
+
+}  // namespace trireme

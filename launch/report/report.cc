@@ -1,0 +1,242 @@
+#include "launch/report/report.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dist/rank_env.h"
+#include "generated/commit.h"
+#include "launch/flags/flags.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+
+// How facts travel between ranks, and stand in the report. Found by its namespace, so not in the one below.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes_per_step,
+                                   weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, host_kv_bytes, h2d_bytes,
+                                   d2h_bytes, stall_ms, allreduce_ms)
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string utc_now() {
+    const std::time_t t = std::time(nullptr);
+    std::tm parts = {};
+    ::gmtime_r(&t, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+/// The figures both forms print.
+struct Rates {
+    double prefill_tok_s, decode_tok_s, read_gbps;
+    // Of all ranks.
+    uint64_t weight_bytes = 0, weight_bytes_per_step = 0, kv_bytes = 0, read_bytes_per_token = 0, peak_rss_bytes = 0;
+};
+
+double per_second(double count, double ms) {
+    return ms > 0 ? count / ms * 1e3 : 0;
+}
+
+Rates rates(const RunReport& r) {
+    Rates all = {};
+    for (const RankFacts& f : r.ranks) {
+        all.weight_bytes += f.weight_bytes;
+        all.weight_bytes_per_step += f.weight_bytes_per_step;
+        all.kv_bytes += f.kv_bytes;
+        all.read_bytes_per_token += f.read_bytes_per_token;
+        all.peak_rss_bytes += f.peak_rss_bytes;
+    }
+    all.prefill_tok_s = per_second(static_cast<double>(r.stats.prompt_tokens), r.stats.prefill_ms);
+    all.decode_tok_s = per_second(1, r.stats.tpot_ms);
+    all.read_gbps = per_second(static_cast<double>(all.read_bytes_per_token) * 1e-9, r.stats.tpot_ms);
+    return all;
+}
+
+double mb(uint64_t bytes) {
+    return static_cast<double>(bytes) * 1e-6;
+}
+
+OrderedJson model_facts(const Session& s) {
+    const LlamaConfig& c = s.source->config();
+    return {{"name", c.name},
+            {"arch", c.arch},
+            {"n_layers", c.n_layers},
+            {"dim", c.dim},
+            {"n_heads", c.n_heads},
+            {"n_kv_heads", c.n_kv_heads},
+            {"head_dim", c.head_dim},
+            {"ffn_dim", c.ffn_dim},
+            {"vocab", c.vocab},
+            {"context", c.context},
+            {"rope_scaling", name_of(c.rope.scaling)},
+            {"tied_embeddings", c.tied_embeddings}};
+}
+
+OrderedJson settings(const RunReport& r) {
+    OrderedJson all = OrderedJson::object();
+    for (const Flag& flag : flags()) {
+        if (flag.belongs_to(*r.call.command)) all[std::string(flag.name)] = flag.show(r.call.options);
+    }
+    return all;
+}
+
+double h2d_gbps(const LinkUse& use) {
+    return per_second(static_cast<double>(use.h2d_bytes + use.hidden_h2d_bytes) * 1e-9, use.h2d_ms);
+}
+
+/// How much of the busier direction's work compute did not wait for.
+double hidden_part(const LinkUse& use) {
+    const double busy = std::max(use.h2d_ms, use.d2h_ms);
+    return busy > 0 ? std::max(0.0, 1 - use.stall_ms / busy) : 1;
+}
+
+/// Of the first rank; `steps` forwards that took `took_ms` together. Times of a card's copies are known with --trace.
+OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
+    const double n = std::max(1.0, steps);
+    const uint64_t h2d = use.h2d_bytes + use.hidden_h2d_bytes, d2h = use.d2h_bytes + use.hidden_d2h_bytes;
+    OrderedJson facts = {{"steps", n},
+                         {"h2d_bytes", use.h2d_bytes},
+                         {"h2d_bytes_per_step", static_cast<double>(use.h2d_bytes) / n},
+                         {"d2h_bytes", use.d2h_bytes},
+                         {"hidden_h2d_bytes", use.hidden_h2d_bytes},
+                         {"hidden_d2h_bytes", use.hidden_d2h_bytes}};
+    if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
+    facts["h2d_gbps"] = h2d_gbps(use);
+    facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
+    facts["d2h_gbps"] = per_second(static_cast<double>(d2h) * 1e-9, use.d2h_ms);
+    facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
+    facts["link_hidden_frac"] = hidden_part(use);
+    facts["stall_ms"] = use.stall_ms / n;
+    facts["compute_ms"] = (took_ms - use.stall_ms) / n;
+    return facts;
+}
+
+/// Decode forwards: a sample's first token comes from the prefill.
+double decode_steps(const RunReport& r) {
+    return static_cast<double>(r.stats.new_tokens) - static_cast<double>(r.samples.size());
+}
+
+OrderedJson residency_facts(const RunReport& r) {
+    const Plan& p = r.session.residency.plan;
+    const Link& link = r.call.options.link;
+    const bool emulated = link.gbps > 0 && p.streamed_layers > 0;
+    OrderedJson all = {
+        {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
+        {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", emulated}};
+    if (emulated) all["link_gbps"] = link.gbps;
+    if (p.streamed_layers > 0) {
+        all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
+        all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, decode_steps(r));
+    }
+    return all;
+}
+
+}  // namespace
+
+RankFacts own_facts(const Session& s, const GenerateStats& stats) {
+    struct rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return {.host = host_name(),
+            .device = s.device->name(),
+            .threads = s.threads,
+            .read_bytes_per_token = stats.read_bytes_per_token,
+            .weight_bytes_per_step = s.model->weight_bytes(),
+            .weight_bytes = s.model->weight_memory(),
+            .kv_bytes = s.model->kv_bytes(s.model->context()),
+            .device_peak_bytes = s.device->peak(Space::kDevice),
+            .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
+            .host_kv_bytes = s.model->kv().host_bytes(),
+            .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
+            .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
+            .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,
+            .allreduce_ms = static_cast<double>(trace::total("all_reduce").ns) * 1e-6};
+}
+
+std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine) {
+    std::vector<RankFacts> all;
+    for (const std::string& s : comm.gather_bytes(nlohmann::json(mine).dump())) {
+        all.push_back(nlohmann::json::parse(s).get<RankFacts>());
+    }
+    return all;
+}
+
+std::vector<std::string> report_lines(const RunReport& r) {
+    const Rates all = rates(r);
+    const GenerateStats& t = r.stats;
+    const double steps = std::max(1.0, decode_steps(r));
+    std::string stops;
+    for (const Continuation& c : r.samples) stops += fmt::format("{}{}", stops.empty() ? "" : ", ", name_of(c.stop));
+    std::vector<std::string> lines = {
+        fmt::format("load    {:10.1f} ms  on {} x {} threads", r.session.load_ms,
+                    r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.session.threads),
+        fmt::format("prefill {:10.1f} ms  {} tokens, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms, t.prompt_tokens,
+                    all.prefill_tok_s, t.ttft_ms),
+        fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
+                    t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
+        fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
+                    mb(all.peak_rss_bytes), name_of(r.session.weight_type.type), mb(all.weight_bytes),
+                    name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
+                    r.session.model->context()),
+    };
+    const LinkUse& link = t.decode_link;
+    if (r.session.residency.plan.streamed_layers > 0) {
+        const std::string rate = link.h2d_ms > 0
+                                     ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
+                                                   h2d_gbps(link), r.call.options.link.gbps > 0 ? " (imitated)" : "",
+                                                   100 * hidden_part(link), link.stall_ms / steps)
+                                     : "";
+        lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
+    }
+    lines.push_back(fmt::format("stopped by {}", stops));
+    return lines;
+}
+
+std::string report_json(const RunReport& r) {
+    const Rates all = rates(r);
+    const GenerateStats& t = r.stats;
+    OrderedJson samples = OrderedJson::array();
+    for (const Continuation& c : r.samples) {
+        samples.push_back({{"ids", c.ids}, {"text", c.text}, {"stop", name_of(c.stop)}});
+    }
+    const OrderedJson json = {
+        {"version", TRIREME_VERSION},
+        {"build_commit", TRIREME_COMMIT},
+        {"test_time", utc_now()},
+        {"command_line", r.command_line},
+        {"settings", settings(r)},
+        {"model", model_facts(r.session)},
+        {"weights", {{"dtype", name_of(r.session.weight_type.type)}, {"reason", r.session.weight_type.reason}}},
+        {"context", r.session.model->context()},
+        {"n_ranks", r.ranks.size()},
+        {"n_threads", r.session.threads},
+        {"n_prompt", t.prompt_tokens},
+        {"n_gen", t.new_tokens},
+        {"rounds", t.rounds},
+        {"load_ms", r.session.load_ms},
+        {"prefill_ms", t.prefill_ms},
+        {"prefill_tok_s", all.prefill_tok_s},
+        {"ttft_ms", t.ttft_ms},
+        {"decode_ms", t.decode_ms},
+        {"tpot_ms", t.tpot_ms},
+        {"decode_tok_s", all.decode_tok_s},
+        {"allreduce_ms", r.ranks[0].allreduce_ms},
+        {"read_bytes_per_token", all.read_bytes_per_token},
+        {"read_gbps", all.read_gbps},
+        {"weight_bytes", all.weight_bytes},
+        {"weight_bytes_per_step", all.weight_bytes_per_step},
+        {"kv_bytes", all.kv_bytes},
+        {"peak_rss_bytes", all.peak_rss_bytes},
+        {"residency", residency_facts(r)},
+        {"ranks", nlohmann::json(r.ranks)},
+        {"samples", samples},
+    };
+    // A sample may have been cut inside a character's bytes; JSON holds characters only.
+    return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#pragma once
+/// What a run cost: lines for people, JSON for programs. Metric names as in DESIGN section 4.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/generate.h"
+#include "launch/run/session.h"
+
+namespace trireme {
+
+/// What one rank knows of itself alone.
+struct RankFacts {
+    std::string host, device;
+    int64_t threads = 0;
+    uint64_t read_bytes_per_token = 0;   // weights once, and the KV at the mean length
+    uint64_t weight_bytes_per_step = 0;  // of them the weights: all but the embedding, unless it is the head, too
+    uint64_t weight_bytes = 0;           // in memory
+    uint64_t kv_bytes = 0;               // of the whole context
+    uint64_t device_peak_bytes = 0;      // all that was allocated at once for device memory
+    uint64_t peak_rss_bytes = 0;         // of the process, as the kernel counts it
+    uint64_t host_kv_bytes = 0;          // of streamed layers, pinned
+    uint64_t h2d_bytes = 0;              // that tiles of them travelled to the device, over the whole run
+    uint64_t d2h_bytes = 0;              // and back
+    double stall_ms = 0;                 // compute waiting for tiles, over the whole run
+    double allreduce_ms = 0;             // in all_reduce, waiting for peers included, over the whole run
+};
+RankFacts own_facts(const Session& session, const GenerateStats& stats);
+/// In rank order. A control call.
+std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine);
+
+struct RunReport {
+    const Invocation& call;
+    const Session& session;
+    const GenerateStats& stats;
+    const std::vector<Continuation>& samples;
+    std::vector<RankFacts> ranks;
+    std::vector<std::string> command_line;
+};
+
+std::vector<std::string> report_lines(const RunReport& report);
+std::string report_json(const RunReport& report);
+
+}  // namespace trireme

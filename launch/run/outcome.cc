@@ -1,0 +1,44 @@
+#include "launch/run/outcome.h"
+
+#include <new>
+#include <unistd.h>
+
+#include "dist/comm.h"
+
+namespace trireme {
+
+Outcome attempt(const std::function<void()>& work) {
+    try {
+        work();
+        return {};
+    } catch (const Stopped& s) {
+        return {s.status, "", /*agreed=*/true};
+    } catch (const AgreedError& e) {
+        return {static_cast<int>(e.code()), e.what(), /*agreed=*/true};
+    } catch (const Error& e) {
+        return {static_cast<int>(e.code()), e.what()};
+    } catch (const std::bad_alloc&) {
+        return {static_cast<int>(Exit::kOs), "out of memory on the host: a smaller -c, or more ranks, need less of it"};
+    } catch (const std::exception& e) {
+        return {static_cast<int>(Exit::kInternal), fmt::format("unexpected: {}", e.what())};
+    }
+}
+
+void print_error(const std::string& message) {
+    constexpr size_t kLongest = 4000;
+    std::string line = "trireme: error: ";
+    for (const char c : message.substr(0, kLongest)) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 0x20 || byte == 0x7f) {
+            line += fmt::format("\\x{:02x}", byte);
+        } else {
+            line += c;
+        }
+    }
+    if (message.size() > kLongest) line += "...";
+    line += '\n';
+    // One write, so that lines of several processes do not mix. If stderr is gone there is nobody to tell.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#include "launch/run/prompt.h"
+
+#include "launch/flags/flags.h"
+#include "launch/run/text_file.h"
+#include "model/files/json.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostBytes = size_t{256} << 20;  // of a prompt: far beyond any context, far below memory
+
+}  // namespace
+
+std::string read_prompt_text(const Options& o) {
+    return o.prompt_from == PromptFrom::kText ? o.prompt : read_text_file_or_stdin(o.prompt, kMostBytes);
+}
+
+std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
+    const Json json = parse_json(text, what, {.depth = 2, .bytes = kMostBytes});
+    require(json.is_array(), Exit::kData, "{}: holds {}, want an array of token ids", what, json.type_name());
+    std::vector<int64_t> ids;
+    ids.reserve(json.size());
+    for (const Json& id : json) {
+        require(id.is_number_integer(), Exit::kData, "{}: element {} is {}, want a token id: a whole number", what,
+                ids.size(), id.is_number() ? id.dump() : id.type_name());
+        // Beyond int64 is beyond every vocabulary, too.
+        const bool huge = id.is_number_unsigned() && id.get<uint64_t>() > uint64_t{INT64_MAX};
+        ids.push_back(huge ? INT64_MAX : id.get<int64_t>());
+    }
+    return ids;
+}
+
+std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command) {
+    const auto n = static_cast<int64_t>(ids.size());
+    const bool scored = command == Command::kScore;
+    require(n >= (scored ? 2 : 1), Exit::kConfig, "the prompt has {} tokens; {} wants at least {}", n, name_of(command),
+            scored ? 2 : 1);
+    std::vector<int32_t> checked;
+    checked.reserve(ids.size());
+    for (const int64_t id : ids) {
+        require(id >= 0 && id < vocab, Exit::kConfig,
+                "the prompt's id {} at index {} is outside the vocabulary: want 0 to {}", id, checked.size(),
+                vocab - 1);
+        checked.push_back(static_cast<int32_t>(id));
+    }
+    // A continuation needs room for one token at least.
+    require(n + (scored ? 0 : 1) <= context, Exit::kConfig,
+            "the prompt has {} tokens and the context {}{}: shorten it or raise -c", n, context,
+            scored ? "" : ", which leaves no room for a continuation");
+    return checked;
+}
+
+std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special) {
+    if (o.prompt_from == PromptFrom::kIds) return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes), o.prompt);
+    const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o), add_special);
+    return {ids.begin(), ids.end()};
+}
+
+}  // namespace trireme

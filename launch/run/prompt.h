@@ -1,0 +1,26 @@
+#pragma once
+/// From what --prompt, --file or --prompt-ids name to token ids.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "launch/flags/options.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+/// The text that --prompt or --file name. Errors: as text_file.h.
+std::string read_prompt_text(const Options& options);
+
+/// A JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
+std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
+
+/// Ids that a model of `vocab` tokens and room for `context` can continue (`generate`), or score.
+/// Errors: Exit::kConfig for no ids, an id outside the vocabulary (which, and where), more ids than room.
+std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command);
+
+/// The ids of whichever source the options name; `tokenizer` may be null for ids. Not checked against a model yet.
+std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special);
+
+}  // namespace trireme

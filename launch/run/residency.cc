@@ -1,0 +1,101 @@
+#include "launch/run/residency.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/cpu/memory.h"
+
+namespace trireme {
+namespace {
+
+/// What a card needs beside what is asked of it: kernels that are loaded when they first run, graphs, granules.
+constexpr size_t kCardReserve = size_t{256} << 20;
+
+/// The least that any rank has: the plan is one for all.
+Machine least_machine(const Machine& mine, const Crew& crew) {
+    Machine least = mine;
+    for (const auto& [device, host, together] :
+         crew.comm().gather_values(std::array{mine.device_memory, mine.host_memory, mine.together})) {
+        least.device_memory = std::min(least.device_memory, device);
+        least.host_memory = std::min(least.host_memory, host);
+        least.together = std::min(least.together, together);
+    }
+    return least;
+}
+
+std::string line_of(const PlanInput& in, const Plan& p) {
+    if (p.streamed_layers == 0) {
+        return fmt::format("KV of all {} layers on chip, {:.1f} MiB a rank", p.on_chip_layers, mib(p.kv_bytes));
+    }
+    return fmt::format(
+        "KV of {} of {} layers on chip, {:.1f} MiB a rank; {} streamed from {:.1f} MiB of host memory through {} slots "
+        "of {:.1f} MiB",
+        p.on_chip_layers, in.kv.owner_layers, mib(p.kv_bytes), p.streamed_layers, mib(p.host_kv_bytes), in.ring,
+        mib(p.ring_bytes / static_cast<size_t>(in.ring)));
+}
+
+}  // namespace
+
+// On a CPU device and host are one memory.
+Machine own_machine(const Options& o, const Device& device) {
+    const bool one_memory = device.backend() != "cuda";
+    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
+    return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
+            .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
+            .together = one_memory ? free : SIZE_MAX};
+}
+
+void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t context, int64_t largest,
+                 const Options& o) {
+    struct Bound {
+        const char* what;
+        size_t wanted, there;
+        bool by_flag;
+    };
+    const Bound device = {"device", p.device_bytes(), m.device_memory, o.device_memory > 0},
+                host = {"host", p.host_total(), m.host_memory, o.host_memory > 0},
+                both = {"device and host (one)", p.device_bytes() + p.host_total(), m.together, false};
+    const Bound& b = device.wanted > device.there ? device : host.wanted > host.there ? host : both;
+    fail(Exit::kOs,
+         "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}; {}; 'trireme "
+         "plan' shows what takes it",
+         b.what, mib(b.wanted), context, p.on_chip_layers, in.kv.owner_layers, mib(b.there),
+         b.by_flag ? "allowed" : "available",
+         largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
+                     : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory");
+}
+
+void check_link(const Options& o) {
+    require(o.link.us == 0 || o.link.gbps > 0, Exit::kConfig, "--link-us {}: of no link; give --link-gbps, too",
+            o.link.us);
+}
+
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,
+                                 const Device& device, int threads, const Crew& crew) {
+    ResidencyChoice choice;
+    choice.machine = least_machine(own_machine(o, device), crew);
+    const Machine& m = choice.machine;
+    // Scratch is per thread, and ranks may have a core more or less: one plan for all of them.
+    const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
+    crew.phase([&] {
+        check_link(o);
+        require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
+                "--link-gbps: {} has a link of its own; only a CPU imitates one (plan takes it for any machine)",
+                device.name());
+        const Shard shard = largest_shard(config, crew.comm().size());
+        const auto input_for = [&](int64_t context) {
+            LlamaOptions with = options;
+            with.context = context;
+            return plan_input(config, shard, with, device.backend(), most_threads, o.kv_on_chip);
+        };
+        choice.input = input_for(options.context);
+        choice.plan = make_plan(choice.input, m);
+        choice.table = plan_lines(choice.input, choice.plan, m);
+        choice.line = line_of(choice.input, choice.plan);
+        if (choice.plan.fits(m)) return;
+        refuse_plan(choice.input, choice.plan, m, options.context, most_tokens(input_for, m, options.context), o);
+    });
+    return choice;
+}
+
+}  // namespace trireme

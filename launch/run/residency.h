@@ -1,0 +1,37 @@
+#pragma once
+/// Which layers' keys and values a run keeps on the device: the plan for the memory that its ranks have.
+
+#include <string>
+#include <vector>
+
+#include "launch/flags/options.h"
+#include "launch/run/crew.h"
+#include "model/footprint.h"
+#include "runtime/device.h"
+
+namespace trireme {
+
+struct ResidencyChoice {
+    PlanInput input;
+    Machine machine;  // what the rank that has least may use
+    Plan plan;
+    std::string line;                // for the log
+    std::vector<std::string> table;  // what goes where, for those who ask
+};
+
+/// Says what is too large, and the largest context that would fit (0: none). Exit::kOs.
+[[noreturn]] void refuse_plan(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t context,
+                              int64_t largest, const Options& o);
+
+/// What a rank may use of `device` and of its host: what flags allow, else what is free.
+Machine own_machine(const Options& o, const Device& device);
+
+/// --link-us without --link-gbps is a mistake (Exit::kConfig).
+void check_link(const Options& o);
+
+/// The same on every rank. `options` is the run's but for the placement. Errors, agreed: Exit::kOs with the largest
+/// context that would fit; kConfig for more layers than there are. Control calls.
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,
+                                 const Device& device, int threads, const Crew& crew);
+
+}  // namespace trireme

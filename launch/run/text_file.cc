@@ -1,0 +1,69 @@
+#include "launch/run/text_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() { ::close(fd_); }
+    int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+Exit code_of(int error) {
+    switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case EISDIR:
+        case ENAMETOOLONG:
+            return Exit::kNoInput;
+        case EACCES:
+        case EPERM:
+            return Exit::kPermission;
+        case EMFILE:
+        case ENFILE:
+            return Exit::kOs;
+        default:
+            return Exit::kIo;
+    }
+}
+
+std::string read_all(int fd, const std::string& what, size_t limit) {
+    std::string text;
+    char block[1 << 16];
+    for (;;) {
+        const ssize_t n = ::read(fd, block, sizeof block);
+        if (n == 0) return text;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) fail(code_of(errno), "{}: cannot be read: {}", what, std::strerror(errno));
+        text.append(block, static_cast<size_t>(n));
+        require(text.size() <= limit, Exit::kData, "{}: more than {} bytes; that is no text for this", what, limit);
+    }
+}
+
+}  // namespace
+
+std::string read_text_file(const std::string& path, size_t limit) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
+    const Descriptor file(fd);
+    return read_all(file.get(), path, limit);
+}
+
+std::string read_text_file_or_stdin(const std::string& path, size_t limit) {
+    return path == "-" ? read_all(STDIN_FILENO, "stdin", limit) : read_text_file(path, limit);
+}
+
+}  // namespace trireme
