@@ -161,7 +161,7 @@ const char* name_of(StopReason reason) {
     return "";
 }
 
-std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
                                    const Interrupt& interrupt) {
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
@@ -195,11 +195,11 @@ std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, con
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length =
         prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * static_cast<int64_t>(out.size()));
-    stats.read_bytes_per_token = model.weight_bytes() + model.kv_bytes(mean_length);
+    stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
     return out;
 }
 
-Score score(Llama& model, const std::vector<int32_t>& ids, const Llama::EachLogits& each, const Progress& progress) {
+Score score(Level& model, const std::vector<int32_t>& ids, const Level::EachLogits& each, const Progress& progress) {
     require(ids.size() >= 2, Exit::kConfig, "score: {} tokens; at least 2 are needed", ids.size());
     check_ids(ids, model.config().vocab);
 

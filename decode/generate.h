@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "decode/sampling.h"
-#include "model/llama.h"
+#include "model/level.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace trireme {
@@ -64,7 +64,7 @@ using Interrupt = std::function<bool(int32_t id)>;
 /// `tokenizer` may be null when only ids are wanted (then `stop` must be empty). Fewer samples than asked for if
 /// interrupted.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
-std::vector<Continuation> generate(Llama& model, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {});
 
@@ -74,7 +74,7 @@ struct Score {
     double perplexity = 0;
 };
 /// `each`, if given, receives every position's logits as they come (--dump-logits).
-Score score(Llama& model, const std::vector<int32_t>& ids, const Llama::EachLogits& each = {},
+Score score(Level& model, const std::vector<int32_t>& ids, const Level::EachLogits& each = {},
             const Progress& progress = {});
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-Plain::Plain(Llama& model, const SamplingParams& sampling, uint64_t seed)
+Plain::Plain(Level& model, const SamplingParams& sampling, uint64_t seed)
     : model_(model), sampling_(sampling), seed_(seed), prompt_tokens_(model.length()) {
     validate(sampling);
     model_.save_logits();

@@ -3,21 +3,21 @@
 
 #include "decode/chain.h"
 #include "decode/sampling.h"
-#include "model/llama.h"
+#include "model/level.h"
 
 namespace trireme {
 
 class Plain final : public Chain {
   public:
     /// The prompt is committed in sequence 0 and its last logits are at hand: the model keeps them.
-    Plain(Llama& model, const SamplingParams& sampling, uint64_t seed);
+    Plain(Level& model, const SamplingParams& sampling, uint64_t seed);
 
     const char* name() const override { return "plain"; }
     void begin(uint32_t sample) override;
     std::span<const int32_t> round(int64_t limit) override;
 
   private:
-    Llama& model_;
+    Level& model_;
     SamplingParams sampling_;
     uint64_t seed_;
     int64_t prompt_tokens_;

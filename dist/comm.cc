@@ -5,6 +5,15 @@
 
 namespace trireme {
 
+void Comm::turn(Stream& stream) {
+    if (stream_ != nullptr && stream_ != &stream && size() > 1) stream.wait(stream_->record(), "wait_for_level");
+    stream_ = &stream;
+}
+
+void Comm::leave(const Stream& stream) noexcept {
+    if (stream_ == &stream) stream_ = nullptr;
+}
+
 void Comm::all_reduce(Stream& stream, const Tensor& x) {
     check(x.dtype() == DType::kF32 && x.contiguous(), "all_reduce: x is {} {}, want f32 and contiguous", x.shape(),
           name_of(x.dtype()));

@@ -22,7 +22,7 @@ class AgreedError : public Error {
 
 /// Every rank makes the same calls in the same order. Device calls enqueue on the stream and return; control calls
 /// block the host, with a deadline of TRIREME_TIMEOUT_S (then Exit::kUnavailable, naming call and rank). Device calls
-/// of one Comm are all on one stream, or on streams ordered by events. A Comm outlives what was enqueued through it.
+/// are on one stream at a time: turn() changes it. A Comm outlives what was enqueued through it.
 class Comm {
   public:
     Comm() = default;
@@ -33,6 +33,12 @@ class Comm {
     virtual int rank() const = 0;
     virtual int size() const = 0;
     virtual const char* name() const = 0;
+
+    /// Device calls on `stream` follow: it waits for what was enqueued on the stream of the calls before, so that all
+    /// ranks run them in the order in which they were enqueued. Nothing to do where the stream is the same.
+    void turn(Stream& stream);
+    /// The stream is about to end.
+    void leave(const Stream& stream) noexcept;
 
     /// x = x_0 + x_1 + ... in rank order, the same bits on every rank whatever the length (the payload of a NaN apart).
     /// f32, contiguous, of one shape on all ranks.
@@ -75,7 +81,8 @@ class Comm {
     /// Gathers with a header, so that ranks in different calls find out. Errors: AgreedError, Exit::kInternal.
     std::vector<std::string> gather(Call call, const std::string& mine);
 
-    uint64_t calls_ = 0;  // control calls made so far
+    uint64_t calls_ = 0;        // control calls made so far
+    Stream* stream_ = nullptr;  // of the last device calls
 };
 
 }  // namespace trireme

@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/llama.h"
+#include "model/level.h"
 #include "offload/plan.h"
 
 namespace trireme {
 
-KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LlamaOptions& options);
+KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LevelOptions& options);
 KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
 /// Of every layer, the number of the owner whose keys and values it reads. Owners are numbered in layer order.
 std::vector<int64_t> owners_of_layers(const LlamaConfig& config);
@@ -18,13 +18,13 @@ std::vector<int64_t> owners_of_layers(const LlamaConfig& config);
 /// Chunks that a prompt is computed in.
 int64_t prefill_chunks(int64_t tokens);
 
-/// Of a Llama with these options on a device of `backend` with `threads` threads, but for options.residency: the ring
-/// is taken from there, the placement is what the plan is to find.
-PlanInput plan_input(const LlamaConfig& config, const Shard& shard, const LlamaOptions& options,
+/// A model held as `weights` and a level with these options, on a device of `backend` with `threads` threads. Of
+/// options.residency the ring alone is looked at: where the layers' KV lies is what the plan is to find.
+PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
 /// A draft model, whole on every rank, that sees a window of so many tokens: device bytes.
-size_t draft_bytes(const LlamaConfig& config, const LlamaOptions& options, std::string_view backend, int threads,
-                   int64_t window);
+size_t draft_bytes(const LlamaConfig& config, DType weights, const LevelOptions& options, std::string_view backend,
+                   int threads, int64_t window);
 /// The shard that needs most memory.
 Shard largest_shard(const LlamaConfig& config, int ranks);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/config.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -57,6 +58,10 @@ Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t v
     s.vocab_begin = std::min(rank * s.vocab_part, vocab);
     s.vocab = std::min(s.vocab_part, vocab - s.vocab_begin);
     return s;
+}
+
+Shard make_shard(const LlamaConfig& c, int rank, int ranks) {
+    return make_shard(c.n_heads, c.n_kv_heads, c.ffn_dim, c.vocab, rank, ranks);
 }
 
 }  // namespace trireme

@@ -23,4 +23,8 @@ struct Shard {
 /// Errors: Exit::kConfig with more ranks than query heads.
 Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t vocab, int rank, int ranks);
 
+struct LlamaConfig;
+/// Of a model's config.
+Shard make_shard(const LlamaConfig& config, int rank, int ranks);
+
 }  // namespace trireme

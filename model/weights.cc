@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "runtime/error.h"
@@ -90,6 +91,7 @@ size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype)
     const Shapes s(c, shard);
     size_t bytes = DeviceArena::bytes_of(dtype, s.embedding) + DeviceArena::bytes_of(DType::kF32, s.norm);
     if (!c.tied_embeddings) bytes += DeviceArena::bytes_of(dtype, s.head);
+    bytes += DeviceArena::bytes_of(DType::kI32, Shape{shard.n_heads});
     for (int64_t l = 0; l < c.n_layers; ++l) {
         bytes += 2 * DeviceArena::bytes_of(DType::kF32, s.norm);
         for (const Shape& w : {s.qkv(l), s.wo, s.gate_up, s.down}) bytes += DeviceArena::bytes_of(dtype, w);
@@ -107,11 +109,14 @@ size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DTy
     return static_cast<size_t>(elements) * size_of(dtype) + static_cast<size_t>(norms) * sizeof(float);
 }
 
-Weights::Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
-                 const Progress& progress) {
-    const LlamaConfig& c = source.config();
+Weights::Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress)
+    : config_(source.config()),
+      shard_(shard),
+      dtype_(dtype),
+      arena_(device, bytes_for(config_, shard, dtype)),
+      bytes_per_step_(bytes_per_step_for(config_, shard, dtype)) {
+    const LlamaConfig& c = config_;
     const Shapes s(c, shard);
-    arena_ = DeviceArena(device, bytes_for(c, shard, dtype));
 
     std::vector<Piece> pieces;
     embedding = arena_.take(dtype, s.embedding);
@@ -150,13 +155,17 @@ Weights::Weights(Device& device, Stream& stream, const WeightSource& source, con
         lm_head = arena_.take(dtype, s.head);
         pieces.push_back({"lm_head.weight", shard.vocab_begin, 0, lm_head});
     }
-    bytes_per_step_ = bytes_per_step_for(c, shard, dtype);
+    kv_of_head = arena_.take(DType::kI32, Shape{shard.n_heads});
 
     int64_t total = 0;
     for (const Piece& p : pieces) total += static_cast<int64_t>(p.to.bytes());
-    Loader loader(device, stream, source, progress, total);
+    const std::unique_ptr<Stream> stream = device.make_stream("load");
+    Loader loader(device, *stream, source, progress, total);
     for (const Piece& p : pieces) loader.load(p);
-    stream.synchronize();  // so that a failed copy is seen
+    const Buffer<Space::kHost> heads(device, kv_of_head.bytes());
+    std::memcpy(heads.data(), shard.kv_of_head.data(), heads.bytes());
+    stream->copy(kv_of_head, heads.tensor(DType::kI32, kv_of_head.shape()));
+    stream->synchronize();  // so that a failed copy is seen
 }
 
 }  // namespace trireme

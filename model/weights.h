@@ -25,26 +25,37 @@ struct LayerWeights {
     Tensor down;       // [dim, ffn_dim]
 };
 
+/// A model's weights on one rank: loaded once, shared by every Level that computes with them.
 class Weights {
   public:
-    /// Device memory they need.
+    /// Device memory that they need.
     static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
     /// bytes_per_step() of them.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype);
-    /// Reads only this rank's slices; blocks until they are on the device. Errors: as WeightSource::read, and kOs.
-    Weights(Device& device, Stream& stream, const WeightSource& source, const Shard& shard, DType dtype,
-            const Progress& progress);
+    /// Reads only this rank's slices; blocks until they are on the device. `dtype`: of the matrices in memory, f32, f16
+    /// or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
+    Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress = {});
+
+    const LlamaConfig& config() const { return config_; }
+    const Shard& shard() const { return shard_; }
+    DType dtype() const { return dtype_; }
 
     Tensor embedding;  // [vocab, dim], all of it
     std::vector<LayerWeights> layers;
     Tensor final_norm;  // [dim]
     Tensor lm_head;     // [this rank's rows of the vocabulary, dim]; with tied embeddings a part of `embedding`
+    Tensor kv_of_head;  // i32 [n_heads]: the KV head that a query head of this rank reads
 
+    /// Bytes in device memory.
     size_t bytes() const { return arena_.used(); }
-    /// What a decode step reads of them: all but the embedding's rows (one a token), which count as lm_head if tied.
+    /// What a decode step of one row reads of them: all but the embedding's rows (one a token), which count as lm_head
+    /// if tied.
     size_t bytes_per_step() const { return bytes_per_step_; }
 
   private:
+    LlamaConfig config_;
+    Shard shard_;
+    DType dtype_;
     Arena<Space::kDevice> arena_;
     size_t bytes_per_step_ = 0;
 };

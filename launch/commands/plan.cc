@@ -76,23 +76,21 @@ void run_plan(const Start& start, const Crew& crew) {
         const WeightType weights = planned_type(o);
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
-        const LlamaOptions options = {.weights = weights.type,
-                                      .k_type = o.cache_type_k,
-                                      .v_type = o.cache_type_v,
-                                      .residency = {.ring = o.kv_ring}};
+        const LevelOptions options = {
+            .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
         const PlanWish wish = {
             .context = o.ctx_size == 0 ? config.context : o.ctx_size,
             .ranks = o.ranks,
             .on_chip = o.kv_on_chip,
             .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
         const size_t draft = o.model_draft.empty() ? 0
-                                                   : draft_bytes(open_config(o.model_draft), options, backend, threads,
-                                                                 kDraftWindow + wish.retrieval.rows);
+                                                   : draft_bytes(open_config(o.model_draft), weights.type, options,
+                                                                 backend, threads, kDraftWindow + wish.retrieval.rows);
         const auto input_for = [&](const PlanWish& w) {
-            LlamaOptions with = options;
+            LevelOptions with = options;
             with.context = w.context;
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
-            PlanInput in = plan_input(config, shard, with, backend, threads, w.on_chip);
+            PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             in.retrieval = w.retrieval;
             in.draft_bytes = draft;
             return in;

@@ -26,7 +26,7 @@ void run_score(const Start& start, const Crew& crew) {
         image = std::make_unique<Hdf5Image>();
         image->create("logits", shape);
     });
-    Llama::EachLogits keep;
+    Level::EachLogits keep;
     if (image) {
         keep = [&](int64_t position, const HostTensor& logits) {
             const Matrix<float> m = logits.as<float>();

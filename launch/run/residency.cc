@@ -70,8 +70,8 @@ void check_link(const Options& o) {
             o.link.us);
 }
 
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,
-                                 const Device& device, int threads, const Crew& crew) {
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
+                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew) {
     ResidencyChoice choice;
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
@@ -84,9 +84,9 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, co
                 device.name());
         const Shard shard = largest_shard(config, crew.comm().size());
         const auto input_for = [&](int64_t context) {
-            LlamaOptions with = options;
+            LevelOptions with = options;
             with.context = context;
-            return plan_input(config, shard, with, device.backend(), most_threads, o.kv_on_chip);
+            return plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
         };
         choice.input = input_for(options.context);
         choice.plan = make_plan(choice.input, m);

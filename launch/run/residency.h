@@ -29,9 +29,9 @@ Machine own_machine(const Options& o, const Device& device);
 /// --link-us without --link-gbps is a mistake (Exit::kConfig).
 void check_link(const Options& o);
 
-/// The same on every rank. `options` is the run's but for the placement. Errors, agreed: Exit::kOs with the largest
+/// The same on every rank. Of options.residency the ring alone is looked at. Errors, agreed: Exit::kOs with the largest
 /// context that would fit; kConfig for more layers than there are. Control calls.
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const LlamaOptions& options,
-                                 const Device& device, int threads, const Crew& crew);
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
+                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew);
 
 }  // namespace trireme

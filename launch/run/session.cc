@@ -189,18 +189,20 @@ Session open_session(const Start& start, const Crew& crew) {
     s.device_comm = make_device_comm(crew.comm(), *s.device);
     Comm& comm = s.device_comm ? *s.device_comm : crew.comm();
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
-    LlamaOptions options = {.weights = s.weight_type.type,
-                            .k_type = o.cache_type_k,
+    const LlamaConfig& config = s.source->config();
+    LevelOptions options = {.k_type = o.cache_type_k,
                             .v_type = o.cache_type_v,
                             .context = positions_needed(o, command, static_cast<int64_t>(s.ids.size()), context),
                             .graphs = o.graphs,
                             .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
-    s.residency = choose_residency(o, s.source->config(), options, *s.device, s.threads, crew);
+    s.residency = choose_residency(o, config, s.weight_type.type, options, *s.device, s.threads, crew);
     options.residency.on_chip = s.residency.plan.on_chip;
     options.residency.hidden_on_host = s.residency.plan.hidden_on_host;
     crew.phase([&] {
         ProgressMeter progress("load", "bytes", sink);
-        s.model = std::make_unique<Llama>(*s.device, comm, *s.source, options, std::ref(progress));
+        s.weights = std::make_unique<Weights>(*s.device, *s.source, make_shard(config, comm.rank(), comm.size()),
+                                              s.weight_type.type, std::ref(progress));
+        s.model = std::make_unique<Level>(*s.device, comm, *s.weights, options);
     });
     s.load_ms = static_cast<double>(trace::now() - begin) * 1e-6;
     // Said only now, so that a run that cannot start says one thing: why.

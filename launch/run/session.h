@@ -10,7 +10,7 @@
 #include "launch/run/residency.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
-#include "model/llama.h"
+#include "model/level.h"
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/device.h"
 
@@ -26,7 +26,8 @@ struct Session {
     WeightType weight_type;
     std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
     ResidencyChoice residency;
-    std::unique_ptr<Llama> model;
+    std::unique_ptr<Weights> weights;
+    std::unique_ptr<Level> model;
     double load_ms = 0;  // files to memory
 };
 

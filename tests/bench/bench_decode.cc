@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "dist/make_comm.h"
-#include "model/llama.h"
+#include "model/level.h"
 #include "tests/bench/dram.h"
 #include "tests/bench/timing.h"
 
 namespace trireme::bench {
 namespace {
 
-double forward_seconds(Llama& model, const std::vector<Row>& rows) {
+double forward_seconds(Level& model, const std::vector<Row>& rows) {
     const auto begin = std::chrono::steady_clock::now();
     model.forward(rows);
     model.logits();
@@ -37,14 +37,14 @@ int run(int argc, char** argv) {
     const auto comm = make_comm();
     const auto device = open_device("cpu", {.threads = threads});
     const auto source = open_model(argv[1]);
-    LlamaOptions options{.weights = source->natural_dtype()};
-    options.context = contexts.back() + kMaxRows;
-    Llama model(*device, *comm, *source, options);
+    const Weights weights(*device, *source, make_shard(source->config(), comm->rank(), comm->size()),
+                          source->natural_dtype());
+    Level model(*device, *comm, weights, {.context = contexts.back() + kMaxRows});
     DramReader dram;
 
     if (comm->rank() == 0) {
         std::printf("%s, weights %s, KV f16, %d rank(s) x %d thread(s)\n",
-                    std::filesystem::path(argv[1]).filename().c_str(), std::string(name_of(options.weights)).c_str(),
+                    std::filesystem::path(argv[1]).filename().c_str(), std::string(name_of(weights.dtype())).c_str(),
                     comm->size(), threads);
         std::printf(
             "| context | tok/s | read GB/s | DRAM GB/s | ratio | 8 rows / 1 row |\n|---|---|---|---|---|---|\n");
@@ -74,7 +74,7 @@ int run(int argc, char** argv) {
             eight.push_back(forward_seconds(model, rows));
         }
         // Ranks hold equal parts but for a boundary head: rank 0's bytes stand for all.
-        const double bytes = static_cast<double>(model.weight_bytes() + model.kv_bytes(context)) * comm->size();
+        const double bytes = static_cast<double>(weights.bytes_per_step() + model.kv_bytes(context)) * comm->size();
         const double gbs = bytes / median(step) * 1e-9, limit = median(rate) * 1e-9;
         if (comm->rank() == 0) {
             std::printf("| %ld | %.1f | %.1f | %.1f | %.2f | %.2f |\n", static_cast<long>(context), 1 / median(step),

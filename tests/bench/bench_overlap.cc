@@ -16,7 +16,7 @@
 
 #include "dist/self_comm.h"
 #include "model/footprint.h"
-#include "model/llama.h"
+#include "model/level.h"
 #include "offload/raw_bytes.h"
 #include "runtime/trace.h"
 #include "tests/bench/timing.h"
@@ -76,18 +76,21 @@ class Traffic {
 class Bench {
   public:
     Bench(const std::string& model, int threads, int64_t context)
-        : source_(open_model(model)), device_(open_device("cpu", {.threads = threads})), context_(context) {}
+        : source_(open_model(model)),
+          device_(open_device("cpu", {.threads = threads})),
+          weights_(*device_, *source_, make_shard(source_->config(), 0, 1), source_->natural_dtype()),
+          context_(context) {}
 
     /// `prompt` tokens are prefilled.
-    std::unique_ptr<Llama> load(int64_t on_chip, int64_t prompt) {
-        LlamaOptions options{.weights = source_->natural_dtype(), .context = context_ + kMaxRows};
-        const Shard shard = largest_shard(source_->config(), 1);
-        options.residency.on_chip = interleaved(kv_shape(source_->config(), shard, options).owner_layers, on_chip);
-        auto model = std::make_unique<Llama>(*device_, comm_, *source_, options);
+    std::unique_ptr<Level> load(int64_t on_chip, int64_t prompt) {
+        LevelOptions options{.context = context_ + kMaxRows};
+        const int64_t owners = kv_shape(weights_.config(), weights_.shard(), options).owner_layers;
+        options.residency.on_chip = interleaved(owners, on_chip);
+        auto model = std::make_unique<Level>(*device_, comm_, weights_, options);
         if (prompt > 0) prefill(*model, prompt);
         return model;
     }
-    double prefill(Llama& model, int64_t n) const {
+    double prefill(Level& model, int64_t n) const {
         const std::vector<int32_t> ids = any_prompt(n, source_->config().vocab);
         model.truncate(0, 0);
         const auto begin = std::chrono::steady_clock::now();
@@ -95,13 +98,13 @@ class Bench {
         return seconds_since(begin);
     }
     PlanInput plan(int64_t on_chip) const {
-        return plan_input(source_->config(), largest_shard(source_->config(), 1),
-                          {.weights = source_->natural_dtype(), .context = context_ + kMaxRows}, "cpu", 1, on_chip);
+        return plan_input(weights_.config(), weights_.shard(), weights_.dtype(), {.context = context_ + kMaxRows},
+                          "cpu", 1, on_chip);
     }
     int64_t layers() const { return source_->config().n_layers; }
     Device& device() { return *device_; }
 
-    double step(Llama& model) const {
+    double step(Level& model) const {
         const std::vector<Row> row = {{.token = 11, .position = static_cast<int32_t>(context_)}};
         const auto begin = std::chrono::steady_clock::now();
         model.forward(row);
@@ -110,7 +113,7 @@ class Bench {
     }
 
     /// The median of three, after one that does not count; `traffic` is moved beside each.
-    double steps(Llama& model, Traffic* traffic = nullptr) const {
+    double steps(Level& model, Traffic* traffic = nullptr) const {
         std::vector<double> seconds;
         for (int i = 0; i < 4; ++i) {
             if (traffic != nullptr) traffic->begin_step();
@@ -124,17 +127,18 @@ class Bench {
     SelfComm comm_;
     std::unique_ptr<WeightSource> source_;
     std::unique_ptr<Device> device_;
+    Weights weights_;
     int64_t context_;
 };
 
 /// Prefills of `tokens` with none and half of the layers on chip, by turns with all of them there.
-void prefills(Bench& bench, Llama& on_chip_model, int64_t tokens) {
+void prefills(Bench& bench, Level& on_chip_model, int64_t tokens) {
     std::printf(
         "\n| on chip | prompt | prefill s | all on chip s | ratio | D2H MiB | tiles MiB | H2D MiB | a layer MiB |\n");
     std::printf("|---|---|---|---|---|---|---|---|---|\n");
     const auto mib = [](size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
     for (const int64_t on_chip : {bench.layers() / 2, int64_t{0}}) {
-        const std::unique_ptr<Llama> streamed = bench.load(on_chip, 0);
+        const std::unique_ptr<Level> streamed = bench.load(on_chip, 0);
         std::vector<double> with, without;
         size_t d2h = 0, h2d = 0;
         for (int i = 0; i < 3; ++i) {
@@ -178,7 +182,7 @@ int run(int argc, char** argv) {
         "| on chip | link GB/s | copy ms | compute ms | step ms | step / max | link busy | KV device MiB | plan ms "
         "|\n");
     std::printf("|---|---|---|---|---|---|---|---|---|\n");
-    std::unique_ptr<Llama> streamed;
+    std::unique_ptr<Level> streamed;
     int64_t loaded = -1;
     int rows = 0, overlapped = 0, copy_bound = 0, busy_links = 0, foretold = 0;
     for (const Setting& s : settings) {
@@ -200,7 +204,8 @@ int run(int argc, char** argv) {
             compute = median(rounds);
         }
         // What the plan says is said before the step is measured.
-        const double bytes = static_cast<double>(on_chip_model->weight_bytes() + on_chip_model->kv_bytes(context));
+        const double bytes =
+            static_cast<double>(on_chip_model->weights().bytes_per_step() + on_chip_model->kv_bytes(context));
         const PlanInput in = bench.plan(s.on_chip);
         const StepForecast f =
             forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);

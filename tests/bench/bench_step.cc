@@ -12,7 +12,7 @@
 
 #include "dist/make_comm.h"
 #include "dist/rank_env.h"
-#include "model/llama.h"
+#include "model/level.h"
 #include "offload/plan.h"
 #include "offload/raw_bytes.h"
 #include "runtime/module.h"
@@ -45,11 +45,9 @@ int run(int argc, char** argv) {
     const test::RandomModel source(test::known_shape(shape));
     const int64_t layers = source.config().n_layers, on_chip = argc > 7 ? std::atoll(argv[7]) : layers;
     require(on_chip >= 0 && on_chip <= layers, Exit::kConfig, "want 0 to {} layers on chip", layers);
-    Llama model(*device, comm, source,
-                {.weights = DType::kF16,
-                 .context = context,
-                 .graphs = graphs,
-                 .residency = {.on_chip = interleaved(layers, on_chip)}});
+    const Weights weights(*device, source, make_shard(source.config(), comm.rank(), comm.size()), DType::kF16);
+    Level model(*device, comm, weights,
+                {.context = context, .graphs = graphs, .residency = {.on_chip = interleaved(layers, on_chip)}});
 
     const std::vector<int32_t> ids = any_prompt(context - kMaxRows, model.config().vocab);
     const auto prefill_begin = std::chrono::steady_clock::now();
@@ -91,7 +89,7 @@ int run(int argc, char** argv) {
         }
     }
     const double typical = median(step);
-    const double bytes = static_cast<double>(model.weight_bytes() + model.kv_bytes(model.length() + n_rows));
+    const double bytes = static_cast<double>(weights.bytes_per_step() + model.kv_bytes(model.length() + n_rows));
     if (comm.rank() == 0) {
         fmt::print(
             R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"

@@ -69,7 +69,7 @@ TEST_F(Generate, EndsBeforeAStopString) {
 }
 
 TEST_F(Generate, EndsWithTheContext) {
-    LlamaOptions options = kExact;
+    EngineOptions options = kExact;
     options.context = static_cast<int64_t>(request.prompt.size()) + 7;
     Engine small(data_path("models/kjv-target"), options, comm);
     request.max_new = -1;

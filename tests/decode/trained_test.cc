@@ -45,12 +45,12 @@ class TrainedModel : public testing::TestWithParam<Trained> {
     SelfComm comm;
 };
 
-LlamaOptions sixteen(DType type) {
+EngineOptions sixteen(DType type) {
     return {.weights = type, .k_type = DType::kF16, .v_type = DType::kF16, .context = 2048};
 }
 
-LlamaOptions exact() {
-    LlamaOptions o = kExact;
+EngineOptions exact() {
+    EngineOptions o = kExact;
     o.context = 2048;
     return o;
 }
@@ -126,7 +126,7 @@ TEST(DemoModel, GivesTheSameGreedyTokensOnEveryRankCount) {
     std::vector<float> one;
     for (const int ranks : {1, 2, 3, 4, 9}) {
         run_ranks(ranks, [&](Comm& comm) {
-            LlamaOptions options = kExact;
+            EngineOptions options = kExact;
             options.context = 512;
             Engine engine(demo.path(), options, comm);
             GenerateStats stats;

@@ -9,16 +9,19 @@
 
 namespace trireme::test {
 
-Engine::Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads,
+Engine::Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads,
                const std::string& device)
     : Engine(open_model(path), options, comm, threads, device) {}
 
-Engine::Engine(std::unique_ptr<WeightSource> source, const LlamaOptions& options, Comm& comm, int threads,
+Engine::Engine(std::unique_ptr<WeightSource> source, const EngineOptions& options, Comm& comm, int threads,
                const std::string& device)
     : device_(open_device(device, {.threads = threads})),
       staged_(device_->backend() == "cpu" || comm.size() == 1 ? nullptr : std::make_unique<StagedComm>(comm, *device_)),
+      comm_(staged_ ? *staged_ : comm),
       source_(std::move(source)),
-      model_(std::make_unique<Llama>(*device_, staged_ ? *staged_ : comm, *source_, options)) {}
+      weights_(std::make_unique<Weights>(*device_, *source_, make_shard(source_->config(), comm_.rank(), comm_.size()),
+                                         options.weights)),
+      model_(std::make_unique<Level>(*device_, comm_, *weights_, options.level())) {}
 
 std::vector<float> Engine::prefill_logits(std::span<const int32_t> ids) {
     std::vector<float> all;
@@ -39,7 +42,7 @@ std::vector<float> Engine::step(int32_t id) {
 }
 
 Greedy greedy(const std::string& model, int ranks, int threads, const std::string& device,
-              const LlamaOptions& options) {
+              const EngineOptions& options) {
     Greedy run;
     run_ranks(ranks, [&](Comm& comm) {
         Engine engine(data_path(model), options, comm, threads, device);

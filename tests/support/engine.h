@@ -8,21 +8,38 @@
 #include <vector>
 
 #include "dist/comm.h"
-#include "model/llama.h"
+#include "model/files/weight_source.h"
+#include "model/level.h"
 
 namespace trireme::test {
 
-/// Opens, loads and owns everything a Llama stands on, but the ranks. Ranks of a device that is not the CPU, or stands
-/// for one that is not, talk through host memory.
+/// How a test holds a model: its weights' type, and LevelOptions.
+struct EngineOptions {
+    DType weights = DType::kF16;
+    DType k_type = DType::kF16, v_type = DType::kF16;
+    int64_t context = 0;
+    int64_t sequences = 1;
+    bool graphs = true;
+    Residency residency = {};
+
+    LevelOptions level() const { return {k_type, v_type, context, sequences, graphs, residency}; }
+};
+
+/// Opens, loads and owns everything that a Level stands on, and the level, but not the ranks. Ranks of a device that is
+/// not the CPU, or stands for one that is not, talk through host memory.
 class Engine {
   public:
-    Engine(const std::filesystem::path& path, const LlamaOptions& options, Comm& comm, int threads = 1,
+    Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads = 1,
            const std::string& device = "cpu");
-    Engine(std::unique_ptr<WeightSource> source, const LlamaOptions& options, Comm& comm, int threads = 1,
+    Engine(std::unique_ptr<WeightSource> source, const EngineOptions& options, Comm& comm, int threads = 1,
            const std::string& device = "cpu");
 
-    Llama& operator*() { return *model_; }
-    Llama* operator->() { return model_.get(); }
+    Level& operator*() { return *model_; }
+    Level* operator->() { return model_.get(); }
+
+    Device& device() { return *device_; }
+    Comm& comm() { return comm_; }
+    const Weights& weights() const { return *weights_; }
 
     /// Logits of every token of `ids`, by the prefill path; the tokens are committed behind what is there.
     std::vector<float> prefill_logits(std::span<const int32_t> ids);
@@ -32,12 +49,14 @@ class Engine {
   private:
     std::unique_ptr<Device> device_;
     std::unique_ptr<Comm> staged_;
+    Comm& comm_;
     std::unique_ptr<WeightSource> source_;
-    std::unique_ptr<Llama> model_;
+    std::unique_ptr<Weights> weights_;
+    std::unique_ptr<Level> model_;
 };
 
 /// f32 everywhere: parity with float32 references.
-inline constexpr LlamaOptions kExact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32};
+inline constexpr EngineOptions kExact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32};
 
 /// What a model of tests/data says to a prompt of 33 tokens.
 struct Greedy {
@@ -45,6 +64,6 @@ struct Greedy {
     std::vector<float> logits;    // of the prompt
 };
 Greedy greedy(const std::string& model, int ranks, int threads, const std::string& device = "cpu",
-              const LlamaOptions& options = kExact);
+              const EngineOptions& options = kExact);
 
 }  // namespace trireme::test

@@ -49,7 +49,7 @@ class DecodeForwardOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(DecodeForwardOf, AllocatesNothing) {
     SelfComm comm;
-    LlamaOptions options;
+    EngineOptions options;
     options.context = 400;
     Engine engine(data_path(GetParam()), options, comm, 2);
     const std::vector<int32_t> prompt(300, 7);

@@ -56,7 +56,7 @@ class GoldenLogits : public testing::TestWithParam<Case> {
     Golden golden = read_golden(data_path(GetParam().golden));
     SelfComm comm;
     int64_t n() const { return static_cast<int64_t>(golden.at("ids").i32.size()); }
-    LlamaOptions options(LlamaOptions o = kExact) const {
+    EngineOptions options(EngineOptions o = kExact) const {
         o.context = n();  // some checkpoints are used beyond their trained length on purpose
         return o;
     }

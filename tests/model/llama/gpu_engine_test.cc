@@ -34,7 +34,7 @@ TEST_P(GpuEngine, GivesTheCpusGreedyTokensOnTwoRanks) {
 }
 
 TEST_P(GpuEngine, StaysCloseIn16Bits) {
-    const LlamaOptions half{.weights = DType::kF16, .k_type = DType::kF16, .v_type = DType::kF16};
+    const EngineOptions half{.weights = DType::kF16, .k_type = DType::kF16, .v_type = DType::kF16};
     const Greedy cpu = greedy(GetParam(), 1, 1, "cpu", half), gpu = greedy(GetParam(), 1, 1, engine_device(), half);
     // Inputs of products rounded to 16 bits: half a step each, in a random walk over two products a layer of 6, 4
     // sigma.
@@ -46,7 +46,7 @@ TEST_P(GpuEngine, StaysCloseIn16Bits) {
 std::vector<std::vector<float>> decoded(const std::string& model, int ranks, bool graphs, int64_t prompt_tokens) {
     std::vector<std::vector<float>> logits;
     run_ranks(ranks, [&](Comm& comm) {
-        const LlamaOptions options{.weights = DType::kF16, .context = 600, .graphs = graphs};
+        const EngineOptions options{.weights = DType::kF16, .context = 600, .graphs = graphs};
         Engine engine(data_path(model), options, comm, 1, engine_device());
         std::vector<int32_t> prompt(static_cast<size_t>(prompt_tokens));
         for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * 31 % 100 + 5);

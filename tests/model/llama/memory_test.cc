@@ -34,17 +34,20 @@ class ShortDevice final : public CpuDevice {
     int64_t fails_, allocations_ = 0;
 };
 
-LlamaOptions options(const Plan& plan) {
-    LlamaOptions o{.weights = DType::kF16, .context = 5000};
+LevelOptions options(const Plan& plan) {
+    LevelOptions o{.context = 5000};
     o.residency.on_chip = plan.on_chip;
     o.residency.verify = true;
     return o;
 }
 
+Shard one_rank(const RandomShape& shape) {
+    return make_shard(RandomModel(shape).config(), 0, 1);
+}
+
 PlanInput input(const RandomModel& source, int64_t on_chip) {
     const LlamaConfig& c = source.config();
-    const Shard shard = make_shard(c.n_heads, c.n_kv_heads, c.ffn_dim, c.vocab, 0, 1);
-    return plan_input(c, shard, {.weights = DType::kF16, .context = 5000}, "cpu", 1, on_chip);
+    return plan_input(c, make_shard(c, 0, 1), DType::kF16, {.context = 5000}, "cpu", 1, on_chip);
 }
 
 TEST(Memory, KeysThatComeLaterAreRefused) {
@@ -54,7 +57,8 @@ TEST(Memory, KeysThatComeLaterAreRefused) {
         try {
             CpuDevice device(1);
             SelfComm comm;
-            const Llama model(device, comm, RandomModel(shape), {.context = 512});
+            const Weights weights(device, RandomModel(shape), one_rank(shape), DType::kF16);
+            const Level model(device, comm, weights, {.context = 512});
             FAIL() << words;
         } catch (const Error& e) {
             EXPECT_EQ(e.code(), Exit::kData);
@@ -72,10 +76,11 @@ TEST(Memory, AModelTakesWhatItsPlanSays) {
         const PlanInput in = input(source, on_chip);
         const Plan plan = plan_with(in, on_chip, /*hidden_on_host=*/on_chip == 4);
         ShortDevice device;
-        LlamaOptions o = options(plan);
+        LevelOptions o = options(plan);
         o.residency.verify = false;
         o.residency.hidden_on_host = plan.hidden_on_host;
-        const Llama model(device, comm, source, o);
+        const Weights weights(device, source, one_rank(kShape), DType::kF16);
+        const Level model(device, comm, weights, o);
 
         // An allocation is rounded up to a page.
         const size_t slack = static_cast<size_t>(device.allocations()) * 4096;
@@ -84,20 +89,21 @@ TEST(Memory, AModelTakesWhatItsPlanSays) {
         EXPECT_LE(device.used(Space::kHost), plan.host_total() + slack) << on_chip;
         EXPECT_EQ(model.kv().on_chip_bytes() + model.kv().passing_bytes(),
                   plan.kv_bytes + plan.ring_bytes + plan.tail_bytes);
-        EXPECT_EQ(model.weight_bytes(), in.weight_bytes_per_step);
+        EXPECT_EQ(weights.bytes_per_step(), in.weight_bytes_per_step);
     }
 }
 
 TEST(Memory, AnyAllocationMayFailAndNothingLeaks) {
     const RandomModel source(kShape);
     SelfComm comm;
-    const LlamaOptions o = options(plan_with(input(source, 3), 3));
+    const LevelOptions o = options(plan_with(input(source, 3), 3));
     int64_t fails = 0;
     for (;; ++fails) {
         ShortDevice device(fails);
         bool built = false;
         try {
-            const Llama model(device, comm, source, o);
+            const Weights weights(device, source, one_rank(kShape), DType::kF16);
+            const Level model(device, comm, weights, o);
             built = true;
         } catch (const Error& e) {
             EXPECT_EQ(e.code(), Exit::kOs) << e.what();

@@ -83,7 +83,7 @@ inline Logits story(Engine& engine, int64_t prompt, int64_t steps) {
     return all;
 }
 
-inline Logits tell(const RandomShape& shape, const LlamaOptions& options, int ranks, int64_t prompt,
+inline Logits tell(const RandomShape& shape, const EngineOptions& options, int ranks, int64_t prompt,
                    int64_t steps = 4) {
     Logits logits;
     run_ranks(ranks, [&](Comm& comm) {
@@ -99,7 +99,7 @@ inline Residency residency(const std::vector<bool>& on_chip, int64_t ring, const
     return {.on_chip = on_chip, .ring = ring, .span_bytes = size_t{32} << 10, .link = link, .verify = true};
 }
 
-inline LlamaOptions options(int64_t context, const Residency& r = {}) {
+inline EngineOptions options(int64_t context, const Residency& r = {}) {
     return {.weights = DType::kF16, .context = context, .residency = r};
 }
 

@@ -72,7 +72,7 @@ TEST(Residency, SequencesOfOneForwardAreStreamedOneAfterTheOther) {
     const auto run = [](const Residency& r) {
         Logits all;
         run_ranks(1, [&](Comm& comm) {
-            LlamaOptions o = options(1200, r);
+            EngineOptions o = options(1200, r);
             o.sequences = 3;
             Engine engine(std::make_unique<RandomModel>(kShape), o, comm, 1, engine_device());
             const std::vector<int64_t> lengths = {800, 1, 520};

@@ -148,7 +148,7 @@ TEST(Keep, CommitsThePathOfATree) {
 
 TEST(Sequences, DoNotSeeEachOther) {
     run_ranks(2, [&](Comm& comm) {
-        LlamaOptions options = kExact;
+        EngineOptions options = kExact;
         options.sequences = 3;
         options.context = 600;
         Engine engine(data_path("models/kjv-target"), options, comm);

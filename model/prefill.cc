@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
-#include "model/llama.h"
+#include "model/level.h"
 #include "runtime/error.h"
 
 namespace trireme {
 
-void Llama::prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each) {
+void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     require(n >= 1 && first + n <= context(), Exit::kConfig,
             "{} tokens behind {} do not fit the context of {}: shorten the prompt or raise -c", n, first, context());
+    comm_.turn(*compute_);
     kv_.begin_prefill(sequence, n);
     if (kv_.streamed_layers() == 0) {
         prefill_by_chunks(sequence, tokens, progress, each);
@@ -22,7 +23,7 @@ void Llama::prefill(int sequence, std::span<const int32_t> tokens, const Progres
     if (progress) progress(n, n);
 }
 
-void Llama::prefill_layer(int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
+void Level::prefill_layer(int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
     Kernels& op = *prefill_op_;
     project(op, layer, kv, batch, x);
     attention(op, kv, batch);
@@ -31,7 +32,7 @@ void Llama::prefill_layer(int64_t layer, const LayerKv& kv, const Batch& batch, 
 }
 
 // Logits of a chunk's rows where all are wanted, else of the prompt's last row.
-void Llama::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
+void Level::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
         logits_rows_ = std::min(kMaxRows, x.rows() - r);
         head(x.slice_rows(r, logits_rows_));
@@ -43,7 +44,7 @@ void Llama::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
     }
 }
 
-void Llama::prefill_by_chunks(int sequence, std::span<const int32_t> tokens, const Progress& progress,
+void Level::prefill_by_chunks(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     Event before;  // the chunk before this one: progress is reported as chunks finish
@@ -63,7 +64,7 @@ void Llama::prefill_by_chunks(int sequence, std::span<const int32_t> tokens, con
 
 // The residual streams of the whole prompt are kept while it goes through a layer: a streamed layer's tiles are
 // produced, used and stored once (DESIGN section 3). The same chunks and so the same bits as above.
-void Llama::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
+void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     std::vector<Batch> batches;

@@ -1,5 +1,6 @@
 #pragma once
-/// The Llama forward pass on this rank's shard: rows in, logits out (DESIGN sections 3 and 4).
+/// One way of using a model's weights on this rank: a stream, scratch, graphs and a view of the KV. Rows in, logits out
+/// (DESIGN section 3). Several levels may share the weights.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +13,6 @@
 #include "kernels/kernels.h"
 #include "model/batch.h"
 #include "model/config.h"
-#include "model/files/weight_source.h"
 #include "model/scratch.h"
 #include "model/shard.h"
 #include "model/weights.h"
@@ -22,8 +22,7 @@
 
 namespace trireme {
 
-struct LlamaOptions {
-    DType weights = DType::kF16;  // type in memory: f32, f16 or bf16
+struct LevelOptions {
     DType k_type = DType::kF16, v_type = DType::kF16;
     int64_t context = 0;  // tokens a sequence may have; 0: the model's
     int64_t sequences = 1;
@@ -31,16 +30,15 @@ struct LlamaOptions {
     Residency residency = {};  // of the KV; the order of reading is the model's to say
 };
 
-class Llama {
+class Level {
   public:
-    /// Reads this rank's slices; `device` and `comm` must outlive the model. Errors: Exit::kData (checkpoint), kConfig
-    /// (context, ranks), kOs (memory).
-    Llama(Device& device, Comm& comm, const WeightSource& source, const LlamaOptions& options,
-          const Progress& progress = {});
-    ~Llama();
+    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kConfig
+    /// (context), kOs (memory).
+    Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options);
+    ~Level();
 
+    const Weights& weights() const { return weights_; }
     const LlamaConfig& config() const { return config_; }
-    const Shard& shard() const { return shard_; }
     int64_t context() const { return kv_.shape().context; }
     /// Committed tokens of a sequence.
     int64_t length(int sequence = 0) const { return kv_.length(sequence); }
@@ -60,7 +58,7 @@ class Llama {
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
     /// `uniforms` [rows], in [0, 1). Every rank draws the same. Errors: Exit::kData where logits are not finite.
     std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms);
-    /// Keeps the logits, of one row; makes them the logits of now again.
+    /// Keeps a copy of the logits, of one row; makes that copy the current logits again.
     void save_logits();
     void restore_logits();
     /// Commits rows of the last forward, in order, behind the sequence's committed tokens; the rest is dropped.
@@ -68,10 +66,7 @@ class Llama {
     /// Forgets all tokens from position n on.
     void truncate(int sequence, int64_t n);
 
-    /// Bytes of this rank's weights in memory.
-    size_t weight_memory() const { return weights_.bytes(); }
-    /// Bytes a decode step reads on this rank: weights once, and the KV of a sequence of this length.
-    size_t weight_bytes() const { return weights_.bytes_per_step(); }
+    /// Bytes of the KV of a sequence of this length on this rank: what a decode step reads of it.
     size_t kv_bytes(int64_t tokens) const;
     const KvCache& kv() const { return kv_; }
     KvCache& kv() { return kv_; }
@@ -96,31 +91,29 @@ class Llama {
     void head(const Tensor& x);
     int64_t owner(int64_t layer) const { return owner_of_layer_[static_cast<size_t>(layer)]; }
     bool streamed(int64_t layer) const { return !kv_.on_chip(owner(layer)); }
-    const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+    const LayerWeights& layer_weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
     Tensor queries(int64_t rows) const {
         return s_.qkv.first_rows(rows).slice_cols(0, shard_.n_heads * config_.head_dim);
     }
-    /// The logits of now, [ranks, rows, vocab_part].
+    /// The current logits, [ranks, rows, vocab_part].
     Tensor gathered() const {
         return Tensor(s_.gathered.data(), DType::kF32, {shard_.ranks, logits_rows_, shard_.vocab_part});
     }
-    Tensor kv_of_head() const { return kv_of_head_.tensor(DType::kI32, {shard_.n_heads}); }
 
-    LlamaConfig config_;
-    Shard shard_;
+    const Weights& weights_;
+    const LlamaConfig& config_;
+    const Shard& shard_;
     Comm& comm_;
     std::unique_ptr<Stream> compute_;
-    Weights weights_;
     std::vector<int64_t> owner_of_layer_;  // index into the KV cache of the layer whose K/V layer l reads
     KvCache kv_;
     Scratch s_;
     std::unique_ptr<Kernels> decode_op_, prefill_op_;
     Rope rope_;
     BatchMaker decode_batch_, prefill_batch_;
-    Buffer<Space::kDevice> kv_of_head_;  // i32 [n_heads]
-    RowStore hidden_;                    // f32 [context, dim]: a prompt's residual streams, where layers are streamed
-    std::vector<int64_t> committed_;     // of every sequence, as the last decode batch saw it
-    std::vector<RowGroup> groups_;       // of the last decode batch, by sequence
+    RowStore hidden_;                 // f32 [context, dim]: a prompt's residual streams, where layers are streamed
+    std::vector<int64_t> committed_;  // of every sequence, as the last decode batch saw it
+    std::vector<RowGroup> groups_;    // of the last decode batch, by sequence
     int64_t logits_rows_ = 0;
     bool graphs_;                        // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op

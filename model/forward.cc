@@ -1,0 +1,65 @@
+// The layers of the forward pass, for decode and prefill alike: one statement is one kernel, one copy or one
+// collective.
+
+#include "model/level.h"
+
+namespace trireme {
+
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go where they belong.
+void Level::project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
+    const LayerWeights& w = layer_weights(layer);
+    const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
+    const Tensor h = s_.h.first_rows(rows), q = queries(rows);
+    const Tensor qkv = s_.qkv.first_rows(rows).slice_cols(0, w.wqkv.rows());
+
+    op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
+    op.matmul(qkv, h, w.wqkv);
+    op.rope(q, batch.cos_sin, config_.head_dim);
+    if (!config_.owns_kv(layer)) return;
+    const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
+    op.rope(k, batch.cos_sin, config_.head_dim);
+    if (batch.prefill) {
+        op.kv_append(kv, k, v, batch.view);
+    } else {
+        op.kv_stage(kv, k, v);
+    }
+}
+
+void Level::attention(Kernels& op, const LayerKv& kv, const Batch& batch) {
+    op.attention(s_.att.first_rows(batch.rows), queries(batch.rows), kv, weights_.kv_of_head, batch.view);
+}
+
+// x += Wo att.  A rank holds some heads, so Wo gives a partial sum.
+void Level::mix(Kernels& op, int64_t layer, const Tensor& x) {
+    const Tensor h = s_.h.first_rows(x.rows());
+
+    op.matmul(h, s_.att.first_rows(x.rows()), layer_weights(layer).wo);
+    comm_.all_reduce(*compute_, h);
+    op.add(x, h);
+}
+
+// x += Wdown (silu(Wgate h) * Wup h),  h = norm(x).  A rank holds some columns, so Wdown gives a partial sum.
+void Level::feed_forward(Kernels& op, int64_t layer, const Tensor& x) {
+    const LayerWeights& w = layer_weights(layer);
+    const int64_t rows = x.rows();
+    const Tensor h = s_.h.first_rows(rows);
+
+    op.rmsnorm(h, x, w.ffn_norm, static_cast<float>(config_.norm_eps));
+    op.matmul(s_.gate_up.first_rows(rows), h, w.gate_up);
+    op.swiglu(s_.act.first_rows(rows), s_.gate_up.first_rows(rows));
+    op.matmul(h, s_.act.first_rows(rows), w.down);
+    comm_.all_reduce(*compute_, h);
+    op.add(x, h);
+}
+
+// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. Always by the decode kernels.
+void Level::head(const Tensor& x) {
+    const int64_t rows = x.rows();
+    const Tensor last = s_.last.first_rows(rows), part = s_.part.first_rows(rows);
+
+    decode_op_->rmsnorm(last, x, weights_.final_norm, static_cast<float>(config_.norm_eps));
+    decode_op_->matmul(part.slice_cols(0, shard_.vocab), last, weights_.lm_head);
+    if (shard_.ranks > 1) comm_.all_gather(*compute_, gathered(), part);
+}
+
+}  // namespace trireme

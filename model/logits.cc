@@ -1,0 +1,51 @@
+// Logits of the current rows: to the host, to tokens, kept for later samples.
+
+#include <algorithm>
+
+#include "model/level.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms) {
+    const int64_t rows = logits_rows_;
+    check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
+    auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
+    std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
+    const Tensor ids = s_.ids.first_rows(rows);
+    compute_->copy(s_.uniforms.first_rows(rows), s_.uniforms_host.first_rows(rows));
+    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(rows), rule_of(params));
+    compute_->copy(s_.ids_host.first_rows(rows), ids);
+    compute_->synchronize();
+    return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(rows)};
+}
+
+void Level::save_logits() {
+    check(logits_rows_ == 1, "save_logits: {} rows, want 1", logits_rows_);
+    compute_->copy(s_.saved, gathered());
+}
+
+void Level::restore_logits() {
+    logits_rows_ = 1;
+    compute_->copy(gathered(), s_.saved);
+}
+
+HostTensor Level::logits() {
+    const Tensor all = gathered();
+    compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all.shape()), all);
+    compute_->synchronize();
+    if (shard_.ranks > 1) {  // [ranks, rows, part] -> [rows, vocab]
+        const Matrix<float> out = s_.logits.as<float>();
+        const auto* in = static_cast<const float*>(s_.gathered_host.data());
+        for (int64_t rank = 0; rank < shard_.ranks; ++rank) {
+            const int64_t begin = std::min(rank * shard_.vocab_part, config_.vocab);
+            const int64_t n = std::min(shard_.vocab_part, config_.vocab - begin);
+            for (int64_t r = 0; r < logits_rows_; ++r) {
+                std::copy_n(in + (rank * logits_rows_ + r) * shard_.vocab_part, n, out.row(r) + begin);
+            }
+        }
+    }
+    return s_.logits.first_rows(logits_rows_);
+}
+
+}  // namespace trireme
