@@ -23,6 +23,11 @@ double ms_since(uint64_t begin_ns) {
     return ms(trace::now() - begin_ns);
 }
 
+LinkUse link_use(const Level& model) {
+    const Transport* transport = model.view().transport();
+    return transport == nullptr ? LinkUse{} : transport->use();
+}
+
 void check_ids(const std::vector<int32_t>& ids, int64_t vocab) {
     for (size_t i = 0; i < ids.size(); ++i) {
         require(ids[i] >= 0 && ids[i] < vocab, Exit::kConfig,
@@ -123,28 +128,6 @@ class Run {
 
 }  // namespace
 
-LinkUse LinkUse::so_far() {
-    const trace::Total h2d = trace::total("kv_h2d"), d2h = trace::total("kv_d2h");
-    const trace::Total rows_h2d = trace::total("rows_h2d"), rows_d2h = trace::total("rows_d2h");
-    return {h2d.bytes,
-            d2h.bytes,
-            rows_h2d.bytes,
-            rows_d2h.bytes,
-            ms(h2d.ns + rows_h2d.ns),
-            ms(d2h.ns + rows_d2h.ns),
-            ms(trace::total("kv_stall").ns + trace::total("rows_stall").ns)};
-}
-
-LinkUse LinkUse::operator-(const LinkUse& b) const {
-    return {h2d_bytes - b.h2d_bytes,
-            d2h_bytes - b.d2h_bytes,
-            hidden_h2d_bytes - b.hidden_h2d_bytes,
-            hidden_d2h_bytes - b.hidden_d2h_bytes,
-            h2d_ms - b.h2d_ms,
-            d2h_ms - b.d2h_ms,
-            stall_ms - b.stall_ms};
-}
-
 const char* name_of(StopReason reason) {
     switch (reason) {
         case StopReason::kEos:
@@ -173,12 +156,12 @@ std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, con
 
     stats = {};
     stats.prompt_tokens = prompt_tokens;
-    const LinkUse link_before = LinkUse::so_far();
+    const LinkUse link_before = link_use(model);
     const uint64_t begin = trace::now();
     model.truncate(0, 0);
     model.prefill(0, request.prompt, prefill);
     stats.prefill_ms = ms_since(begin);
-    const LinkUse link_prefilled = LinkUse::so_far();
+    const LinkUse link_prefilled = link_use(model);
     stats.prefill_link = link_prefilled - link_before;
 
     Plain chain(model, request.sampling, request.seed);
@@ -189,8 +172,8 @@ std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, con
         Run run(tokenizer, request, stop_ids, model.context() - prompt_tokens, i, on_token, interrupt);
         out.push_back(std::move(run(chain, stats, begin)));
     }
-    if (Transport* transport = model.kv().transport()) transport->settle();
-    stats.decode_link = LinkUse::so_far() - link_prefilled;
+    if (Transport* transport = model.view().transport()) transport->settle();
+    stats.decode_link = link_use(model) - link_prefilled;
     const int64_t steps = stats.new_tokens - static_cast<int64_t>(out.size());
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length =

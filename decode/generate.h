@@ -10,6 +10,7 @@
 #include "decode/sampling.h"
 #include "model/level.h"
 #include "model/tokenizer/tokenizer.h"
+#include "offload/stream/transport.h"
 
 namespace trireme {
 
@@ -34,17 +35,6 @@ struct Continuation {
     StopReason stop = StopReason::kLimit;
 };
 
-/// What streamed tiles, and hidden states that lie on the host, did on their way, on this rank. What is still under way
-/// when a prefill ends counts for the decoding behind it, and a store that is under way when that ends, too.
-struct LinkUse {
-    uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
-    uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states
-    double h2d_ms = 0, d2h_ms = 0;                        // the link at work, for both
-    double stall_ms = 0;                                  // compute waiting for what comes, or for room
-    LinkUse operator-(const LinkUse& before) const;
-    static LinkUse so_far();
-};
-
 /// Metric names as in reports (DESIGN section 4). Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
@@ -53,6 +43,7 @@ struct GenerateStats {
     double decode_ms = 0;               // all tokens but each sample's first
     double tpot_ms = 0;                 // decode_ms per such token
     uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
+    // What is still under way when the prefill ends counts for the decoding behind it.
     LinkUse prefill_link, decode_link;
 };
 

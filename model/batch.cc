@@ -41,13 +41,10 @@ int64_t BatchMaker::slots_for(int64_t places) {
     return (kSlots + places - 1) / places * places;
 }
 
-size_t BatchMaker::device_bytes(int64_t head_dim, int64_t max_rows, int64_t places) {
-    return static_cast<size_t>(places) * Arena<Space::kDevice>::bytes_of(DType::kU8, slot_shape(head_dim, max_rows));
-}
-
-size_t BatchMaker::host_bytes(int64_t head_dim, int64_t max_rows, int64_t places) {
-    return static_cast<size_t>(slots_for(places)) *
-           Arena<Space::kHost>::bytes_of(DType::kU8, slot_shape(head_dim, max_rows));
+MemoryBytes BatchMaker::memory(int64_t head_dim, int64_t max_rows, int64_t places) {
+    const Shape slot = slot_shape(head_dim, max_rows);
+    return {.device = static_cast<size_t>(places) * Arena<Space::kDevice>::bytes_of(DType::kU8, slot),
+            .host = static_cast<size_t>(slots_for(places)) * Arena<Space::kHost>::bytes_of(DType::kU8, slot)};
 }
 
 BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places)
@@ -56,8 +53,8 @@ BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_
       head_dim_(head_dim),
       max_rows_(max_rows),
       ancestors_(ancestors_of(max_rows)),
-      host_(device, host_bytes(head_dim, max_rows, places)),
-      device_(device, device_bytes(head_dim, max_rows, places)) {
+      host_(device, memory(head_dim, max_rows, places).host),
+      device_(device, memory(head_dim, max_rows, places).device) {
     const Shape shape = slot_shape(head_dim, max_rows);
     for (int64_t i = 0; i < slots_for(places); ++i) {
         slots_.push_back(

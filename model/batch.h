@@ -8,6 +8,7 @@
 #include "kernels/kv.h"
 #include "model/config.h"
 #include "runtime/buffer.h"
+#include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
 
 namespace trireme {
@@ -47,9 +48,7 @@ class Rope {
 /// is enqueued before `places` more are made.
 class BatchMaker {
   public:
-    /// Device and pinned memory that one asks for.
-    static size_t device_bytes(int64_t head_dim, int64_t max_rows, int64_t places = 1);
-    static size_t host_bytes(int64_t head_dim, int64_t max_rows, int64_t places = 1);
+    static MemoryBytes memory(int64_t head_dim, int64_t max_rows, int64_t places = 1);
     /// Of at most `max_rows` rows. More than kMaxRows: for prefills only.
     BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places = 1);
 

@@ -4,14 +4,14 @@
 
 namespace trireme {
 
-int64_t prefill_chunks(int64_t tokens) {
+int64_t prefill_batches(int64_t tokens) {
     return (tokens + kPrefillRows - 1) / kPrefillRows;
 }
 
-std::vector<int64_t> owners_of_layers(const LlamaConfig& c) {
-    std::vector<int64_t> number(c.kv_source.size()), owner;
+std::vector<OwnerIndex> owners_of_layers(const LlamaConfig& c) {
+    std::vector<OwnerIndex> number(c.kv_source.size()), owner;
     int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = c.owns_kv(l) ? owners++ : -1;
+    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = OwnerIndex(c.owns_kv(l) ? owners++ : -1);
     for (const int64_t source : c.kv_source) {
         require(source <= static_cast<int64_t>(owner.size()), Exit::kData,
                 "{}: layer {} reads the keys and values of layer {}, which comes after it; want one before", c.name,
@@ -43,28 +43,24 @@ KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t row
 PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, const LevelOptions& o,
                      std::string_view backend, int threads, int64_t on_chip) {
     const KvShape kv = kv_shape(c, shard, o);
-    const int64_t places = prefill_chunks(kv.context);
-    PlanInput in = {.kv = kv,
-                    .reads = owners_of_layers(c),
-                    .on_chip = on_chip,
-                    .ring = o.residency.ring,
-                    .span_bytes = o.residency.span_bytes,
-                    .weight_bytes = Weights::bytes_for(c, shard, weights)};
-    in.prefill_work_bytes = kernel_scratch(backend, Phase::kPrefill, kernel_limits(c, shard, kPrefillRows), threads) +
-                            BatchMaker::device_bytes(c.head_dim, kPrefillRows);
-    in.work_bytes = in.prefill_work_bytes + Scratch::device_bytes(c, shard) + KvCache::device_meta_bytes(kv) +
-                    kernel_scratch(backend, Phase::kDecode, kernel_limits(c, shard, kMaxRows), threads) +
-                    BatchMaker::device_bytes(c.head_dim, kMaxRows);
-    in.host_bytes = Scratch::host_bytes(c, shard) + KvCache::host_meta_bytes() +
-                    BatchMaker::host_bytes(c.head_dim, kMaxRows) + BatchMaker::host_bytes(c.head_dim, kPrefillRows);
-    in.hidden_bytes = RowStore::device_bytes(kv.context, c.dim, kPrefillRows, /*on_host=*/false);
-    in.hidden_place_bytes = RowStore::device_bytes(kv.context, c.dim, kPrefillRows, /*on_host=*/true);
-    in.batch_bytes =
-        BatchMaker::device_bytes(c.head_dim, kPrefillRows, places) - BatchMaker::device_bytes(c.head_dim, kPrefillRows);
-    in.host_batch_bytes =
-        BatchMaker::host_bytes(c.head_dim, kPrefillRows, places) - BatchMaker::host_bytes(c.head_dim, kPrefillRows);
-    in.weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights);
-    return in;
+    const auto scratch = [&](Phase phase, int64_t rows) {
+        return MemoryBytes{.device = kernel_scratch(backend, phase, kernel_limits(c, shard, rows), threads)};
+    };
+    const auto prompt_batches = [&](int64_t places) { return BatchMaker::memory(c.head_dim, kPrefillRows, places); };
+    const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
+    return {.kv = kv,
+            .reads = owners_of_layers(c),
+            .on_chip = on_chip,
+            .ring = o.residency.ring,
+            .span_bytes = o.residency.span_bytes,
+            .weight_bytes = Weights::bytes_for(c, shard, weights),
+            .weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights),
+            .work = prefill_work + Scratch::memory(c, shard) + FullView::table_memory(kv) +
+                    scratch(Phase::kDecode, kMaxRows) + BatchMaker::memory(c.head_dim, kMaxRows),
+            .prefill_work_bytes = prefill_work.device,
+            .hidden_on_device = RowStore::memory(kv.context, c.dim, kPrefillRows, /*on_host=*/false),
+            .hidden_on_host = RowStore::memory(kv.context, c.dim, kPrefillRows, /*on_host=*/true),
+            .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 
 size_t draft_bytes(const LlamaConfig& c, DType weights, const LevelOptions& o, std::string_view backend, int threads,
@@ -72,7 +68,7 @@ size_t draft_bytes(const LlamaConfig& c, DType weights, const LevelOptions& o, s
     LevelOptions whole = o;
     whole.context = window;
     const PlanInput in = plan_input(c, largest_shard(c, 1), weights, whole, backend, threads, PlanInput::kAll);
-    return plan_with(in, in.kv.owner_layers).device_bytes();
+    return plan_with(in, in.kv.owner_layers).total().device;
 }
 
 Shard largest_shard(const LlamaConfig& c, int ranks) {

@@ -13,10 +13,10 @@ namespace trireme {
 KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LevelOptions& options);
 KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
 /// Of every layer, the number of the owner whose keys and values it reads. Owners are numbered in layer order.
-std::vector<int64_t> owners_of_layers(const LlamaConfig& config);
+std::vector<OwnerIndex> owners_of_layers(const LlamaConfig& config);
 
-/// Chunks that a prompt is computed in.
-int64_t prefill_chunks(int64_t tokens);
+/// Batches of kPrefillRows rows that a prompt is computed in.
+int64_t prefill_batches(int64_t tokens);
 
 /// A model held as `weights` and a level with these options, on a device of `backend` with `threads` threads. Of
 /// options.residency the ring alone is looked at: where the layers' KV lies is what the plan is to find.

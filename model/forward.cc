@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go where they belong.
-void Level::project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view.
+void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
     const Tensor h = s_.h.first_rows(rows), q = queries(rows);
@@ -15,22 +15,20 @@ void Level::project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(qkv, h, w.wqkv);
     op.rope(q, batch.cos_sin, config_.head_dim);
-    if (!config_.owns_kv(layer)) return;
+    if (!owns_kv(layer)) return;
     const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
     op.rope(k, batch.cos_sin, config_.head_dim);
-    if (batch.prefill) {
-        op.kv_append(kv, k, v, batch.view);
-    } else {
-        op.kv_stage(kv, k, v);
-    }
+    view_->write(op, owner(layer), k, v, batch.view);
 }
 
-void Level::attention(Kernels& op, const LayerKv& kv, const Batch& batch) {
-    op.attention(s_.att.first_rows(batch.rows), queries(batch.rows), kv, weights_.kv_of_head, batch.view);
+// att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the layer's keys and values.
+void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
+    view_->attend(op, owner(layer),
+                  {s_.att.first_rows(batch.rows), queries(batch.rows), weights_.kv_of_head, batch.view});
 }
 
 // x += Wo att.  A rank holds some heads, so Wo gives a partial sum.
-void Level::mix(Kernels& op, int64_t layer, const Tensor& x) {
+void Level::mix(Kernels& op, LayerIndex layer, const Tensor& x) {
     const Tensor h = s_.h.first_rows(x.rows());
 
     op.matmul(h, s_.att.first_rows(x.rows()), layer_weights(layer).wo);
@@ -39,7 +37,7 @@ void Level::mix(Kernels& op, int64_t layer, const Tensor& x) {
 }
 
 // x += Wdown (silu(Wgate h) * Wup h),  h = norm(x).  A rank holds some columns, so Wdown gives a partial sum.
-void Level::feed_forward(Kernels& op, int64_t layer, const Tensor& x) {
+void Level::feed_forward(Kernels& op, LayerIndex layer, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = x.rows();
     const Tensor h = s_.h.first_rows(rows);

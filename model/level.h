@@ -16,8 +16,8 @@
 #include "model/scratch.h"
 #include "model/shard.h"
 #include "model/weights.h"
-#include "offload/kv_cache.h"
-#include "offload/row_store.h"
+#include "offload/full_view.h"
+#include "offload/stream/row_store.h"
 #include "runtime/device.h"
 
 namespace trireme {
@@ -27,7 +27,8 @@ struct LevelOptions {
     int64_t context = 0;  // tokens a sequence may have; 0: the model's
     int64_t sequences = 1;
     bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
-    Residency residency = {};  // of the KV; the order of reading is the model's to say
+    Residency residency = {};
+    ViewMaker view = {};  // what attention sees; empty: every token, with that residency
 };
 
 class Level {
@@ -39,9 +40,9 @@ class Level {
 
     const Weights& weights() const { return weights_; }
     const LlamaConfig& config() const { return config_; }
-    int64_t context() const { return kv_.shape().context; }
+    int64_t context() const { return view_->shape().context; }
     /// Committed tokens of a sequence.
-    int64_t length(int sequence = 0) const { return kv_.length(sequence); }
+    int64_t length(int sequence = 0) const { return view_->length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Logits of the last token: `logits()` row 0.
     /// With `each`, also hands out the logits of every row: each(first position, f32 [rows, vocab]).
@@ -68,30 +69,30 @@ class Level {
 
     /// Bytes of the KV of a sequence of this length on this rank: what a decode step reads of it.
     size_t kv_bytes(int64_t tokens) const;
-    const KvCache& kv() const { return kv_; }
-    KvCache& kv() { return kv_; }
+    const KvView& view() const { return *view_; }
+    KvView& view() { return *view_; }
     Stream& stream() { return *compute_; }
 
   private:
     void decode(const Batch& batch);
-    void stretch(const Batch& batch, int64_t after, int64_t before);
-    void replay(size_t stretch, const Batch& batch, int64_t after, int64_t before);
-    void arriving_attention(int64_t layer, const Batch& batch);
-    void prefill_by_chunks(int sequence, std::span<const int32_t> tokens, const Progress& progress,
-                           const EachLogits& each);
+    void stretch(const Batch& batch, LayerIndex after, LayerIndex before);
+    void replay(size_t stretch, const Batch& batch, LayerIndex after, LayerIndex before);
+    void prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
+                            const EachLogits& each);
     void prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                            const EachLogits& each);
-    void prefill_layer(int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x);
+    void prefill_layer(LayerIndex layer, const Batch& batch, const Tensor& x);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
-    void project(Kernels& op, int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x);
-    void attention(Kernels& op, const LayerKv& kv, const Batch& batch);
-    void mix(Kernels& op, int64_t layer, const Tensor& x);
-    void feed_forward(Kernels& op, int64_t layer, const Tensor& x);
+    void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
+    void attention(Kernels& op, LayerIndex layer, const Batch& batch);
+    void mix(Kernels& op, LayerIndex layer, const Tensor& x);
+    void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
-    int64_t owner(int64_t layer) const { return owner_of_layer_[static_cast<size_t>(layer)]; }
-    bool streamed(int64_t layer) const { return !kv_.on_chip(owner(layer)); }
-    const LayerWeights& layer_weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+    LayerIndex end() const { return LayerIndex(config_.n_layers); }
+    OwnerIndex owner(LayerIndex layer) const { return owner_of_layer_[layer.at()]; }
+    const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
+    bool owns_kv(LayerIndex layer) const { return config_.owns_kv(layer.i); }
     Tensor queries(int64_t rows) const {
         return s_.qkv.first_rows(rows).slice_cols(0, shard_.n_heads * config_.head_dim);
     }
@@ -105,8 +106,8 @@ class Level {
     const Shard& shard_;
     Comm& comm_;
     std::unique_ptr<Stream> compute_;
-    std::vector<int64_t> owner_of_layer_;  // index into the KV cache of the layer whose K/V layer l reads
-    KvCache kv_;
+    std::vector<OwnerIndex> owner_of_layer_;  // whose keys and values a layer reads
+    std::unique_ptr<KvView> view_;
     Scratch s_;
     std::unique_ptr<Kernels> decode_op_, prefill_op_;
     Rope rope_;

@@ -1,4 +1,4 @@
-// A prompt through the layers: chunk by chunk where all KV is on chip, else layer by layer.
+// A prompt through the layers: batch by batch where no tiles are streamed, else layer by layer.
 
 #include <algorithm>
 
@@ -10,28 +10,29 @@ namespace trireme {
 void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     require(n >= 1 && first + n <= context(), Exit::kConfig,
-            "{} tokens behind {} do not fit the context of {}: shorten the prompt or raise -c", n, first, context());
+            "{} tokens behind {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
+            context());
     comm_.turn(*compute_);
-    kv_.begin_prefill(sequence, n);
-    if (kv_.streamed_layers() == 0) {
-        prefill_by_chunks(sequence, tokens, progress, each);
+    view_->begin_prefill(sequence, n);
+    if (view_->transport() == nullptr) {
+        prefill_by_batches(sequence, tokens, progress, each);
     } else {
         prefill_by_layers(sequence, tokens, progress, each);
     }
-    kv_.end_prefill();
+    view_->end_prefill();
     compute_->synchronize();
     if (progress) progress(n, n);
 }
 
-void Level::prefill_layer(int64_t layer, const LayerKv& kv, const Batch& batch, const Tensor& x) {
+void Level::prefill_layer(LayerIndex layer, const Batch& batch, const Tensor& x) {
     Kernels& op = *prefill_op_;
-    project(op, layer, kv, batch, x);
-    attention(op, kv, batch);
+    project(op, layer, batch, x);
+    attention(op, layer, batch);
     mix(op, layer, x);
     feed_forward(op, layer, x);
 }
 
-// Logits of a chunk's rows where all are wanted, else of the prompt's last row.
+// Logits of a batch's rows where all are wanted, else of the prompt's last row.
 void Level::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
         logits_rows_ = std::min(kMaxRows, x.rows() - r);
@@ -44,17 +45,21 @@ void Level::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
     }
 }
 
-void Level::prefill_by_chunks(int sequence, std::span<const int32_t> tokens, const Progress& progress,
-                              const EachLogits& each) {
+void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
+                               const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
-    Event before;  // the chunk before this one: progress is reported as chunks finish
+    Event before;  // the batch before this one: progress is reported as batches finish
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done);
         const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
                                                    sequence, first + done, first + n);
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
-        for (int64_t l = 0; l < config_.n_layers; ++l) prefill_layer(l, kv_.layer(owner(l)), batch, x);
+        for (LayerIndex l; l < end(); ++l) {
+            view_->open_layer(owner(l), owns_kv(l) ? KvView::Pass::kWrites : KvView::Pass::kReads);
+            prefill_layer(l, batch, x);
+            view_->close_layer(owner(l));
+        }
         prefill_head(x, first + done, done + rows == n, each);
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && done > 0) progress(done, n);
@@ -63,43 +68,35 @@ void Level::prefill_by_chunks(int sequence, std::span<const int32_t> tokens, con
 }
 
 // The residual streams of the whole prompt are kept while it goes through a layer: a streamed layer's tiles are
-// produced, used and stored once (DESIGN section 3). The same chunks and so the same bits as above.
+// produced, used and stored once (DESIGN section 3). The same batches and so the same bits as above.
 void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     std::vector<Batch> batches;
     hidden_.begin(n);
     for (int64_t done = 0; done < n; done += kPrefillRows) {
-        const int64_t rows = std::min(kPrefillRows, n - done);
+        const int64_t rows = std::min(kPrefillRows, n - done), block = done / kPrefillRows;
         batches.push_back(prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
                                                  sequence, first + done, first + n));
-        const int64_t chunk = done / kPrefillRows;
-        prefill_op_->embed(hidden_.open(chunk, RowStore::Use::kWrite), weights_.embedding, batches.back().ids);
-        hidden_.close(chunk);
+        prefill_op_->embed(hidden_.open(block, RowStore::Use::kWrite), weights_.embedding, batches.back().ids);
+        hidden_.close(block);
     }
-    const auto chunks = static_cast<int64_t>(batches.size());
+    const auto blocks = static_cast<int64_t>(batches.size());
     Event before;
-    for (int64_t l = 0; l < config_.n_layers; ++l) {
-        const bool writes = config_.owns_kv(l);  // an owner comes before those that read it
-        const LayerKv kv = kv_.open_layer(owner(l), /*been_through=*/!writes);
-        for (int64_t c = 0; c < chunks; ++c) {
-            const Batch& batch = batches[static_cast<size_t>(c)];
-            const int64_t position = first + c * kPrefillRows;
-            const Tensor x = hidden_.open(c, RowStore::Use::kChange);
-            if (writes) kv_.open_rows(owner(l), position, batch.rows);
-            prefill_layer(l, kv, batch, x);
-            hidden_.close(c);
-            if (writes) kv_.rows_written(owner(l), position, batch.rows);
+    for (LayerIndex l; l < end(); ++l) {
+        view_->open_layer(owner(l), owns_kv(l) ? KvView::Pass::kWrites : KvView::Pass::kReads);
+        for (int64_t b = 0; b < blocks; ++b) {
+            prefill_layer(l, batches[static_cast<size_t>(b)], hidden_.open(b, RowStore::Use::kChange));
+            hidden_.close(b);
         }
-        kv_.close_layer(owner(l));
+        view_->close_layer(owner(l));
         if (before.stream != nullptr) compute_->synchronize(before);
-        if (progress && l > 0) progress(l * n / config_.n_layers, n);
+        if (progress && l.i > 0) progress(l.i * n / end().i, n);
         before = compute_->record();
     }
-    for (int64_t c = 0; c < chunks; ++c) {
-        if (!each && c + 1 < chunks) continue;
-        prefill_head(hidden_.open(c, RowStore::Use::kRead), first + c * kPrefillRows, c + 1 == chunks, each);
-        hidden_.close(c);
+    for (int64_t b = each ? 0 : blocks - 1; b < blocks; ++b) {
+        prefill_head(hidden_.open(b, RowStore::Use::kRead), first + b * kPrefillRows, b + 1 == blocks, each);
+        hidden_.close(b);
     }
 }
 

@@ -35,20 +35,16 @@ std::array<Scratch::Want, 12> Scratch::wants(const LlamaConfig& c, const Shard& 
              {&ids, kDrawn, DType::kI32}}};
 }
 
-size_t Scratch::device_bytes(const LlamaConfig& c, const Shard& shard) {
-    size_t bytes = 0;
-    for (const Want& w : Scratch().wants(c, shard)) bytes += Arena<Space::kDevice>::bytes_of(w.dtype, w.shape);
+MemoryBytes Scratch::memory(const LlamaConfig& c, const Shard& shard) {
+    MemoryBytes bytes = {.host = HostArena::bytes_of(DType::kF32, all_logits(shard)) +
+                                 HostArena::bytes_of(DType::kF32, seen_logits(c, shard)) +
+                                 HostArena::bytes_of(DType::kI64, kDrawn) + HostArena::bytes_of(DType::kI32, kDrawn)};
+    for (const Want& w : Scratch().wants(c, shard)) bytes.device += Arena<Space::kDevice>::bytes_of(w.dtype, w.shape);
     return bytes;
 }
 
-size_t Scratch::host_bytes(const LlamaConfig& c, const Shard& shard) {
-    return HostArena::bytes_of(DType::kF32, all_logits(shard)) +
-           HostArena::bytes_of(DType::kF32, seen_logits(c, shard)) + HostArena::bytes_of(DType::kI64, kDrawn) +
-           HostArena::bytes_of(DType::kI32, kDrawn);
-}
-
 Scratch::Scratch(Device& device, const LlamaConfig& c, const Shard& shard)
-    : device_(device, device_bytes(c, shard)), host_(device, host_bytes(c, shard)) {
+    : device_(device, memory(c, shard).device), host_(device, memory(c, shard).host) {
     for (const Want& w : wants(c, shard)) *w.tensor = device_.take(w.dtype, w.shape);
     const Shape all = all_logits(shard);
     if (shard.ranks == 1) gathered = Tensor(part.data(), DType::kF32, all);

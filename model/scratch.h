@@ -7,14 +7,13 @@
 #include "model/config.h"
 #include "model/shard.h"
 #include "runtime/buffer.h"
+#include "runtime/memory_bytes.h"
 
 namespace trireme {
 
 struct Scratch {
     Scratch(Device& device, const LlamaConfig& config, const Shard& shard);
-    /// Device and pinned memory that they need.
-    static size_t device_bytes(const LlamaConfig& config, const Shard& shard);
-    static size_t host_bytes(const LlamaConfig& config, const Shard& shard);
+    static MemoryBytes memory(const LlamaConfig& config, const Shard& shard);
 
     Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed and add write it
     Tensor h;                  // [kPrefillRows, dim] normed input, then a rank's partial output

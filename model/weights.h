@@ -28,7 +28,7 @@ struct LayerWeights {
 /// A model's weights on one rank: loaded once, shared by every Level that computes with them.
 class Weights {
   public:
-    /// Device memory that they need.
+    /// bytes() of them.
     static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
     /// bytes_per_step() of them.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype);

@@ -40,10 +40,9 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.on_chip_layers = on_chip;
     p.streamed_layers = streamed;
     p.weight_bytes = in.weight_bytes;
-    p.work_bytes = in.work_bytes;
-    p.kv_bytes = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
-    p.host_bytes = in.host_bytes;
+    p.work = in.work;
     p.prefill_work_bytes = in.prefill_work_bytes;
+    p.kv.device = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
     p.retrieval_bytes = in.retrieval.set_bytes(in.kv);
     p.summary_bytes = in.retrieval.summary_bytes(in.kv);
     p.draft_bytes = in.draft_bytes;
@@ -52,15 +51,13 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
     p.tail_bytes = Tails::bytes(shape);
+    p.kv.host = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     p.hidden_on_host = hidden_on_host;
-    p.hidden_bytes = hidden_on_host ? in.hidden_place_bytes : in.hidden_bytes;
-    p.host_hidden_bytes = hidden_on_host ? in.hidden_bytes : 0;
-    p.host_bytes += in.host_batch_bytes;
-    p.work_bytes += in.batch_bytes;
-    p.prefill_work_bytes += in.batch_bytes;
-    p.work_bytes +=
+    p.hidden = hidden_on_host ? in.hidden_on_host : in.hidden_on_device;
+    p.work += in.prompt_batches;
+    p.prefill_work_bytes += in.prompt_batches.device;
+    p.work.device +=
         TileRing::table_bytes(shape, in.ring) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
-    p.host_kv_bytes = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     return p;
 }
 
@@ -68,7 +65,7 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
     const int64_t owners = in.kv.owner_layers;
     if (in.on_chip == PlanInput::kAll) return plan_with(in, owners);
     if (in.on_chip >= 0) {
-        require(in.on_chip <= owners, Exit::kConfig, "--kv-on-chip {}: the model has {} layers with keys and values",
+        require(in.on_chip <= owners, Exit::kConfig, "{} layers on chip: the model has {} with keys and values",
                 in.on_chip, owners);
     }
     const int64_t least = std::max(int64_t{0}, in.on_chip), most = in.on_chip >= 0 ? in.on_chip : owners;
@@ -112,8 +109,8 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
     for (int forward = 0; forward < kForwards; ++forward) {
         f = {.step_ms = 0};
         before = compute;
-        for (const int64_t owner : in.reads) {
-            const bool on_chip = plan.on_chip[static_cast<size_t>(owner)];
+        for (const OwnerIndex owner : in.reads) {
+            const bool on_chip = plan.on_chip[owner.at()];
             const auto add = [&](double compute_ms) {
                 compute += compute_ms;
                 f.compute_ms += compute_ms;
@@ -136,36 +133,6 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
     }
     f.step_ms = compute - before;
     return f;
-}
-
-std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Machine& m) {
-    std::vector<std::string> lines;
-    const auto line = [&](std::string_view what, size_t bytes, const std::string& note) {
-        if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
-    };
-    lines.push_back(
-        fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: what only "
-                    "the prefill used stays taken",
-                    gib(p.device_bytes()), gib(m.device_memory), gib(p.device_bytes()), gib(p.decode_bytes())));
-    line("weights", p.weight_bytes, "");
-    line("activations, scratch", p.work_bytes, "");
-    line("KV on chip", p.kv_bytes, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
-    line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
-    line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
-    line("prompt's hidden states", p.hidden_bytes, p.hidden_on_host ? "chunks of them; the rest is on the host" : "");
-    line("retrieval set", p.retrieval_bytes,
-         fmt::format("{} tokens of each layer, {} rows", in.retrieval.budget, in.retrieval.rows));
-    line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
-    line("draft model", p.draft_bytes, "weights, window, work");
-    lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(p.host_total()), gib(m.host_memory)));
-    line("KV streamed", p.host_kv_bytes, fmt::format("{} layers", p.streamed_layers));
-    line("prompt's hidden states", p.host_hidden_bytes, "");
-    line("staging", p.host_bytes, "");
-    if (m.together < SIZE_MAX) {
-        lines.push_back(fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(p.device_bytes() + p.host_total()),
-                                    gib(m.together)));
-    }
-    return lines;
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/kv_cache.h"
+#include "offload/full_view.h"
 
 namespace trireme {
 
@@ -28,19 +28,18 @@ struct PlanInput {
     static constexpr int64_t kAuto = -1, kAll = -2;
 
     KvShape kv;
-    std::vector<int64_t> reads;  // the owner that each layer's attention reads
-    int64_t on_chip = kAuto;     // owner layers, or as many as fit, or all
-    int64_t ring = 4;            // slots of streamed tiles
+    std::vector<OwnerIndex> reads;  // the owner that each layer's attention reads
+    int64_t on_chip = kAuto;        // owner layers, or as many as fit, or all
+    int64_t ring = 4;               // slots of streamed tiles
     size_t span_bytes = size_t{2} << 20;
-    size_t weight_bytes = 0;  // on the device
-    size_t work_bytes = 0;    // activations, scratch, tables: wherever the KV lives
-    size_t host_bytes = 0;    // pinned, wherever the KV lives
-    // Only where layers are streamed: a prompt's residual streams, what they take of the device where they lie in host
-    // memory, and a prompt's batches.
-    size_t hidden_bytes = 0, hidden_place_bytes = 0;
-    size_t batch_bytes = 0, host_batch_bytes = 0;
+    size_t weight_bytes = 0;           // on the device
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
-    size_t prefill_work_bytes = 0;     // the part of work_bytes that decoding leaves alone
+    MemoryBytes work = {};             // activations, scratch, tables: wherever the KV lives
+    size_t prefill_work_bytes = 0;     // of the device's: what decoding leaves alone
+    // Only where layers are streamed: a prompt's residual streams on the device, or in host memory, and the batches of
+    // a prompt, of which all stay.
+    MemoryBytes hidden_on_device = {}, hidden_on_host = {};
+    MemoryBytes prompt_batches = {};
     Retrieval retrieval = {};
     size_t draft_bytes = 0;  // a draft model, whole: its weights, its window, its work
 };
@@ -58,24 +57,23 @@ struct Plan {
     std::vector<bool> on_chip;  // by owner layer
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
-    // Device.
-    size_t weight_bytes = 0, work_bytes = 0, kv_bytes = 0, ring_bytes = 0, tail_bytes = 0, hidden_bytes = 0,
-           retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;  // tables are in work_bytes
-    size_t prefill_work_bytes = 0;                                   // of work_bytes
-    // Host.
-    size_t host_kv_bytes = 0, host_hidden_bytes = 0, host_bytes = 0;
+    MemoryBytes kv, hidden, work;   // in `work`: tables, too
+    size_t prefill_work_bytes = 0;  // of work.device
+    // On the device alone.
+    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;
     bool hidden_on_host = false;
 
     /// All of it is taken before the prompt and kept. A prefill uses all: it fills the retrieval set as layers pass.
-    size_t device_bytes() const {
-        return weight_bytes + work_bytes + kv_bytes + ring_bytes + tail_bytes + hidden_bytes + retrieval_bytes +
-               summary_bytes + draft_bytes;
+    MemoryBytes total() const {
+        MemoryBytes all = kv + hidden + work;
+        all.device += weight_bytes + ring_bytes + tail_bytes + retrieval_bytes + summary_bytes + draft_bytes;
+        return all;
     }
-    size_t decode_bytes() const { return device_bytes() - hidden_bytes - prefill_work_bytes; }
-    size_t host_total() const { return host_kv_bytes + host_hidden_bytes + host_bytes; }
+    /// Of the device's: what decoding needs.
+    size_t decode_bytes() const { return total().device - hidden.device - prefill_work_bytes; }
     bool fits(const Machine& m) const {
-        return device_bytes() <= m.device_memory && host_total() <= m.host_memory &&
-               device_bytes() + host_total() <= m.together;
+        const MemoryBytes all = total();
+        return all.device <= m.device_memory && all.host <= m.host_memory && all.device + all.host <= m.together;
     }
 };
 
@@ -104,7 +102,4 @@ StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& m
 constexpr double gib(size_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);
 }
-/// The plan's bytes as lines for people, with what the machine has.
-std::vector<std::string> plan_lines(const PlanInput& input, const Plan& plan, const Machine& machine);
-
 }  // namespace trireme

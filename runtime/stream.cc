@@ -23,8 +23,8 @@ void Stream::copy(const Tensor& dst, const Tensor& src, const char* what) {
     do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
 
-void Stream::imitate_link(double gbps, double) {
-    throw Error(Exit::kConfig, fmt::format("--link-gbps {}: only --device cpu can imitate a link", gbps));
+void Stream::emulate_link(double gbps, double) {
+    throw Error(Exit::kConfig, fmt::format("--link-gbps {}: only --device cpu can emulate a link", gbps));
 }
 
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {

@@ -11,6 +11,7 @@
 
 #include "runtime/graph.h"
 #include "runtime/tensor.h"
+#include "runtime/trace.h"
 
 namespace trireme {
 
@@ -67,8 +68,12 @@ class Stream {
     void drain() noexcept;
 
     /// From here on a copy takes at least `us` microseconds and its bytes at `gbps` GB/s: the link of another machine.
-    /// Errors: Exit::kConfig where the backend cannot pretend.
-    virtual void imitate_link(double gbps, double us);
+    /// Errors: Exit::kConfig where the backend cannot.
+    virtual void emulate_link(double gbps, double us);
+
+    /// What this stream's operations called `what` (a literal) have come to since it was made, or since totals were
+    /// reset (trace.h). Of backends that do not time each operation the time is 0.
+    virtual trace::Total spent(const char* what) const { return {what, 0, 0, 0}; }
 
     virtual const char* name() const = 0;
 

@@ -69,16 +69,6 @@ Lane& lane() {
     return mine;
 }
 
-void count(Lane& lane, const Total& total) {
-    for (Counter& t : lane.totals) {
-        const char* const taken = t.name.load(std::memory_order_relaxed);
-        if (taken != nullptr && taken != total.name) continue;
-        if (taken == nullptr) t.name.store(total.name, std::memory_order_release);
-        t.add(total.count, total.ns, total.bytes);
-        break;
-    }
-}
-
 void keep(Lane& l, const SpanRecord& span) {
     if (!recording()) return;
     if (l.spans.size() < registry().max_spans) {
@@ -89,6 +79,16 @@ void keep(Lane& l, const SpanRecord& span) {
 }
 
 }  // namespace
+
+void count(Lane& lane, const Total& total) {
+    for (Counter& t : lane.totals) {
+        const char* const taken = t.name.load(std::memory_order_relaxed);
+        if (taken != nullptr && taken != total.name) continue;
+        if (taken == nullptr) t.name.store(total.name, std::memory_order_release);
+        t.add(total.count, total.ns, total.bytes);
+        break;
+    }
+}
 
 Lane& make_lane(const char* name) {
     Registry& r = registry();
@@ -105,12 +105,9 @@ uint64_t now() {
             .count());
 }
 
-void name_lane(const char* name) {
+Lane& name_lane(const char* name) {
     lane().name = name;
-}
-
-void count(const Total& total) {
-    count(lane(), total);
+    return lane();
 }
 
 bool recording() {
@@ -150,6 +147,15 @@ std::vector<Total> totals() {
 Total total(const char* name) {
     for (const Total& t : totals()) {
         if (std::strcmp(t.name, name) == 0) return t;
+    }
+    return {name, 0, 0, 0};
+}
+
+Total total(const Lane& lane, const char* name) {
+    for (const Counter& c : lane.totals) {
+        const char* const taken = c.name.load(std::memory_order_acquire);
+        if (taken == nullptr) break;
+        if (std::strcmp(taken, name) == 0) return {taken, c.count, c.ns, c.bytes};
     }
     return {name, 0, 0, 0};
 }

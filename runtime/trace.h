@@ -16,15 +16,16 @@ struct Total {
 
 /// Nanoseconds of the monotonic clock.
 uint64_t now();
-/// Names the calling thread's lane in the trace. `name` must be a literal.
-void name_lane(const char* name);
+/// One of the trace's lanes: a thread's, or a device's stream's. It lives for ever.
+struct Lane;
+/// Names the calling thread's lane. `name` must be a literal.
+Lane& name_lane(const char* name);
 /// A finished span of the calling thread. `name` must be a literal: totals are kept by its address.
 void add(const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
-/// Adds to the totals what has no span: an operation of a device that nobody timed has 0 ns.
-void count(const Total& total);
 /// A lane of its own for what runs on no thread, as a device's stream does. One thread at a time adds to it.
-struct Lane;
 Lane& make_lane(const char* name);
+/// Adds to the lane's totals what has no span: an operation of a device that nobody timed has 0 ns.
+void count(Lane& lane, const Total& total);
 /// The span of what count() has counted, with its bytes, before anybody knew how long it would take.
 void add_time(Lane& lane, const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
 /// Spans are being kept.
@@ -33,6 +34,8 @@ bool recording();
 /// Sums over all threads, by name. What a busy stream is adding meanwhile may be half there.
 std::vector<Total> totals();
 Total total(const char* name);
+/// The same of one lane alone.
+Total total(const Lane& lane, const char* name);
 void reset_totals();
 
 /// Keeps spans from now on (at most `max_spans` a thread; what is dropped is counted and said).

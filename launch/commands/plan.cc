@@ -4,6 +4,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/plan_changes.h"
 #include "launch/report/output.h"
+#include "launch/report/plan_lines.h"
 #include "launch/run/residency.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"

@@ -36,7 +36,7 @@ class Search {
         w.on_chip = PlanInput::kAuto;
         const auto p = wish_.on_chip == w.on_chip ? std::nullopt : fitting(w);
         return p ? fmt::format("{}: {:.3f} GiB of keys and values stay, {:.3f} GiB lie on the host", layers(*p),
-                               gib(p->kv_bytes), gib(p->host_kv_bytes))
+                               gib(p->kv.device), gib(p->kv.host))
                  : "";
     }
     std::string budget() const {

@@ -61,7 +61,7 @@ FlagGroup kv_flags() {
              {"--link-gbps"},
              kShaped,
              "GBPS",
-             "imitate a link to the device of that many GB/s each way (CPU only); plan: the machine's",
+             "emulate a link to the device of that many GB/s each way (CPU only); plan: the machine's",
              [](O& o, const S& s) { o.link.gbps = s.real(1e-3, 1e6); },
              [](const O& o) { return o.link.gbps == 0 ? "" : shown(o.link.gbps); },
              "memory's own speed"},

@@ -127,7 +127,7 @@ OrderedJson residency_facts(const RunReport& r) {
     const bool emulated = link.gbps > 0 && p.streamed_layers > 0;
     OrderedJson all = {
         {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
-        {"host_kv_bytes", p.host_kv_bytes},   {"planned_device_bytes", p.device_bytes()}, {"emulated", emulated}};
+        {"host_kv_bytes", p.kv.host},         {"planned_device_bytes", p.total().device}, {"emulated", emulated}};
     if (emulated) all["link_gbps"] = link.gbps;
     if (p.streamed_layers > 0) {
         all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
@@ -150,7 +150,7 @@ RankFacts own_facts(const Session& s, const GenerateStats& stats) {
             .kv_bytes = s.model->kv_bytes(s.model->context()),
             .device_peak_bytes = s.device->peak(Space::kDevice),
             .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
-            .host_kv_bytes = s.model->kv().host_bytes(),
+            .host_kv_bytes = s.model->view().memory().host,
             .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
             .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
             .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,
@@ -187,7 +187,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
     if (r.session.residency.plan.streamed_layers > 0) {
         const std::string rate = link.h2d_ms > 0
                                      ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
-                                                   h2d_gbps(link), r.call.options.link.gbps > 0 ? " (imitated)" : "",
+                                                   h2d_gbps(link), r.call.options.link.gbps > 0 ? " (emulated)" : "",
                                                    100 * hidden_part(link), link.stall_ms / steps)
                                      : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));

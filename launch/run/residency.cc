@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/report/plan_lines.h"
 #include "runtime/cpu/memory.h"
 
 namespace trireme {
@@ -25,12 +26,12 @@ Machine least_machine(const Machine& mine, const Crew& crew) {
 
 std::string line_of(const PlanInput& in, const Plan& p) {
     if (p.streamed_layers == 0) {
-        return fmt::format("KV of all {} layers on chip, {:.1f} MiB a rank", p.on_chip_layers, mib(p.kv_bytes));
+        return fmt::format("KV of all {} layers on chip, {:.1f} MiB a rank", p.on_chip_layers, mib(p.kv.device));
     }
     return fmt::format(
         "KV of {} of {} layers on chip, {:.1f} MiB a rank; {} streamed from {:.1f} MiB of host memory through {} slots "
         "of {:.1f} MiB",
-        p.on_chip_layers, in.kv.owner_layers, mib(p.kv_bytes), p.streamed_layers, mib(p.host_kv_bytes), in.ring,
+        p.on_chip_layers, in.kv.owner_layers, mib(p.kv.device), p.streamed_layers, mib(p.kv.host), in.ring,
         mib(p.ring_bytes / static_cast<size_t>(in.ring)));
 }
 
@@ -52,9 +53,10 @@ void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t c
         size_t wanted, there;
         bool by_flag;
     };
-    const Bound device = {"device", p.device_bytes(), m.device_memory, o.device_memory > 0},
-                host = {"host", p.host_total(), m.host_memory, o.host_memory > 0},
-                both = {"device and host (one)", p.device_bytes() + p.host_total(), m.together, false};
+    const MemoryBytes all = p.total();
+    const Bound device = {"device", all.device, m.device_memory, o.device_memory > 0},
+                host = {"host", all.host, m.host_memory, o.host_memory > 0},
+                both = {"device and host (one)", all.device + all.host, m.together, false};
     const Bound& b = device.wanted > device.there ? device : host.wanted > host.there ? host : both;
     fail(Exit::kOs,
          "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}; {}; 'trireme "
@@ -80,7 +82,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
     crew.phase([&] {
         check_link(o);
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
-                "--link-gbps: {} has a link of its own; only a CPU imitates one (plan takes it for any machine)",
+                "--link-gbps: {} has a link of its own; only a CPU emulates one (plan takes it for any machine)",
                 device.name());
         const Shard shard = largest_shard(config, crew.comm().size());
         const auto input_for = [&](int64_t context) {

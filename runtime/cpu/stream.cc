@@ -66,7 +66,7 @@ void CpuStream::publish() {
 }
 
 void CpuStream::work() {
-    trace::name_lane(name_);
+    lane_.store(&trace::name_lane(name_), std::memory_order_release);
     team_.lead();
     uint64_t ticket = 0;
     while (true) {
@@ -175,7 +175,7 @@ void CpuStream::do_copy(void* dst, const void* src, size_t bytes, const char* wh
     });
 }
 
-void CpuStream::imitate_link(double gbps, double us) {
+void CpuStream::emulate_link(double gbps, double us) {
     check(gbps > 0 && us >= 0, "stream {}: a link of {} GB/s and {} us", name_, gbps, us);
     enqueue("", 0, [this, gbps, us] { pace_ = {.ns_per_byte = 1 / gbps, .latency_ns = us * 1e3}; });
 }
@@ -194,6 +194,11 @@ void CpuStream::Pace::hold(uint64_t begin, size_t bytes) {
 
 void CpuStream::do_call_host(const char* name, size_t bytes, const HostCall& call) {
     enqueue(name, bytes, [copy = HostCall(call)]() mutable { copy.run(copy.closure.data()); });
+}
+
+trace::Total CpuStream::spent(const char* what) const {
+    const trace::Lane* lane = lane_.load(std::memory_order_acquire);
+    return lane == nullptr ? Stream::spent(what) : trace::total(*lane, what);
 }
 
 CpuStream& cpu(Stream& stream) {

@@ -48,7 +48,8 @@ class CpuStream final : public Stream {
     bool reached(const Event& event) const override;
     void synchronize(const Event& event) override;
     using Stream::synchronize;
-    void imitate_link(double gbps, double us) override;
+    void emulate_link(double gbps, double us) override;
+    trace::Total spent(const char* what) const override;
     const char* name() const override { return name_; }
     int threads() const { return team_.size(); }
 
@@ -92,6 +93,7 @@ class CpuStream final : public Stream {
     std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded
     std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever
     std::atomic<const char*> running_{""};
+    std::atomic<const trace::Lane*> lane_{nullptr};  // the worker's, once it runs
     std::atomic<bool> stop_{false}, failed_{false};
     static constexpr uint64_t kNobody = UINT64_MAX;
     mutable std::atomic<uint64_t> awaited_{kNobody};  // the first task that somebody sleeps for

@@ -55,7 +55,7 @@ class CudaStream::Recorded final : public Graph {
     }
     void launch() override {
         stream_.run("graph", 0, [&](cudaStream_t s) { cuda(cudaGraphLaunch(executable_, s), "cudaGraphLaunch"); });
-        for (const trace::Total& t : operations_) trace::count(t);
+        for (const trace::Total& t : operations_) trace::count(stream_.lane_, t);
     }
     void count(const char* what, size_t bytes) {
         const auto same =
@@ -130,7 +130,7 @@ void CudaStream::end_operation(const char* what, size_t bytes, bool timed) {
     if (capturing_ != nullptr) {
         capturing_->count(what, bytes);
     } else {
-        trace::count({what, 1, 0, bytes});
+        trace::count(lane_, {what, 1, 0, bytes});
         if (timed) {
             timed_.back().bytes = bytes;
             cuda(cudaEventRecord(timed_.back().end, handle_), "cudaEventRecord");

@@ -49,6 +49,7 @@ class CudaStream final : public Stream {
     bool reached(const Event& event) const override;
     void synchronize(const Event& event) override;
     using Stream::synchronize;
+    trace::Total spent(const char* what) const override { return trace::total(lane_, what); }
     const char* name() const override { return name_; }
 
   protected:

@@ -1,5 +1,5 @@
 // How well copies and compute overlap when keys and values are streamed: a decode step beside the time of its copies
-// over an imitated link, and beside the time of its compute (the same step all on chip, while a step's bytes are moved
+// over an emulated link, and beside the time of its compute (the same step all on chip, while a step's bytes are moved
 // at the same pace into a ring that nobody reads: the shared DRAM is counted once). Then prefills over a link that is
 // not paced, beside the same on chip, and what they move.
 //   bench_overlap MODEL [threads = cores - 1] [context = 8000] [repetitions = 9]
@@ -17,7 +17,7 @@
 #include "dist/self_comm.h"
 #include "model/footprint.h"
 #include "model/level.h"
-#include "offload/raw_bytes.h"
+#include "offload/stream/raw_bytes.h"
 #include "runtime/trace.h"
 #include "tests/bench/timing.h"
 
@@ -32,7 +32,7 @@ class Traffic {
           from_(device, kSpans * span),
           to_(device, kSpans * span),
           spans_of_a_step_(std::llround(bytes_of_a_step / static_cast<double>(span))) {
-        stream_->imitate_link(gbps, 0);
+        stream_->emulate_link(gbps, 0);
         thread_ = std::jthread([this, span](const std::stop_token& stop) { move(stop, span); });
     }
     Traffic(const Traffic&) = delete;
@@ -143,12 +143,13 @@ void prefills(Bench& bench, Level& on_chip_model, int64_t tokens) {
         size_t d2h = 0, h2d = 0;
         for (int i = 0; i < 3; ++i) {
             without.push_back(bench.prefill(on_chip_model, tokens));
-            const size_t d2h_before = trace::total("kv_d2h").bytes, h2d_before = trace::total("kv_h2d").bytes;
+            const LinkUse before = streamed->view().transport()->use();
             with.push_back(bench.prefill(*streamed, tokens));
-            d2h = trace::total("kv_d2h").bytes - d2h_before;
-            h2d = trace::total("kv_h2d").bytes - h2d_before;
+            const LinkUse use = streamed->view().transport()->use() - before;
+            d2h = use.d2h_bytes;
+            h2d = use.h2d_bytes;
         }
-        const KvCache& kv = streamed->kv();
+        const auto& kv = static_cast<const FullView&>(streamed->view());
         const size_t layer = static_cast<size_t>(tokens / kTileTokens) * kv.shape().layout.tile_bytes();
         std::printf("| %ld | %ld | %.2f | %.2f | %.3f | %.1f | %.1f | %.1f | %.1f |\n", static_cast<long>(on_chip),
                     static_cast<long>(tokens), median(with), median(without), median(with) / median(without), mib(d2h),
@@ -176,7 +177,7 @@ int run(int argc, char** argv) {
     };
     const Setting settings[] = {{0.5, (layers * 22 + 15) / 30}, {1, layers / 2}, {2, 0}, {5, 0}};
 
-    std::printf("%d compute thread(s), %ld tokens, link imitated; medians of %d turns, step / max of turns' ratios\n",
+    std::printf("%d compute thread(s), %ld tokens, link emulated; medians of %d turns, step / max of turns' ratios\n",
                 threads, static_cast<long>(context), repetitions);
     std::printf(
         "| on chip | link GB/s | copy ms | compute ms | step ms | step / max | link busy | KV device MiB | plan ms "
@@ -191,10 +192,11 @@ int run(int argc, char** argv) {
             streamed = bench.load(s.on_chip, context);
             loaded = s.on_chip;
         }
-        KvCache& kv = streamed->kv();
+        auto& kv = static_cast<FullView&>(streamed->view());
         const auto streamed_bytes = static_cast<double>(kv.streamed_layers() * Tails::first_tile(context)) *
                                     static_cast<double>(kv.shape().layout.tile_bytes());
-        const size_t span = kv.span_bytes();
+        const size_t span = static_cast<size_t>(plan_with(bench.plan(s.on_chip), s.on_chip).span_tiles) *
+                            kv.shape().layout.tile_bytes();
         double compute = bench.steps(*on_chip_model), gbps = 0;
         for (int round = 0; round < 3; ++round) {  // the traffic slows compute, which makes the link slower again
             gbps = streamed_bytes / (s.ratio * compute) * 1e-9;
@@ -209,7 +211,7 @@ int run(int argc, char** argv) {
         const PlanInput in = bench.plan(s.on_chip);
         const StepForecast f =
             forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);
-        kv.imitate_link({.gbps = gbps, .us = 0});
+        kv.transport()->emulate_link({.gbps = gbps, .us = 0});
         // By turns, and each turn's ratio its own: what else the machine does changes within seconds.
         const double copy = streamed_bytes / gbps * 1e-9;
         std::vector<double> computes, steps, ratios;
@@ -231,7 +233,7 @@ int run(int argc, char** argv) {
         foretold += std::abs(told - 1) <= 0.15;
         std::printf("| %ld | %.2f | %.2f | %.2f | %.2f | %.3f | %.2f | %.1f | %.2f |\n", static_cast<long>(s.on_chip),
                     gbps, copy * 1e3, compute * 1e3, step * 1e3, ratio, busy,
-                    static_cast<double>(kv.on_chip_bytes() + kv.passing_bytes()) / (1 << 20), f.step_ms);
+                    static_cast<double>(kv.memory().device) / (1 << 20), f.step_ms);
         std::fflush(stdout);
     }
     std::printf(

@@ -14,7 +14,7 @@
 #include "dist/rank_env.h"
 #include "model/level.h"
 #include "offload/plan.h"
-#include "offload/raw_bytes.h"
+#include "offload/stream/raw_bytes.h"
 #include "runtime/module.h"
 #include "runtime/trace.h"
 #include "tests/bench/timing.h"

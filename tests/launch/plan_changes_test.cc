@@ -15,12 +15,13 @@ TEST(PlanChanges, AreThoseThatHelp) {
             .reads = {},
             .on_chip = w.on_chip,
             .weight_bytes = kWeights / static_cast<size_t>(w.ranks),
-            .hidden_bytes = static_cast<size_t>(w.context) * 4096 * 4,
+            .hidden_on_device = {.device = static_cast<size_t>(w.context) * 4096 * 4},
+            .hidden_on_host = {.host = static_cast<size_t>(w.context) * 4096 * 4},
             .retrieval = w.retrieval};
     };
     const PlanWish wish = {
         .context = 130048, .ranks = 2, .on_chip = 9, .retrieval = {.budget = 12288, .chunk = 8, .rows = 17}};
-    const size_t needed = plan_with(input_for(wish), 9, /*hidden_on_host=*/true).device_bytes();
+    const size_t needed = plan_with(input_for(wish), 9, /*hidden_on_host=*/true).total().device;
     const size_t summaries = wish.retrieval.summary_bytes(input_for(wish).kv);
     const auto changes = [&](size_t device) {
         return changes_that_fit(wish, input_for, {.device_memory = device, .host_memory = 128 * kGiB}, 8);

@@ -67,7 +67,7 @@ struct Reported {
 
 TEST(Residency, TheReportSaysWhatTravelled) {
     const Reported run({"--kv-on-chip", "2", "--link-gbps", "4"}, /*tokens=*/9);
-    EXPECT_THAT(run.err, HasSubstr("(imitated)"));
+    EXPECT_THAT(run.err, HasSubstr("(emulated)"));
     const nlohmann::json& report = run.report;
 
     const nlohmann::json& residency = report["residency"];

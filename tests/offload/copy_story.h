@@ -1,42 +1,16 @@
 #pragma once
 /// A request as the copy path sees it: prompts, decode forwards, forgetting and growing again, on a device that notices
-/// what is not ordered. Compute's accesses are told, not made: the bytes do not matter.
+/// what is not ordered. Kernels tell what they access and compute nothing: the bytes do not matter.
 
 #include <numeric>
 #include <vector>
 
-#include "offload/kv_cache.h"
-#include "offload/row_store.h"
+#include "offload/full_view.h"
+#include "offload/stream/row_store.h"
+#include "tests/offload/kv_kernels.h"
 #include "tests/offload/ordered_device.h"
 
 namespace trireme::test {
-
-/// The kernels that the cache itself calls.
-class OrderedKernels final : public Kernels {
-  public:
-    explicit OrderedKernels(OrderedStream& stream) : Kernels(Phase::kDecode, {}), stream_(stream) {}
-
-  private:
-    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override;
-
-    static void never() { check(false, "copy story: an operation that a cache does not call"); }
-    void do_embed(const Tensor&, const Tensor&, const Tensor&) override { never(); }
-    void do_rmsnorm(const Tensor&, const Tensor&, const Tensor&, float) override { never(); }
-    void do_matmul(const Tensor&, const Tensor&, const Tensor&) override { never(); }
-    void do_rope(const Tensor&, const Tensor&, int64_t) override { never(); }
-    void do_kv_stage(const LayerKv&, const Tensor&, const Tensor&) override { never(); }
-    void do_kv_append(const LayerKv&, const Tensor&, const Tensor&, const RowsView&) override { never(); }
-    void do_attention(const Tensor&, const Tensor&, const LayerKv&, const Tensor&, const RowsView&,
-                      const TileRange&) override {
-        never();
-    }
-    void do_swiglu(const Tensor&, const Tensor&) override { never(); }
-    void do_add(const Tensor&, const Tensor&) override { never(); }
-    void do_gather_rows(const Tensor&, const Tensor&, const Tensor&) override { never(); }
-    void do_sample(const Tensor&, const Tensor&, int64_t, const Tensor&, const SamplingRule&) override { never(); }
-
-    OrderedStream& stream_;
-};
 
 /// Slots of positions [first, end), which are in one tile: body(data, bytes) for the keys and for the values.
 template <class Body>
@@ -49,14 +23,53 @@ void for_slots(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, 
     body(base + static_cast<size_t>(kTileTokens + slot) * bytes, static_cast<size_t>(end - first) * bytes);
 }
 
-inline void OrderedKernels::do_kv_keep(const LayerKv& kv, const Tensor& kept) {
-    const Matrix<int32_t> list = kept.as<int32_t>();
-    stream_.next_operation();
-    for (int64_t i = 0; i < kept.rows(); ++i) {
-        for_slots(kv, list(i, 2), list(i, 1), list(i, 1) + 1,
-                  [&](const char* data, size_t bytes) { stream_.writes(data, bytes, "kv_keep"); });
+/// The kernels that a view calls, on one stream.
+class OrderedKernels final : public KvKernels {
+  public:
+    OrderedKernels(OrderedStream& stream, Phase phase) : KvKernels(phase), stream_(stream) {}
+
+    /// Positions [first, end) of a sequence, in one operation.
+    void touch(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, bool write, const char* what) {
+        stream_.next_operation();
+        while (first < end) {
+            const int64_t next = std::min(end, (first / kTileTokens + 1) * kTileTokens);
+            for_slots(kv, sequence, first, next, [&](const char* data, size_t bytes) {
+                write ? stream_.writes(data, bytes, what) : stream_.reads(data, bytes, what);
+            });
+            first = next;
+        }
     }
-}
+
+  private:
+    static int64_t of(const Tensor& t, int64_t row) { return *t.as<int32_t>().row(row); }
+
+    void do_kv_stage(const LayerKv&, const Tensor&, const Tensor&) override {}  // staged rows never leave the device
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor&, const RowsView& rows) override {
+        const int64_t first = of(rows.positions, 0);
+        touch(kv, of(rows.sequences, 0), first, first + k.rows(), /*write=*/true, "kv_append");
+    }
+    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
+        const Matrix<int32_t> list = kept.as<int32_t>();
+        stream_.next_operation();
+        for (int64_t i = 0; i < kept.rows(); ++i) {
+            for_slots(kv, list(i, 2), list(i, 1), list(i, 1) + 1,
+                      [&](const char* data, size_t bytes) { stream_.writes(data, bytes, "kv_keep"); });
+        }
+    }
+    /// Of each sequence what lies in these tiles.
+    void do_attention(const Tensor&, const Tensor& q, const LayerKv& kv, const Tensor&, const RowsView& rows,
+                      const TileRange& tiles) override {
+        for (int64_t r = 0; r < q.rows(); ++r) {
+            const bool prefill = phase() == Phase::kPrefill;
+            if (r + 1 < q.rows() && (prefill || of(rows.sequences, r + 1) == of(rows.sequences, r))) continue;
+            const int64_t seen = prefill ? of(rows.positions, r) + 1 : of(rows.committed, r);
+            const int64_t end = tiles.end == kEveryTile ? seen : std::min(seen, tiles.end * kTileTokens);
+            touch(kv, of(rows.sequences, r), tiles.first * kTileTokens, end, /*write=*/false, "attention");
+        }
+    }
+
+    OrderedStream& stream_;
+};
 
 class CopyStory {
   public:
@@ -65,45 +78,46 @@ class CopyStory {
 
     explicit CopyStory(int64_t ring)
         : compute_(device_.make_stream("compute")),
-          op_(stream()),
+          op_(stream(), Phase::kDecode),
+          append_(stream(), Phase::kPrefill),
           kv_(device_, *compute_,
               {.layout = {.kv_heads = 1, .head_dim = 8, .k_type = DType::kF32, .v_type = DType::kF32},
                .owner_layers = 3,
                .sequences = 2,
                .context = kContext},
-              {.on_chip = {false, true, false}, .reads = {0, 1, 2, 0}, .ring = ring, .span_bytes = 1}),
+              {.on_chip = {false, true, false}, .ring = ring, .span_bytes = 1}, reads()),
           rows_(device_, kv_.transport(), kContext, kCols, kPrefillRows, /*on_host=*/true) {}
 
-    Ordering& order() { return *kv_.order(); }
+    Ordering& order() { return kv_.transport()->order(); }
     const std::string& race() const { return device_.race(); }
 
-    void prefill(int sequence, int64_t n) {
-        const int64_t first = kv_.length(sequence), chunks = (n + kPrefillRows - 1) / kPrefillRows;
-        const auto rows_of = [&](int64_t chunk) { return std::min(kPrefillRows, n - chunk * kPrefillRows); };
+    /// `passes` over all layers, one after the other.
+    void prefill(int sequence, int64_t n, int passes = 1) {
+        const int64_t first = kv_.length(sequence), blocks = (n + kPrefillRows - 1) / kPrefillRows;
         kv_.begin_prefill(sequence, n);
         rows_.begin(n);
-        for (int64_t c = 0; c < chunks; ++c) {
-            change(rows_.open(c, RowStore::Use::kWrite));
-            rows_.close(c);
+        for (int64_t b = 0; b < blocks; ++b) {
+            change(rows_.open(b, RowStore::Use::kWrite));
+            rows_.close(b);
         }
-        for (int64_t l = 0; l < kLayers; ++l) {
-            const int64_t owner = owner_of(l);
-            const bool writes = owner == l;
-            const LayerKv kv = kv_.open_layer(owner, !writes);
-            for (int64_t c = 0; c < chunks; ++c) {
-                const int64_t at = first + c * kPrefillRows, rows = rows_of(c);
-                const Tensor x = rows_.open(c, RowStore::Use::kChange);
-                if (writes) kv_.open_rows(owner, at, rows);
-                if (writes) touch(kv, sequence, at, at + rows, /*write=*/true, "kv_append");
-                touch(kv, sequence, 0, at + rows, /*write=*/false, "prefill attention");
+        for (int64_t i = 0; i < passes * kLayers; ++i) {
+            const int64_t l = i % kLayers;
+            const OwnerIndex owner = owner_of(l);
+            const bool writes = owner.i == l;
+            kv_.open_layer(owner, writes ? KvView::Pass::kWrites : KvView::Pass::kReads);
+            for (int64_t b = 0; b < blocks; ++b) {
+                const int64_t rows = std::min(kPrefillRows, n - b * kPrefillRows);
+                const RowsView view = prompt_rows(sequence, first + b * kPrefillRows, rows);
+                const Tensor x = rows_.open(b, RowStore::Use::kChange);
+                if (writes) kv_.write(append_, owner, matrix(rows), matrix(rows), view);
+                kv_.attend(append_, owner, {matrix(rows), matrix(rows), kv_of_head(), view});
                 change(x);
-                rows_.close(c);
-                if (writes) kv_.rows_written(owner, at, rows);
+                rows_.close(b);
             }
             kv_.close_layer(owner);
         }
-        look_at(rows_.open(chunks - 1, RowStore::Use::kRead));
-        rows_.close(chunks - 1);
+        look_at(rows_.open(blocks - 1, RowStore::Use::kRead));
+        rows_.close(blocks - 1);
         kv_.end_prefill();
     }
 
@@ -112,21 +126,16 @@ class CopyStory {
         std::vector<RowGroup> groups;
         for (const int s : {0, 1}) {
             if (s != sequence && !other_too) continue;
-            groups.push_back({.sequence = s, .first = s, .rows = n, .bound = kv_.length(s) + n});
+            groups.push_back({.sequence = s,
+                              .first = static_cast<int64_t>(groups.size()) * n,
+                              .rows = n,
+                              .bound = kv_.length(s) + n});
         }
         kv_.begin(groups);
+        const RowsView view = decode_rows(groups);
+        const int64_t rows = view.positions.rows();
         for (int64_t l = 0; l < kLayers; ++l) {
-            const int64_t owner = owner_of(l);
-            const auto look = [&](const RowGroup& g, const LayerKv& kv, const TileRange& tiles) {
-                const int64_t end = tiles.end == kEveryTile ? kContext : tiles.end * kTileTokens;
-                touch(kv, g.sequence, tiles.first * kTileTokens, std::min(end, kv_.length(g.sequence)), /*write=*/false,
-                      "attention");
-            };
-            if (kv_.on_chip(owner)) {
-                for (const RowGroup& g : groups) look(g, kv_.layer(owner), {});
-            } else {
-                kv_.attend(owner, look);
-            }
+            kv_.attend(op_, owner_of(l), {matrix(rows), matrix(rows), kv_of_head(), view});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
@@ -136,19 +145,43 @@ class CopyStory {
     void truncate(int sequence, int64_t n) { kv_.truncate(sequence, n); }
 
   private:
-    static int64_t owner_of(int64_t layer) { return layer == 3 ? 0 : layer; }
+    static OwnerIndex owner_of(int64_t layer) { return OwnerIndex(layer == 3 ? 0 : layer); }
+    static std::vector<OwnerIndex> reads() {
+        std::vector<OwnerIndex> owners;
+        for (int64_t l = 0; l < kLayers; ++l) owners.push_back(owner_of(l));
+        return owners;
+    }
     OrderedStream& stream() { return static_cast<OrderedStream&>(*compute_); }
 
-    /// Compute reads or writes positions [first, end) of a layer, in one operation.
-    void touch(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, bool write, const char* what) {
-        stream().next_operation();
-        while (first < end) {
-            const int64_t next = std::min(end, (first / kTileTokens + 1) * kTileTokens);
-            for_slots(kv, sequence, first, next, [&](const char* data, size_t bytes) {
-                write ? stream().writes(data, bytes, what) : stream().reads(data, bytes, what);
-            });
-            first = next;
+    /// Operands that are looked at by nobody, or by the host alone: the kernels tell their accesses themselves.
+    Tensor matrix(int64_t rows) { return Tensor(matrix_.data(), DType::kF32, {rows, kCols}); }
+    Tensor integers(size_t from, int64_t n) { return Tensor(integers_.data() + from, DType::kI32, {n}); }
+    Tensor kv_of_head() { return Tensor(&kv_of_head_, DType::kI32, {1}); }
+    RowsView rows_view(int64_t rows, int64_t bound) {
+        return {.positions = integers(0, rows),
+                .sequences = integers(kPrefillRows, rows),
+                .committed = integers(2 * kPrefillRows, rows),
+                .ancestors = Tensor(ancestors_.data(), DType::kI32, {std::min(rows, kMaxRows), kMaxRows}),
+                .max_positions = bound};
+    }
+    RowsView prompt_rows(int sequence, int64_t first, int64_t n) {
+        for (int64_t r = 0; r < n; ++r) {
+            integers_[static_cast<size_t>(r)] = static_cast<int32_t>(first + r);
+            integers_[static_cast<size_t>(kPrefillRows + r)] = sequence;
         }
+        return rows_view(n, first + n);
+    }
+    RowsView decode_rows(const std::vector<RowGroup>& groups) {
+        int64_t bound = 0, rows = 0;
+        for (const RowGroup& g : groups) {
+            for (int64_t r = g.first; r < g.first + g.rows; ++r) {
+                integers_[static_cast<size_t>(kPrefillRows + r)] = static_cast<int32_t>(g.sequence);
+                integers_[static_cast<size_t>(2 * kPrefillRows + r)] = static_cast<int32_t>(kv_.length(g.sequence));
+            }
+            bound = std::max(bound, g.bound);
+            rows += g.rows;
+        }
+        return rows_view(rows, bound);
     }
     void look_at(const Tensor& x) {
         stream().next_operation();
@@ -161,9 +194,13 @@ class CopyStory {
 
     OrderedDevice device_;
     std::unique_ptr<Stream> compute_;
-    OrderedKernels op_;
-    KvCache kv_;
+    OrderedKernels op_, append_;
+    FullView kv_;
     RowStore rows_;
+    std::vector<float> matrix_ = std::vector<float>(2 * kPrefillRows * kCols);
+    std::vector<int32_t> integers_ = std::vector<int32_t>(3 * kPrefillRows),
+                         ancestors_ = std::vector<int32_t>(kMaxRows * kMaxRows);
+    int32_t kv_of_head_ = 0;
 };
 
 }  // namespace trireme::test

@@ -23,7 +23,8 @@ class LateStream final : public Stream {
     bool reached(const Event& event) const override { return inner_.reached(event); }
     void synchronize(const Event& event) override { inner_.synchronize(event); }
     using Stream::synchronize;
-    void imitate_link(double gbps, double us) override { inner_.imitate_link(gbps, us); }
+    void emulate_link(double gbps, double us) override { inner_.emulate_link(gbps, us); }
+    trace::Total spent(const char* what) const override { return inner_.spent(what); }
     const char* name() const override { return inner_.name(); }
 
   protected:

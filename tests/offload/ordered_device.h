@@ -94,7 +94,7 @@ class OrderedStream final : public Stream {
     bool reached(const Event&) const override { return true; }
     void synchronize(const Event& event) override { learn(host_, event); }
     using Stream::synchronize;
-    void imitate_link(double, double) override {}
+    void emulate_link(double, double) override {}
     const char* name() const override { return name_; }
 
   protected:

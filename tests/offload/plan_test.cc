@@ -1,7 +1,6 @@
 #include "offload/plan.h"
 
 #include <cmath>
-#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -17,12 +16,11 @@ PlanInput llama_2_7b(int64_t context, int64_t on_chip) {
     PlanInput in = {.kv = {.layout = {.kv_heads = 16, .head_dim = 128}, .owner_layers = 32, .context = context},
                     .reads = {},
                     .on_chip = on_chip};
-    in.reads.resize(32);
-    std::iota(in.reads.begin(), in.reads.end(), 0);
+    for (int64_t owner = 0; owner < 32; ++owner) in.reads.emplace_back(owner);
     in.weight_bytes = size_t{6500} * kMiB;
     in.weight_bytes_per_step = size_t{6426} * kMiB;
-    in.work_bytes = size_t{300} * kMiB;
-    in.hidden_bytes = static_cast<size_t>(context) * 4096 * 4;
+    in.work.device = size_t{300} * kMiB;
+    in.hidden_on_device.device = in.hidden_on_host.host = static_cast<size_t>(context) * 4096 * 4;
     return in;
 }
 
@@ -52,18 +50,18 @@ TEST(Plan, CountsWhatLiesWhere) {
     const size_t tile = size_t{2} * 16 * 256 * 128 * 2;  // 2 MiB
     EXPECT_EQ(in.kv.layer_bytes(), 508 * tile);
     EXPECT_EQ(p.on_chip_layers, 12);
-    EXPECT_EQ(p.kv_bytes, 12 * 508 * tile);
-    EXPECT_EQ(p.host_kv_bytes, 20 * 508 * tile);
+    EXPECT_EQ(p.kv.device, 12 * 508 * tile);
+    EXPECT_EQ(p.kv.host, 20 * 508 * tile);
     EXPECT_EQ(p.span_tiles, 127);  // a quarter of a layer
     EXPECT_EQ(p.ring_bytes, 508 * tile);
     EXPECT_EQ(p.tail_bytes, 20 * 2 * tile);
-    EXPECT_EQ(p.hidden_bytes, size_t{130048} * 4096 * 4);
+    EXPECT_EQ(p.hidden.device, size_t{130048} * 4096 * 4);
 }
 
 TEST(Plan, AllOnChipNeedsNoRing) {
     const Plan p = make_plan(llama_2_7b(4096, PlanInput::kAll), {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
     EXPECT_EQ(p.streamed_layers, 0);
-    EXPECT_EQ(p.ring_bytes + p.tail_bytes + p.hidden_bytes + p.host_kv_bytes, 0u);
+    EXPECT_EQ(p.ring_bytes + p.tail_bytes + p.hidden.device + p.kv.host, 0u);
 }
 
 TEST(Plan, AutoTakesAsManyAsFit) {
@@ -82,20 +80,20 @@ TEST(Plan, AutoTakesAsManyAsFit) {
     const Machine narrow = {.device_memory = 40 * kGiB, .host_memory = 8 * kGiB};
     const Plan p = make_plan(in, narrow);
     EXPECT_TRUE(p.fits(narrow));
-    EXPECT_LE(p.host_kv_bytes, 8 * kGiB);
+    EXPECT_LE(p.kv.host, 8 * kGiB);
 }
 
 TEST(Plan, CountsWhatIsOneMemoryOnce) {
     const Plan p = make_plan(llama_2_7b(32768, 16), {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
-    const size_t both = p.device_bytes() + p.host_total();
-    ASSERT_GT(p.host_total(), kGiB);
+    const size_t both = p.total().device + p.total().host;
+    ASSERT_GT(p.total().host, kGiB);
     const auto fits = [&](size_t device, size_t host, size_t together) {
         return p.fits({.device_memory = device, .host_memory = host, .together = together});
     };
-    EXPECT_TRUE(fits(p.device_bytes(), p.host_total(), both));
+    EXPECT_TRUE(fits(p.total().device, p.total().host, both));
     EXPECT_FALSE(fits(both, both, both - 1));
-    EXPECT_FALSE(fits(both, p.host_total() - 1, both));
-    EXPECT_FALSE(fits(p.device_bytes() - 1, both, both));
+    EXPECT_FALSE(fits(both, p.total().host - 1, both));
+    EXPECT_FALSE(fits(p.total().device - 1, both, both));
 }
 
 TEST(Plan, RefusesMoreLayersThanThereAre) {
@@ -146,12 +144,12 @@ TEST(Plan, TellsThePeaksOfBothPhases) {
     in.retrieval = {.budget = 12288, .chunk = 8, .rows = 17};
     in.draft_bytes = 200 * kMiB;
     in.prefill_work_bytes = 30 * kMiB;
-    in.batch_bytes = 20 * kMiB;
+    in.prompt_batches.device = 20 * kMiB;
     const Plan p = plan_with(in, 9), without = plan_with(llama_2_7b(130048, 9), 9);
 
-    EXPECT_EQ(p.device_bytes() - without.device_bytes(),
+    EXPECT_EQ(p.total().device - without.total().device,
               in.retrieval.set_bytes(in.kv) + in.retrieval.summary_bytes(in.kv) + 200 * kMiB + 20 * kMiB);
-    EXPECT_EQ(p.device_bytes() - p.decode_bytes(), in.hidden_bytes + 50 * kMiB);
+    EXPECT_EQ(p.total().device - p.decode_bytes(), in.hidden_on_device.device + 50 * kMiB);
 }
 
 TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {

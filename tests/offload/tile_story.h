@@ -1,6 +1,6 @@
 #pragma once
-/// A KvCache lives through a request, its tiles told apart by what they hold: every slot has the number that its layer,
-/// sequence, position and generation give, and every one's digest is taken where it is written and where it arrives.
+/// A view lives through a request, its tiles told apart by what they hold: every slot has the number that its layer,
+/// sequence, position and generation give, and every tile's digest is taken where it is written and where it arrives.
 
 #include <algorithm>
 #include <deque>
@@ -8,9 +8,28 @@
 #include <numeric>
 #include <vector>
 
-#include "offload/kv_cache.h"
+#include "offload/full_view.h"
+#include "tests/offload/kv_kernels.h"
 
 namespace trireme::test {
+
+/// Another's kernels, but that nothing is attended: what moves is looked at, not what it would give.
+class MovingKernels final : public KvKernels {
+  public:
+    MovingKernels(Device& device, Stream& stream, Phase phase)
+        : KvKernels(phase), real_(make_kernels(device, stream, phase, limits())) {}
+
+  private:
+    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override { real_->kv_stage(kv, k, v); }
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+        real_->kv_append(kv, k, v, rows);
+    }
+    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override { real_->kv_keep(kv, kept); }
+    void do_attention(const Tensor&, const Tensor&, const LayerKv&, const Tensor&, const RowsView&,
+                      const TileRange&) override {}
+
+    std::unique_ptr<Kernels> real_;
+};
 
 class TileStory {
   public:
@@ -19,31 +38,29 @@ class TileStory {
     /// Layer 1 lives on chip.
     TileStory(Device& device, int64_t context)
         : compute_(device.make_stream("compute")),
-          op_(make_kernels(device, *compute_, Phase::kDecode, kLimits)),
-          append_(make_kernels(device, *compute_, Phase::kPrefill, kPrefillLimits)),
+          op_(device, *compute_, Phase::kDecode),
+          append_(device, *compute_, Phase::kPrefill),
           kv_(device, *compute_,
               {.layout = {.kv_heads = 1, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32},
                .owner_layers = kLayers,
                .context = context},
               {.on_chip = {false, true, false}, .ring = 2, .span_bytes = size_t{32} << 10, .verify = true}),
           rows_(device, kPrefillRows * kDim * sizeof(float)),
-          positions_(device, 2 * kPrefillRows * sizeof(int32_t)) {}
+          positions_(device, (3 * kPrefillRows + kMaxRows * kMaxRows + 1) * sizeof(int32_t)) {}
     ~TileStory() { compute_->drain(); }
 
-    KvCache& kv() { return kv_; }
+    FullView& kv() { return kv_; }
 
     void prefill(int64_t n) {
         const int64_t first = kv_.length(0);
         begin_generation(first, n);
         kv_.begin_prefill(0, n);
-        for (int64_t l = 0; l < kLayers; ++l) {
-            const LayerKv kv = kv_.open_layer(l, false);
+        for (OwnerIndex l; l.i < kLayers; ++l) {
+            kv_.open_layer(l, KvView::Pass::kWrites);
             for (int64_t done = 0; done < n; done += kPrefillRows) {
                 const int64_t rows = std::min(kPrefillRows, n - done);
                 fill(l, first + done, rows);
-                kv_.open_rows(l, first + done, rows);
-                append_->kv_append(kv, matrix(rows), matrix(rows), view(first + done, rows));
-                kv_.rows_written(l, first + done, rows);
+                kv_.write(append_, l, matrix(rows), matrix(rows), view(first + done, rows));
             }
             kv_.close_layer(l);
         }
@@ -56,15 +73,16 @@ class TileStory {
         const RowGroup group{.sequence = 0, .first = 0, .rows = n, .bound = first + n};
         begin_generation(first, n);
         kv_.begin({&group, 1});
-        for (int64_t l = 0; l < kLayers; ++l) {
+        for (OwnerIndex l; l.i < kLayers; ++l) {
             fill(l, first, n);
-            op_->kv_stage(kv_.layer(l), matrix(n), matrix(n));
-            if (!kv_.on_chip(l)) kv_.attend(l, [](const RowGroup&, const LayerKv&, const TileRange&) {});
+            const RowsView rows = view(first, n);
+            kv_.write(op_, l, matrix(n), matrix(n), rows);
+            kv_.attend(op_, l, {matrix(n), matrix(n), integers(3 * kPrefillRows + kMaxRows * kMaxRows, 1), rows});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
         std::iota(all.begin(), all.end(), 0);
-        kv_.keep(*op_, 0, all);
+        kv_.keep(op_, 0, all);
     }
     void truncate(int64_t n) { kv_.truncate(0, n); }
     void finish() {
@@ -74,39 +92,39 @@ class TileStory {
     }
 
   private:
-    static constexpr KernelLimits kLimits{.max_rows = kMaxRows, .max_k = 16, .max_n = 16, .heads = 1, .head_dim = kDim};
-    static constexpr KernelLimits kPrefillLimits{
-        .max_rows = kPrefillRows, .max_k = 16, .max_n = 16, .heads = 1, .head_dim = kDim};
-
     /// Positions are written anew from here on: with other numbers than those before.
     void begin_generation(int64_t first, int64_t n) {
         ++generation_;
         of_position_.resize(static_cast<size_t>(first + n));
         std::fill(of_position_.begin() + first, of_position_.end(), generation_);
     }
-    float number(int64_t layer, int64_t position) const {
-        return static_cast<float>(of_position_[static_cast<size_t>(position)] * 100000 + layer * 20000 + position);
+    float number(OwnerIndex layer, int64_t position) const {
+        return static_cast<float>(of_position_[static_cast<size_t>(position)] * 100000 + layer.i * 20000 + position);
     }
     Tensor matrix(int64_t rows) const { return rows_.tensor(DType::kF32, {rows, kDim}); }
-    void fill(int64_t layer, int64_t first, int64_t rows) {
+    Tensor integers(int64_t first, int64_t n) const {
+        return Tensor(static_cast<int32_t*>(positions_.data()) + first, DType::kI32, {n});
+    }
+    void fill(OwnerIndex layer, int64_t first, int64_t rows) {
         std::vector<float>& from = sent_.emplace_back();
         for (int64_t r = 0; r < rows; ++r) from.insert(from.end(), kDim, number(layer, first + r));
         compute_->copy(matrix(rows), HostTensor(from.data(), DType::kF32, {rows, kDim}));
     }
     RowsView view(int64_t first, int64_t rows) {
-        std::vector<int32_t>& from = sent_positions_.emplace_back(static_cast<size_t>(2 * rows), 0);
-        std::iota(from.begin(), from.begin() + rows, static_cast<int32_t>(first));
-        compute_->copy(positions_.tensor(DType::kI32, {2 * rows}), HostTensor(from.data(), DType::kI32, {2 * rows}));
-        const Tensor both = positions_.tensor(DType::kI32, {2 * rows});
-        return {.positions = both.first_rows(rows),
-                .sequences = both.slice_rows(rows, rows),
-                .committed = {},
-                .ancestors = {},
+        std::vector<int32_t>& from = sent_positions_.emplace_back(static_cast<size_t>(rows), 0);
+        std::iota(from.begin(), from.end(), static_cast<int32_t>(first));
+        compute_->copy(integers(0, rows), HostTensor(from.data(), DType::kI32, {rows}));
+        const Tensor ancestors(static_cast<int32_t*>(positions_.data()) + 3 * kPrefillRows, DType::kI32,
+                               {std::min(rows, kMaxRows), kMaxRows});
+        return {.positions = integers(0, rows),
+                .sequences = integers(kPrefillRows, rows),  // zeros
+                .committed = integers(2 * kPrefillRows, rows),
+                .ancestors = ancestors,
                 .max_positions = first + rows};
     }
     std::unique_ptr<Stream> compute_;
-    std::unique_ptr<Kernels> op_, append_;
-    KvCache kv_;
+    MovingKernels op_, append_;
+    FullView kv_;
     Buffer<Space::kDevice> rows_;
     Buffer<Space::kDevice> positions_;
     // What the streams still read: kept until finish().

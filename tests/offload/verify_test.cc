@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "offload/raw_bytes.h"
-#include "offload/transport.h"
+#include "offload/stream/raw_bytes.h"
+#include "offload/stream/transport.h"
 #include "runtime/error.h"
 
 namespace trireme::test {
@@ -21,7 +21,7 @@ const StreamShape kShape{.layout = {.kv_heads = 1, .head_dim = 8, .k_type = DTyp
 struct Way {
     std::unique_ptr<Device> device = open_device("cpu");
     std::unique_ptr<Stream> compute = device->make_stream("compute");
-    Transport transport{*device, *compute, kShape, /*owners=*/{2, 5}, {}, /*verify=*/true};
+    Transport transport{*device, *compute, kShape, /*owners=*/{OwnerIndex(2), OwnerIndex(5)}, {}, /*verify=*/true};
     Buffer<Space::kDevice> from{*device, 2 * kShape.tile_bytes()}, to{*device, 2 * kShape.tile_bytes()};
     Buffer<Space::kHost> bytes{*device, 2 * kShape.tile_bytes()};
 
@@ -34,11 +34,12 @@ struct Way {
     /// Tiles 1 and 2 of layer 1, there and back. Between their digests and the copy, compute writes once more.
     void round_trip(bool spoiled) {
         write(5);
-        transport.seal(source(), 1, 0, {1, 3});
+        transport.seal(source(), StreamedIndex(1), 0, {1, 3});
         compute->synchronize();
         if (spoiled) source()[kShape.tile_bytes() + 17] ^= 1;
-        transport.store(source(), 1, 0, {1, 3}, transport.order().record(Lane::kCompute));
-        transport.order().wait(Lane::kCompute, transport.fetch(static_cast<char*>(to.data()), 1, 0, {1, 3}));
+        transport.store(source(), StreamedIndex(1), 0, {1, 3}, transport.order().record(Lane::kCompute));
+        transport.order().wait(Lane::kCompute,
+                               transport.fetch(static_cast<char*>(to.data()), StreamedIndex(1), 0, {1, 3}));
         compute->synchronize();
     }
 };

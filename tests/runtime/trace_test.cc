@@ -42,7 +42,7 @@ TEST(Trace, TakesTheTimeOfWhatIsCountedAlready) {
     trace::start(16);
     trace::Lane& card = trace::make_lane("card");
 
-    trace::count({"copied later", 1, 0, 64});
+    trace::count(trace::name_lane("host"), {"copied later", 1, 0, 64});
     EXPECT_EQ(trace::total("copied later").bytes, 64u);
 
     trace::add_time(card, "copied later", 1000, 1500, 64);

@@ -116,7 +116,7 @@ TEST(Levels, ASecondOneHasNoWeightsOfItsOwn) {
     const PlanInput in = plan_input(c, shard, DType::kF16, options, "cpu", 1, PlanInput::kAll);
     const Plan plan = plan_with(in, in.kv.owner_layers);
     const size_t slack = size_t{64} * 4096;  // an allocation is rounded up to a page
-    EXPECT_LE(level, plan.device_bytes() - plan.weight_bytes + slack);
+    EXPECT_LE(level, plan.total().device - plan.weight_bytes + slack);
     EXPECT_LT(2 * level, weights.bytes());
 }
 

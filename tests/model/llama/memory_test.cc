@@ -84,11 +84,10 @@ TEST(Memory, AModelTakesWhatItsPlanSays) {
 
         // An allocation is rounded up to a page.
         const size_t slack = static_cast<size_t>(device.allocations()) * 4096;
-        EXPECT_GE(device.used(Space::kDevice), plan.device_bytes()) << on_chip;
-        EXPECT_LE(device.used(Space::kDevice), plan.device_bytes() + slack) << on_chip;
-        EXPECT_LE(device.used(Space::kHost), plan.host_total() + slack) << on_chip;
-        EXPECT_EQ(model.kv().on_chip_bytes() + model.kv().passing_bytes(),
-                  plan.kv_bytes + plan.ring_bytes + plan.tail_bytes);
+        EXPECT_GE(device.used(Space::kDevice), plan.total().device) << on_chip;
+        EXPECT_LE(device.used(Space::kDevice), plan.total().device + slack) << on_chip;
+        EXPECT_LE(device.used(Space::kHost), plan.total().host + slack) << on_chip;
+        EXPECT_EQ(model.view().memory().device, plan.kv.device + plan.ring_bytes + plan.tail_bytes);
         EXPECT_EQ(weights.bytes_per_step(), in.weight_bytes_per_step);
     }
 }

@@ -1,8 +1,8 @@
-#include "offload/prefill_window.h"
+#include "offload/stream/prefill_window.h"
 
 #include <algorithm>
 
-#include "offload/table_writer.h"
+#include "offload/stream/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -21,6 +21,7 @@ PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& rin
       ring_(ring),
       tails_(tails),
       shape_(shape),
+      written_(static_cast<size_t>(shape.layers), false),
       table_memory_(device, table_bytes(shape)),
       table_(table_memory_.take(DType::kI64, {shape.sequences, shape.tiles})) {
     TableWriter(device, transport_.order().stream(Lane::kCompute), table_.shape())
@@ -32,26 +33,32 @@ void PrefillWindow::begin(int64_t sequence, int64_t before, int64_t after) {
     sequence_ = sequence;
     before_ = before;
     after_ = after;
-    layer_ = -1;
+    layer_ = StreamedIndex(-1);
+    std::fill(written_.begin(), written_.end(), false);
     const int64_t first = Tails::first_tile(after) * kTileTokens;
     tails_.open(sequence, first, after - first);
 }
 
-const Tensor& PrefillWindow::open(int64_t layer, bool been_through) {
-    writes_ = !been_through;
-    if (layer_ == layer) return table_;
+const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes) {
+    if (layer_ != layer) bring(layer, writes ? before_ : after_);
+    writes_ = writes;
+    if (writes) stored_ = before_ / kTileTokens;
+    return table_;
+}
+
+/// The layer's tiles of the first `tokens` tokens, or of those that it has.
+void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     layer_ = layer;
-    const int64_t length = been_through ? after_ : before_, resident = Tails::first_tile(length);
-    for (int64_t first = 0; first < resident; first += ring_.span()) {
-        const TileRange tiles{first, std::min(first + ring_.span(), resident)};
+    const int64_t length = written_[layer.at()] ? after_ : before_;  // what the layer has
+    const int64_t wanted = tiles_of(std::min(tokens, length)), on_host = std::min(Tails::first_tile(length), wanted);
+    for (int64_t first = 0; first < on_host; first += ring_.span()) {
+        const TileRange tiles{first, std::min(first + ring_.span(), on_host)};
         ring_.claim(Lane::kH2d, tiles);
         transport_.fetch(at(first), layer, sequence_, tiles);
         ring_.release(Lane::kH2d, tiles);
     }
-    ring_.claim(Lane::kCompute, {0, tiles_of(length)});
-    tails_.hand_over(layer, sequence_, length, ring_.memory());
-    stored_ = before_ / kTileTokens;
-    return table_;
+    ring_.claim(Lane::kCompute, {0, wanted});
+    tails_.hand_over(layer, sequence_, {on_host, wanted}, ring_.memory());
 }
 
 void PrefillWindow::open_rows(int64_t first, int64_t n) {
@@ -78,6 +85,7 @@ void PrefillWindow::close() {
     if (writes_) {
         tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first: whoever waits for the store waits for this
         store_up_to(after_ / kTileTokens);
+        written_[layer_.at()] = true;
     }
     ring_.release(Lane::kCompute, {newest, tiles_of(after_)});
 }

@@ -1,9 +1,9 @@
-#include "offload/tile_ring.h"
+#include "offload/stream/tile_ring.h"
 
 #include <algorithm>
 #include <array>
 
-#include "offload/table_writer.h"
+#include "offload/stream/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -30,7 +30,7 @@ size_t TileRing::table_bytes(const StreamShape& shape, int64_t slots) {
 }
 
 TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
-                   std::vector<int64_t> reads)
+                   std::vector<StreamedIndex> reads)
     : transport_(transport),
       shape_(shape),
       span_(span_tiles(shape, slots)),
@@ -107,7 +107,7 @@ void TileRing::fetch(Slot& s, const TileRange& tiles) {
     s.tiles.end = tiles.end;
 }
 
-Tensor TileRing::arrive(int64_t layer, int64_t sequence, const TileRange& tiles) {
+Tensor TileRing::arrive(StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     fetch_ahead();
     Slot& s = slot(used_);
     check(used_ < fetched_ && s.layer == layer && s.sequence == sequence && s.tiles.first == tiles.first &&

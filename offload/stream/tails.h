@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "offload/transport.h"
+#include "offload/stream/transport.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -29,7 +29,7 @@ class Tails {
 
     size_t bytes() const { return memory_.bytes(); }
     /// i64 [sequences, tiles]: for ever, but only the tiles from first_tile() on are what it says.
-    const Tensor& table(int64_t layer) const { return tables_[static_cast<size_t>(layer)]; }
+    const Tensor& table(StreamedIndex layer) const { return tables_[layer.at()]; }
 
     /// Compute is about to write positions [first, first + n) of every layer.
     void open(int64_t sequence, int64_t first, int64_t n);
@@ -42,14 +42,14 @@ class Tails {
 
     /// After a prefill that wrote a window of all tiles of a layer: copies of the newest, for `length` tokens, which
     /// have been opened.
-    void adopt(int64_t layer, int64_t sequence, int64_t length, const char* window);
-    /// The other way, before one: the newest tiles into the window.
-    void hand_over(int64_t layer, int64_t sequence, int64_t length, char* window);
+    void adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window);
+    /// The other way, before one: tiles that lie here into the window.
+    void hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window);
 
   private:
-    char* place(int64_t layer, int64_t sequence, int64_t tile) const {
+    char* place(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return static_cast<char*>(memory_.data()) +
-               static_cast<size_t>((layer * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *
+               static_cast<size_t>((layer.i * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *
                    shape_.tile_bytes();
     }
     /// Of all layers alike.

@@ -1,4 +1,4 @@
-#include "offload/ordering.h"
+#include "offload/stream/ordering.h"
 
 #include <algorithm>
 

@@ -25,7 +25,7 @@ class Ordering {
 
     Ordering(Stream& compute, Stream& h2d, Stream& d2h) : streams_{&compute, &h2d, &d2h} {}
 
-    Stream& stream(Lane lane) { return *streams_[static_cast<size_t>(lane)]; }
+    Stream& stream(Lane lane) const { return *streams_[static_cast<size_t>(lane)]; }
     /// The point after everything enqueued on the lane so far; the same again where nothing was enqueued since.
     Mark record(Lane lane);
     /// What is enqueued on the lane from here on starts after the mark. `what` (a literal) is the span of the waiting.

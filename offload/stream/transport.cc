@@ -1,11 +1,11 @@
-#include "offload/transport.h"
+#include "offload/stream/transport.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <xxhash.h>
 
-#include "offload/raw_bytes.h"
+#include "offload/stream/raw_bytes.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -20,23 +20,23 @@ size_t span_bytes(const StreamShape& shape, const TileRange& tiles) {
 /// What a tile's bytes were when compute had written them. Each lane has a place to bring a tile to the host.
 class Transport::Digests {
   public:
-    Digests(Device& device, const StreamShape& shape, std::vector<int64_t> owners)
+    Digests(Device& device, const StreamShape& shape, std::vector<OwnerIndex> owners)
         : shape_(shape),
           owners_(std::move(owners)),
           written_(device, shape.tile_bytes()),
           arrived_(device, shape.tile_bytes()),
           digests_(static_cast<size_t>(shape.layers * shape.sequences * shape.tiles), 0) {}
 
-    void take(Stream& compute, const char* tile, int64_t layer, int64_t sequence, int64_t index) {
+    void take(Stream& compute, const char* tile, StreamedIndex layer, int64_t sequence, int64_t index) {
         const Call call = bring(compute, written_, tile, layer, sequence, index);
         compute.call_host("kv_digest", call.bytes, [call] { *call.digest = XXH3_64bits(call.data, call.bytes); });
     }
-    void compare(Stream& h2d, const char* tile, int64_t layer, int64_t sequence, int64_t index) {
+    void compare(Stream& h2d, const char* tile, StreamedIndex layer, int64_t sequence, int64_t index) {
         const Call call = bring(h2d, arrived_, tile, layer, sequence, index);
         h2d.call_host("kv_digest", call.bytes, [call] {
             check(XXH3_64bits(call.data, call.bytes) == *call.digest,
-                  "--kv-verify: tile {} of owner layer {}, sequence {}, is not what was written", call.index,
-                  call.layer, call.sequence);
+                  "tile {} of owner layer {}, sequence {}, is not what was written", call.index, call.owner,
+                  call.sequence);
         });
     }
 
@@ -45,27 +45,28 @@ class Transport::Digests {
         uint64_t* digest;
         const void* data;
         size_t bytes;
-        int64_t layer, sequence, index;
+        OwnerIndex owner;
+        int64_t sequence, index;
     };
-    Call bring(Stream& stream, const Buffer<Space::kHost>& to, const char* tile, int64_t layer, int64_t sequence,
+    Call bring(Stream& stream, const Buffer<Space::kHost>& to, const char* tile, StreamedIndex layer, int64_t sequence,
                int64_t index) {
         const size_t bytes = shape_.tile_bytes();
         stream.copy(bytes_on_host(to.data(), bytes), bytes_on_device(tile, bytes), "kv_digest_copy");
-        return {&digests_[static_cast<size_t>((layer * shape_.sequences + sequence) * shape_.tiles + index)],
+        return {&digests_[static_cast<size_t>((layer.i * shape_.sequences + sequence) * shape_.tiles + index)],
                 to.data(),
                 bytes,
-                owners_[static_cast<size_t>(layer)],
+                owners_[layer.at()],
                 sequence,
                 index};
     }
 
     StreamShape shape_;
-    std::vector<int64_t> owners_;
+    std::vector<OwnerIndex> owners_;
     Buffer<Space::kHost> written_, arrived_;
     std::vector<uint64_t> digests_;
 };
 
-Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<int64_t> owners,
+Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
                      const Link& link, bool verify)
     : shape_(shape),
       h2d_(device.make_stream("h2d")),
@@ -75,12 +76,36 @@ Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, 
       stored_(static_cast<size_t>(shape.sequences * shape.tiles)),
       fetched_(stored_.size()),
       digests_(verify ? std::make_unique<Digests>(device, shape, std::move(owners)) : nullptr) {
-    if (link.gbps > 0) imitate_link(link);
+    if (link.gbps > 0) emulate_link(link);
 }
 
-void Transport::imitate_link(const Link& link) {
-    h2d_->imitate_link(link.gbps, link.us);
-    d2h_->imitate_link(link.gbps, link.us);
+void Transport::emulate_link(const Link& link) {
+    h2d_->emulate_link(link.gbps, link.us);
+    d2h_->emulate_link(link.gbps, link.us);
+}
+
+LinkUse Transport::use() const {
+    const auto spent = [&](Lane lane, const char* what) { return order_.stream(lane).spent(what); };
+    const trace::Total h2d = spent(Lane::kH2d, "kv_h2d"), d2h = spent(Lane::kD2h, "kv_d2h");
+    const trace::Total rows_h2d = spent(Lane::kH2d, "rows_h2d"), rows_d2h = spent(Lane::kD2h, "rows_d2h");
+    const auto ms = [](uint64_t ns) { return static_cast<double>(ns) * 1e-6; };
+    return {h2d.bytes,
+            d2h.bytes,
+            rows_h2d.bytes,
+            rows_d2h.bytes,
+            ms(h2d.ns + rows_h2d.ns),
+            ms(d2h.ns + rows_d2h.ns),
+            ms(spent(Lane::kCompute, "kv_stall").ns + spent(Lane::kCompute, "rows_stall").ns)};
+}
+
+LinkUse LinkUse::operator-(const LinkUse& b) const {
+    return {h2d_bytes - b.h2d_bytes,
+            d2h_bytes - b.d2h_bytes,
+            hidden_h2d_bytes - b.hidden_h2d_bytes,
+            hidden_d2h_bytes - b.hidden_d2h_bytes,
+            h2d_ms - b.h2d_ms,
+            d2h_ms - b.d2h_ms,
+            stall_ms - b.stall_ms};
 }
 
 Transport::~Transport() {
@@ -95,7 +120,7 @@ void Transport::settle() {
     order_.stream(Lane::kD2h).synchronize();
 }
 
-Ordering::Mark Transport::fetch(char* to, int64_t layer, int64_t sequence, const TileRange& tiles) {
+Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     const size_t bytes = span_bytes(shape_, tiles);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // and with it every tile before it
     h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
@@ -107,7 +132,7 @@ Ordering::Mark Transport::fetch(char* to, int64_t layer, int64_t sequence, const
     return mark;
 }
 
-void Transport::seal(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles) {
+void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
         // Arrivals of the tile as it was are still compared with its old digest.
         order_.wait(Lane::kCompute, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
@@ -116,7 +141,7 @@ void Transport::seal(const char* from, int64_t layer, int64_t sequence, const Ti
     }
 }
 
-Ordering::Mark Transport::store(const char* from, int64_t layer, int64_t sequence, const TileRange& tiles,
+Ordering::Mark Transport::store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                                 const Ordering::Mark& written) {
     const size_t bytes = span_bytes(shape_, tiles);
     order_.wait(Lane::kD2h, written);

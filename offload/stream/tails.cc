@@ -1,10 +1,10 @@
-#include "offload/tails.h"
+#include "offload/stream/tails.h"
 
 #include <algorithm>
 #include <array>
 
-#include "offload/raw_bytes.h"
-#include "offload/table_writer.h"
+#include "offload/stream/raw_bytes.h"
+#include "offload/stream/table_writer.h"
 
 namespace trireme {
 
@@ -16,7 +16,7 @@ Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
       held_(static_cast<size_t>(shape.sequences * kPlaces)) {
     const Shape table{shape.sequences, shape.tiles};
     TableWriter tables(device, transport_.order().stream(Lane::kCompute), table);
-    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    for (StreamedIndex layer; layer.i < shape.layers; ++layer) {
         tables_.push_back(table_memory_.take(DType::kI64, table));
         tables.write(tables_.back(), [&](int64_t s, int64_t t) { return place(layer, s, t); });
     }
@@ -35,11 +35,11 @@ void Tails::written(int64_t sequence, int64_t first, int64_t n) {
     for_tiles(first, n, [&](int64_t t) {
         if ((t + 1) * kTileTokens > first + n) return;
         const auto each = [&](const auto& body) {
-            for (int64_t layer = 0; layer < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
+            for (StreamedIndex layer; layer.i < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
         };
-        each([&](int64_t layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
+        each([&](StreamedIndex layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
         const Ordering::Mark mark = transport_.order().record(Lane::kCompute);
-        each([&](int64_t layer, const char* tile) {
+        each([&](StreamedIndex layer, const char* tile) {
             held(sequence, t).stored = transport_.store(tile, layer, sequence, {t, t + 1}, mark);
         });
     });
@@ -52,14 +52,14 @@ void Tails::truncate(int64_t sequence, int64_t n) {
         if (there.tile == t) return;
         // It may be read by compute, or be on its way to the host.
         transport_.order().wait_all(Lane::kH2d, std::array{there.stored, now});
-        for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+        for (StreamedIndex layer; layer.i < shape_.layers; ++layer) {
             returned_ = transport_.fetch(place(layer, sequence, t), layer, sequence, {t, t + 1});
         }
         there.tile = t;
     });
 }
 
-void Tails::adopt(int64_t layer, int64_t sequence, int64_t length, const char* window) {
+void Tails::adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window) {
     const int64_t first = first_tile(length) * kTileTokens;
     for_tiles(first, length - first, [&](int64_t t) {
         const char* from = window + static_cast<size_t>(t) * shape_.tile_bytes();
@@ -70,16 +70,15 @@ void Tails::adopt(int64_t layer, int64_t sequence, int64_t length, const char* w
     });
 }
 
-void Tails::hand_over(int64_t layer, int64_t sequence, int64_t length, char* window) {
+void Tails::hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window) {
     use();
-    const int64_t first = first_tile(length) * kTileTokens;
-    for_tiles(first, length - first, [&](int64_t t) {
+    for (int64_t t = tiles.first; t < tiles.end; ++t) {
         char* to = window + static_cast<size_t>(t) * shape_.tile_bytes();
         transport_.order()
             .stream(Lane::kCompute)
             .copy(bytes_on_device(to, shape_.tile_bytes()),
                   bytes_on_device(place(layer, sequence, t), shape_.tile_bytes()));
-    });
+    }
 }
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "offload/transport.h"
+#include "offload/stream/transport.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -28,14 +28,15 @@ class TileRing {
     static size_t table_bytes(const StreamShape& shape, int64_t slots);
 
     /// `reads`: the streamed layer that each attention of a forward reads, in order.
-    TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots, std::vector<int64_t> reads);
+    TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
+             std::vector<StreamedIndex> reads);
 
     /// A forward begins: each of its attentions will read these. What was fetched for it already is used.
     void begin(std::span<const Reading> readings);
     /// Attention of the next layer to be read, over one sequence: part(tables, tiles) for each span, enqueued on
     /// compute behind its arrival. `kv` gives layout and staged rows.
     template <class Part>
-    void attend(int64_t layer, const Reading& reading, LayerKv kv, const Part& part) {
+    void attend(StreamedIndex layer, const Reading& reading, LayerKv kv, const Part& part) {
         for (int64_t first = 0; first < reading.tiles; first += span_) {
             const TileRange tiles{first, std::min(first + span_, reading.tiles)};
             kv.tiles = arrive(layer, reading.sequence, tiles);
@@ -61,7 +62,8 @@ class TileRing {
   private:
     struct Slot {
         Tensor table;  // i64 [sequences, span]: the slot's own tiles
-        int64_t layer = -1, sequence = -1;
+        StreamedIndex layer{-1};
+        int64_t sequence = -1;
         TileRange tiles{0, 0};
         Ordering::Mark filled, read, stored;  // the last of each
     };
@@ -78,13 +80,13 @@ class TileRing {
     void skip_empty(Cursor& at) const;
     void fetch_ahead();
     void fetch(Slot& slot, const TileRange& tiles);
-    Tensor arrive(int64_t layer, int64_t sequence, const TileRange& tiles);
+    Tensor arrive(StreamedIndex layer, int64_t sequence, const TileRange& tiles);
     void leave();
 
     Transport& transport_;
     StreamShape shape_;
     int64_t span_;
-    std::vector<int64_t> reads_;
+    std::vector<StreamedIndex> reads_;
     Buffer<Space::kDevice> memory_;
     Arena<Space::kDevice> tables_;
     std::vector<Slot> slots_;

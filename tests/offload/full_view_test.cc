@@ -1,4 +1,4 @@
-#include "offload/kv_cache.h"
+#include "offload/full_view.h"
 
 #include <cstring>
 #include <vector>
@@ -20,7 +20,7 @@ struct Fixture {
     std::unique_ptr<Stream> stream = device->make_stream("kv");
     std::unique_ptr<Kernels> op = make_kernels(
         *device, *stream, Phase::kDecode, {.max_rows = kMaxRows, .max_k = 16, .max_n = 16, .heads = 2, .head_dim = 8});
-    KvCache kv{*device, *stream, kShape};
+    FullView kv{*device, *stream, kShape};
     Buffer<Space::kHost> host{*device, kMaxRows * 16 * sizeof(float)};
     Buffer<Space::kDevice> dev{*device, kMaxRows * 16 * sizeof(float)};
 
@@ -33,7 +33,7 @@ struct Fixture {
         }
         stream->copy(dev.tensor(DType::kF32, shape), host.tensor(DType::kF32, shape));
         for (int64_t l = 0; l < kShape.owner_layers; ++l) {
-            op->kv_stage(kv.layer(l), dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape));
+            op->kv_stage(kv.layer(OwnerIndex(l)), dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape));
         }
         stream->synchronize();
     }
@@ -43,18 +43,18 @@ struct Fixture {
     }
     /// The key of head h at a position, as it lies in its tile.
     float key(int64_t layer, int64_t sequence, int64_t position, int64_t h) const {
-        const auto* table = static_cast<const int64_t*>(kv.layer(layer).tiles.data());
+        const auto* table = static_cast<const int64_t*>(kv.layer(OwnerIndex(layer)).tiles.data());
         const int64_t tiles = kShape.tiles_per_sequence();
         const auto* tile = reinterpret_cast<const float*>(table[sequence * tiles + position / kTileTokens]);
         return tile[(h * kTileTokens + position % kTileTokens) * 8 + 3];
     }
 };
 
-TEST(KvCache, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
+TEST(FullView, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
     Fixture f;
     std::vector<int64_t> addresses;
     for (int64_t l = 0; l < 3; ++l) {
-        const auto* table = static_cast<const int64_t*>(f.kv.layer(l).tiles.data());
+        const auto* table = static_cast<const int64_t*>(f.kv.layer(OwnerIndex(l)).tiles.data());
         addresses.insert(addresses.end(), table, table + 2 * 3);
     }
 
@@ -66,7 +66,7 @@ TEST(KvCache, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
     EXPECT_EQ(kShape.layout.tile_bytes(), 2u * 2 * 256 * 8 * 4);
 }
 
-TEST(KvCache, KeepsTheChosenRowsInOrder) {
+TEST(FullView, KeepsTheChosenRowsInOrder) {
     Fixture f;
     f.grow(1, 255);
     f.stage(5, 100);
@@ -87,7 +87,7 @@ TEST(KvCache, KeepsTheChosenRowsInOrder) {
     }
 }
 
-TEST(KvCache, TruncatesAndGrowsAgain) {
+TEST(FullView, TruncatesAndGrowsAgain) {
     Fixture f;
     f.stage(4, 10);
     const std::vector<int32_t> all = {0, 1, 2, 3}, one = {1};
@@ -102,7 +102,7 @@ TEST(KvCache, TruncatesAndGrowsAgain) {
     EXPECT_THROW(f.kv.truncate(0, 4), Error);
 }
 
-TEST(KvCache, RefusesTokensBeyondTheContext) {
+TEST(FullView, RefusesTokensBeyondTheContext) {
     Fixture f;
     f.grow(0, 599);
     const std::vector<int32_t> two = {0, 1}, none;
@@ -113,7 +113,7 @@ TEST(KvCache, RefusesTokensBeyondTheContext) {
 }
 
 // More keeps in flight than there are slots for their lists.
-TEST(KvCache, ManyKeepsInARowDoNotOverwriteEachOther) {
+TEST(FullView, ManyKeepsInARowDoNotOverwriteEachOther) {
     Fixture f;
     f.stage(64, 0);
     for (int32_t i = 0; i < 64; ++i) {

@@ -1,0 +1,38 @@
+#include "launch/report/plan_lines.h"
+
+#include <string_view>
+
+namespace trireme {
+
+std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Machine& m) {
+    const MemoryBytes all = p.total();
+    std::vector<std::string> lines;
+    const auto line = [&](std::string_view what, size_t bytes, const std::string& note) {
+        if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
+    };
+    lines.push_back(
+        fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: what only "
+                    "the prefill used stays taken",
+                    gib(all.device), gib(m.device_memory), gib(all.device), gib(p.decode_bytes())));
+    line("weights", p.weight_bytes, "");
+    line("activations, scratch", p.work.device, "");
+    line("KV on chip", p.kv.device, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
+    line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
+    line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
+    line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
+    line("retrieval set", p.retrieval_bytes,
+         fmt::format("{} tokens of each layer, {} rows", in.retrieval.budget, in.retrieval.rows));
+    line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
+    line("draft model", p.draft_bytes, "weights, window, work");
+    lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
+    line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
+    line("prompt's hidden states", p.hidden.host, "");
+    line("staging", p.work.host, "");
+    if (m.together < SIZE_MAX) {
+        lines.push_back(
+            fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(all.device + all.host), gib(m.together)));
+    }
+    return lines;
+}
+
+}  // namespace trireme

@@ -1,0 +1,243 @@
+#include "offload/full_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "offload/stream/table_writer.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+using HostArena = Arena<Space::kHost>;
+
+Shape table_shape(const KvShape& s) {
+    return {s.sequences, s.tiles_per_sequence()};
+}
+Shape staged_shape(const KvShape& s) {
+    return {s.layout.kv_heads, kMaxRows, s.layout.head_dim};
+}
+const Shape kKeptShape{kMaxRows, 3};
+
+/// Of every owner, its number among those that are streamed; -1 for those on chip.
+std::vector<StreamedIndex> number_streamed(const KvShape& shape, const std::vector<bool>& on_chip) {
+    check(on_chip.empty() || static_cast<int64_t>(on_chip.size()) == shape.owner_layers,
+          "kv: the residency of {} layers for {} owners", on_chip.size(), shape.owner_layers);
+    std::vector<StreamedIndex> numbers;
+    int64_t next = 0;
+    for (size_t owner = 0; owner < static_cast<size_t>(shape.owner_layers); ++owner) {
+        numbers.emplace_back(on_chip.empty() || on_chip[owner] ? -1 : next++);
+    }
+    return numbers;
+}
+
+/// The owners that are streamed, in order.
+std::vector<OwnerIndex> streamed_owners(const std::vector<StreamedIndex>& numbers) {
+    std::vector<OwnerIndex> owners;
+    for (size_t owner = 0; owner < numbers.size(); ++owner) {
+        if (numbers[owner].i >= 0) owners.emplace_back(static_cast<int64_t>(owner));
+    }
+    return owners;
+}
+
+/// The streamed layers that a forward reads, in order.
+std::vector<StreamedIndex> streamed_reads(const std::vector<OwnerIndex>& reads,
+                                          const std::vector<StreamedIndex>& numbers) {
+    std::vector<StreamedIndex> streamed;
+    for (size_t i = 0; i < (reads.empty() ? numbers.size() : reads.size()); ++i) {
+        const StreamedIndex number = numbers[reads.empty() ? i : reads[i].at()];
+        if (number.i >= 0) streamed.push_back(number);
+    }
+    return streamed;
+}
+
+}  // namespace
+
+MemoryBytes FullView::table_memory(const KvShape& s) {
+    const size_t layer = DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
+                         DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
+                         DeviceArena::bytes_of(s.layout.v_type, staged_shape(s));
+    return {.device = static_cast<size_t>(s.owner_layers) * layer +
+                      kKeptSlots * DeviceArena::bytes_of(DType::kI32, kKeptShape),
+            .host = kKeptSlots * HostArena::bytes_of(DType::kI32, kKeptShape)};
+}
+
+FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
+                               std::vector<OwnerIndex> owners, const Residency& residency,
+                               std::vector<StreamedIndex> reads)
+    : transport(device, compute, shape, std::move(owners), residency.link, residency.verify),
+      ring(device, transport, shape, residency.ring, std::move(reads)),
+      tails(device, transport, shape),
+      window(device, transport, ring, tails, shape) {}
+
+FullView::Streaming::~Streaming() {
+    transport.drain();
+}
+
+StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes) {
+    return {.layout = shape.layout,
+            .layers = layers,
+            .sequences = shape.sequences,
+            .tiles = shape.tiles_per_sequence(),
+            .span_bytes = span_bytes};
+}
+
+FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
+                   std::vector<OwnerIndex> reads)
+    : KvView(kv),
+      compute_(compute),
+      streamed_(number_streamed(kv, residency.on_chip)),
+      streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
+      tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
+      device_tables_(device, table_memory(kv).device),
+      host_tables_(device, table_memory(kv).host),
+      streaming_(streamed_layers_ == 0 ? nullptr
+                                       : std::make_unique<Streaming>(
+                                             device, compute, stream_shape(kv, streamed_layers_, residency.span_bytes),
+                                             streamed_owners(streamed_), residency, streamed_reads(reads, streamed_))) {
+    for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
+        layers_.push_back({.layout = kv.layout,
+                           .tiles = on_chip(owner) ? device_tables_.take(DType::kI64, table_shape(kv))
+                                                   : streaming_->tails.table(streamed_[owner.at()]),
+                           .staged_k = device_tables_.take(kv.layout.k_type, staged_shape(kv)),
+                           .staged_v = device_tables_.take(kv.layout.v_type, staged_shape(kv))});
+    }
+    for (KeptSlot& slot : kept_) {
+        slot.host = host_tables_.take(DType::kI32, kKeptShape);
+        slot.device = device_tables_.take(DType::kI32, kKeptShape);
+    }
+    groups_.reserve(kMaxRows);
+    readings_.reserve(kMaxRows);
+    place_on_chip(device);
+}
+
+FullView::~FullView() = default;
+
+ViewMaker full_view(const Residency& residency) {
+    return [residency](Device& device, Stream& compute, const KvShape& shape, std::vector<OwnerIndex> reads) {
+        return std::make_unique<FullView>(device, compute, shape, residency, std::move(reads));
+    };
+}
+
+/// Tiles of owners on chip follow each other: owner, sequence, tile.
+void FullView::place_on_chip(Device& device) {
+    TableWriter tables(device, compute_, table_shape(shape()));
+    auto* next_tile = static_cast<char*>(tiles_.data());
+    for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
+        if (!on_chip(owner)) continue;
+        tables.write(layer(owner).tiles, [&](int64_t, int64_t) {
+            return std::exchange(next_tile, next_tile + shape().layout.tile_bytes());
+        });
+    }
+}
+
+MemoryBytes FullView::memory() const {
+    if (!streaming_) return {.device = tiles_.bytes()};
+    return {.device = tiles_.bytes() + streaming_->ring.bytes() + streaming_->tails.bytes(),
+            .host = streaming_->transport.host_bytes()};
+}
+
+void FullView::begin(std::span<const RowGroup> groups) {
+    if (!streaming_) return;
+    groups_.assign(groups.begin(), groups.end());
+    readings_.clear();
+    for (const RowGroup& g : groups) readings_.push_back({g.sequence, Tails::first_tile(length(g.sequence))});
+    streaming_->ring.begin(readings_);
+}
+
+void FullView::end() {
+    if (streaming_) streaming_->ring.end();
+}
+
+void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    if (!prefill_.running) return op.kv_stage(layer(owner), k, v);
+    const int64_t n = k.rows(), first = rows.max_positions - n;
+    const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
+    if (!on_chip(owner)) streaming_->window.open_rows(first, n);
+    op.kv_append(kv, k, v, rows);
+    if (!on_chip(owner)) streaming_->window.rows_written(first, n);
+    written(op, owner, prefill_.sequence, kv, first, n);
+}
+
+void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    if (on_chip(owner)) return op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows);
+    if (prefill_.running) return op.attention(a.out, a.q, prefill_.open, a.kv_of_head, a.rows);
+    attend_arriving(op, owner, a);
+}
+
+/// A group's streamed tiles, span by span as they arrive, then its newest ones, which lie on the device.
+void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    for (size_t i = 0; i < groups_.size(); ++i) {
+        const RowGroup& g = groups_[i];
+        const Tensor out = a.out.slice_rows(g.first, g.rows), q = a.q.slice_rows(g.first, g.rows);
+        const RowsView rows = a.rows.some(g.first, g.rows, g.bound);
+        streaming_->ring.attend(
+            streamed_[owner.at()], readings_[i], layer(owner),
+            [&](const LayerKv& kv, const TileRange& tiles) { op.attention(out, q, kv, a.kv_of_head, rows, tiles); });
+        streaming_->tails.use();
+        op.attention(out, q, layer(owner), a.kv_of_head, rows, TileRange{readings_[i].tiles, kEveryTile});
+    }
+}
+
+void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+    const int64_t n = static_cast<int64_t>(rows.size()), first = length(sequence);
+    check(n <= kMaxRows && first + n <= shape().context, "kv: {} rows kept behind {} of {} tokens", n, first,
+          shape().context);
+    if (n == 0) return;
+
+    KeptSlot& slot = kept_[next_kept_];
+    next_kept_ = (next_kept_ + 1) % kept_.size();
+    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // eight keeps ago: reached long since
+    const Matrix<int32_t> list = slot.host.as<int32_t>();
+    for (int64_t i = 0; i < n; ++i) {
+        list(i, 0) = rows[static_cast<size_t>(i)];
+        list(i, 1) = static_cast<int32_t>(first + i);
+        list(i, 2) = static_cast<int32_t>(sequence);
+    }
+
+    const Tensor kept = slot.device.first_rows(n);
+    compute_.copy(kept, slot.host.first_rows(n));
+    if (streaming_) streaming_->tails.open(sequence, first, n);
+    for (const LayerKv& kv : layers_) op.kv_keep(kv, kept);
+    slot.free = compute_.record();
+    if (streaming_) streaming_->tails.written(sequence, first, n);
+    for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
+        written(op, owner, sequence, layer(owner), first, n);
+    }
+    set_length(sequence, first + n);
+}
+
+void FullView::truncate(int64_t sequence, int64_t n) {
+    check(n >= 0 && n <= length(sequence), "kv: cannot truncate {} tokens to {}", length(sequence), n);
+    if (streaming_ && n < length(sequence)) {
+        streaming_->ring.forget();
+        streaming_->tails.truncate(sequence, n);
+    }
+    prefill_.running = false;  // one that failed
+    set_length(sequence, n);
+}
+
+void FullView::begin_prefill(int64_t sequence, int64_t n) {
+    const int64_t before = length(sequence);
+    check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
+    prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
+    if (streaming_) streaming_->window.begin(sequence, before, before + n);
+}
+
+void FullView::open_layer(OwnerIndex owner, Pass pass) {
+    if (on_chip(owner)) return;
+    prefill_.open = layer(owner);
+    prefill_.open.tiles = streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites);
+}
+
+void FullView::close_layer(OwnerIndex owner) {
+    if (!on_chip(owner)) streaming_->window.close();
+}
+
+void FullView::end_prefill() {
+    set_length(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
+    prefill_.running = false;
+}
+
+}  // namespace trireme

@@ -1,0 +1,119 @@
+#pragma once
+/// What attention sees of a level's keys and values. A view owns the lengths of the sequences and the rows that are
+/// staged; attention goes through it wherever tiles lie, so that it sees every query (DESIGN section 4, "Views").
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "offload/index.h"
+#include "runtime/memory_bytes.h"
+#include "runtime/stream.h"
+
+namespace trireme {
+
+class Transport;
+
+struct KvShape {
+    KvLayout layout;
+    int64_t owner_layers = 0;
+    int64_t sequences = 1;
+    int64_t context = 0;  // tokens a sequence may have
+
+    int64_t tiles_per_sequence() const { return (context + kTileTokens - 1) / kTileTokens; }
+    size_t layer_bytes() const { return static_cast<size_t>(sequences * tiles_per_sequence()) * layout.tile_bytes(); }
+    size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
+};
+
+/// Rows [first, first + rows) of a decode forward, all of one sequence, in slots below `bound`.
+struct RowGroup {
+    int64_t sequence = 0, first = 0, rows = 0, bound = 0;
+};
+
+/// One attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads].
+struct AttentionCall {
+    Tensor out, q, kv_of_head;
+    RowsView rows;
+};
+
+/// Wants to know when tiles are complete: whoever sums keys up by tile.
+class TileWatcher {
+  public:
+    virtual ~TileWatcher() = default;
+    /// Compute has been given what writes the last slots of these tiles of a sequence. `kv` reaches them for what `op`
+    /// enqueues during this call. A tile that was truncated is complete again when it has been filled again.
+    virtual void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
+                          const TileRange& tiles) = 0;
+};
+
+/// Calls come in this order.
+///   A decode forward: begin(); for each layer write() where it is an owner, then attend(); end(). Its rows stay staged
+///   until keep(), which makes some of them the sequence's next tokens, or until the next begin().
+///   A prefill: begin_prefill(); any number of passes over layers, each open_layer(), then write() and attend() for
+///   consecutive rows, then close_layer(); end_prefill(), which commits the tokens. A layer's last writing pass counts.
+class KvView {
+  public:
+    virtual ~KvView() = default;
+
+    const KvShape& shape() const { return shape_; }
+    /// Committed tokens of a sequence.
+    int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+    /// Null: nobody is told. The watcher outlives the view, or is taken back.
+    void watch(TileWatcher* watcher) { watcher_ = watcher; }
+
+    /// Memory of keys and values, wherever they lie, and of what they pass through.
+    virtual MemoryBytes memory() const = 0;
+    /// What streamed tiles travel over; null where none do.
+    virtual Transport* transport() { return nullptr; }
+    const Transport* transport() const { return const_cast<KvView*>(this)->transport(); }
+
+    /// A decode forward of these groups begins.
+    virtual void begin(std::span<const RowGroup> groups) = 0;
+    virtual void end() = 0;
+    /// attend() of this owner enqueues the same work for every forward of as many rows: it may be part of a graph.
+    virtual bool recordable(OwnerIndex owner) const = 0;
+
+    /// New rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated: staged in a decode forward; in a
+    /// prefill into their tiles, which are consecutive slots that end at rows.max_positions.
+    virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
+    /// Attention over an owner's keys and values.
+    virtual void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) = 0;
+
+    /// Staged rows `rows` become the sequence's next tokens. Enqueues one small kernel a layer.
+    virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
+    /// Forgets tokens from position n on; their slots are overwritten later.
+    virtual void truncate(int64_t sequence, int64_t n) = 0;
+
+    /// A prefill that appends n tokens begins.
+    virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
+    /// What a pass does to an owner's keys and values: produces them, or reads those of an earlier pass alone.
+    enum class Pass : uint8_t { kWrites, kReads };
+    virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
+    virtual void close_layer(OwnerIndex owner) = 0;
+    virtual void end_prefill() = 0;
+
+  protected:
+    explicit KvView(const KvShape& shape) : shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {}
+
+    void set_length(int64_t sequence, int64_t tokens) { lengths_[static_cast<size_t>(sequence)] = tokens; }
+    /// Slots [first, first + n) of a sequence have been given to compute to write: tells the watcher what is complete.
+    void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
+        const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
+        if (watcher_ != nullptr && complete.first < complete.end) watcher_->complete(op, owner, sequence, kv, complete);
+    }
+
+  private:
+    KvShape shape_;
+    std::vector<int64_t> lengths_;
+    TileWatcher* watcher_ = nullptr;
+};
+
+/// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on
+/// `compute`. Errors: Exit::kOs where device or host have no room.
+using ViewMaker = std::function<std::unique_ptr<KvView>(Device& device, Stream& compute, const KvShape& shape,
+                                                        std::vector<OwnerIndex> reads)>;
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+/// How much memory something takes: on the device, and of the host's, pinned.
+
+#include <cstddef>
+
+namespace trireme {
+
+struct MemoryBytes {
+    size_t device = 0, host = 0;
+
+    MemoryBytes& operator+=(const MemoryBytes& b) {
+        device += b.device;
+        host += b.host;
+        return *this;
+    }
+    MemoryBytes& operator-=(const MemoryBytes& b) {
+        device -= b.device;
+        host -= b.host;
+        return *this;
+    }
+    friend MemoryBytes operator+(MemoryBytes a, const MemoryBytes& b) { return a += b; }
+    friend MemoryBytes operator-(MemoryBytes a, const MemoryBytes& b) { return a -= b; }
+    bool operator==(const MemoryBytes&) const = default;
+};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+/// Kernels of which a test implements those that a view calls.
+
+#include "kernels/kernels.h"
+
+namespace trireme::test {
+
+class KvKernels : public Kernels {
+  protected:
+    explicit KvKernels(Phase phase)
+        : Kernels(phase, {.max_rows = kPrefillRows, .max_k = 16, .max_n = 16, .heads = 1, .head_dim = 8}) {}
+
+  private:
+    static void never() { check(false, "an operation that a view does not call"); }
+    void do_embed(const Tensor&, const Tensor&, const Tensor&) override { never(); }
+    void do_rmsnorm(const Tensor&, const Tensor&, const Tensor&, float) override { never(); }
+    void do_matmul(const Tensor&, const Tensor&, const Tensor&) override { never(); }
+    void do_rope(const Tensor&, const Tensor&, int64_t) override { never(); }
+    void do_swiglu(const Tensor&, const Tensor&) override { never(); }
+    void do_add(const Tensor&, const Tensor&) override { never(); }
+    void do_gather_rows(const Tensor&, const Tensor&, const Tensor&) override { never(); }
+    void do_sample(const Tensor&, const Tensor&, int64_t, const Tensor&, const SamplingRule&) override { never(); }
+};
+
+}  // namespace trireme::test
