@@ -24,9 +24,9 @@ inline size_t rope(const Tensor& x) {
 inline size_t kv_write(const LayerKv& kv, int64_t rows) {
     return static_cast<size_t>(rows) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
 }
-/// The keys and values of every position of these tiles, read once.
+/// The keys and values of every slot of these tiles, read once.
 inline size_t attention(const LayerKv& kv, const RowsView& rows, const TileRange& part) {
-    const int64_t tokens = part.end > rows.max_positions / kTileTokens ? rows.max_positions : part.end * kTileTokens;
+    const int64_t tokens = part.end > rows.max_slots / kTileTokens ? rows.max_slots : part.end * kTileTokens;
     return static_cast<size_t>(std::max(int64_t{0}, tokens - part.first * kTileTokens)) * kv.layout.tile_bytes() /
            static_cast<size_t>(kTileTokens);
 }

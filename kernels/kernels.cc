@@ -48,6 +48,12 @@ void check_staged(const char* op, const LayerKv& kv) {
     check(kv.staged_k.contiguous() && kv.staged_v.contiguous(), "{}: staged rows are strided", op);
 }
 
+void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
+    check_operand(op, "slots", rows.slots, DType::kI32, Shape{n});
+    check_operand(op, "cached", rows.cached, DType::kI32, Shape{n});
+    check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
+}
+
 void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Tensor& v) {
     check_rank(op, "k", k, 2);
     const Shape shape{k.rows(), kv.layout.kv_heads * kv.layout.head_dim};
@@ -98,18 +104,19 @@ void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
     if (x.rows() > 0) do_rope(x, cos_sin, head_dim);
 }
 
-void Kernels::kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) {
+void Kernels::kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
     check_kv("kv_stage", kv);
     check_staged("kv_stage", kv);
     check_new_rows("kv_stage", kv, k, v);
     check(k.rows() <= kMaxRows, "kv_stage: {} rows, at most {} are staged", k.rows(), kMaxRows);
-    if (k.rows() > 0) do_kv_stage(kv, k, v);
+    check_decode_rows("kv_stage", rows, k.rows());
+    if (k.rows() > 0) do_kv_stage(kv, k, v, rows);
 }
 
 void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
     check_kv("kv_append", kv);
     check_new_rows("kv_append", kv, k, v);
-    check_operand("kv_append", "positions", rows.positions, DType::kI32, Shape{k.rows()});
+    check_operand("kv_append", "slots", rows.slots, DType::kI32, Shape{k.rows()});
     check_operand("kv_append", "sequences", rows.sequences, DType::kI32, Shape{k.rows()});
     if (k.rows() > 0) do_kv_append(kv, k, v, rows);
 }
@@ -134,13 +141,12 @@ void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, c
     check_operand("attention", "q", q, DType::kF32, Shape{n, heads * head_dim});
     check_operand("attention", "out", out, DType::kF32, q.shape());
     check_operand("attention", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
-    check_operand("attention", "positions", rows.positions, DType::kI32, Shape{n});
+    check_operand("attention", "slots", rows.slots, DType::kI32, Shape{n});
     check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
     if (phase_ == Phase::kDecode) {
         check(n <= kMaxRows, "attention: {} rows, at most {} in a decode forward", n, kMaxRows);
         check_staged("attention", kv);
-        check_operand("attention", "committed", rows.committed, DType::kI32, Shape{n});
-        check_operand("attention", "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
+        check_decode_rows("attention", rows, n);
     }
     check(part.first >= 0 && part.first < part.end, "attention: tiles [{}, {})", part.first, part.end);
     check(phase_ == Phase::kDecode || (part.first == 0 && part.end == kEveryTile),

@@ -4,7 +4,7 @@
 /// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
 /// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it stays f32 on the CPU.
 /// Decode phase (at most kMaxRows rows): a row gets the same bits whether it is computed alone or among others,
-/// whatever the thread count. Prefill phase: any number of rows, fixed chunks, same bits for any thread count.
+/// whatever the thread count. Prefill phase: batches of a fixed number of rows, same bits for any thread count.
 
 #include <cstdint>
 #include <memory>
@@ -44,19 +44,20 @@ class Kernels {
     /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
     /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
     void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
-    /// Decode: k, v f32 [rows, kv_heads * head_dim], rounded into kv.staged_k/v rows 0 .. rows-1.
-    void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v);
-    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.positions.
+    /// Decode: k, v f32 [rows, kv_heads * head_dim], rounded into the staged rows that are theirs: each row's last
+    /// ancestor.
+    void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
+    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.slots.
     void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
-    /// Staged row kept[i, 0] goes to position kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3].
+    /// Staged row kept[i, 0] goes to slot kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3].
     void kv_keep(const LayerKv& kv, const Tensor& kept);
-    /// out[r] = sum_p softmax_p(q[r] . k_p / sqrt(head_dim)) v_p, p as RowsView says; query head h reads KV head
+    /// out[r] = sum_i softmax_i(q[r] . k_i / sqrt(head_dim)) v_i, i over what RowsView says; query head h reads KV head
     /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
-    /// Accumulated by tiles of 256 positions: each tile gives (max, sum, acc), merged in tile order.
+    /// Accumulated by tiles of 256 slots, in slot order: each tile gives (max, sum, acc), merged in tile order.
     ///
     /// Rows of one sequence may be attended in parts, as tiles arrive (decode): parts follow each other from tile 0 on,
     /// each with a table of its own tiles, nothing else of this object between them; the part that holds the last row's
-    /// position writes out. The bits do not depend on the parts.
+    /// slot writes out. The bits do not depend on the parts.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                    const RowsView& rows, const TileRange& part = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
@@ -81,7 +82,7 @@ class Kernels {
     virtual void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) = 0;
     virtual void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) = 0;
     virtual void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) = 0;
-    virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) = 0;
+    virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_keep(const LayerKv& kv, const Tensor& kept) = 0;
     virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,

@@ -1,5 +1,6 @@
 #pragma once
-/// How keys and values lie in memory, and what attention is told about them. Indices and addresses only: where a tile
+/// How keys and values lie in memory, and what attention is told about them: slots and addresses. Where a token stands
+/// in its text is not among them: positions enter keys and queries by rotation, and the order of slots. Where a tile
 /// lives and when it moves is offload/'s business.
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace trireme {
 inline constexpr int64_t kTileTokens = 256;  // tokens of a tile
 inline constexpr int64_t kMaxRows = 64;      // rows of one decode forward
 inline constexpr int64_t kPrefillRows =
-    512;  // rows of one prefill chunk: fixed, so that results do not depend on residency
+    512;  // rows of a prefill batch: fixed, so that results do not depend on residency
 
 /// A tile: this rank's K [kv_heads, 256, head_dim], then V [kv_heads, 256, head_dim], contiguous. Keys are rotated.
 struct KvLayout {
@@ -23,12 +24,12 @@ struct KvLayout {
     size_t tile_bytes() const { return k_bytes() + v_bytes(); }
 };
 
-/// The KV of one owner layer, or those of its tiles that are at hand. A token at position p of sequence s lies in slot
-/// p % 256 of tile tiles[s, p / 256 - first_tile].
+/// The KV of one owner layer, or those of its tiles that are at hand. Slot i of sequence s is token i % 256 of the tile
+/// tiles[s, i / 256 - first_tile].
 struct LayerKv {
     KvLayout layout;
     Tensor tiles;     // i64 [sequences, tiles], device addresses
-    Tensor staged_k;  // k_type [kv_heads, kMaxRows, head_dim]: the rows of the running decode forward, not yet in tiles
+    Tensor staged_k;  // k_type [kv_heads, kMaxRows, head_dim]: rows that are not in tiles yet
     Tensor staged_v;  // v_type, same shape
     int64_t first_tile = 0;
 };
@@ -41,26 +42,26 @@ struct TileRange {
 
 /// The rows of a forward. All i32 in device memory.
 ///
-/// Decode: K/V of the rows are staged; row r attends tile tokens [0, committed[r]) of its sequence and, standing at
-/// positions committed[r] .. positions[r], the staged rows ancestors[r, 0 .. positions[r] - committed[r]]; the last of
-/// them is r itself. A chain has ancestors[r, i] = first row + i. Rows of one sequence are adjacent.
-/// Prefill: rows are consecutive positions of one sequence; their K/V are in tiles; row r attends [0, positions[r]].
+/// Decode: K/V of the rows are staged. Row r attends slots [0, cached[r]) of its sequence's tiles and then, as if they
+/// stood in the slots cached[r] .. slots[r], the staged rows ancestors[r, 0 .. slots[r] - cached[r]]; the last of them
+/// is r's own. (slots[r] - cached[r] is the row's depth in its tree.) Rows of one sequence are adjacent.
+/// Prefill: rows stand in consecutive slots of one sequence; their K/V are in tiles; row r attends slots [0, slots[r]].
 struct RowsView {
-    Tensor positions;           // [rows]
-    Tensor sequences;           // [rows]
-    Tensor committed;           // [rows]
-    Tensor ancestors;           // [rows, kMaxRows]
-    int64_t max_positions = 0;  // host-known bound: every position is below it
-    int64_t staged = 0;         // rows that are staged, where these are some of them; 0: as many as these
+    Tensor slots;           // [rows]
+    Tensor sequences;       // [rows]
+    Tensor cached;          // [rows], decode only
+    Tensor ancestors;       // [rows, kMaxRows], decode only
+    int64_t max_slots = 0;  // host-known bound: every slot is below it
+    int64_t staged = 0;     // every ancestor is below it; 0: below the number of these rows
 
-    /// Rows [first, first + n) of a decode forward, all below `bound`.
+    /// Rows [first, first + n) of a decode forward, in slots below `bound`.
     RowsView some(int64_t first, int64_t n, int64_t bound) const {
-        return {positions.slice_rows(first, n),
+        return {slots.slice_rows(first, n),
                 sequences.slice_rows(first, n),
-                committed.slice_rows(first, n),
+                cached.slice_rows(first, n),
                 ancestors.slice_rows(first, n),
                 bound,
-                positions.rows()};
+                staged == 0 ? slots.rows() : staged};
     }
 };
 

@@ -82,7 +82,7 @@ BatchMaker::Fields BatchMaker::fields(void* base) const {
             reinterpret_cast<float*>(ancestors + ancestors_ * max_rows_)};
 }
 
-Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
+Batch BatchMaker::send(Slot& slot, int64_t rows, const Bounds& bounds) {
     stream_.copy(slot.device, slot.host);
     slot.free = stream_.record();
     const Fields f = fields(slot.device.data());
@@ -90,41 +90,35 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, int64_t max_positions) {
     b.rows = rows;
     b.ids = Tensor(f.ids, DType::kI32, {rows});
     b.cos_sin = Tensor(f.cos_sin, DType::kF32, {rows, head_dim_});
-    b.view = {.positions = Tensor(f.positions, DType::kI32, {rows}),
+    b.view = {.slots = Tensor(f.slots, DType::kI32, {rows}),
               .sequences = Tensor(f.sequences, DType::kI32, {rows}),
-              .committed = Tensor(f.committed, DType::kI32, {rows}),
+              .cached = Tensor(f.cached, DType::kI32, {rows}),
               .ancestors = Tensor(f.ancestors, DType::kI32, {rows, ancestors_}),
-              .max_positions = max_positions};
+              .max_slots = bounds.slots,
+              .staged = bounds.staged};
     return b;
 }
 
-Batch BatchMaker::decode(std::span<const Row> rows, std::span<const int64_t> committed, int64_t max_positions) {
+Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t first, const Bounds& bounds) {
     const auto n = static_cast<int64_t>(rows.size());
     check(n >= 1 && n <= max_rows_ && ancestors_ == kMaxRows, "decode: {} rows, at most {}", n, kMaxRows);
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
-    int64_t reach = 0;
     for (int64_t r = 0; r < n; ++r) {
         const Row& row = rows[static_cast<size_t>(r)];
-        const int64_t base = committed[static_cast<size_t>(row.sequence)];
-        const int64_t depth = row.position - base;
-        const Row* parent = row.parent < 0 ? nullptr : &rows[static_cast<size_t>(row.parent)];
-        check(row.parent < r && depth >= 0 && depth < kMaxRows &&
-                  (parent ? parent->position == row.position - 1 && parent->sequence == row.sequence : depth == 0),
-              "decode: row {} at position {} does not follow its parent {}", r, row.position, row.parent);
+        const std::span<const int32_t> path = view.staged().path(first + static_cast<int32_t>(r));
+        const int64_t depth = static_cast<int64_t>(path.size()) - 1, cached = view.cached(row.sequence);
+        check(row.position == view.length(row.sequence) + depth,
+              "decode: row {} of depth {} is given the position {}, behind {} tokens", r, depth, row.position,
+              view.length(row.sequence));
         f.ids[r] = row.token;
-        f.positions[r] = row.position;
+        f.slots[r] = static_cast<int32_t>(cached + depth);
         f.sequences[r] = row.sequence;
-        f.committed[r] = static_cast<int32_t>(base);
-        int32_t* mine = f.ancestors + r * kMaxRows;
-        if (parent) std::copy_n(f.ancestors + row.parent * kMaxRows, depth, mine);
-        mine[depth] = static_cast<int32_t>(r);
+        f.cached[r] = static_cast<int32_t>(cached);
+        std::copy(path.begin(), path.end(), f.ancestors + r * kMaxRows);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, row.position, row.position + 1);
-        reach = std::max<int64_t>(reach, row.position + 1);
     }
-    check(max_positions == 0 || reach <= max_positions, "decode: a row at {}, the bound is {}", reach - 1,
-          max_positions);
-    return send(slot, n, max_positions == 0 ? reach : max_positions);
+    return send(slot, n, bounds);
 }
 
 Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length) {
@@ -134,12 +128,12 @@ Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int
     const Fields f = fields(slot.host.data());
     for (int64_t r = 0; r < n; ++r) {
         f.ids[r] = tokens[static_cast<size_t>(r)];
-        f.positions[r] = static_cast<int32_t>(position + r);
+        f.slots[r] = static_cast<int32_t>(position + r);
         f.sequences[r] = static_cast<int32_t>(sequence);
-        f.committed[r] = static_cast<int32_t>(position + n);
+        f.cached[r] = static_cast<int32_t>(position + n);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, position + r, length);
     }
-    Batch batch = send(slot, n, position + n);
+    Batch batch = send(slot, n, {.slots = position + n});
     batch.prefill = true;
     return batch;
 }

@@ -7,13 +7,15 @@
 
 #include "kernels/kv.h"
 #include "model/config.h"
+#include "offload/view.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
 
 namespace trireme {
 
-/// A token to be computed. Its parent is an earlier row of the same forward, or -1: the last committed token.
+/// A token to be computed. Its parent is an earlier staged row, or -1: the last committed token. Its position is one
+/// more than its parent's.
 struct Row {
     int32_t token;
     int32_t position;
@@ -52,9 +54,12 @@ class BatchMaker {
     /// Of at most `max_rows` rows. More than kMaxRows: for prefills only.
     BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places = 1);
 
-    /// A decode batch. `committed[s]`: tokens of sequence s that lie in tiles. A row at position p counts as p + 1
-    /// tokens. `max_positions`: every row is below it; 0: as tight a bound as the rows give.
-    Batch decode(std::span<const Row> rows, std::span<const int64_t> committed, int64_t max_positions = 0);
+    /// A decode batch of rows that `view` has staged under the numbers `first`, `first` + 1, .. A row at position p
+    /// counts as p + 1 tokens. `bounds`: what the batch says every slot, and every ancestor's number, is below.
+    struct Bounds {
+        int64_t slots = 0, staged = 0;
+    };
+    Batch decode(std::span<const Row> rows, const KvView& view, int32_t first, const Bounds& bounds);
     /// Consecutive prompt tokens from `position` on; all count as `length` tokens, the prompt's own.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length);
 
@@ -65,7 +70,7 @@ class BatchMaker {
         Event free;       // it has been copied
     };
     struct Fields {
-        int32_t *ids, *positions, *sequences, *committed, *ancestors;
+        int32_t *ids, *slots, *sequences, *cached, *ancestors;
         float* cos_sin;
     };
     static constexpr int64_t kSlots = 4;  // at least: the host runs ahead
@@ -73,7 +78,7 @@ class BatchMaker {
 
     Slot& next_slot();
     Fields fields(void* base) const;
-    Batch send(Slot& slot, int64_t rows, int64_t max_positions);
+    Batch send(Slot& slot, int64_t rows, const Bounds& bounds);
 
     Stream& stream_;
     Rope& rope_;

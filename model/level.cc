@@ -35,7 +35,6 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
                      view_->transport() ? prefill_batches(context()) : 1),
       hidden_(device, view_->transport(), view_->transport() ? context() : 0, config_.dim, kPrefillRows,
               view_->transport() && options.residency.hidden_on_host),
-      committed_(static_cast<size_t>(options.sequences), 0),
       graphs_(options.graphs && device.graphs()) {
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
@@ -54,22 +53,33 @@ Level::~Level() {
 }
 
 void Level::forward(std::span<const Row> rows) {
-    for (const Row& row : rows) {
-        require(row.position < context(), Exit::kConfig, "position {} is beyond the context of {} tokens", row.position,
-                context());
-    }
-    for (size_t s = 0; s < committed_.size(); ++s) committed_[s] = view_->length(static_cast<int64_t>(s));
+    view_->drop();
+    extend(rows);
+}
+
+void Level::extend(std::span<const Row> rows) {
+    const int32_t first = view_->staged().size();
     logits_rows_ = static_cast<int64_t>(rows.size());
     groups_.clear();
     for (size_t r = 0; r < rows.size(); ++r) {
-        if (r == 0 || rows[r].sequence != rows[r - 1].sequence) {
-            groups_.push_back({.sequence = rows[r].sequence, .first = static_cast<int64_t>(r)});
+        const Row& row = rows[r];
+        require(row.position < context(), Exit::kConfig, "position {} is beyond the context of {} tokens", row.position,
+                context());
+        const int32_t staged = view_->stage(row.sequence, row.parent);
+        if (r == 0 || row.sequence != rows[r - 1].sequence) {
+            groups_.push_back({.sequence = row.sequence, .first = static_cast<int64_t>(r)});
         }
-        ++groups_.back().rows;
-        groups_.back().bound = std::max<int64_t>(groups_.back().bound, rows[r].position + 1);
+        RowGroup& group = groups_.back();
+        ++group.rows;
+        group.bound = std::max(group.bound, view_->cached(row.sequence) + view_->staged().depth(staged) + 1);
     }
     // A graph's grids are for the whole context; what a row sees is told by the batch, in device memory.
-    decode(decode_batch_.decode(rows, committed_, graphs_ ? context() : 0));
+    BatchMaker::Bounds bounds = {.slots = context(), .staged = kMaxRows};
+    if (!graphs_) {
+        bounds = {.slots = 0, .staged = view_->staged().size()};
+        for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);
+    }
+    decode(decode_batch_.decode(rows, *view_, first, bounds));
 }
 
 // Attention that is not the same work in every forward is enqueued as it is; the stretches between are graphs.

@@ -51,9 +51,13 @@ class Level {
     void prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress = {},
                  const EachLogits& each = {});
 
-    /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. Enqueues only: nothing waits, nothing
-    /// is allocated. Keys and values stay provisional until keep(). Streamed layers are attended as their tiles arrive.
+    /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent; their parents are rows of this
+    /// forward. Enqueues only: nothing waits, nothing is allocated. Keys and values stay provisional until keep();
+    /// those of earlier forwards are dropped. Streamed layers are attended as their tiles arrive.
     void forward(std::span<const Row> rows);
+    /// The same, behind the rows that forwards have staged since the last forward(), keep() or truncate(): a tree grows
+    /// level by level, to kMaxRows rows in all. Parents are numbered from the first of those.
+    void extend(std::span<const Row> rows);
     /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
@@ -62,7 +66,8 @@ class Level {
     /// Keeps a copy of the logits, of one row; makes that copy the current logits again.
     void save_logits();
     void restore_logits();
-    /// Commits rows of the last forward, in order, behind the sequence's committed tokens; the rest is dropped.
+    /// Commits a path of staged rows, from its first row on, behind the sequence's committed tokens; its other rows are
+    /// dropped.
     void keep(int sequence, std::span<const int32_t> rows);
     /// Forgets all tokens from position n on.
     void truncate(int sequence, int64_t n);
@@ -112,9 +117,8 @@ class Level {
     std::unique_ptr<Kernels> decode_op_, prefill_op_;
     Rope rope_;
     BatchMaker decode_batch_, prefill_batch_;
-    RowStore hidden_;                 // f32 [context, dim]: a prompt's residual streams, where layers are streamed
-    std::vector<int64_t> committed_;  // of every sequence, as the last decode batch saw it
-    std::vector<RowGroup> groups_;    // of the last decode batch, by sequence
+    RowStore hidden_;               // f32 [context, dim]: a prompt's residual streams, where layers are streamed
+    std::vector<RowGroup> groups_;  // of the last decode batch, by sequence
     int64_t logits_rows_ = 0;
     bool graphs_;                        // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op

@@ -151,8 +151,8 @@ void FullView::end() {
 }
 
 void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
-    if (!prefill_.running) return op.kv_stage(layer(owner), k, v);
-    const int64_t n = k.rows(), first = rows.max_positions - n;
+    if (!prefill_.running) return op.kv_stage(layer(owner), k, v, rows);
+    const int64_t n = k.rows(), first = rows.max_slots - n;
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     if (!on_chip(owner)) streaming_->window.open_rows(first, n);
     op.kv_append(kv, k, v, rows);
@@ -182,9 +182,10 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
 
 void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     const int64_t n = static_cast<int64_t>(rows.size()), first = length(sequence);
-    check(n <= kMaxRows && first + n <= shape().context, "kv: {} rows kept behind {} of {} tokens", n, first,
-          shape().context);
-    if (n == 0) return;
+    check(first + n <= shape().context, "kv: {} rows kept behind {} of {} tokens", n, first, shape().context);
+    check(staged().are_path(sequence, rows), "kv: rows {} of sequence {} are kept and are no path",
+          fmt::join(rows, " "), sequence);
+    if (n == 0) return commit(sequence, first);
 
     KeptSlot& slot = kept_[next_kept_];
     next_kept_ = (next_kept_ + 1) % kept_.size();
@@ -205,7 +206,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);
     }
-    set_length(sequence, first + n);
+    commit(sequence, first + n);
 }
 
 void FullView::truncate(int64_t sequence, int64_t n) {
@@ -215,7 +216,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->tails.truncate(sequence, n);
     }
     prefill_.running = false;  // one that failed
-    set_length(sequence, n);
+    commit(sequence, n);
 }
 
 void FullView::begin_prefill(int64_t sequence, int64_t n) {
@@ -236,7 +237,7 @@ void FullView::close_layer(OwnerIndex owner) {
 }
 
 void FullView::end_prefill() {
-    set_length(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
+    commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
 }
 

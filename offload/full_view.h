@@ -45,6 +45,7 @@ class FullView final : public KvView {
     /// Where rows of an owner are staged and kept, and what attention sees of an owner on chip.
     const LayerKv& layer(OwnerIndex owner) const { return layers_[owner.at()]; }
 
+    int64_t cached(int64_t sequence) const override { return length(sequence); }
     MemoryBytes memory() const override;
     using KvView::transport;
     Transport* transport() override { return streaming_ ? &streaming_->transport : nullptr; }

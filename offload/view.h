@@ -10,6 +10,7 @@
 
 #include "kernels/kernels.h"
 #include "offload/index.h"
+#include "offload/staged_rows.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
 
@@ -50,10 +51,11 @@ class TileWatcher {
 };
 
 /// Calls come in this order.
-///   A decode forward: begin(); for each layer write() where it is an owner, then attend(); end(). Its rows stay staged
-///   until keep(), which makes some of them the sequence's next tokens, or until the next begin().
-///   A prefill: begin_prefill(); any number of passes over layers, each open_layer(), then write() and attend() for
-///   consecutive rows, then close_layer(); end_prefill(), which commits the tokens. A layer's last writing pass counts.
+///   A decode forward: stage() for each row, begin(); for each layer write() where it is an owner, then attend();
+///   end(). Its rows stay staged, and later forwards may add to their trees, until keep() makes a path of them the
+///   sequence's next tokens, or drop(). A prefill: begin_prefill(); any number of passes over layers, each
+///   open_layer(), then write() and attend() for consecutive rows, then close_layer(); end_prefill(), which commits the
+///   tokens. A layer's last writing pass counts.
 class KvView {
   public:
     virtual ~KvView() = default;
@@ -61,6 +63,14 @@ class KvView {
     const KvShape& shape() const { return shape_; }
     /// Committed tokens of a sequence.
     int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+    /// Slots that hold them.
+    virtual int64_t cached(int64_t sequence) const = 0;
+
+    const StagedRows& staged() const { return staged_; }
+    /// One more row behind a sequence's tokens; its number (StagedRows::add).
+    int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
+    /// Forgets all staged rows.
+    void drop() { staged_.clear(); }
     /// Null: nobody is told. The watcher outlives the view, or is taken back.
     void watch(TileWatcher* watcher) { watcher_ = watcher; }
 
@@ -70,21 +80,22 @@ class KvView {
     virtual Transport* transport() { return nullptr; }
     const Transport* transport() const { return const_cast<KvView*>(this)->transport(); }
 
-    /// A decode forward of these groups begins.
+    /// A decode forward of these groups, whose rows have been staged, begins.
     virtual void begin(std::span<const RowGroup> groups) = 0;
     virtual void end() = 0;
     /// attend() of this owner enqueues the same work for every forward of as many rows: it may be part of a graph.
     virtual bool recordable(OwnerIndex owner) const = 0;
 
     /// New rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated: staged in a decode forward; in a
-    /// prefill into their tiles, which are consecutive slots that end at rows.max_positions.
+    /// prefill into their tiles, which are consecutive slots that end at rows.max_slots.
     virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     /// Attention over an owner's keys and values.
     virtual void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) = 0;
 
-    /// Staged rows `rows` become the sequence's next tokens. Enqueues one small kernel a layer.
+    /// A path of staged rows becomes the sequence's next tokens; its other rows are dropped. Errors: Exit::kInternal
+    /// where the rows are no path, or do not fit the context.
     virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
-    /// Forgets tokens from position n on; their slots are overwritten later.
+    /// Forgets the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
 
     /// A prefill that appends n tokens begins.
@@ -98,7 +109,11 @@ class KvView {
   protected:
     explicit KvView(const KvShape& shape) : shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {}
 
-    void set_length(int64_t sequence, int64_t tokens) { lengths_[static_cast<size_t>(sequence)] = tokens; }
+    /// The sequence has so many tokens now, and no staged rows.
+    void commit(int64_t sequence, int64_t tokens) {
+        lengths_[static_cast<size_t>(sequence)] = tokens;
+        staged_.drop(sequence);
+    }
     /// Slots [first, first + n) of a sequence have been given to compute to write: tells the watcher what is complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
@@ -108,6 +123,7 @@ class KvView {
   private:
     KvShape shape_;
     std::vector<int64_t> lengths_;
+    StagedRows staged_;
     TileWatcher* watcher_ = nullptr;
 };
 

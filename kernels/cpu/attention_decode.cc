@@ -36,15 +36,15 @@ struct Scratch {
 /// The rows of one sequence, and the tiles of now. Query vectors and records lie as [run of heads][row][head of the
 /// run].
 struct Sequence {
-    const KvView& view;
+    const KvAccess& access;
     KvLayout layout;
     Matrix<float> out;
     Matrix<const float> in;
-    Matrix<const int32_t> positions, committed, ancestors;
+    Matrix<const int32_t> slots, cached, ancestors;
     const HeadRun* runs;
     int64_t n_runs, heads, id, rows;
     int64_t dim_padded, record;
-    int64_t shared, stored, tiles;  // positions committed for every row, for any row; tiles that any row reaches
+    int64_t shared, stored, tiles;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin, part_end;   // tiles of this call
     float *q, *running, *records;
 
@@ -68,16 +68,16 @@ struct Sequence {
     DecodeItem item(int64_t first, int64_t i, int64_t next) const {
         const HeadRun& run = runs[i % n_runs];
         const int64_t t = tile_of(i), slot0 = t * kTileTokens;
-        DecodeItem it{.view = &view,
+        DecodeItem it{.access = &access,
                       .layout = layout,
-                      .tile = slot0 < stored ? view.tile(id, t) : view.staged_k,  // nothing is read of the latter
+                      .tile = slot0 < stored ? access.tile(id, t) : access.staged_key(0, 0),  // of that nothing is read
                       .head = run.head,
                       .first = slot0,
                       .rows = rows,
                       .group = run.end - run.begin,
                       .shared = std::clamp(shared - slot0, int64_t{0}, kTileTokens),
-                      .positions = positions.data,
-                      .committed = committed.data,
+                      .slots = slots.data,
+                      .cached = cached.data,
                       .ancestors = ancestors.data,
                       .ancestors_stride = ancestors.stride,
                       .q = q + run.begin * rows * dim_padded,
@@ -85,7 +85,7 @@ struct Sequence {
                       .dim_padded = dim_padded,
                       .next = nullptr};
         if (next < items() && tile_of(next) * kTileTokens < stored) {
-            it.next = view.key(view.tile(id, tile_of(next)), runs[next % n_runs].head, 0);
+            it.next = access.key(access.tile(id, tile_of(next)), runs[next % n_runs].head, 0);
         }
         return it;
     }
@@ -97,7 +97,7 @@ struct Sequence {
             while (v >= run->end * rows) ++run;
             const int64_t group = run->end - run->begin, within = v - run->begin * rows;
             const int64_t r = within / group, h = run->begin + within % group;
-            const int64_t reach = std::min(first + in_wave, *positions.row(r) / kTileTokens + 1);
+            const int64_t reach = std::min(first + in_wave, *slots.row(r) / kTileTokens + 1);
             float* sum = running + v * record;
             for (int64_t t = first; t < reach; ++t) {
                 const float* part = records + ((t - first) * heads * rows + v) * record;
@@ -117,18 +117,18 @@ Matrix<T> from_row(const Matrix<T>& m, int64_t row) {
     return {m.row(row), m.rows - row, m.cols, m.stride};
 }
 
-void check_rows(const Sequence& s, int64_t staged, int64_t max_positions) {
+void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
     for (int64_t r = 0; r < s.rows; ++r) {
-        const int64_t p = *s.positions.row(r), c = *s.committed.row(r);
-        check(c >= 0 && c <= p && p - c < kMaxRows && p < max_positions,
-              "attention: a row stands at {} after {} committed tokens, below {}", p, c, max_positions);
+        const int64_t p = *s.slots.row(r), c = *s.cached.row(r);
+        check(c >= 0 && c <= p && p - c < kMaxRows && p < max_slots,
+              "attention: a row stands at {} after {} cached slots, below {}", p, c, max_slots);
         for (int64_t i = 0; i <= p - c; ++i) {
             const int32_t a = s.ancestors(r, i);
             check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
         }
     }
     for (int64_t t = s.part_begin; t < s.part_end && t * kTileTokens < s.stored; ++t) {
-        s.view.check_tile(s.id, t * kTileTokens, "attention");
+        s.access.check_tile(s.id, t * kTileTokens, "attention");
     }
 }
 
@@ -140,12 +140,12 @@ size_t attention_decode_scratch(const KernelLimits& limits, int threads) {
 
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                       const RowsView& rows, const TileRange& part, const KernelLimits& limits, void* scratch) {
-    const KvView view(kv);
+    const KvAccess access(kv);
     const Matrix<float> o = out.as<float>();
     const Matrix<const float> in = q.as<const float>();
     const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
-    const Matrix<const int32_t> positions = rows.positions.as<const int32_t>();
-    const Matrix<const int32_t> committed = rows.committed.as<const int32_t>();
+    const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
+    const Matrix<const int32_t> cached = rows.cached.as<const int32_t>();
     const Matrix<const int32_t> sequences = rows.sequences.as<const int32_t>();
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
@@ -164,22 +164,22 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
 
     for (int64_t begin = 0, end = 0; begin < in.rows; begin = end) {
         const int32_t id = *sequences.row(begin);
-        int64_t shared = *committed.row(begin), stored = shared, last = 0;
+        int64_t shared = *cached.row(begin), stored = shared, last = 0;
         for (end = begin; end < in.rows && *sequences.row(end) == id; ++end) {
-            shared = std::min(shared, int64_t{*committed.row(end)});
-            stored = std::max(stored, int64_t{*committed.row(end)});
-            last = std::max(last, int64_t{*positions.row(end)});
+            shared = std::min(shared, int64_t{*cached.row(end)});
+            stored = std::max(stored, int64_t{*cached.row(end)});
+            last = std::max(last, int64_t{*slots.row(end)});
         }
         const int64_t tiles = last / kTileTokens + 1;
         check(part.first < tiles && (part.first == 0 || end - begin == in.rows),
               "attention: tiles from {} on for rows of {} tiles, of {} rows {} are of sequence {}", part.first, tiles,
               in.rows, end - begin, id);
-        const Sequence s{.view = view,
+        const Sequence s{.access = access,
                          .layout = kv.layout,
                          .out = from_row(o, begin),
                          .in = from_row(in, begin),
-                         .positions = from_row(positions, begin),
-                         .committed = from_row(committed, begin),
+                         .slots = from_row(slots, begin),
+                         .cached = from_row(cached, begin),
                          .ancestors = from_row(ancestors, begin),
                          .runs = runs,
                          .n_runs = n_runs,
@@ -196,7 +196,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .q = floats + at.q,
                          .running = floats + at.running,
                          .records = floats + at.records};
-        check_rows(s, rows.staged == 0 ? in.rows : rows.staged, rows.max_positions);
+        check_rows(s, rows.staged == 0 ? in.rows : rows.staged, rows.max_slots);
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
         const int64_t wave = (at.items - at.records) / (record * heads * s.rows);

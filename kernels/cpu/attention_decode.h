@@ -3,23 +3,23 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/kv_view.h"
+#include "kernels/cpu/kv_access.h"
 
 namespace trireme {
 
-/// Softmax over part of the positions, of one query head: max and sum at [0] and [1], the accumulator from here on.
+/// Softmax over part of the slots, of one query head: max and sum at [0] and [1], the accumulator from here on.
 inline constexpr int64_t kRecordHead = 16;
 
 /// One (tile, KV head) for the rows of one sequence. Query vector r * group + i is row r's i-th head of this KV head.
 struct DecodeItem {
-    const KvView* view;
+    const KvAccess* access;
     KvLayout layout;
     char* tile;
-    int64_t head;                                      // KV head
-    int64_t first;                                     // position of the tile's slot 0
-    int64_t rows, group;                               // rows of the sequence, query heads of this KV head
-    int64_t shared;                                    // leading slots that hold committed tokens of every row
-    const int32_t *positions, *committed, *ancestors;  // from the sequence's first row on
+    int64_t head;                               // KV head
+    int64_t first;                              // the tile's first slot
+    int64_t rows, group;                        // rows of the sequence, query heads of this KV head
+    int64_t shared;                             // leading slots of the tile that every row has cached
+    const int32_t *slots, *cached, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
     const float* q;      // [rows * group, dim_padded], from scale_query
     float* records;      // [rows * group, kRecordHead + dim_padded]

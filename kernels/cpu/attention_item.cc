@@ -1,7 +1,7 @@
 /// Decode attention inside one tile: scores, softmax, values.
 ///
 /// Why the bits do not depend on the neighbours: a score adds its products in the order of the head's elements; the sum
-/// of a tile runs in lanes fixed by slot; the accumulator takes positions one by one in order. Where a key lies (tile
+/// of a tile runs in lanes fixed by slot; the accumulator takes slots one by one in order. Where a key lies (tile
 /// or staged row), how many rows share it and how many are multiplied at a time changes none of that.
 
 #include "kernels/cpu/attention_decode.h"
@@ -21,8 +21,8 @@
 #define TRIREME_KERNELS_CPU_ATTENTION_ITEM_ONCE
 namespace trireme {
 
-inline constexpr int64_t kBlock = 64;                      // positions handled at a time
-inline constexpr int64_t kChunk = 48;                      // query vectors whose scores are kept at once
+inline constexpr int64_t kBlock = 64;                      // slots handled at a time
+inline constexpr int64_t kScored = 48;                     // query vectors whose scores are kept at once
 inline constexpr int64_t kScoreStride = kTileTokens + 32;  // room for two vectors after the last slot
 
 }  // namespace trireme
@@ -51,8 +51,8 @@ struct Rows {
 /// visit(Rows) for everything the queries [q0, q1) attend in this tile: the shared slots for all of them at once,
 /// `most` at a time, then what each row has of its own, copied together. `ahead`: what is read after the shared slots.
 template <class T, class Visit>
-HWY_INLINE void walk(const DecodeItem& it, const T* tile, const T* staged, const char* ahead, int64_t q0, int64_t q1,
-                     int64_t most, T* copy, const Visit& visit) {
+HWY_INLINE void walk(const DecodeItem& it, const HeadRows<T>& tile, const HeadRows<T>& staged, const char* ahead,
+                     int64_t q0, int64_t q1, int64_t most, T* copy, const Visit& visit) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
     const bool whole = dim % kLanes == 0;  // else a vector could reach beyond the tile's last row
     if (!whole) most = kBlock;
@@ -61,22 +61,21 @@ HWY_INLINE void walk(const DecodeItem& it, const T* tile, const T* staged, const
         const Upcoming fetch =
             ahead ? Upcoming{ahead + offset, ahead + offset + n * dim * static_cast<int64_t>(sizeof(T))} : Upcoming{};
         if (whole) {
-            visit(Rows<T>{tile + b * dim, dim, n, b, q0, q1 - q0, fetch});
+            visit(Rows<T>{tile.row(b), tile.stride, n, b, q0, q1 - q0, fetch});
         } else {
-            for (int64_t i = 0; i < n; ++i) copy_row(tile + (b + i) * dim, dim, copy + i * padded, padded);
+            for (int64_t i = 0; i < n; ++i) copy_row(tile.row(b + i), dim, copy + i * padded, padded);
             visit(Rows<T>{copy, padded, n, b, q0, q1 - q0, fetch});
         }
     }
     for (int64_t r = q0 / it.group; r * it.group < q1; ++r) {
         const int64_t begin = std::max(q0, r * it.group), end = std::min(q1, (r + 1) * it.group);
-        const int64_t slots = std::min(kTileTokens, it.positions[r] + 1 - it.first);
+        const int64_t slots = std::min(kTileTokens, it.slots[r] + 1 - it.first);
         const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
         for (int64_t b = it.shared; b < slots; b += kBlock) {
             const int64_t n = std::min(kBlock, slots - b);
             for (int64_t i = 0; i < n; ++i) {
-                const int64_t beyond = it.first + b + i - it.committed[r];
-                copy_row(beyond < 0 ? tile + (b + i) * dim : staged + ancestors[beyond] * dim, dim, copy + i * padded,
-                         padded);
+                const int64_t beyond = it.first + b + i - it.cached[r];
+                copy_row(beyond < 0 ? tile.row(b + i) : staged.row(ancestors[beyond]), dim, copy + i * padded, padded);
             }
             visit(Rows<T>{copy, padded, n, b, begin, end - begin, Upcoming{}});
         }
@@ -87,47 +86,45 @@ HWY_INLINE void walk(const DecodeItem& it, const T* tile, const T* staged, const
 template <class T>
 void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, T* panels, T* copy) {
     const int64_t dim = it.layout.head_dim;
-    const T* tile = reinterpret_cast<const T*>(it.view->key(it.tile, it.head, 0));
-    const T* staged = reinterpret_cast<const T*>(it.view->staged_key(it.head, 0));
-    walk(it, tile, staged, it.view->value(it.tile, it.head, 0), q0, q1, kBlock, copy, [&](const Rows<T>& k) HWY_ATTR {
-        const int64_t widest = widest_strip<T>(k.queries);
-        // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would idle
-        // afterwards.
-        const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
-        pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
-        multiply_panels<false>(it.q + k.q * it.dim_padded, it.dim_padded, k.queries, panels, dim,
-                               scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest, k.ahead.next);
-    });
+    const char* values = it.access->value(it.tile, it.head, 0);
+    walk(it, it.access->template keys<T>(it.tile, it.head), it.access->template staged_keys<T>(it.head), values, q0, q1,
+         kBlock, copy, [&](const Rows<T>& k) HWY_ATTR {
+             const int64_t widest = widest_strip<T>(k.queries);
+             // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
+             // idle afterwards.
+             const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
+             pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
+             multiply_panels<false>(it.q + k.q * it.dim_padded, it.dim_padded, k.queries, panels, dim,
+                                    scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest,
+                                    k.ahead.next);
+         });
 }
 
 /// Adds p . values to the records. While values are multiplied the next item's keys travel.
 template <class T>
 void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T* copy) {
     const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded;
-    const T* tile = reinterpret_cast<const T*>(it.view->value(it.tile, it.head, 0));
-    const T* staged = reinterpret_cast<const T*>(it.view->staged_value(it.head, 0));
-    walk(it, tile, staged, it.next, q0, q1, kTileTokens, copy, [&](const Rows<T>& v) HWY_ATTR {
-        const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
-        multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
-                       Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record, dim,
-                       widest_strip<T>(v.queries));
-    });
+    walk(it, it.access->template values<T>(it.tile, it.head), it.access->template staged_values<T>(it.head), it.next,
+         q0, q1, kTileTokens, copy, [&](const Rows<T>& v) HWY_ATTR {
+             const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
+             multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
+                            Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record, dim,
+                            widest_strip<T>(v.queries));
+         });
 }
 
 /// Scores, softmax and values of one item. scratch: attend_item_floats.
 void attend_item_body(const DecodeItem& it, float* scratch) {
     const int64_t record = kRecordHead + it.dim_padded, queries = it.rows * it.group;
-    float *scores = scratch, *panels = scores + kChunk * kScoreStride, *copy = panels + kBlock * it.dim_padded;
-    for (int64_t q0 = 0; q0 < queries; q0 += kChunk) {
-        const int64_t q1 = std::min(q0 + kChunk, queries);
+    float *scores = scratch, *panels = scores + kScored * kScoreStride, *copy = panels + kBlock * it.dim_padded;
+    for (int64_t q0 = 0; q0 < queries; q0 += kScored) {
+        const int64_t q1 = std::min(q0 + kScored, queries);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
             using T = decltype(t);
             score_keys(it, q0, q1, scores, reinterpret_cast<T*>(panels), reinterpret_cast<T*>(copy));
         });
         // Two passes: the exponentials of a row need not wait for its maximum.
-        const auto slots_of = [&](int64_t q) {
-            return std::min(kTileTokens, it.positions[q / it.group] + 1 - it.first);
-        };
+        const auto slots_of = [&](int64_t q) { return std::min(kTileTokens, it.slots[q / it.group] + 1 - it.first); };
         for (int64_t q = q0; q < q1; ++q) {
             if (slots_of(q) > 0) it.records[q * record] = row_max(scores + (q - q0) * kScoreStride, slots_of(q));
         }
@@ -173,7 +170,7 @@ HWY_EXPORT(finish_record_body);
 HWY_EXPORT(scale_query_body);
 
 int64_t attend_item_floats(int64_t dim_padded) {
-    return kChunk * kScoreStride + 2 * kBlock * dim_padded;
+    return kScored * kScoreStride + 2 * kBlock * dim_padded;
 }
 void attend_item(const DecodeItem& item, float* scratch) {
     HWY_DYNAMIC_DISPATCH(attend_item_body)(item, scratch);

@@ -1,10 +1,10 @@
-/// Causal attention of a prefill chunk. An item is a block of query vectors of one KV head: it walks the tiles in
+/// Causal attention of a prefill batch. An item is a block of query vectors of one KV head: it walks the tiles in
 /// order, and each tile is two packed multiplies with a softmax between, merged into the block's running result.
 
 #include <atomic>
 #include <cmath>
 
-#include "kernels/cpu/kv_view.h"
+#include "kernels/cpu/kv_access.h"
 #include "kernels/cpu/ops.h"
 
 // clang-format off
@@ -26,12 +26,12 @@ inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart w
 
 /// A block of query vectors: vector v is head `head_begin + v % group` of row v / group.
 struct PrefillItem {
-    const KvView* view;
+    const KvAccess* access;
     KvLayout layout;
     int64_t sequence, head;     // KV head
     int64_t head_begin, group;  // its query heads
     int64_t begin, end;         // query vectors
-    const int32_t* positions;   // [rows]
+    const int32_t* slots;       // [rows]
     Matrix<const float> q;
     Matrix<float> out;
 };
@@ -45,23 +45,23 @@ namespace HWY_NAMESPACE {
 
 /// scores [rows, keys] = q keys^T.
 template <class T>
-void score(const float* q, int64_t stride, int64_t rows, const char* keys, int64_t count, int64_t dim, void* panels,
-           float* scores) {
+void score(const float* q, int64_t stride, int64_t rows, const HeadRows<T>& keys, int64_t count, int64_t dim,
+           void* panels, float* scores) {
     T* packed = static_cast<T*>(panels);
-    pack_transposed(reinterpret_cast<const T*>(keys), dim, count, dim, packed, kTall, Upcoming{});
+    pack_transposed(keys.first, keys.stride, count, dim, packed, kTall, Upcoming{});
     multiply_panels<false>(q, stride, rows, packed, dim, scores, kScoreStride, count, kTall);
 }
 
 /// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
 template <class T>
-void weigh(const float* p, int64_t rows, const char* values, int64_t count, int64_t dim, void* panels, float* out,
-           int64_t stride) {
-    const T* from = reinterpret_cast<const T*>(values);
+void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t count, int64_t dim, void* panels,
+           float* out, int64_t stride) {
     if (dim % kLanes == 0) {
-        return multiply<false>(p, kScoreStride, rows, Strip<T>{from, dim, count}, out, stride, dim, kTall);
+        const Strip<T> strip{values.first, values.stride, count};
+        return multiply<false>(p, kScoreStride, rows, strip, out, stride, dim, kTall);
     }
     T* copy = static_cast<T*>(panels);
-    for (int64_t i = 0; i < count; ++i) copy_row(from + i * dim, dim, copy + i * stride, stride);
+    for (int64_t i = 0; i < count; ++i) copy_row(values.row(i), dim, copy + i * stride, stride);
     multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
 }
 
@@ -86,17 +86,17 @@ void attend_block(const PrefillItem& it, float* scratch) {
         std::fill(fresh + i * stride, fresh + (i + 1) * stride, 0.0f);
     }
 
-    const int64_t last = it.positions[(it.end - 1) / it.group];  // rows are consecutive positions
+    const int64_t last = it.slots[(it.end - 1) / it.group];  // rows stand in consecutive slots
     for (int64_t first = 0; first <= last; first += kTileTokens) {
-        char* tile = it.view->tile(it.sequence, first / kTileTokens);
+        char* tile = it.access->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-            score<decltype(t)>(q, stride, count, it.view->key(tile, it.head, 0), keys, dim, panels, scores);
+            score(q, stride, count, it.access->keys<decltype(t)>(tile, it.head), keys, dim, panels, scores);
         });
         float tile_max[kQueryBlock], tile_sum[kQueryBlock];
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto visible = [&](int64_t i) {
-            return std::clamp(it.positions[(it.begin + i) / it.group] - first + 1, int64_t{0}, keys);
+            return std::clamp(it.slots[(it.begin + i) / it.group] - first + 1, int64_t{0}, keys);
         };
         for (int64_t i = 0; i < count; ++i) tile_max[i] = row_max(scores + i * kScoreStride, visible(i));
         for (int64_t i = 0; i < count; ++i) {
@@ -105,10 +105,10 @@ void attend_block(const PrefillItem& it, float* scratch) {
             for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
         with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
-            weigh<decltype(t)>(scores, count, it.view->value(tile, it.head, 0), keys, dim, panels, fresh, stride);
+            weigh(scores, count, it.access->values<decltype(t)>(tile, it.head), keys, dim, panels, fresh, stride);
         });
         for (int64_t i = 0; i < count; ++i) {
-            if (it.positions[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
+            if (it.slots[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
             merge_tile(max[i], sum[i], running + i * stride, tile_max[i], tile_sum[i], fresh + i * stride, stride);
         }
     }
@@ -145,16 +145,16 @@ size_t attention_prefill_scratch(const KernelLimits& limits, int threads) {
 
 void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                        const RowsView& rows, void* scratch) {
-    const KvView view(kv);
+    const KvAccess access(kv);
     const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
-    const Matrix<const int32_t> positions = rows.positions.as<const int32_t>();
+    const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
     const int64_t n = q.rows(), heads = kv_head.rows, sequence = *rows.sequences.as<const int32_t>().row(0);
     for (int64_t r = 0; r < n; ++r) {
-        check(*positions.row(r) == *positions.row(0) + r && *positions.row(r) < rows.max_positions,
-              "attention: prefill rows 0 and {} stand at {} and {}, below {}", r, *positions.row(0), *positions.row(r),
-              rows.max_positions);
+        check(*slots.row(r) == *slots.row(0) + r && *slots.row(r) < rows.max_slots,
+              "attention: prefill rows 0 and {} stand at {} and {}, below {}", r, *slots.row(0), *slots.row(r),
+              rows.max_slots);
     }
-    for (int64_t p = 0; p <= *positions.row(n - 1); p += kTileTokens) view.check_tile(sequence, p, "attention");
+    for (int64_t p = 0; p <= *slots.row(n - 1); p += kTileTokens) access.check_tile(sequence, p, "attention");
     for (int64_t h = 0; h < heads; ++h) {
         check(*kv_head.row(h) >= 0 && *kv_head.row(h) < kv.layout.kv_heads,
               "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
@@ -173,9 +173,9 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
             const int64_t blocks = (vectors + kQueryBlock - 1) / kQueryBlock;
             for (; wanted < before + blocks; wanted = taken.fetch_add(1)) {
                 const int64_t first = (wanted - before) * kQueryBlock;
-                const PrefillItem item{&view,          kv.layout, sequence, *kv_head.row(begin),
-                                       begin,          group,     first,    std::min(first + kQueryBlock, vectors),
-                                       positions.data, in,        o};
+                const PrefillItem item{&access,    kv.layout, sequence, *kv_head.row(begin),
+                                       begin,      group,     first,    std::min(first + kQueryBlock, vectors),
+                                       slots.data, in,        o};
                 HWY_DYNAMIC_DISPATCH(attend_block)(item, mine);
             }
             before += blocks;

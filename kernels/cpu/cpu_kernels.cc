@@ -37,8 +37,8 @@ void CpuKernels::do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_di
     stream_.enqueue("rope", bytes::rope(x), [=] { trireme::rope(x, cos_sin, head_dim); });
 }
 
-void CpuKernels::do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) {
-    stream_.enqueue("kv_stage", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_stage(kv, k, v); });
+void CpuKernels::do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    stream_.enqueue("kv_stage", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_stage(kv, k, v, rows); });
 }
 
 void CpuKernels::do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {

@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/kv_view.h"
+#include "kernels/cpu/kv_access.h"
 #include "kernels/cpu/simd-inl.h"
 // clang-format on
 
@@ -33,55 +33,61 @@ HWY_EXPORT(round_to);
 
 namespace {
 
-/// A row of k or v, head by head, into slots `slot_bytes` long that lie `head_bytes` apart.
-void round_heads(const float* row, int64_t kv_heads, int64_t head_dim, DType type, char* slot, size_t head_bytes) {
-    for (int64_t h = 0; h < kv_heads; ++h) {
-        HWY_DYNAMIC_DISPATCH(round_to)(type, row + h * head_dim, slot + static_cast<size_t>(h) * head_bytes, head_dim);
+/// A row of k or v, head by head; place(head) is where that head's elements go.
+template <class Place>
+void round_heads(const float* row, const KvLayout& l, DType type, const Place& place) {
+    for (int64_t h = 0; h < l.kv_heads; ++h) {
+        HWY_DYNAMIC_DISPATCH(round_to)(type, row + h * l.head_dim, place(h), l.head_dim);
     }
 }
 
 }  // namespace
 
-void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) {
-    const KvView view(kv);
+void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    const KvAccess access(kv);
     const Matrix<const float> keys = k.as<const float>(), values = v.as<const float>();
+    const Matrix<const int32_t> slots = rows.slots.as<const int32_t>(), cached = rows.cached.as<const int32_t>();
+    const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const KvLayout& l = kv.layout;
     for (int64_t r = 0; r < keys.rows; ++r) {
-        round_heads(keys.row(r), l.kv_heads, l.head_dim, l.k_type, view.staged_key(0, r), view.staged_k_head);
-        round_heads(values.row(r), l.kv_heads, l.head_dim, l.v_type, view.staged_value(0, r), view.staged_v_head);
+        const int64_t depth = *slots.row(r) - *cached.row(r);
+        check(depth >= 0 && depth < kMaxRows, "kv_stage: a row stands at {} after {} cached slots", *slots.row(r),
+              *cached.row(r));
+        const int64_t mine = ancestors(r, depth);
+        check(mine >= 0 && mine < kMaxRows, "kv_stage: staged row {} of {}", mine, kMaxRows);
+        round_heads(keys.row(r), l, l.k_type, [&](int64_t h) { return access.staged_key(h, mine); });
+        round_heads(values.row(r), l, l.v_type, [&](int64_t h) { return access.staged_value(h, mine); });
     }
 }
 
 void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
-    const KvView view(kv);
+    const KvAccess access(kv);
     const Matrix<const float> keys = k.as<const float>(), values = v.as<const float>();
-    const Matrix<const int32_t> position = rows.positions.as<const int32_t>();
-    const Matrix<const int32_t> sequence = rows.sequences.as<const int32_t>();
+    const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
+    const Matrix<const int32_t> sequences = rows.sequences.as<const int32_t>();
     const KvLayout& l = kv.layout;
-    for (int64_t r = 0; r < keys.rows; ++r) view.check_tile(*sequence.row(r), *position.row(r), "kv_append");
+    for (int64_t r = 0; r < keys.rows; ++r) access.check_tile(*sequences.row(r), *slots.row(r), "kv_append");
     for_rows(keys.rows, keys.cols * 4, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-            const int64_t s = *sequence.row(r), p = *position.row(r);
-            char* tile = view.tile(s, p / kTileTokens);
-            round_heads(keys.row(r), l.kv_heads, l.head_dim, l.k_type, view.key(tile, 0, p % kTileTokens),
-                        view.tile_k_head);
-            round_heads(values.row(r), l.kv_heads, l.head_dim, l.v_type, view.value(tile, 0, p % kTileTokens),
-                        view.tile_v_head);
+            const int64_t slot = *slots.row(r), i = slot % kTileTokens;
+            char* tile = access.tile(*sequences.row(r), slot / kTileTokens);
+            round_heads(keys.row(r), l, l.k_type, [&](int64_t h) { return access.key(tile, h, i); });
+            round_heads(values.row(r), l, l.v_type, [&](int64_t h) { return access.value(tile, h, i); });
         }
     });
 }
 
 void kv_keep(const LayerKv& kv, const Tensor& kept) {
-    const KvView view(kv);
-    const Matrix<const int32_t> k = kept.as<const int32_t>();
-    for (int64_t i = 0; i < k.rows; ++i) {
-        const int64_t row = k(i, 0), p = k(i, 1), s = k(i, 2);
+    const KvAccess access(kv);
+    const Matrix<const int32_t> list = kept.as<const int32_t>();
+    for (int64_t n = 0; n < list.rows; ++n) {
+        const int64_t row = list(n, 0), slot = list(n, 1), sequence = list(n, 2), i = slot % kTileTokens;
         check(row >= 0 && row < kMaxRows, "kv_keep: staged row {} of {}", row, kMaxRows);
-        view.check_tile(s, p, "kv_keep");
-        char* tile = view.tile(s, p / kTileTokens);
+        access.check_tile(sequence, slot, "kv_keep");
+        char* tile = access.tile(sequence, slot / kTileTokens);
         for (int64_t h = 0; h < kv.layout.kv_heads; ++h) {
-            std::memcpy(view.key(tile, h, p % kTileTokens), view.staged_key(h, row), view.k_slot);
-            std::memcpy(view.value(tile, h, p % kTileTokens), view.staged_value(h, row), view.v_slot);
+            std::memcpy(access.key(tile, h, i), access.staged_key(h, row), access.key_bytes());
+            std::memcpy(access.value(tile, h, i), access.staged_value(h, row), access.value_bytes());
         }
     }
 }

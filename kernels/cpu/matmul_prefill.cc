@@ -1,4 +1,4 @@
-/// out = x w^T for a prefill chunk: a blocked multiply in f32 over weights widened as they are packed.
+/// out = x w^T for a prefill batch: a blocked multiply in f32 over weights widened as they are packed.
 
 #include "kernels/cpu/ops.h"
 

@@ -14,13 +14,13 @@ inline constexpr int kMaxAndSum = 2;  // of a record, before the accumulator
 
 /// Rows as attention sees them (kernels/kv.h, RowsView). Prefill rows are consecutive and have nothing staged.
 struct Seen {
-    const int32_t *positions, *sequences, *committed;
+    const int32_t *slots, *sequences, *cached;
     Rows<const int32_t> ancestors;
     int64_t rows, staged;
     bool prefill;
 
-    /// Tokens of row r that lie in tiles.
-    TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? positions[r] + 1 : committed[r]; }
+    /// Slots of tiles that row r sees.
+    TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }
 };
 
 /// How many equal ids follow each other from `at` on; 0 where their run has begun before.
@@ -73,7 +73,7 @@ struct AttendTile {
         Seen seen;
         Rows<const float> q;
         const int32_t* kv_of_head;
-        int64_t heads, first_tile, max_positions;
+        int64_t heads, first_tile, max_slots;
         float* records;  // [tile of the wave][head][row][kMaxAndSum + head_dim]
         float scale;     // of scores, log2(e) included
     };
@@ -88,14 +88,14 @@ struct AttendTile {
         char* memory = a.kv.tile(sequence, tile);
         if (!sound(gpu, a, row, rows, tile, memory)) return;
         for (int64_t v = 0; v < rows * heads; v += kVectors) {
-            const Chunk c = {head, heads, row, kv_head, tile, v, min_of(kVectors, rows * heads - v), memory};
-            attend(gpu, a, c);  // what the next chunk writes before its first barrier nobody reads any more
+            const Vectors c = {head, heads, row, kv_head, tile, v, min_of(kVectors, rows * heads - v), memory};
+            attend(gpu, a, c);  // nobody reads any more what the next ones write before their first barrier
         }
     }
 
   private:
     /// Query vectors [first, first + count) of a run: vector v is head `head + v % heads` of row `row + v / heads`.
-    struct Chunk {
+    struct Vectors {
         int64_t head, heads, row, kv_head, tile, first, count;
         char* memory;
 
@@ -108,9 +108,9 @@ struct AttendTile {
     TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t tile, char* memory) {
         bool good = true;
         for (int64_t r = row + gpu.thread(); r < row + rows; r += kThreads) {
-            const int64_t p = a.seen.positions[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
-            bool order = in_tiles >= 0 && p < a.max_positions && staged < kStaged && (a.seen.prefill || staged >= 0);
-            if (a.seen.prefill) order = order && p == a.seen.positions[row] + (r - row);
+            const int64_t p = a.seen.slots[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
+            bool order = in_tiles >= 0 && p < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= 0);
+            if (a.seen.prefill) order = order && p == a.seen.slots[row] + (r - row);
             if (!order) gpu.fault(Fault::kRowOrder, p, in_tiles);
             for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
                 const int32_t ancestor = a.seen.ancestors(r)[i];
@@ -132,15 +132,15 @@ struct AttendTile {
     struct Reach {
         int32_t* ends;  // [vector]: the first slot that is not in the tile, the first that is not seen
 
-        TRIREME_GPU int place(const Args& a, const Chunk& c, int v, int slot) const {
+        TRIREME_GPU int place(const Args& a, const Vectors& c, int v, int slot) const {
             if (slot < ends[2 * v]) return kCached;
             if (slot >= ends[2 * v + 1]) return -1;
-            return a.seen.ancestors(c.row_of(v))[slot - (a.seen.committed[c.row_of(v)] - c.tile * kTile)];
+            return a.seen.ancestors(c.row_of(v))[slot - (a.seen.cached[c.row_of(v)] - c.tile * kTile)];
         }
     };
 
     template <class Gpu>
-    TRIREME_GPU static void attend(Gpu& gpu, const Args& a, const Chunk& c) {
+    TRIREME_GPU static void attend(Gpu& gpu, const Args& a, const Vectors& c) {
         float* scores = static_cast<float*>(gpu.shared());
         float* queries = scores + kScores;
         float* sums = queries + kQueries;  // [warp][vector][kMaxDim]
@@ -150,7 +150,7 @@ struct AttendTile {
             const int v = gpu.thread();
             const int64_t r = c.row_of(v), begin = c.tile * kTile;
             reach.ends[2 * v] = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
-            reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.positions[r] + 1 - begin);
+            reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.slots[r] + 1 - begin);
         }
         for (int64_t i = gpu.thread(); i < c.count * dim; i += kThreads) {
             const int v = static_cast<int>(i / dim);
@@ -165,7 +165,7 @@ struct AttendTile {
     }
 
     template <class Gpu>
-    TRIREME_GPU static void score(Gpu& gpu, const Args& a, const Chunk& c, Reach reach, const float* queries,
+    TRIREME_GPU static void score(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, const float* queries,
                                   float* scores) {
         const int lane = gpu.thread() % kLanes;
         for (int slot = gpu.thread() / kLanes; slot < kTile; slot += kSlots) {
@@ -194,7 +194,7 @@ struct AttendTile {
 
     /// Scores become powers of two below the tile's maximum; maximum and sum go into the record.
     template <class Gpu>
-    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Chunk& c, float* scores) {
+    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Vectors& c, float* scores) {
         const int lane = gpu.thread() % kWarp;
         for (int v = gpu.thread() / kWarp; v < c.count; v += kWarps) {
             float* s = scores + v * kTile;
@@ -215,7 +215,7 @@ struct AttendTile {
     }
 
     template <class Gpu>
-    TRIREME_GPU static void weigh(Gpu& gpu, const Args& a, const Chunk& c, Reach reach, const float* scores,
+    TRIREME_GPU static void weigh(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, const float* scores,
                                   float* sums) {
         const int lane = gpu.thread() % kLanes, warp = gpu.thread() / kWarp;
         float acc[kVectors][kPieces][8] = {};
@@ -272,7 +272,7 @@ struct AttendTile {
         }
     }
 
-    TRIREME_GPU static float* record_of(const Args& a, const Chunk& c, int v, int64_t tile_of_wave) {
+    TRIREME_GPU static float* record_of(const Args& a, const Vectors& c, int v, int64_t tile_of_wave) {
         return a.records +
                ((tile_of_wave * a.heads + c.head_of(v)) * a.seen.rows + c.row_of(v)) * (kMaxAndSum + a.kv.dim);
     }
@@ -286,14 +286,14 @@ struct MergeTiles {
         const float* records;
         float* running;  // [head][row][kMaxAndSum + head_dim]
         Rows<float> out;
-        const int32_t* positions;
+        const int32_t* slots;
         int64_t heads, rows, dim, first_tile, tiles;  // of this wave
         bool last;
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
-        const int64_t reach = min_of(a.tiles, a.positions[row] / kTile + 1 - a.first_tile);
+        const int64_t reach = min_of(a.tiles, a.slots[row] / kTile + 1 - a.first_tile);
         float* running = a.running + (head * a.rows + row) * record;
         float max_before = -infinity(), sum_before = 0;
         if (a.first_tile > 0) {

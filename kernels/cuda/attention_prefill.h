@@ -1,5 +1,5 @@
 #pragma once
-/// Causal attention of a prefill chunk over 16-bit KV, on tensor cores: a block takes 64 query vectors of one KV head
+/// Causal attention of a prefill batch over 16-bit KV, on tensor cores: a block takes 64 query vectors of one KV head
 /// and walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's
 /// type.
 
@@ -21,7 +21,7 @@ struct AttendPrefill {
         Rows<const float> q;
         Rows<float> out;
         const int32_t* kv_of_head;
-        int64_t heads, max_positions;
+        int64_t heads, max_slots;
         float scale;  // of scores, log2(e) included
     };
 
@@ -41,20 +41,20 @@ struct AttendPrefill {
         auto* keys = static_cast<uint16_t*>(gpu.shared());  // [key][kKeyStride]
         uint16_t* values = keys + kKeys * kKeyStride;       // [element][kValueStride]
         State s;
-        const int64_t last = a.seen.positions[min_of(first + kVectors - 1, vectors - 1) / heads];
-        for (int64_t position = 0; position <= last; position += kKeys) {
+        const int64_t last = a.seen.slots[min_of(first + kVectors - 1, vectors - 1) / heads];
+        for (int64_t slot = 0; slot <= last; slot += kKeys) {
             gpu.sync();  // the keys and values before these have been used
-            load_block(gpu, a, kv_head, position, last, keys, values);
+            load_block(gpu, a, kv_head, slot, last, keys, values);
             gpu.sync();
-            attend(gpu, vector, position, query, keys, values, s);
+            attend(gpu, vector, slot, query, keys, values, s);
         }
         store(gpu, a, vector, quad, s);
     }
 
   private:
-    /// A query vector: where it is read and written, and the last position it sees; -1 for the padding at the end.
+    /// A query vector: where it is read and written, and the last slot that it sees; -1 for the padding at the end.
     struct Vector {
-        int64_t row, head, position;
+        int64_t row, head, slot;
     };
     /// Of rows group and group + 8.
     struct State {
@@ -65,7 +65,7 @@ struct AttendPrefill {
 
     TRIREME_GPU static Vector locate(const Args& a, int64_t head, int64_t heads, int64_t v, int64_t vectors) {
         if (v >= vectors) return {0, 0, -1};
-        return {v / heads, head + v % heads, a.seen.positions[v / heads]};
+        return {v / heads, head + v % heads, a.seen.slots[v / heads]};
     }
 
     /// Rows are consecutive and their tokens have tiles. The same answer in every thread of the block.
@@ -73,16 +73,16 @@ struct AttendPrefill {
     TRIREME_GPU static bool sound(Gpu& gpu, const Args& a) {
         bool good = true;
         for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
-            const int64_t p = a.seen.positions[r];
-            if (p != a.seen.positions[0] + r || p < 0 || p >= a.max_positions) {
-                gpu.fault(Fault::kRowOrder, p, a.seen.positions[0] + r);
+            const int64_t p = a.seen.slots[r];
+            if (p != a.seen.slots[0] + r || p < 0 || p >= a.max_slots) {
+                gpu.fault(Fault::kRowOrder, p, a.seen.slots[0] + r);
                 good = false;
             } else if (a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
                 gpu.fault(Fault::kTile, p, a.seen.sequences[r]);
                 good = false;
             }
         }
-        const int64_t before = div_up(max_of(a.seen.positions[0], 0), kTile);
+        const int64_t before = div_up(max_of(a.seen.slots[0], 0), kTile);
         for (int64_t t = gpu.thread(); t < before && good; t += kThreads) {
             if (a.kv.tile(a.seen.sequences[0], t) != nullptr) continue;
             gpu.fault(Fault::kTile, t * kTile, a.seen.sequences[0]);
@@ -105,7 +105,7 @@ struct AttendPrefill {
                 const Vector& v = vector[i % 2];
                 const int64_t at = step * 16 + quad * 2 + i / 2 * 8;
                 float x[2] = {0, 0};
-                if (v.position >= 0 && at < a.kv.dim) {
+                if (v.slot >= 0 && at < a.kv.dim) {
                     const float* from = a.q(v.row) + v.head * a.kv.dim + at;
                     x[0] = from[0] * a.scale;
                     x[1] = from[1] * a.scale;
@@ -115,19 +115,19 @@ struct AttendPrefill {
         }
     }
 
-    /// Keys and values of positions [position, position + kKeys) into shared memory, values transposed; zeros beyond
+    /// Keys and values of slots [slot, slot + kKeys) into shared memory, values transposed; zeros beyond
     /// `last` and beyond head_dim.
     template <class Gpu>
-    TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t position, int64_t last,
+    TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t slot, int64_t last,
                                        uint16_t* keys, uint16_t* values) {
-        char* tile = a.kv.tile(a.seen.sequences[0], position / kTile);
+        char* tile = a.kv.tile(a.seen.sequences[0], slot / kTile);
         for (int i = gpu.thread(); i < kKeys * (kDim / 8); i += kThreads) {
             const int key = i % kKeys, piece = i / kKeys;
-            const int64_t slot = (position + key) % kTile;
+            const int64_t place = (slot + key) % kTile;
             Bits16 k = {}, v = {};
-            if (position + key <= last && piece * 8 < a.kv.dim) {
-                k = reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, slot))[piece];
-                v = reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, slot))[piece];
+            if (slot + key <= last && piece * 8 < a.kv.dim) {
+                k = reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place))[piece];
+                v = reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place))[piece];
             }
             *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k;
             for (int e = 0; e < 8; ++e) {
@@ -139,7 +139,7 @@ struct AttendPrefill {
     TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }
 
     template <class Gpu>
-    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int64_t position,
+    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int64_t slot,
                                    const uint32_t (&query)[kDim / 16][4], const uint16_t* keys, const uint16_t* values,
                                    State& s) {
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
@@ -155,7 +155,7 @@ struct AttendPrefill {
             }
             TRIREME_UNROLL
             for (int i = 0; i < 4; ++i) {
-                if (position + t * 8 + quad * 2 + i % 2 > vector[i / 2].position) score[t][i] = -infinity();
+                if (slot + t * 8 + quad * 2 + i % 2 > vector[i / 2].slot) score[t][i] = -infinity();
                 top[i / 2] = fmaxf(top[i / 2], score[t][i]);
             }
         }
@@ -202,7 +202,7 @@ struct AttendPrefill {
             s.sum[r] += gpu.shuffle_xor(s.sum[r], 1);
             s.sum[r] += gpu.shuffle_xor(s.sum[r], 2);
             const Vector& v = vector[r];
-            if (v.position < 0) continue;
+            if (v.slot < 0) continue;
             float* out = a.out(v.row) + v.head * a.kv.dim;
             TRIREME_UNROLL
             for (int d = 0; d < kDim / 8; ++d) {

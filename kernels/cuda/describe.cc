@@ -16,16 +16,16 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
             return fmt::format("{}: id {} is outside the vocabulary of {}", operation, x, y);
         case Fault::kGatherRow:
             return fmt::format("{}: row {} of {} is not there", operation, x, y);
-        case Fault::kKeptPosition:
-            return fmt::format("{}: row {}, kept at position {}, is not a staged one", operation, x, y);
+        case Fault::kKeptSlot:
+            return fmt::format("{}: row {}, kept at slot {}, is not a staged one", operation, x, y);
         case Fault::kRowOrder:
-            return fmt::format("{}: a row stands at {} after {} tokens in tiles", operation, x, y);
+            return fmt::format("{}: a row stands at {} after {} cached slots", operation, x, y);
         case Fault::kAncestor:
             return fmt::format("{}: ancestor {} of row {} is not staged", operation, x, y);
         case Fault::kLogits:
             return kNoLaw;
         case Fault::kTile:
-            return fmt::format("{}: no tile holds position {} of sequence {}", operation, x, y);
+            return fmt::format("{}: no tile holds slot {} of sequence {}", operation, x, y);
     }
     return fmt::format("{}: no fault", operation);
 }

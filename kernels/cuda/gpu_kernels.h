@@ -108,15 +108,18 @@ class GpuKernels final : public Kernels {
             {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
              static_cast<const int64_t*>(uniforms.data()), static_cast<int32_t*>(ids.data()), rule});
     }
-    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override {
-        launcher_.template launch<KvStage>("kv_stage", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
-                                           {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v)});
+    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+        launcher_.template launch<KvStage>(
+            "kv_stage", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
+            {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
+             static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.cached.data()),
+             rows_of<const int32_t>(rows.ancestors)});
     }
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         launcher_.template launch<KvAppend>(
             "kv_append", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
             {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
-             static_cast<const int32_t*>(rows.positions.data()), static_cast<const int32_t*>(rows.sequences.data())});
+             static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.sequences.data())});
     }
     void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
         launcher_.template launch<KvKeep>("kv_keep", bytes::kv_write(kv, kept.rows()),
@@ -192,14 +195,14 @@ class GpuKernels final : public Kernels {
         launcher_.template launch<Body>(
             "attention_prefill", bytes::attention(kv, rows, {}), {div_up(q.rows() * heads, Body::kVectors), heads},
             {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
-             static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_positions, score_scale(kv)});
+             static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_slots, score_scale(kv)});
     }
     static float score_scale(const LayerKv& kv) { return kLog2E / std::sqrt(static_cast<float>(kv.layout.head_dim)); }
     Seen seen(const Tensor& q, const RowsView& rows) const {
         const bool prefill = phase() == Phase::kPrefill;
-        return {static_cast<const int32_t*>(rows.positions.data()),
+        return {static_cast<const int32_t*>(rows.slots.data()),
                 static_cast<const int32_t*>(rows.sequences.data()),
-                static_cast<const int32_t*>(rows.committed.data()),
+                static_cast<const int32_t*>(rows.cached.data()),
                 {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
                 q.rows(),
                 rows.staged == 0 ? q.rows() : rows.staged,
@@ -212,11 +215,11 @@ class GpuKernels final : public Kernels {
                 const TileRange& part) {
         const bool prefill = phase() == Phase::kPrefill;
         const int64_t n = q.rows(), heads = kv_of_head.rows(), dim = kv.layout.head_dim;
-        const int64_t tiles = div_up(rows.max_positions, kTile), record = heads * n * (kMaxAndSum + dim);
+        const int64_t tiles = div_up(rows.max_slots, kTile), record = heads * n * (kMaxAndSum + dim);
         const int64_t wave = wave_floats(limits()) / record;
         float* running = static_cast<float*>(scratch_.data());
         float* records = running + running_floats(limits());
-        const auto* positions = static_cast<const int32_t*>(rows.positions.data());
+        const auto* slots = static_cast<const int32_t*>(rows.slots.data());
         const size_t bytes = bytes::attention(kv, rows, part);
         const int64_t end = std::min(part.end, tiles);
         for (int64_t first = part.first; first < end; first += wave) {
@@ -224,10 +227,10 @@ class GpuKernels final : public Kernels {
             launcher_.template launch<Body>(
                 prefill ? "attention_prefill" : "attention", first == part.first ? bytes : 0, {in_wave, heads, n},
                 {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
-                 heads, first, rows.max_positions, records, score_scale(kv)});
+                 heads, first, rows.max_slots, records, score_scale(kv)});
             launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
-                                                  {records, running, rows_of<float>(out), positions, heads, n, dim,
-                                                   first, in_wave, first + in_wave == tiles});
+                                                  {records, running, rows_of<float>(out), slots, heads, n, dim, first,
+                                                   in_wave, first + in_wave == tiles});
         }
     }
 

@@ -44,23 +44,28 @@ TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     }
 }
 
-/// New rows into the staged ones. Grid: rows, then K and V.
+/// New rows into the staged rows that are theirs: a row's last ancestor. Grid: rows, then K and V.
 struct KvStage {
     static constexpr int kThreads = 256;
     struct Args {
         Kv kv;
         Rows<const float> k, v;
+        const int32_t *slots, *cached;
+        Rows<const int32_t> ancestors;
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const Kv& kv = a.kv;
-        const int64_t row = gpu.block_x();
+        const int64_t row = gpu.block_x(), depth = a.slots[row] - a.cached[row];
+        if (depth < 0 || depth >= kStaged) return gpu.fault(Fault::kRowOrder, a.slots[row], a.cached[row]);
+        const int32_t mine = a.ancestors(row)[depth];
+        if (mine < 0 || mine >= kStaged) return gpu.fault(Fault::kAncestor, mine, row);
         const bool keys = gpu.block_y() == 0;
         const float* from = keys ? a.k(row) : a.v(row);
         for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
             const int64_t head = i / kv.dim;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.staged_key(head, row) : kv.staged_value(head, row), i % kv.dim);
+                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i % kv.dim);
         }
     }
 };
@@ -71,25 +76,25 @@ struct KvAppend {
     struct Args {
         Kv kv;
         Rows<const float> k, v;
-        const int32_t *positions, *sequences;
+        const int32_t *slots, *sequences;
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const Kv& kv = a.kv;
-        const int64_t row = gpu.block_x(), position = a.positions[row];
+        const int64_t row = gpu.block_x(), slot = a.slots[row];
         const bool keys = gpu.block_y() == 0;
         const float* from = keys ? a.k(row) : a.v(row);
-        char* tile = position < 0 ? nullptr : kv.tile(a.sequences[row], position / kTile);
-        if (tile == nullptr) return gpu.fault(Fault::kTile, position, a.sequences[row]);
+        char* tile = slot < 0 ? nullptr : kv.tile(a.sequences[row], slot / kTile);
+        if (tile == nullptr) return gpu.fault(Fault::kTile, slot, a.sequences[row]);
         for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
-            const int64_t head = i / kv.dim, slot = position % kTile;
+            const int64_t head = i / kv.dim, place = slot % kTile;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.key(tile, head, slot) : kv.value(tile, head, slot), i % kv.dim);
+                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i % kv.dim);
         }
     }
 };
 
-/// Staged rows into tiles: row kept[i, 0] to position kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, then heads.
+/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, then heads.
 struct KvKeep {
     static constexpr int kThreads = 64;
     struct Args {
@@ -100,13 +105,12 @@ struct KvKeep {
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const Kv& kv = a.kv;
         const int32_t* move = a.kept(gpu.block_x());
-        const int64_t row = move[0], position = move[1], head = gpu.block_y();
-        if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptPosition, row, position);
-        char* tile = position < 0 ? nullptr : kv.tile(move[2], position / kTile);
-        if (tile == nullptr) return gpu.fault(Fault::kTile, position, move[2]);
-        const int64_t slot = position % kTile;
-        copy_words(gpu.thread(), kv.staged_key(head, row), kv.key(tile, head, slot), kv.k_slot);
-        copy_words(gpu.thread(), kv.staged_value(head, row), kv.value(tile, head, slot), kv.v_slot);
+        const int64_t row = move[0], slot = move[1], head = gpu.block_y(), place = slot % kTile;
+        if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptSlot, row, slot);
+        char* tile = slot < 0 ? nullptr : kv.tile(move[2], slot / kTile);
+        if (tile == nullptr) return gpu.fault(Fault::kTile, slot, move[2]);
+        copy_words(gpu.thread(), kv.staged_key(head, row), kv.key(tile, head, place), kv.k_slot);
+        copy_words(gpu.thread(), kv.staged_value(head, row), kv.value(tile, head, place), kv.v_slot);
     }
 
   private:

@@ -138,11 +138,11 @@ class Bench {
         kv.staged_v = small_.take(DType::kF16, {kv_heads, kMaxRows, kHeadDim});
         const int64_t first = context - rows;
         const RowsView view = {
-            .positions = ints({rows}, [&](int64_t r) { return static_cast<int32_t>(first + r); }),
+            .slots = ints({rows}, [&](int64_t r) { return static_cast<int32_t>(first + r); }),
             .sequences = ints({rows}, [](int64_t) { return 0; }),
-            .committed = ints({rows}, [&](int64_t) { return static_cast<int32_t>(first); }),
+            .cached = ints({rows}, [&](int64_t) { return static_cast<int32_t>(first); }),
             .ancestors = ints({rows, kMaxRows}, [](int64_t i) { return static_cast<int32_t>(i % kMaxRows); }),
-            .max_positions = context};
+            .max_slots = context};
         const Tensor kv_of_head =
             ints({kHeads}, [&](int64_t h) { return static_cast<int32_t>(h * kv_heads / kHeads); });
         const Tensor q = floats({rows, kHeads * kHeadDim}), out = floats({rows, kHeads * kHeadDim});

@@ -85,7 +85,7 @@ class Bench {
                 {}};
     }
 
-    /// The last `rows` of `context` positions: a chain of staged rows, or a prefill chunk.
+    /// The last `rows` of `context` positions: a chain of staged rows, or a prefill batch.
     Case attention(DType type, int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t context, int64_t rows) {
         LayerKv kv;
         kv.layout = {kv_heads, head_dim, type, type};
@@ -93,17 +93,17 @@ class Bench {
         kv.staged_k = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
         kv.staged_v = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
         RowsView view;
-        view.positions = arena_.take(DType::kI32, Shape{rows});
+        view.slots = arena_.take(DType::kI32, Shape{rows});
         view.sequences = arena_.take(DType::kI32, Shape{rows});
-        view.committed = arena_.take(DType::kI32, Shape{rows});
+        view.cached = arena_.take(DType::kI32, Shape{rows});
         view.ancestors = arena_.take(DType::kI32, Shape{rows, kMaxRows});
-        view.max_positions = context;
+        view.max_slots = context;
         const Tensor kv_of_head = arena_.take(DType::kI32, Shape{heads});
         for (int64_t h = 0; h < heads; ++h)
             static_cast<int32_t*>(kv_of_head.data())[h] = static_cast<int32_t>(h * kv_heads / heads);
         for (int64_t r = 0; r < rows; ++r) {
-            static_cast<int32_t*>(view.positions.data())[r] = static_cast<int32_t>(context - rows + r);
-            static_cast<int32_t*>(view.committed.data())[r] = static_cast<int32_t>(context - rows);
+            static_cast<int32_t*>(view.slots.data())[r] = static_cast<int32_t>(context - rows + r);
+            static_cast<int32_t*>(view.cached.data())[r] = static_cast<int32_t>(context - rows);
             for (int64_t i = 0; i < kMaxRows; ++i) view.ancestors.as<int32_t>()(r, i) = static_cast<int32_t>(i);
         }
         const Tensor q = floats(Shape{rows, heads * head_dim}), out = floats(Shape{rows, heads * head_dim});

@@ -18,14 +18,14 @@ const Case kCases[] = {
     {40, 4, {0, 1, 2, 3}, DType::kF32, DType::kF16},
     {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16},  // a KV head that nobody reads
     {8, 1, {0}, DType::kBF16, DType::kBF16},
-    {96, 1, std::vector<int32_t>(50, 0), DType::kF16, DType::kF16},  // more heads than a chunk of scores holds
+    {96, 1, std::vector<int32_t>(50, 0), DType::kF16, DType::kF16},  // more heads than are scored at once
 };
 
-/// One sequence of `committed` tokens and `parents.size()` staged rows; parent -1 is the last committed token.
+/// One sequence of `cached` tokens and `parents.size()` staged rows; parent -1 is the last cached token.
 struct Scene {
     Scene(const Case& c, int64_t context, const std::vector<int>& tree, uint32_t seed)
         : shape(c),
-          committed(context),
+          cached(context),
           parents(tree),
           kv({c.kv_heads, c.head_dim, c.k_type, c.v_type}, 2, (context + 63) / kTileTokens + 1),
           k(DType::kF32, context, kv.width(), 1),
@@ -52,10 +52,10 @@ struct Scene {
     /// All rows at once.
     Operand attend(Machine& m) {
         RowSet set(rows());
-        for (int64_t r = 0; r < rows(); ++r) set.set(r, 1, committed, path(r));
+        for (int64_t r = 0; r < rows(); ++r) set.set(r, 1, cached, path(r));
         Operand out(DType::kF32, rows(), q.cols(), 3);
-        m->kv_stage(kv.view(), new_k.tensor(), new_v.tensor());
-        m->attention(out.tensor(), q.tensor(), kv.view(), heads.vector(), set.view(committed + rows()));
+        stage_all(m, kv.view(), new_k.tensor(), new_v.tensor());
+        m->attention(out.tensor(), q.tensor(), kv.view(), heads.vector(), set.view(cached + rows()));
         m.stream->synchronize();
         EXPECT_TRUE(out.intact());
         return out;
@@ -63,11 +63,11 @@ struct Scene {
     /// Plain decoding of one row's path: each ancestor alone, kept before the next. The last row's result.
     std::vector<float> decode_alone(Machine& m, int64_t row) {
         Operand out(DType::kF32, 1, q.cols());
-        int64_t at = committed;
+        int64_t at = cached;
         for (const int32_t r : path(row)) {
             RowSet set(1);
             set.set(0, 1, at, {0});
-            m->kv_stage(kv.view(), new_k.tensor().slice_rows(r, 1), new_v.tensor().slice_rows(r, 1));
+            stage_all(m, kv.view(), new_k.tensor().slice_rows(r, 1), new_v.tensor().slice_rows(r, 1));
             if (r == row) {
                 m->attention(out.tensor(), q.tensor().slice_rows(r, 1), kv.view(), heads.vector(), set.view(at + 1));
             }
@@ -82,12 +82,12 @@ struct Scene {
     }
     Rows want(int64_t row) {
         const std::vector<int32_t> p = path(row);
-        Rows keys(committed + static_cast<int64_t>(p.size()), kv.width()), values = keys;
+        Rows keys(cached + static_cast<int64_t>(p.size()), kv.width()), values = keys;
         const Rows ks = stored(k, shape.k_type), vs = stored(v, shape.v_type);
         const Rows nk = stored(new_k, shape.k_type), nv = stored(new_v, shape.v_type);
         for (int64_t i = 0; i < keys.rows; ++i) {
             for (int64_t c = 0; c < kv.width(); ++c) {
-                const int64_t staged = i - committed;
+                const int64_t staged = i - cached;
                 keys(i, c) = staged < 0 ? ks(i, c) : nk(p[static_cast<size_t>(staged)], c);
                 values(i, c) = staged < 0 ? vs(i, c) : nv(p[static_cast<size_t>(staged)], c);
             }
@@ -99,7 +99,7 @@ struct Scene {
     }
 
     Case shape;
-    int64_t committed;
+    int64_t cached;
     std::vector<int> parents;
     Kv kv;
     Operand k, v, new_k, new_v, q, heads;
@@ -167,10 +167,10 @@ TEST(AttentionDecode, AnyNumberOfRowsAndThreadsGivesTheSameBits) {
         for (int rows = 1; rows <= 64; rows += rows < 9 ? 1 : 11) {
             s.parents = chain(rows);
             RowSet set(rows);
-            for (int64_t r = 0; r < rows; ++r) set.set(r, 1, s.committed, s.path(r));
+            for (int64_t r = 0; r < rows; ++r) set.set(r, 1, s.cached, s.path(r));
             Operand out(DType::kF32, rows, s.q.cols());
             m->attention(out.tensor(), s.q.tensor().first_rows(rows), s.kv.view(), s.heads.vector(),
-                         set.view(s.committed + rows));
+                         set.view(s.cached + rows));
             m.stream->synchronize();
 
             for (int64_t r = 0; r < rows; ++r) {
@@ -199,13 +199,12 @@ TEST(AttentionDecode, PartsGiveTheSameBits) {
             for (const int64_t context : {255, 256, 700, 2100}) {
                 Scene s(c, context, random_tree(5, 7), 35);
                 RowSet set(s.rows());
-                for (int64_t r = 0; r < s.rows(); ++r) set.set(r, 1, s.committed, s.path(r));
-                const RowsView view = set.view(s.committed + s.rows());
+                for (int64_t r = 0; r < s.rows(); ++r) set.set(r, 1, s.cached, s.path(r));
+                const RowsView view = set.view(s.cached + s.rows());
                 Machine m;
                 Operand want = s.attend(m);
                 for (const int64_t step : {1, 2, 3, 7}) {
-                    const int64_t last =
-                        context / kTileTokens;  // the tile of the rows' own positions is in the last part
+                    const int64_t last = context / kTileTokens;  // the tile of the rows' own slots is in the last part
                     Operand out(DType::kF32, s.rows(), s.q.cols(), 3);
                     std::vector<std::unique_ptr<Operand>> tables;
                     for (int64_t first = 0; first <= last; first += step) {
@@ -276,7 +275,7 @@ TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
     set.set(0, 1, 255, {0});
     set.set(1, 1, 256, {1});
     Operand out(DType::kF32, 2, s.q.cols());
-    m->kv_stage(s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
+    stage_all(m, s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
     m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(257));
     m.stream->synchronize();
 
@@ -325,14 +324,14 @@ TEST(AttentionDecode, WeighsEqualKeysExactly) {
 TEST(AttentionDecode, AStagedRowNeedsNoTile) {
     Scene s(kCases[0], 256, chain(2), 47);
     RowSet set(2);
-    for (int64_t r = 0; r < 2; ++r) set.set(r, 1, s.committed, s.path(r));
+    for (int64_t r = 0; r < 2; ++r) set.set(r, 1, s.cached, s.path(r));
     on_every_target([&] {
         Machine m;
         Operand want = s.attend(m), out(DType::kF32, 2, s.q.cols());
         LayerKv one_tile = s.kv.view();
         one_tile.tiles = one_tile.tiles.slice_cols(0, 1);
 
-        m->attention(out.tensor(), s.q.tensor(), one_tile, s.heads.vector(), set.view(s.committed + 2));
+        m->attention(out.tensor(), s.q.tensor(), one_tile, s.heads.vector(), set.view(s.cached + 2));
         m.stream->synchronize();
 
         EXPECT_TRUE(same_bits<float>(out.floats(), want.floats()));
@@ -344,12 +343,12 @@ TEST(AttentionDecode, AncestorsBehindThePathAreNotLookedAt) {
     RowSet set(3);
     for (int64_t r = 0; r < 3; ++r) {
         for (int64_t i = 0; i < kMaxRows; ++i) set.ancestors.at<int32_t>(r, i) = 1;
-        set.set(r, 1, s.committed, s.path(r));
+        set.set(r, 1, s.cached, s.path(r));
     }
     on_every_target([&] {
         Machine m;
         Operand want = s.attend(m), out(DType::kF32, 3, s.q.cols());
-        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(s.committed + 3));
+        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(s.cached + 3));
         m.stream->synchronize();
 
         EXPECT_TRUE(same_bits<float>(out.floats(), want.floats()));
@@ -361,17 +360,17 @@ TEST(AttentionDecode, RowsOfOneCallMayBeSomeOfMore) {
     constexpr int64_t kDim = 8;
     Scene s({kDim, 1, {0, 0, 0}, DType::kBF16, DType::kBF16}, 300, chain(3), 45);
     RowSet set(3);
-    for (int64_t r = 0; r < 3; ++r) set.set(r, 1, s.committed, {0});  // siblings: all see staged row 0
+    for (int64_t r = 0; r < 3; ++r) set.set(r, 1, s.cached, {0});  // siblings: all see staged row 0
     const auto middle = [](Operand& ids) { return Tensor(&ids.at<int32_t>(1, 0), DType::kI32, Shape{1}); };
     on_every_target([&] {
         Machine m;
         Operand want(DType::kF32, 3, s.q.cols()), out(DType::kF32, 1, kDim);
-        m->kv_stage(s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
-        m->attention(want.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(s.committed + 1));
+        stage_all(m, s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
+        m->attention(want.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(s.cached + 1));
 
         m->attention(out.tensor(), s.q.tensor().slice_rows(1, 1).slice_cols(kDim, kDim), s.kv.view(), middle(s.heads),
-                     {middle(set.positions), middle(set.sequences), middle(set.committed),
-                      set.ancestors.tensor().slice_rows(1, 1), s.committed + 1});
+                     {middle(set.slots), middle(set.sequences), middle(set.cached),
+                      set.ancestors.tensor().slice_rows(1, 1), s.cached + 1});
         m.stream->synchronize();
 
         EXPECT_TRUE(out.intact());
@@ -393,17 +392,17 @@ TEST(AttentionDecode, SurvivesScoresFarApart) {
 
 TEST(AttentionDecode, RefusesRowsThatContradictThemselves) {
     Scene s(kCases[0], 10, chain(2), 91);
-    const auto run = [&](int32_t position, int32_t committed, int32_t ancestor, int64_t max_positions = 10000) {
+    const auto run = [&](int32_t position, int32_t cached, int32_t ancestor, int64_t max_slots = 10000) {
         Machine m;
         RowSet set(1);
-        set.set(0, 1, committed, {ancestor});
-        set.positions.at<int32_t>(0, 0) = position;
+        set.set(0, 1, cached, {ancestor});
+        set.slots.at<int32_t>(0, 0) = position;
         Operand out(DType::kF32, 1, s.q.cols());
-        m->attention(out.tensor(), s.q.tensor().first_rows(1), s.kv.view(), s.heads.vector(), set.view(max_positions));
+        m->attention(out.tensor(), s.q.tensor().first_rows(1), s.kv.view(), s.heads.vector(), set.view(max_slots));
         m.stream->synchronize();
     };
-    const auto refuses = [&](int32_t position, int32_t committed, int32_t ancestor, const std::string& words) {
-        return refused([&] { run(position, committed, ancestor); }, words);
+    const auto refuses = [&](int32_t position, int32_t cached, int32_t ancestor, const std::string& words) {
+        return refused([&] { run(position, cached, ancestor); }, words);
     };
 
     EXPECT_NO_THROW(run(10, 10, 0));
@@ -413,7 +412,7 @@ TEST(AttentionDecode, RefusesRowsThatContradictThemselves) {
     EXPECT_TRUE(refuses(10, 10, 1, "ancestor 1 of"));   // not staged
     EXPECT_TRUE(refuses(11, 10, 0, "ancestor -1 of"));  // its second one is missing
     EXPECT_TRUE(refuses(74, 10, 0, "stands at 74 after 10"));
-    EXPECT_TRUE(refuses(9999, 9999, 0, "no tile holds position"));
+    EXPECT_TRUE(refuses(9999, 9999, 0, "no tile holds slot"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ struct Case {
     int64_t kv_heads;
     std::vector<int32_t> kv_of_head;
     DType k_type, v_type;
-    int64_t before, rows;  // positions already cached, rows of the chunk
+    int64_t before, rows;  // slots already cached, rows of the batch
 };
 
 const Case kCases[] = {
@@ -132,9 +132,9 @@ TEST(AttentionPrefill, RowsOfOneCallMayBeSomeOfMore) {
             Machine m(Phase::kPrefill);
             Operand want = s.attend(m), out(DType::kF32, rows, s.q.cols());
             RowsView some = s.rows.view(c.before + c.rows);
-            some.positions = Tensor(some.positions.data(), DType::kI32, Shape{rows});
+            some.slots = Tensor(some.slots.data(), DType::kI32, Shape{rows});
             some.sequences = Tensor(some.sequences.data(), DType::kI32, Shape{rows});
-            some.committed = Tensor(some.committed.data(), DType::kI32, Shape{rows});
+            some.cached = Tensor(some.cached.data(), DType::kI32, Shape{rows});
             some.ancestors = some.ancestors.first_rows(rows);
 
             m->attention(out.tensor(), s.q.tensor().first_rows(rows), s.kv.view(), s.heads.vector(), some);
@@ -163,13 +163,13 @@ TEST(AttentionPrefill, IsCloseToDecodeOfTheSameRow) {
     for (const Case& c : kCases) {
         Scene s(c);
         Machine prefill(Phase::kPrefill), decode;
-        Operand chunk = s.attend(prefill);
+        Operand batch = s.attend(prefill);
         const int64_t r = c.rows - 1;
         RowSet set(1);
         set.set(0, 0, c.before + r, {0});
         Operand one(DType::kF32, 1, s.q.cols());
-        decode->kv_stage(s.kv.view(), s.k.tensor().slice_rows(c.before + r, 1),
-                         s.v.tensor().slice_rows(c.before + r, 1));
+        stage_all(decode, s.kv.view(), s.k.tensor().slice_rows(c.before + r, 1),
+                  s.v.tensor().slice_rows(c.before + r, 1));
         decode->attention(one.tensor(), s.q.tensor().slice_rows(r, 1), s.kv.view(), s.heads.vector(),
                           set.view(c.before + c.rows));
         decode.stream->synchronize();
@@ -177,14 +177,14 @@ TEST(AttentionPrefill, IsCloseToDecodeOfTheSameRow) {
         const Rows ks = stored(s.k, c.k_type), vs = stored(s.v, c.v_type);
         const double tol = 2 * attention_tolerance(s.q.values(), ks, vs, static_cast<int64_t>(c.kv_of_head.size()),
                                                    attended_in(c.k_type, c.v_type));
-        EXPECT_TRUE((near<float, float>(chunk.row(r), one.row(0), tol)));
+        EXPECT_TRUE((near<float, float>(batch.row(r), one.row(0), tol)));
     }
 }
 
 TEST(AttentionPrefill, RefusesRowsThatAreNotConsecutive) {
     Machine m(Phase::kPrefill);
     Scene s(kCases[1]);
-    s.rows.positions.at<int32_t>(7, 0) = 3;
+    s.rows.slots.at<int32_t>(7, 0) = 3;
     Operand out(DType::kF32, s.shape.rows, s.q.cols());
 
     m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(300));
@@ -202,16 +202,16 @@ TEST(AttentionPrefill, RefusesRowsThatHaveNoTile) {
                 Machine m(Phase::kPrefill);
                 s.attend(m);
             },
-            fmt::format("no tile holds position {} of sequence 0", tile * kTileTokens)));
+            fmt::format("no tile holds slot {} of sequence 0", tile * kTileTokens)));
     }
 }
 
 TEST(AttentionPrefill, RefusesRowsBeyondTheBound) {
     Scene s(kCases[5]);
-    const auto run = [&](int64_t max_positions) {
+    const auto run = [&](int64_t max_slots) {
         Machine m(Phase::kPrefill);
         Operand out(DType::kF32, s.shape.rows, s.q.cols());
-        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(max_positions));
+        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), s.rows.view(max_slots));
         m.stream->synchronize();
     };
     EXPECT_NO_THROW(run(707));

@@ -16,7 +16,7 @@ Device& card() {
     return *device;
 }
 
-/// Pinning takes a tenth of a millisecond: chunks are pinned, operands are parts of them.
+/// Pinning takes a tenth of a millisecond: blocks are pinned, operands are parts of them.
 class Pinned final : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override { return card().allocate(Space::kHost, bytes); }
     void do_deallocate(void* data, size_t bytes, size_t) override { card().release(Space::kHost, data, bytes); }

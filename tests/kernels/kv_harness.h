@@ -48,27 +48,35 @@ struct Kv {
 /// RowsView and the memory behind it.
 struct RowSet {
     explicit RowSet(int64_t rows)
-        : positions(DType::kI32, rows, 1),
+        : slots(DType::kI32, rows, 1),
           sequences(DType::kI32, rows, 1),
-          committed(DType::kI32, rows, 1),
+          cached(DType::kI32, rows, 1),
           ancestors(DType::kI32, rows, kMaxRows, 1) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t i = 0; i < kMaxRows; ++i) ancestors.at<int32_t>(r, i) = -1;  // what must not be read
     }
     void set(int64_t row, int64_t sequence, int64_t committed_tokens, const std::vector<int32_t>& path) {
         sequences.at<int32_t>(row, 0) = static_cast<int32_t>(sequence);
-        committed.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens);
-        positions.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens + static_cast<int64_t>(path.size()) - 1);
+        cached.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens);
+        slots.at<int32_t>(row, 0) = static_cast<int32_t>(committed_tokens + static_cast<int64_t>(path.size()) - 1);
         for (size_t i = 0; i < path.size(); ++i) ancestors.at<int32_t>(row, static_cast<int64_t>(i)) = path[i];
     }
-    RowsView view(int64_t max_positions) {
-        return {positions.vector(), sequences.vector(), committed.vector(), ancestors.tensor(), max_positions};
+    RowsView view(int64_t max_slots) {
+        return {slots.vector(), sequences.vector(), cached.vector(), ancestors.tensor(), max_slots};
     }
 
-    Operand positions, sequences, committed, ancestors;
+    Operand slots, sequences, cached, ancestors;
 };
 
-/// Writes rows [0, keys.rows()) of keys and values to positions [0, ..) of a sequence through a prefill machine.
+/// New rows' keys and values into staged rows 0, 1, ..
+inline void stage_all(Machine& m, const LayerKv& kv, const Tensor& k, const Tensor& v) {
+    RowSet rows(k.rows());
+    for (int64_t r = 0; r < k.rows(); ++r) rows.set(r, 0, 0, {static_cast<int32_t>(r)});
+    m->kv_stage(kv, k, v, rows.view(1));
+    m.stream->synchronize();
+}
+
+/// Writes rows [0, keys.rows()) of keys and values to slots [0, ..) of a sequence through a prefill machine.
 inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Operand& values) {
     if (keys.rows() == 0) return;
     RowSet rows(keys.rows());
@@ -77,13 +85,13 @@ inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Oper
     m.stream->synchronize();
 }
 
-/// Element `col` of the value at position p, where sums of values are to be exact.
+/// Element `col` of the value in slot p, where sums of values are to be exact.
 inline double whole_value(int64_t p, int64_t col) {
     return static_cast<double>((p * 7 + col * 3) % 31 - 11);
 }
 
 /// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
-/// twice that plus the exponential's, and the weighted mean is a sum over positions. Where queries and probabilities
+/// twice that plus the exponential's, and the weighted mean is a sum over slots. Where queries and probabilities
 /// are rounded to `inputs` first, that is half a step of every product of the score, and of every weight.
 inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads,
                                   DType inputs = DType::kF32) {

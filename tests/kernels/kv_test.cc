@@ -52,7 +52,7 @@ TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
             const int32_t moves[3][3] = {{4, 255, 0}, {0, 256, 0}, {2, 0, 1}};
             for (int64_t i = 0; i < 9; ++i) kept.at<int32_t>(i / 3, i % 3) = moves[i / 3][i % 3];
 
-            m->kv_stage(kv.view(), k.tensor(), v.tensor());
+            stage_all(m, kv.view(), k.tensor(), v.tensor());
             m->kv_keep(kv.view(), kept.tensor());
             m.stream->synchronize();
 
@@ -72,11 +72,10 @@ TEST(KvKeep, RefusesRowsThatAreNotStagedAndPositionsWithoutATile) {
         int32_t row, position, sequence;
         const char* words;
     };
-    for (const Case& c : {Case{64, 3, 0, "row 64"}, Case{-1, 3, 0, "row -1"},
-                          Case{0, 512, 0, "no tile holds position 512 of sequence 0"},
-                          Case{0, -1, 1, "no tile holds position -1 of sequence 1"},
-                          Case{63, 3, 2, "no tile holds position 3 of sequence 2"},
-                          Case{63, 3, -1, "no tile holds position 3 of sequence -1"}}) {
+    for (const Case& c :
+         {Case{64, 3, 0, "row 64"}, Case{-1, 3, 0, "row -1"}, Case{0, 512, 0, "no tile holds slot 512 of sequence 0"},
+          Case{0, -1, 1, "no tile holds slot -1 of sequence 1"}, Case{63, 3, 2, "no tile holds slot 3 of sequence 2"},
+          Case{63, 3, -1, "no tile holds slot 3 of sequence -1"}}) {
         Machine m;
         Kv kv({1, 8, DType::kF16, DType::kF16}, 2, 2);
         Operand kept(DType::kI32, 1, 3);
@@ -100,7 +99,7 @@ TEST(KvAppend, RefusesPositionsWithoutATile) {
 
         m->kv_append(kv.view(), k.tensor(), k.tensor(), rows.view(600));
 
-        EXPECT_TRUE(refused(m, "kv_append: no tile holds position " + std::to_string(position) + " of sequence " +
+        EXPECT_TRUE(refused(m, "kv_append: no tile holds slot " + std::to_string(position) + " of sequence " +
                                    std::to_string(sequence)));
     }
 }
@@ -110,7 +109,61 @@ TEST(KvStage, RefusesMoreRowsThanAreStaged) {
     Kv kv({1, 8, DType::kF16, DType::kF16}, 1, 1);
     Operand k(DType::kF32, kMaxRows + 1, 8);
 
-    EXPECT_THROW(m->kv_stage(kv.view(), k.tensor(), k.tensor()), Error);
+    RowSet rows(kMaxRows + 1);
+
+    EXPECT_THROW(m->kv_stage(kv.view(), k.tensor(), k.tensor(), rows.view(1)), Error);
+}
+
+// Rows of a forward behind those of earlier ones: each goes where its last ancestor says.
+TEST(KvStage, PutsARowWhereItsLastAncestorSays) {
+    on_every_target([] {
+        Machine m;
+        Kv kv({2, 8, DType::kF32, DType::kF16}, 1, 1);
+        Operand k = Operand(DType::kF32, 3, 16).randomize(5), v = Operand(DType::kF32, 3, 16).randomize(6);
+        RowSet rows(3);
+        rows.set(0, 0, 100, {0, 5});
+        rows.set(1, 0, 100, {0, 5, 63});
+        rows.set(2, 0, 7, {2});
+
+        m->kv_stage(kv.view(), k.tensor(), v.tensor(), rows.view(200));
+        m.stream->synchronize();
+
+        const Rows want_v = stored(v, DType::kF16);
+        for (int64_t head = 0; head < 2; ++head) {
+            for (int64_t staged = 0; staged < kMaxRows; ++staged) {
+                const int64_t row = staged == 5    ? 0
+                                    : staged == 63 ? 1
+                                    : staged == 2  ? 2
+                                                   : -1,
+                              at = head * kMaxRows + staged;
+                for (int64_t i = 0; i < 8; ++i) {
+                    if (row >= 0) {
+                        ASSERT_EQ(kv.staged_k.get(at, i), k.get(row, head * 8 + i)) << staged;
+                        ASSERT_EQ(kv.staged_v.get(at, i), want_v(row, head * 8 + i)) << staged;
+                    } else {
+                        ASSERT_TRUE(std::isnan(kv.staged_k.get(at, i)) && std::isnan(kv.staged_v.get(at, i))) << staged;
+                    }
+                }
+            }
+        }
+    });
+}
+
+TEST(KvStage, RefusesRowsWithoutAPlace) {
+    const auto refuses = [](int32_t slot, int32_t cached, int32_t ancestor, const char* words) {
+        Machine m;
+        Kv kv({1, 8, DType::kF16, DType::kF16}, 1, 1);
+        Operand k = Operand(DType::kF32, 1, 8).randomize(1);
+        RowSet rows(1);
+        rows.set(0, 0, cached, {ancestor});
+        rows.slots.at<int32_t>(0, 0) = slot;
+        m->kv_stage(kv.view(), k.tensor(), k.tensor(), rows.view(600));
+        return refused(m, words);
+    };
+    EXPECT_TRUE(refuses(9, 10, 0, "stands at 9 after 10"));
+    EXPECT_TRUE(refuses(74, 10, 0, "stands at 74 after 10"));
+    EXPECT_TRUE(refuses(10, 10, 64, "64"));
+    EXPECT_TRUE(refuses(10, 10, -1, "-1"));
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ TEST(Plan, OfTriForcesRuns) {
     EXPECT_THAT(two.out, HasSubstr("peak of a prefill "));
     EXPECT_THAT(two.out, HasSubstr("9 of 32 layers"));
     EXPECT_THAT(two.out, HasSubstr("chunk summaries                 1.988 GiB  one for 8 tokens"));
-    EXPECT_THAT(two.out, HasSubstr("chunks of them; the rest is on the host"));
+    EXPECT_THAT(two.out, HasSubstr("batches of them; the rest is on the host"));
 
     const ProcessResult one = plan("one-4090");
     EXPECT_EQ(one.status, 0) << one.err;

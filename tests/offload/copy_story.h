@@ -43,9 +43,10 @@ class OrderedKernels final : public KvKernels {
   private:
     static int64_t of(const Tensor& t, int64_t row) { return *t.as<int32_t>().row(row); }
 
-    void do_kv_stage(const LayerKv&, const Tensor&, const Tensor&) override {}  // staged rows never leave the device
+    void do_kv_stage(const LayerKv&, const Tensor&, const Tensor&, const RowsView&) override {
+    }  // staged rows never leave the device
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor&, const RowsView& rows) override {
-        const int64_t first = of(rows.positions, 0);
+        const int64_t first = of(rows.slots, 0);
         touch(kv, of(rows.sequences, 0), first, first + k.rows(), /*write=*/true, "kv_append");
     }
     void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
@@ -62,7 +63,7 @@ class OrderedKernels final : public KvKernels {
         for (int64_t r = 0; r < q.rows(); ++r) {
             const bool prefill = phase() == Phase::kPrefill;
             if (r + 1 < q.rows() && (prefill || of(rows.sequences, r + 1) == of(rows.sequences, r))) continue;
-            const int64_t seen = prefill ? of(rows.positions, r) + 1 : of(rows.committed, r);
+            const int64_t seen = prefill ? of(rows.slots, r) + 1 : of(rows.cached, r);
             const int64_t end = tiles.end == kEveryTile ? seen : std::min(seen, tiles.end * kTileTokens);
             touch(kv, of(rows.sequences, r), tiles.first * kTileTokens, end, /*write=*/false, "attention");
         }
@@ -131,15 +132,20 @@ class CopyStory {
                               .rows = n,
                               .bound = kv_.length(s) + n});
         }
+        kv_.drop();
+        for (const RowGroup& g : groups) {
+            for (int64_t r = 0; r < g.rows; ++r) kv_.stage(g.sequence, r == 0 ? -1 : kv_.staged().size() - 1);
+        }
         kv_.begin(groups);
         const RowsView view = decode_rows(groups);
-        const int64_t rows = view.positions.rows();
+        const int64_t rows = view.slots.rows();
         for (int64_t l = 0; l < kLayers; ++l) {
             kv_.attend(op_, owner_of(l), {matrix(rows), matrix(rows), kv_of_head(), view});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
-        std::iota(all.begin(), all.end(), 0);
+        const int64_t first = groups.front().sequence == sequence ? 0 : n;
+        std::iota(all.begin(), all.end(), static_cast<int32_t>(first));
         kv_.keep(op_, sequence, all);
     }
     void truncate(int sequence, int64_t n) { kv_.truncate(sequence, n); }
@@ -158,11 +164,11 @@ class CopyStory {
     Tensor integers(size_t from, int64_t n) { return Tensor(integers_.data() + from, DType::kI32, {n}); }
     Tensor kv_of_head() { return Tensor(&kv_of_head_, DType::kI32, {1}); }
     RowsView rows_view(int64_t rows, int64_t bound) {
-        return {.positions = integers(0, rows),
+        return {.slots = integers(0, rows),
                 .sequences = integers(kPrefillRows, rows),
-                .committed = integers(2 * kPrefillRows, rows),
+                .cached = integers(2 * kPrefillRows, rows),
                 .ancestors = Tensor(ancestors_.data(), DType::kI32, {std::min(rows, kMaxRows), kMaxRows}),
-                .max_positions = bound};
+                .max_slots = bound};
     }
     RowsView prompt_rows(int sequence, int64_t first, int64_t n) {
         for (int64_t r = 0; r < n; ++r) {

@@ -16,24 +16,41 @@ const KvShape kShape{.layout = {.kv_heads = 2, .head_dim = 8, .k_type = DType::k
                      .context = 600};
 
 struct Fixture {
+    explicit Fixture(const KvShape& shape = kShape) : kv(*device, *stream, shape) {}
+    ~Fixture() { stream->drain(); }
+
     std::unique_ptr<Device> device = open_device("cpu");
     std::unique_ptr<Stream> stream = device->make_stream("kv");
     std::unique_ptr<Kernels> op = make_kernels(
         *device, *stream, Phase::kDecode, {.max_rows = kMaxRows, .max_k = 16, .max_n = 16, .heads = 2, .head_dim = 8});
-    FullView kv{*device, *stream, kShape};
+    FullView kv;
     Buffer<Space::kHost> host{*device, kMaxRows * 16 * sizeof(float)};
     Buffer<Space::kDevice> dev{*device, kMaxRows * 16 * sizeof(float)};
 
-    /// K and V of row r are value + r in every element.
-    void stage(int64_t rows, float value) {
+    /// A row for each parent, of one sequence, or each of its own. K and V of row r are value + r in every element.
+    void stage(int64_t sequence, const std::vector<int32_t>& parents, float value) {
+        const auto rows = static_cast<int64_t>(parents.size());
         const Shape shape{rows, 16};
         const Matrix<float> m = host.tensor(DType::kF32, shape).as<float>();
         for (int64_t r = 0; r < rows; ++r) {
             for (int64_t c = 0; c < 16; ++c) m(r, c) = value + static_cast<float>(r);
         }
+        std::vector<int32_t> zeros(static_cast<size_t>(rows), 0), ancestors(static_cast<size_t>(rows * kMaxRows), 0);
+        kv.drop();
+        for (int64_t r = 0; r < rows; ++r) {
+            kv.stage(sequence < 0 ? r : sequence, parents[static_cast<size_t>(r)]);
+            ancestors[static_cast<size_t>(r * kMaxRows)] = static_cast<int32_t>(r);
+        }
+        // The CPU's device memory is memory.
+        const auto of = [](std::vector<int32_t>& v, const Shape& s) { return Tensor(v.data(), DType::kI32, s); };
+        const RowsView view = {.slots = of(zeros, {rows}),
+                               .sequences = of(zeros, {rows}),
+                               .cached = of(zeros, {rows}),
+                               .ancestors = of(ancestors, {rows, kMaxRows}),
+                               .max_slots = 1};
         stream->copy(dev.tensor(DType::kF32, shape), host.tensor(DType::kF32, shape));
-        for (int64_t l = 0; l < kShape.owner_layers; ++l) {
-            op->kv_stage(kv.layer(OwnerIndex(l)), dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape));
+        for (OwnerIndex l; l.i < kShape.owner_layers; ++l) {
+            kv.write(*op, l, dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape), view);
         }
         stream->synchronize();
     }
@@ -44,7 +61,7 @@ struct Fixture {
     /// The key of head h at a position, as it lies in its tile.
     float key(int64_t layer, int64_t sequence, int64_t position, int64_t h) const {
         const auto* table = static_cast<const int64_t*>(kv.layer(OwnerIndex(layer)).tiles.data());
-        const int64_t tiles = kShape.tiles_per_sequence();
+        const int64_t tiles = kv.shape().tiles_per_sequence();
         const auto* tile = reinterpret_cast<const float*>(table[sequence * tiles + position / kTileTokens]);
         return tile[(h * kTileTokens + position % kTileTokens) * 8 + 3];
     }
@@ -69,7 +86,7 @@ TEST(FullView, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
 TEST(FullView, KeepsTheChosenRowsInOrder) {
     Fixture f;
     f.grow(1, 255);
-    f.stage(5, 100);
+    f.stage(1, {-1, 0, 0, 2, 2}, 100);
     const std::vector<int32_t> rows = {0, 2, 4};
 
     f.kv.keep(*f.op, 1, rows);
@@ -89,10 +106,11 @@ TEST(FullView, KeepsTheChosenRowsInOrder) {
 
 TEST(FullView, TruncatesAndGrowsAgain) {
     Fixture f;
-    f.stage(4, 10);
-    const std::vector<int32_t> all = {0, 1, 2, 3}, one = {1};
+    const std::vector<int32_t> all = {0, 1, 2, 3}, one = {0};
+    f.stage(0, {-1, 0, 1, 2}, 10);
     f.kv.keep(*f.op, 0, all);
     f.kv.truncate(0, 2);
+    f.stage(0, {-1}, 11);
     f.kv.keep(*f.op, 0, one);
     f.stream->synchronize();
 
@@ -105,6 +123,7 @@ TEST(FullView, TruncatesAndGrowsAgain) {
 TEST(FullView, RefusesTokensBeyondTheContext) {
     Fixture f;
     f.grow(0, 599);
+    f.stage(0, {-1, 0}, 1);
     const std::vector<int32_t> two = {0, 1}, none;
     EXPECT_THROW(f.kv.keep(*f.op, 0, two), Error);
     EXPECT_THROW(f.grow(0, 2), Error);
@@ -114,15 +133,52 @@ TEST(FullView, RefusesTokensBeyondTheContext) {
 
 // More keeps in flight than there are slots for their lists.
 TEST(FullView, ManyKeepsInARowDoNotOverwriteEachOther) {
-    Fixture f;
-    f.stage(64, 0);
-    for (int32_t i = 0; i < 64; ++i) {
-        const std::vector<int32_t> row = {63 - i};
-        f.kv.keep(*f.op, 0, row);
+    KvShape many = kShape;
+    many.sequences = 64;
+    Fixture f(many);
+    f.stage(-1, std::vector<int32_t>(64, -1), 0);
+    for (int32_t s = 63; s >= 0; --s) {
+        const std::vector<int32_t> row = {s};
+        f.kv.keep(*f.op, s, row);
     }
     f.stream->synchronize();
 
-    for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(f.key(2, 0, i, 1), static_cast<float>(63 - i));
+    for (int64_t s = 0; s < 64; ++s) EXPECT_EQ(f.key(2, s, 0, 1), static_cast<float>(s));
+}
+
+TEST(FullView, KeepsPathsAlone) {
+    Fixture f;
+    f.stage(0, {-1, 0, 0, -1, 3}, 1);
+    const auto keeps = [&](int64_t sequence, const std::vector<int32_t>& rows) {
+        try {
+            f.kv.keep(*f.op, sequence, rows);
+            return true;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kInternal);
+            return false;
+        }
+    };
+    EXPECT_FALSE(keeps(0, {1}));        // without its parent
+    EXPECT_FALSE(keeps(0, {0, 4}));     // of another branch
+    EXPECT_FALSE(keeps(0, {0, 2, 1}));  // a sibling behind it
+    EXPECT_FALSE(keeps(0, {0, 5}));     // not staged
+    EXPECT_FALSE(keeps(1, {0}));        // of another sequence
+    EXPECT_EQ(f.kv.length(0), 0);
+    EXPECT_TRUE(keeps(0, {3, 4}));
+    EXPECT_EQ(f.kv.length(0), 2);
+    EXPECT_FALSE(keeps(0, {0}));  // dropped with the others
+}
+
+TEST(FullView, RowsAreStagedBehindOthersUntilThereIsNoRoom) {
+    Fixture f;
+    for (int32_t r = 0; r < kMaxRows; ++r) EXPECT_EQ(f.kv.stage(r % 2, r < 2 ? -1 : r - 2), r);
+    EXPECT_EQ(f.kv.staged().depth(63), 31);
+    EXPECT_EQ(f.kv.staged().path(4).size(), 3u);
+    EXPECT_THROW(f.kv.stage(0, -1), Error);
+    f.kv.drop();
+    EXPECT_EQ(f.kv.stage(1, -1), 0);
+    EXPECT_THROW(f.kv.stage(0, 0), Error);  // a parent of another sequence
+    EXPECT_THROW(f.kv.stage(1, 1), Error);  // of its own
 }
 
 }  // namespace

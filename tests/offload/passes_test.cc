@@ -54,6 +54,8 @@ class PlainRows {
         const int64_t length = view_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = 1, .bound = length + 1};
         std::array<float, kOwners> seen{};
+        view_.drop();
+        view_.stage(0, -1);
         view_.begin({&group, 1});
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
             fill(1, value);
@@ -95,11 +97,11 @@ class PlainRows {
         stream_->copy(device, HostTensor(all.data(), DType::kI32, {n}));
         stream_->synchronize();
         auto* ancestors = static_cast<int32_t*>(device.data()) + 3 * kPrefillRows;
-        return {.positions = device.slice_rows(0, rows),
+        return {.slots = device.slice_rows(0, rows),
                 .sequences = device.slice_rows(kPrefillRows, rows),
-                .committed = device.slice_rows(2 * kPrefillRows, rows),
+                .cached = device.slice_rows(2 * kPrefillRows, rows),
                 .ancestors = Tensor(ancestors, DType::kI32, {1, kMaxRows}),
-                .max_positions = first + rows};
+                .max_slots = first + rows};
     }
 
     static constexpr KernelLimits limits(int64_t rows) {

@@ -20,7 +20,9 @@ class MovingKernels final : public KvKernels {
         : KvKernels(phase), real_(make_kernels(device, stream, phase, limits())) {}
 
   private:
-    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v) override { real_->kv_stage(kv, k, v); }
+    void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+        real_->kv_stage(kv, k, v, rows);
+    }
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         real_->kv_append(kv, k, v, rows);
     }
@@ -46,7 +48,7 @@ class TileStory {
                .context = context},
               {.on_chip = {false, true, false}, .ring = 2, .span_bytes = size_t{32} << 10, .verify = true}),
           rows_(device, kPrefillRows * kDim * sizeof(float)),
-          positions_(device, (3 * kPrefillRows + kMaxRows * kMaxRows + 1) * sizeof(int32_t)) {}
+          integers_(device, kIntegers * sizeof(int32_t)) {}
     ~TileStory() { compute_->drain(); }
 
     FullView& kv() { return kv_; }
@@ -72,12 +74,14 @@ class TileStory {
         const int64_t first = kv_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = n, .bound = first + n};
         begin_generation(first, n);
+        kv_.drop();
+        for (int32_t r = 0; r < n; ++r) kv_.stage(0, r - 1);
         kv_.begin({&group, 1});
         for (OwnerIndex l; l.i < kLayers; ++l) {
             fill(l, first, n);
             const RowsView rows = view(first, n);
             kv_.write(op_, l, matrix(n), matrix(n), rows);
-            kv_.attend(op_, l, {matrix(n), matrix(n), integers(3 * kPrefillRows + kMaxRows * kMaxRows, 1), rows});
+            kv_.attend(op_, l, {matrix(n), matrix(n), integers(kKvOfHead, 1), rows});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
@@ -88,7 +92,7 @@ class TileStory {
     void finish() {
         compute_->synchronize();
         sent_.clear();
-        sent_positions_.clear();
+        sent_integers_.clear();
     }
 
   private:
@@ -103,33 +107,42 @@ class TileStory {
     }
     Tensor matrix(int64_t rows) const { return rows_.tensor(DType::kF32, {rows, kDim}); }
     Tensor integers(int64_t first, int64_t n) const {
-        return Tensor(static_cast<int32_t*>(positions_.data()) + first, DType::kI32, {n});
+        return Tensor(static_cast<int32_t*>(integers_.data()) + first, DType::kI32, {n});
     }
     void fill(OwnerIndex layer, int64_t first, int64_t rows) {
         std::vector<float>& from = sent_.emplace_back();
         for (int64_t r = 0; r < rows; ++r) from.insert(from.end(), kDim, number(layer, first + r));
         compute_->copy(matrix(rows), HostTensor(from.data(), DType::kF32, {rows, kDim}));
     }
+    /// Rows from slot `first` on: of a prompt, or a chain behind `first` cached slots.
     RowsView view(int64_t first, int64_t rows) {
-        std::vector<int32_t>& from = sent_positions_.emplace_back(static_cast<size_t>(rows), 0);
-        std::iota(from.begin(), from.end(), static_cast<int32_t>(first));
-        compute_->copy(integers(0, rows), HostTensor(from.data(), DType::kI32, {rows}));
-        const Tensor ancestors(static_cast<int32_t*>(positions_.data()) + 3 * kPrefillRows, DType::kI32,
-                               {std::min(rows, kMaxRows), kMaxRows});
-        return {.positions = integers(0, rows),
-                .sequences = integers(kPrefillRows, rows),  // zeros
-                .committed = integers(2 * kPrefillRows, rows),
-                .ancestors = ancestors,
-                .max_positions = first + rows};
+        std::vector<int32_t>& from = sent_integers_.emplace_back(static_cast<size_t>(kIntegers), 0);
+        const auto at = [&](int64_t i) { return from.begin() + i; };
+        std::iota(at(0), at(rows), static_cast<int32_t>(first));
+        std::fill(at(kCached), at(kCached + rows), static_cast<int32_t>(first));
+        for (int64_t r = 0; r < kMaxRows; ++r) {
+            std::iota(at(kAncestors + r * kMaxRows), at(kAncestors + (r + 1) * kMaxRows), 0);
+        }
+        compute_->copy(integers(0, kIntegers), HostTensor(from.data(), DType::kI32, {kIntegers}));
+        const int64_t n = std::min(rows, kMaxRows);
+        return {.slots = integers(0, rows),
+                .sequences = integers(kSequences, rows),
+                .cached = integers(kCached, rows),
+                .ancestors = Tensor(integers(kAncestors, n * kMaxRows).data(), DType::kI32, {n, kMaxRows}),
+                .max_slots = first + rows};
     }
+
+    // Where each kind of integer begins. Sequences, and the KV head of the one head, are 0.
+    static constexpr int64_t kSequences = kPrefillRows, kCached = 2 * kPrefillRows, kAncestors = 3 * kPrefillRows,
+                             kKvOfHead = kAncestors + kMaxRows * kMaxRows, kIntegers = kKvOfHead + 1;
     std::unique_ptr<Stream> compute_;
     MovingKernels op_, append_;
     FullView kv_;
     Buffer<Space::kDevice> rows_;
-    Buffer<Space::kDevice> positions_;
+    Buffer<Space::kDevice> integers_;
     // What the streams still read: kept until finish().
     std::deque<std::vector<float>> sent_;
-    std::deque<std::vector<int32_t>> sent_positions_;
+    std::deque<std::vector<int32_t>> sent_integers_;
     std::vector<int64_t> of_position_;
     int64_t generation_ = 0;
 };

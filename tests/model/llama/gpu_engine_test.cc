@@ -62,6 +62,13 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
             mine.emplace_back(two.row(0), two.row(0) + 2 * two.cols);
             engine->keep(0, std::vector<int32_t>{0});
         }
+        // A row behind two that are staged: the same graph as a row behind none.
+        const auto at = static_cast<int32_t>(engine->length());
+        engine->forward(std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at}});
+        engine->extend(std::vector<Row>{{.token = 13, .position = at + 1, .parent = 1}});
+        const Matrix<float> grown = engine->logits().as<float>();
+        mine.emplace_back(grown.row(0), grown.row(0) + grown.cols);
+        engine->keep(0, std::vector<int32_t>{1, 2});
         mine.push_back(engine.step(40));
         engine->truncate(0, prompt_tokens - 3);
         mine.push_back(engine.step(41));

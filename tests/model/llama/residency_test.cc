@@ -55,7 +55,7 @@ TEST(Residency, ChangesNoBitWhereLayersShareKeysAndValues) {
 }
 
 TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
-    for (const int64_t prompt : {300, 1500, 2300}) {  // chunks that stay in their places, and that do not
+    for (const int64_t prompt : {300, 1500, 2300}) {  // blocks that stay in their places, and that do not
         const Logits on_chip = tell(kShape, options(3200), 1, prompt);
         Residency r = residency(kPlacements[2], 3);
         r.hidden_on_host = true;

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/error.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 #include "tests/support/near.h"
@@ -122,6 +123,43 @@ TEST_P(Rows, OfEveryCountAreIndependent) {
         for (int k = 1; k <= 64; ++k) {
             expect_rows_independent(engine, ids, k, /*tree=*/k % 2 == 0, 1000 + static_cast<uint32_t>(k));
             if (testing::Test::HasFatalFailure()) return;
+        }
+    });
+}
+
+// A tree may be staged by several forwards: level by level, or in any other pieces.
+TEST_P(Rows, OfATreeThatGrowsOverForwardsAreIndependent) {
+    const Setting s = GetParam();
+    run_ranks(s.ranks, [&](Comm& comm) {
+        Engine engine(data_path("models/kjv-target"),
+                      {.weights = s.weights, .k_type = s.kv, .v_type = s.kv, .context = 512}, comm, s.threads);
+        for (const int64_t committed : {3, 240}) {
+            engine->truncate(0, 0);
+            engine->prefill(0, some_ids(static_cast<size_t>(committed), 7));
+            const std::vector<Row> rows = make_rows(64, committed, /*tree=*/true, 5);
+            engine->forward(rows);
+            const std::vector<float> together = copy(engine->logits());
+
+            std::mt19937 random(9);
+            std::vector<float> grown;
+            for (size_t first = 0; first < rows.size();) {
+                const size_t n = std::min<size_t>(1 + random() % 9, rows.size() - first);
+                const std::span<const Row> some = std::span(rows).subspan(first, n);
+                first == 0 ? engine->forward(some) : engine->extend(some);
+                const std::vector<float> logits = copy(engine->logits());
+                grown.insert(grown.end(), logits.begin(), logits.end());
+                first += n;
+            }
+            EXPECT_TRUE(same_bits(std::span<const float>(grown), std::span<const float>(together)));
+            EXPECT_THROW(engine->extend(std::vector<Row>{rows[0]}), Error);  // there is no room for one more
+
+            const std::vector<int32_t> path = path_to(rows, 63);
+            engine->keep(0, path);
+            const std::vector<float> after = engine.step(5);
+            engine->truncate(0, committed);
+            for (const int32_t r : path) engine.step(rows[static_cast<size_t>(r)].token);
+            const std::vector<float> alone = engine.step(5);
+            EXPECT_TRUE(same_bits(std::span<const float>(after), std::span<const float>(alone)));
         }
     });
 }

@@ -1,0 +1,91 @@
+#pragma once
+/// Where keys and values lie inside a layer's tiles and staged rows on this backend. Nothing else here knows how.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kv.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+/// The tokens of one head, a row each; elements of a row follow each other.
+template <class T>
+struct HeadRows {
+    const T* first;
+    int64_t stride;  // elements from one token to the next
+
+    const T* row(int64_t i) const { return first + i * stride; }
+};
+
+class KvAccess {
+  public:
+    explicit KvAccess(const LayerKv& kv)
+        : tiles_(kv.tiles.as<const int64_t>()),
+          staged_k_(static_cast<char*>(kv.staged_k.data())),
+          staged_v_(static_cast<char*>(kv.staged_v.data())),
+          k_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.k_type)),
+          v_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.v_type)),
+          tile_k_head_(k_slot_ * kTileTokens),
+          tile_v_head_(v_slot_ * kTileTokens),
+          staged_k_head_(k_slot_ * kMaxRows),
+          staged_v_head_(v_slot_ * kMaxRows),
+          tile_k_(kv.layout.k_bytes()),
+          first_tile_(kv.first_tile) {}
+
+    void check_tile(int64_t sequence, int64_t slot, const char* who) const {
+        const int64_t column = slot / kTileTokens - first_tile_;
+        check(sequence >= 0 && sequence < tiles_.rows && slot >= 0 && column >= 0 && column < tiles_.cols &&
+                  tiles_(sequence, column) != 0,
+              "{}: no tile holds slot {} of sequence {}", who, slot, sequence);
+    }
+    char* tile(int64_t sequence, int64_t index) const {
+        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles_(sequence, index - first_tile_)));
+    }
+
+    /// To be written: a token of a tile (`i` below 256), or a staged row.
+    char* key(char* tile, int64_t head, int64_t i) const {
+        return tile + static_cast<size_t>(head) * tile_k_head_ + static_cast<size_t>(i) * k_slot_;
+    }
+    char* value(char* tile, int64_t head, int64_t i) const {
+        return tile + tile_k_ + static_cast<size_t>(head) * tile_v_head_ + static_cast<size_t>(i) * v_slot_;
+    }
+    char* staged_key(int64_t head, int64_t row) const {
+        return staged_k_ + static_cast<size_t>(head) * staged_k_head_ + static_cast<size_t>(row) * k_slot_;
+    }
+    char* staged_value(int64_t head, int64_t row) const {
+        return staged_v_ + static_cast<size_t>(head) * staged_v_head_ + static_cast<size_t>(row) * v_slot_;
+    }
+
+    /// To be read: T is the type they are kept in.
+    template <class T>
+    HeadRows<T> keys(char* tile, int64_t head) const {
+        return {reinterpret_cast<const T*>(key(tile, head, 0)), static_cast<int64_t>(k_slot_ / sizeof(T))};
+    }
+    template <class T>
+    HeadRows<T> values(char* tile, int64_t head) const {
+        return {reinterpret_cast<const T*>(value(tile, head, 0)), static_cast<int64_t>(v_slot_ / sizeof(T))};
+    }
+    template <class T>
+    HeadRows<T> staged_keys(int64_t head) const {
+        return {reinterpret_cast<const T*>(staged_key(head, 0)), static_cast<int64_t>(k_slot_ / sizeof(T))};
+    }
+    template <class T>
+    HeadRows<T> staged_values(int64_t head) const {
+        return {reinterpret_cast<const T*>(staged_value(head, 0)), static_cast<int64_t>(v_slot_ / sizeof(T))};
+    }
+
+    size_t key_bytes() const { return k_slot_; }  // of a token of one head
+    size_t value_bytes() const { return v_slot_; }
+
+  private:
+    Matrix<const int64_t> tiles_;  // [sequences, tiles_]
+    char *staged_k_, *staged_v_;
+    size_t k_slot_, v_slot_;                // bytes of a token of one head
+    size_t tile_k_head_, tile_v_head_;      // bytes from one head of a tile to the next
+    size_t staged_k_head_, staged_v_head_;  // likewise of the staged rows
+    size_t tile_k_;                         // bytes of a tile's keys
+    int64_t first_tile_;                    // the tile of column 0
+};
+
+}  // namespace trireme
