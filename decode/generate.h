@@ -1,15 +1,13 @@
 #pragma once
-/// A prompt to its continuations: prefill, rounds of the chain, stopping, streaming text, statistics.
+/// A prompt to its continuations: prefill, rounds of a proposer, statistics.
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
-#include "decode/sampling.h"
-#include "model/level.h"
-#include "model/tokenizer/tokenizer.h"
+#include "decode/continuation.h"
+#include "decode/proposer.h"
 #include "offload/stream/transport.h"
 
 namespace trireme {
@@ -18,21 +16,7 @@ struct GenerateRequest {
     std::vector<int32_t> prompt;  // at least one id
     int64_t max_new = -1;         // -1: until a stop or the end of the context
     int64_t num_samples = 1;      // independent continuations of one prefill
-    uint64_t seed = 0;
-    SamplingParams sampling;
-    std::vector<int32_t> eos = {};  // empty with --ignore-eos
-    std::vector<std::string> stop = {};
-};
-
-enum class StopReason { kEos, kStopString, kLimit, kContext, kInterrupted };
-const char* name_of(StopReason reason);
-
-/// One continuation. `ids` has every generated id, EOS included; `text` ends before EOS, before a stop string, and
-/// before a character of which only a part was generated. A stop string that is a special token stops at its id.
-struct Continuation {
-    std::vector<int32_t> ids;
-    std::string text;
-    StopReason stop = StopReason::kLimit;
+    StopRules stops = {};
 };
 
 /// Metric names as in reports (DESIGN section 4). Times in milliseconds.
@@ -47,25 +31,15 @@ struct GenerateStats {
     LinkUse prefill_link, decode_link;
 };
 
-/// Called on every rank as text becomes printable; text may be empty. `id` < 0: the sample's end, and what was held.
-using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
-/// Asked after every token `id`; true ends the sample and the run (StopReason::kInterrupted). Ranks must answer alike.
-using Interrupt = std::function<bool(int32_t id)>;
+/// Asked once after every round, with its tokens that count; true ends the sample and the run
+/// (StopReason::kInterrupted). Ranks must answer alike.
+using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
-/// `tokenizer` may be null when only ids are wanted (then `stop` must be empty). Fewer samples than asked for if
+/// `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked for if
 /// interrupted.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
-std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(Proposer& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {});
-
-/// Natural-log probabilities of ids[1..] given what precedes them.
-struct Score {
-    std::vector<double> logprobs;  // one fewer than ids
-    double perplexity = 0;
-};
-/// `each`, if given, receives every position's logits as they come (--dump-logits).
-Score score(Level& model, const std::vector<int32_t>& ids, const Level::EachLogits& each = {},
-            const Progress& progress = {});
 
 }  // namespace trireme

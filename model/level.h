@@ -60,6 +60,8 @@ class Level {
     void extend(std::span<const Row> rows);
     /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
+    /// The logits where they are, f32 [parts, rows, cols]: id = part * cols + column. Valid as long.
+    Tensor device_logits() const { return gathered(); }
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
     /// `uniforms` [rows], in [0, 1). Every rank draws the same. Errors: Exit::kData where logits are not finite.
     std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms);

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
 #include <unistd.h>
+#include <vector>
 
+#include <xxhash.h>
+
+#include "decode/plain.h"
 #include "launch/commands/commands.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
@@ -59,16 +64,20 @@ class Printer {
     std::vector<int32_t> ids_;
 };
 
-// A signal may reach the ranks at different tokens, and stdout concerns rank 0 alone: they agree on both, and on the
-// token that each has drawn for itself. 0, kReaderGone, or 128 + the signal's number.
-int agreed_status(const Crew& crew, const Printer& printer, int32_t id) {
+// The one control message of a round. A signal may reach the ranks in different rounds, and stdout concerns rank 0
+// alone: the ranks agree on both, and on the tokens that each has drawn for itself. 0, kReaderGone, or 128 + the
+// signal's number.
+int agreed_status(const Crew& crew, const Printer& printer, std::span<const int32_t> round) {
     const int number = remembered_signal();
-    const std::array<int32_t, 2> mine = {number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0, id};
+    const uint64_t drawn = XXH3_64bits(round.data(), round.size_bytes());
+    const int64_t own = number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0;
+    const std::array<uint64_t, 2> mine = {static_cast<uint64_t>(own), drawn};
+    const std::vector<std::array<uint64_t, 2>> all = crew.comm().gather_values(mine);
     int status = 0;
-    for (const std::array<int32_t, 2>& theirs : crew.comm().gather_values(mine)) {
-        status = std::max(status, theirs[0]);
-        // Every rank sees the same list, though not the same one as odd.
-        if (theirs[1] != id) {
+    for (const std::array<uint64_t, 2>& theirs : all) {
+        status = std::max(status, static_cast<int>(theirs[0]));
+        // If any two differ, every rank throws.
+        if (theirs[1] != all[0][1]) {
             throw AgreedError(Exit::kInternal,
                               "ranks drew different tokens: are their processors or libraries of "
                               "different kinds? Start all ranks on machines of one kind");
@@ -82,15 +91,9 @@ int exit_status(int agreed) {
 }
 
 GenerateRequest request_of(const Options& o, const Session& s) {
-    GenerateRequest request = {.prompt = s.ids,
-                               .max_new = o.n_predict,
-                               .num_samples = o.num_samples,
-                               .seed = o.seed,
-                               .sampling = o.sampling,
-                               .eos = {},
-                               .stop = o.stop};
-    if (o.ignore_eos) return request;
-    request.eos = s.eos;
+    GenerateRequest request = {
+        .prompt = s.ids, .max_new = o.n_predict, .num_samples = o.num_samples, .stops = {.stop = o.stop}};
+    if (!o.ignore_eos) request.stops.eos = s.eos;
     return request;
 }
 
@@ -109,18 +112,19 @@ void run_generate(const Start& start, const Crew& crew) {
     int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
+        Plain proposer(*s.model, o.sampling, o.seed);
         samples = generate(
-            *s.model, s.tokenizer.get(), request, stats,
+            proposer, s.tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(sample, id, text);
             },
             [&](int64_t done, int64_t total) {
                 prefill(done, total);
-                status = agreed_status(crew, printer, /*id=*/-1);
+                status = agreed_status(crew, printer, {});
                 if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
             },
-            [&](int32_t id) {
-                status = agreed_status(crew, printer, id);
+            [&](std::span<const int32_t> round) {
+                status = agreed_status(crew, printer, round);
                 return status != 0;
             });
     }

@@ -1,9 +1,10 @@
+#include "decode/score.h"
+
 #include <memory>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "decode/generate.h"
 #include "launch/commands/commands.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "decode/generate.h"
 #include "dist/self_comm.h"
+#include "tests/decode/plain_run.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 
@@ -18,9 +18,9 @@ class KjvPrompt : public testing::Test {
     Engine engine{data_path("models/kjv-target"), kExact, comm};
     std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-target"));
     GenerateStats stats;
-    GenerateRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
-                            .max_new = 24,
-                            .sampling = {.temperature = 0}};
+    PlainRequest request{.prompt = tokenizer->encode("In the beginning God created", true),
+                         .max_new = 24,
+                         .sampling = {.temperature = 0}};
 };
 
 }  // namespace trireme::test

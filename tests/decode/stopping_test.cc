@@ -1,6 +1,8 @@
 // What ends a text besides the limit: special tokens, half characters, an interrupt.
 
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,7 +72,8 @@ TEST_F(Stopping, HalfACharacterIsNotShown) {
 TEST_F(Stopping, AnInterruptEndsTheRunAfterTheTokenAtHand) {
     request.num_samples = 3;
     int asked = 0;
-    const auto out = generate(*engine, tokenizer.get(), request, stats, {}, {}, [&](int32_t) { return ++asked == 15; });
+    const auto out = generate(*engine, tokenizer.get(), request, stats, {}, {},
+                              [&](std::span<const int32_t>) { return ++asked == 15; });
 
     ASSERT_EQ(out.size(), 2u);
     EXPECT_EQ(out[0].ids, plain);
@@ -78,6 +81,68 @@ TEST_F(Stopping, AnInterruptEndsTheRunAfterTheTokenAtHand) {
     EXPECT_EQ(out[1].ids, std::vector<int32_t>(plain.begin(), plain.begin() + 3));
     EXPECT_EQ(out[1].stop, StopReason::kInterrupted);
     EXPECT_EQ(stats.new_tokens, 15);
+}
+
+/// Proposes three known tokens a round, and writes down what it is told.
+class Threes final : public Proposer {
+  public:
+    explicit Threes(Level& model) : model_(model) {}
+    const char* name() const override { return "threes"; }
+    Level& target() override { return model_; }
+    void prefill(std::span<const int32_t> prompt, const Progress&) override { model_.prefill(0, prompt); }
+    void begin(uint32_t) override { next_ = 300; }
+    std::span<const Proposed> propose(int64_t limit) override {
+        limits.push_back(limit);
+        for (int32_t i = 0; i < 3; ++i) round_[static_cast<size_t>(i)] = {.token = next_++, .parent = i - 1};
+        return round_;
+    }
+    void commit(std::span<const int32_t> path, int32_t next) override {
+        EXPECT_EQ(next, -1);
+        committed.emplace_back(path.begin(), path.end());
+    }
+
+    std::vector<int64_t> limits;
+    std::vector<std::vector<int32_t>> committed;
+
+  private:
+    Level& model_;
+    int32_t next_ = 0;
+    std::array<Proposed, 3> round_;
+};
+
+TEST_F(Stopping, EndsInsideABlock) {
+    const auto run = [&](const GenerateRequest& r, const Interrupt& interrupt = {}) {
+        engine->truncate(0, 0);
+        Threes threes(*engine);
+        const Continuation c = trireme::generate(threes, nullptr, r, stats, {}, {}, interrupt).at(0);
+        EXPECT_EQ(stats.new_tokens, static_cast<int64_t>(c.ids.size()));
+        EXPECT_EQ(stats.rounds, static_cast<int64_t>(threes.committed.size()));
+        return std::pair{c, threes};
+    };
+    using Paths = std::vector<std::vector<int32_t>>;
+    const GenerateRequest five{.prompt = request.prompt, .max_new = 5};
+
+    const auto [limited, by_limit] = run(five);
+    EXPECT_EQ(limited.ids, (std::vector<int32_t>{300, 301, 302, 303, 304}));
+    EXPECT_EQ(limited.stop, StopReason::kLimit);
+    EXPECT_EQ(by_limit.limits, (std::vector<int64_t>{5, 2}));
+    EXPECT_EQ(by_limit.committed, (Paths{{0, 1, 2}, {0, 1}}));
+
+    GenerateRequest ends = five;
+    ends.stops.eos = {303};
+    const auto [ended, by_eos] = run(ends);
+    EXPECT_EQ(ended.ids, (std::vector<int32_t>{300, 301, 302, 303}));
+    EXPECT_EQ(ended.stop, StopReason::kEos);
+    EXPECT_EQ(by_eos.committed, (Paths{{0, 1, 2}, {0}}));
+
+    std::vector<std::vector<int32_t>> asked;
+    const auto [interrupted, by_signal] = run(five, [&](std::span<const int32_t> round) {
+        asked.emplace_back(round.begin(), round.end());
+        return true;
+    });
+    EXPECT_EQ(interrupted.ids, (std::vector<int32_t>{300, 301, 302}));
+    EXPECT_EQ(interrupted.stop, StopReason::kInterrupted);
+    EXPECT_EQ(asked, (Paths{{300, 301, 302}}));  // once a round
 }
 
 }  // namespace

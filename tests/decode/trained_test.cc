@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "decode/generate.h"
 #include "dist/self_comm.h"
+#include "tests/decode/plain_run.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 #include "tests/support/near.h"
@@ -61,7 +61,7 @@ TEST_P(TrainedModel, GivesTransformersGreedyTokens) {
     const nlohmann::json facts = GetParam().facts();
     ASSERT_GE(facts.at("greedy").size(), 3u);
     for (const auto& prompt : facts.at("greedy")) {
-        GenerateRequest request{
+        PlainRequest request{
             .prompt = prompt.at("ids").get<std::vector<int32_t>>(), .max_new = 64, .sampling = {.temperature = 0}};
 
         const auto out = generate(*engine, nullptr, request, stats);
@@ -130,7 +130,7 @@ TEST(DemoModel, GivesTheSameGreedyTokensOnEveryRankCount) {
             options.context = 512;
             Engine engine(demo.path(), options, comm);
             GenerateStats stats;
-            const GenerateRequest request{.prompt = ids, .max_new = 64, .sampling = {.temperature = 0}};
+            const PlainRequest request{.prompt = ids, .max_new = 64, .sampling = {.temperature = 0}};
             const auto out = generate(*engine, nullptr, request, stats);
             engine->truncate(0, 0);
             engine->prefill(0, ids);

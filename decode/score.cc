@@ -1,0 +1,37 @@
+#include "decode/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "decode/prompt_ids.h"
+#include "runtime/error.h"
+
+namespace trireme {
+
+Score score(Level& model, const std::vector<int32_t>& ids, const Level::EachLogits& each, const Progress& progress) {
+    require(ids.size() >= 2, Exit::kConfig, "score: {} tokens; at least 2 are needed", ids.size());
+    check_ids(ids, model.config().vocab);
+
+    Score out;
+    model.truncate(0, 0);
+    model.prefill(0, ids, progress, [&](int64_t position, const HostTensor& logits) {
+        const Matrix<float> m = logits.as<float>();
+        for (int64_t r = 0; r < m.rows && position + r + 1 < static_cast<int64_t>(ids.size()); ++r) {
+            double top = -std::numeric_limits<double>::infinity(), sum = 0;
+            for (int64_t c = 0; c < m.cols; ++c) top = std::max(top, static_cast<double>(m(r, c)));
+            for (int64_t c = 0; c < m.cols; ++c) sum += std::exp(static_cast<double>(m(r, c)) - top);
+            const double target = static_cast<double>(m(r, ids[static_cast<size_t>(position + r + 1)]));
+            out.logprobs.push_back(target - top - std::log(sum));
+        }
+        if (each) each(position, logits);
+    });
+    double total = 0;
+    for (const double x : out.logprobs) total += x;
+    require(std::isfinite(total), Exit::kData,
+            "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
+    out.perplexity = std::exp(-total / static_cast<double>(out.logprobs.size()));
+    return out;
+}
+
+}  // namespace trireme

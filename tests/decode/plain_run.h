@@ -1,0 +1,33 @@
+#pragma once
+/// Plain decoding in one call, for tests.
+
+#include <vector>
+
+#include "decode/generate.h"
+#include "decode/plain.h"
+#include "decode/score.h"
+
+namespace trireme::test {
+
+/// A GenerateRequest, and how its tokens are drawn.
+struct PlainRequest {
+    std::vector<int32_t> prompt;
+    int64_t max_new = -1;
+    int64_t num_samples = 1;
+    uint64_t seed = 0;
+    SamplingParams sampling = {};
+    std::vector<int32_t> eos = {};
+    std::vector<std::string> stop = {};
+};
+
+inline std::vector<Continuation> generate(Level& model, const Tokenizer* tokenizer, const PlainRequest& r,
+                                          GenerateStats& stats, const OnToken& on_token = {},
+                                          const Progress& prefill = {}, const Interrupt& interrupt = {}) {
+    Plain plain(model, r.sampling, r.seed);
+    return trireme::generate(
+        plain, tokenizer,
+        {.prompt = r.prompt, .max_new = r.max_new, .num_samples = r.num_samples, .stops = {r.eos, r.stop}}, stats,
+        on_token, prefill, interrupt);
+}
+
+}  // namespace trireme::test
