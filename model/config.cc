@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "model/files/limits.h"
@@ -233,12 +232,8 @@ void validate(const LlamaConfig& c, std::string_view what) {
     check_range<int64_t>(c.vocab, 1, limits::kVocab, "the vocabulary", what);
     check_range<int64_t>(c.context, 1, limits::kContext, "the context", what);
     check_range(c.norm_eps, std::numeric_limits<double>::denorm_min(), 1.0, "the norm's epsilon", what);
-    require(c.kv_source.size() == static_cast<size_t>(c.n_layers), Exit::kData, "{}: a KV source for {} of {} layers",
-            what, c.kv_source.size(), c.n_layers);
-    for (const int64_t l : c.kv_source) {
-        check_range<int64_t>(l, 0, c.n_layers - 1, "a layer's KV source", what);
-        require(c.owns_kv(l), Exit::kData, "{}: layer {} is a KV source and has none itself", what, l);
-    }
+    require(c.layer_map.layers() == c.n_layers, Exit::kData, "{}: a layer map of {} layers for a model of {}", what,
+            c.layer_map.layers(), c.n_layers);
     validate(c.rope, c.head_dim, what);
 }
 
@@ -275,8 +270,7 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
     refuse_window(json, keys, c, what);
     // transformers' default is 2; a null key means none.
     c.eos = read_ids(keys, "eos_token_id", json.contains("eos_token_id") ? -1 : 2, c.vocab, what);
-    c.kv_source.resize(static_cast<size_t>(c.n_layers));
-    std::iota(c.kv_source.begin(), c.kv_source.end(), 0);
+    c.layer_map = LayerMap::identity(c.n_layers);
     validate(c, what);
     return c;
 }

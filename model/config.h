@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/files/json.h"
+#include "model/layer_map.h"
 
 namespace trireme {
 
@@ -36,11 +37,8 @@ struct LlamaConfig {
     double norm_eps = 0;
     bool tied_embeddings = false;  // lm_head is the embedding
     RopeConfig rope;
-    std::vector<int64_t> kv_source;  // [n_layers]: layer l reads the K/V of layer kv_source[l]; identity is Llama
-    std::vector<int32_t> eos;        // each ends a text; may be empty
-
-    /// The layer has keys and values of its own.
-    bool owns_kv(int64_t layer) const { return kv_source[static_cast<size_t>(layer)] == layer; }
+    LayerMap layer_map;        // whose keys and values each layer reads
+    std::vector<int32_t> eos;  // each ends a text; may be empty
 };
 
 /// From a config.json, validated against the caps of model/files/limits.h. `what` names the source in messages.

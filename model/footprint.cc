@@ -8,24 +8,9 @@ int64_t prefill_batches(int64_t tokens) {
     return (tokens + kPrefillRows - 1) / kPrefillRows;
 }
 
-std::vector<OwnerIndex> owners_of_layers(const LlamaConfig& c) {
-    std::vector<OwnerIndex> number(c.kv_source.size()), owner;
-    int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) number[static_cast<size_t>(l)] = OwnerIndex(c.owns_kv(l) ? owners++ : -1);
-    for (const int64_t source : c.kv_source) {
-        require(source <= static_cast<int64_t>(owner.size()), Exit::kData,
-                "{}: layer {} reads the keys and values of layer {}, which comes after it; want one before", c.name,
-                owner.size(), source);
-        owner.push_back(number[static_cast<size_t>(source)]);
-    }
-    return owner;
-}
-
 KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LevelOptions& o) {
-    int64_t owners = 0;
-    for (int64_t l = 0; l < c.n_layers; ++l) owners += c.owns_kv(l);
     return {.layout = {shard.n_kv_heads, c.head_dim, o.k_type, o.v_type},
-            .owner_layers = owners,
+            .owner_layers = c.layer_map.owners(),
             .sequences = o.sequences,
             .context = o.context == 0 ? c.context : o.context};
 }
@@ -49,7 +34,7 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
     const auto prompt_batches = [&](int64_t places) { return BatchMaker::memory(c.head_dim, kPrefillRows, places); };
     const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
     return {.kv = kv,
-            .reads = owners_of_layers(c),
+            .reads = c.layer_map.reads(),
             .on_chip = on_chip,
             .ring = o.residency.ring,
             .span_bytes = o.residency.span_bytes,

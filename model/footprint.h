@@ -12,9 +12,6 @@ namespace trireme {
 
 KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LevelOptions& options);
 KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
-/// Of every layer, the number of the owner whose keys and values it reads. Owners are numbered in layer order.
-std::vector<OwnerIndex> owners_of_layers(const LlamaConfig& config);
-
 /// Batches of kPrefillRows rows that a prompt is computed in.
 int64_t prefill_batches(int64_t tokens);
 

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view.
-void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view, if this pass writes.
+void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
     const Tensor h = s_.h.first_rows(rows), q = queries(rows);
@@ -15,15 +15,15 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(qkv, h, w.wqkv);
     op.rope(q, batch.cos_sin, config_.head_dim);
-    if (!owns_kv(layer)) return;
+    if (!writes || !map_.owns(layer)) return;
     const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
     op.rope(k, batch.cos_sin, config_.head_dim);
-    view_->write(op, owner(layer), k, v, batch.view);
+    view_->write(op, map_.number(layer), k, v, batch.view);
 }
 
 // att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the layer's keys and values.
 void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
-    view_->attend(op, owner(layer),
+    view_->attend(op, map_.reads(layer),
                   {s_.att.first_rows(batch.rows), queries(batch.rows), weights_.kv_of_head, batch.view});
 }
 

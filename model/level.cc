@@ -15,6 +15,20 @@ std::unique_ptr<KvView> make_view(Device& device, Stream& compute, const KvShape
     return maker(device, compute, shape, reads);
 }
 
+/// A forward goes through the layers once, from the first to the last.
+const LayerMap& downward(const LlamaConfig& config) {
+    const LayerMap& map = config.layer_map;
+    const std::optional<LayerIndex> up = map.first_upward();
+    require(!up, Exit::kData,
+            "{}: layer {} reads the keys and values of layer {}, which comes after it; want one before", config.name,
+            up.value_or(LayerIndex()), map.source(up.value_or(LayerIndex())));
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        require(!map.windowed(l), Exit::kData, "{}: layer {} sees a sliding window; only full attention is supported",
+                config.name, l);
+    }
+    return map;
+}
+
 }  // namespace
 
 Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options)
@@ -23,8 +37,8 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       shard_(weights.shard()),
       comm_(comm),
       compute_(device.make_stream("compute")),
-      owner_of_layer_(owners_of_layers(config_)),
-      view_(make_view(device, *compute_, kv_shape(config_, shard_, options), options, owner_of_layer_)),
+      map_(downward(config_)),
+      view_(make_view(device, *compute_, kv_shape(config_, shard_, options), options, map_.reads())),
       s_(device, config_, shard_),
       decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
       prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
@@ -89,7 +103,7 @@ void Level::decode(const Batch& batch) {
     comm_.turn(*compute_);
     view_->begin(groups_);
     for (LayerIndex l; l < end(); ++l) {
-        if (view_->recordable(owner(l))) continue;
+        if (view_->recordable(map_.reads(l))) continue;
         replay(stretch++, batch, after, l);
         attention(*decode_op_, l, batch);
         after = l;
@@ -113,12 +127,12 @@ void Level::stretch(const Batch& batch, LayerIndex after, LayerIndex before) {
         rest(after);
     }
     for (LayerIndex l(after.i + 1); l < before; ++l) {
-        project(op, l, batch, x);
+        project(op, l, batch, x, /*writes=*/true);
         attention(op, l, batch);
         rest(l);
     }
     if (before < end()) {
-        project(op, before, batch, x);
+        project(op, before, batch, x, /*writes=*/true);
     } else {
         head(x);
     }

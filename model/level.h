@@ -88,18 +88,17 @@ class Level {
                             const EachLogits& each);
     void prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                            const EachLogits& each);
-    void prefill_layer(LayerIndex layer, const Batch& batch, const Tensor& x);
+    void write_layer(LayerIndex layer, std::span<const Batch> batches);
+    void prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
-    void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
+    void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
     LayerIndex end() const { return LayerIndex(config_.n_layers); }
-    OwnerIndex owner(LayerIndex layer) const { return owner_of_layer_[layer.at()]; }
     const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
-    bool owns_kv(LayerIndex layer) const { return config_.owns_kv(layer.i); }
     Tensor queries(int64_t rows) const {
         return s_.qkv.first_rows(rows).slice_cols(0, shard_.n_heads * config_.head_dim);
     }
@@ -113,7 +112,7 @@ class Level {
     const Shard& shard_;
     Comm& comm_;
     std::unique_ptr<Stream> compute_;
-    std::vector<OwnerIndex> owner_of_layer_;  // whose keys and values a layer reads
+    const LayerMap& map_;
     std::unique_ptr<KvView> view_;
     Scratch s_;
     std::unique_ptr<Kernels> decode_op_, prefill_op_;

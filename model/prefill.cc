@@ -24,9 +24,9 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
     if (progress) progress(n, n);
 }
 
-void Level::prefill_layer(LayerIndex layer, const Batch& batch, const Tensor& x) {
+void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     Kernels& op = *prefill_op_;
-    project(op, layer, batch, x);
+    project(op, layer, batch, x, writes);
     attention(op, layer, batch);
     mix(op, layer, x);
     feed_forward(op, layer, x);
@@ -55,16 +55,23 @@ void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, co
                                                    sequence, first + done, first + n);
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
-        for (LayerIndex l; l < end(); ++l) {
-            view_->open_layer(owner(l), owns_kv(l) ? KvView::Pass::kWrites : KvView::Pass::kReads);
-            prefill_layer(l, batch, x);
-            view_->close_layer(owner(l));
-        }
+        for (LayerIndex l; l < end(); ++l) prefill_rows(l, batch, x, /*writes=*/true);
         prefill_head(x, first + done, done + rows == n, each);
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && done > 0) progress(done, n);
         before = compute_->record();
     }
+}
+
+// An owner's keys and values alone; queries, attention and the rest come in a pass of their own.
+void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
+    view_->open_layer(map_.number(layer), KvView::Pass::kWrites);
+    for (size_t b = 0; b < batches.size(); ++b) {
+        const auto block = static_cast<int64_t>(b);
+        project(*prefill_op_, layer, batches[b], hidden_.open(block, RowStore::Use::kRead), /*writes=*/true);
+        hidden_.close(block);
+    }
+    view_->close_layer(map_.number(layer));
 }
 
 // The residual streams of the whole prompt are kept while it goes through a layer: a streamed layer's tiles are
@@ -84,12 +91,16 @@ void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
     const auto blocks = static_cast<int64_t>(batches.size());
     Event before;
     for (LayerIndex l; l < end(); ++l) {
-        view_->open_layer(owner(l), owns_kv(l) ? KvView::Pass::kWrites : KvView::Pass::kReads);
+        // One layer's keys and values are at hand at a time: an owner that reads another's writes its own beforehand.
+        const bool reads_its_own = map_.source(l) == l;
+        if (map_.owns(l) && !reads_its_own) write_layer(l, batches);
+        view_->open_layer(map_.reads(l), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
         for (int64_t b = 0; b < blocks; ++b) {
-            prefill_layer(l, batches[static_cast<size_t>(b)], hidden_.open(b, RowStore::Use::kChange));
+            const Tensor x = hidden_.open(b, RowStore::Use::kChange);
+            prefill_rows(l, batches[static_cast<size_t>(b)], x, reads_its_own);
             hidden_.close(b);
         }
-        view_->close_layer(owner(l));
+        view_->close_layer(map_.reads(l));
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && l.i > 0) progress(l.i * n / end().i, n);
         before = compute_->record();

@@ -31,7 +31,9 @@ struct Shapes {
           embedding{c.vocab, c.dim},
           head{shard.vocab, c.dim} {}
 
-    Shape qkv(int64_t l) const { return {q_rows + (config.owns_kv(l) ? 2 * kv_rows : 0), config.dim}; }
+    Shape qkv(int64_t l) const {
+        return {q_rows + (config.layer_map.owns(LayerIndex(l)) ? 2 * kv_rows : 0), config.dim};
+    }
 
     const LlamaConfig& config;
     int64_t q_rows, kv_rows;
@@ -134,7 +136,7 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
         const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
         pieces.push_back({at + "input_layernorm.weight", 0, 0, w.attn_norm});
         pieces.push_back({at + "self_attn.q_proj.weight", head_row, 0, w.wqkv.first_rows(s.q_rows)});
-        if (c.owns_kv(l)) {
+        if (c.layer_map.owns(LayerIndex(l))) {
             pieces.push_back({at + "self_attn.k_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows, s.kv_rows)});
             pieces.push_back(
                 {at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(s.q_rows + s.kv_rows, s.kv_rows)});

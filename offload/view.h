@@ -51,11 +51,14 @@ class TileWatcher {
 };
 
 /// Calls come in this order.
-///   A decode forward: stage() for each row, begin(); for each layer write() where it is an owner, then attend();
-///   end(). Its rows stay staged, and later forwards may add to their trees, until keep() makes a path of them the
-///   sequence's next tokens, or drop(). A prefill: begin_prefill(); any number of passes over layers, each
-///   open_layer(), then write() and attend() for consecutive rows, then close_layer(); end_prefill(), which commits the
-///   tokens. A layer's last writing pass counts.
+///
+/// A decode forward: stage() for each row, begin(); for each layer write() where it is an owner, then attend(); end().
+/// Its rows stay staged, and later forwards may add to their trees, until keep() makes a path of them the sequence's
+/// next tokens, or drop().
+///
+/// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
+/// then close_layer(); end_prefill(), which commits the tokens. A layer's last writing pass counts. Where no tiles are
+/// streamed (transport() is null) layers need not be opened and closed, so that a prompt may go batch by batch.
 class KvView {
   public:
     virtual ~KvView() = default;

@@ -76,7 +76,7 @@ void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues
                                          r.low_freq_factor, r.high_freq_factor};
     all.emplace_back("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
     all.emplace_back("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
-    all.emplace_back("kv_source", fmt::format("{}", fmt::join(c.kv_source, " ")));
+    all.emplace_back("layer_map", c.layer_map.text());
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(eos, " ")));
 }
 

@@ -19,7 +19,7 @@ std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& c) {
         };
         add("input_layernorm", {c.dim});
         add("self_attn.q_proj", {q, c.dim});
-        if (c.owns_kv(l)) {
+        if (c.layer_map.owns(LayerIndex(l))) {
             add("self_attn.k_proj", {kv, c.dim});
             add("self_attn.v_proj", {kv, c.dim});
         }

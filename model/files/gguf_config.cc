@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <tuple>
 
 #include "model/files/gguf_model.h"
@@ -135,8 +134,7 @@ LlamaConfig gguf_config(const GgufFile& file) {
     }
     c.tied_embeddings = std::none_of(file.tensors.begin(), file.tensors.end(),
                                      [](const GgufTensor& t) { return t.name == "output.weight"; });
-    c.kv_source.resize(static_cast<size_t>(c.n_layers));
-    std::iota(c.kv_source.begin(), c.kv_source.end(), 0);
+    c.layer_map = LayerMap::identity(c.n_layers);
     validate(c, m.what());
     return c;
 }

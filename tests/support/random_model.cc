@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 
 #include "model/files/expected_tensors.h"
@@ -60,11 +59,8 @@ RandomModel::RandomModel(const RandomShape& shape) : normal_(kNormals + kLongest
     config_.tied_embeddings = shape.tied;
     config_.rope.theta = shape.theta;
     config_.rope.original_context = shape.context;
-    config_.kv_source = shape.kv_source;
-    if (config_.kv_source.empty()) {
-        config_.kv_source.resize(static_cast<size_t>(shape.layers));
-        std::iota(config_.kv_source.begin(), config_.kv_source.end(), 0);
-    }
+    config_.layer_map = shape.layer_map.empty() ? LayerMap::identity(shape.layers)
+                                                : LayerMap::parse(shape.layer_map, shape.layers, shape.name);
     validate(config_, shape.name);
     natural_dtype_ = DType::kF16;
     for (const ExpectedTensor& t : expected_tensors(config_)) add_tensor({t.name, StoredType::kF16, t.shape});

@@ -15,7 +15,7 @@ struct RandomShape {
     int64_t layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
     double theta = 1e4;
     bool tied = true;
-    std::vector<int64_t> kv_source = {};  // empty: every layer its own
+    std::string layer_map = "";  // empty: every layer reads its own keys and values
 };
 /// "tiny", "smollm2-135m", "llama-2-7b", "llama-3-8b". Errors: Exit::kUsage naming them.
 const RandomShape& known_shape(const std::string& name);

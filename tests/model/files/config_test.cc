@@ -44,7 +44,7 @@ TEST(Config, ReadsLlama) {
     EXPECT_EQ(c.rope.theta, 500000);
     EXPECT_EQ(c.rope.scaling, RopeScaling::kNone);
     EXPECT_EQ(c.eos, (std::vector<int32_t>{4, 5}));
-    EXPECT_EQ(c.kv_source, (std::vector<int64_t>{0, 1}));
+    EXPECT_EQ(c.layer_map, LayerMap::identity(2));
 }
 
 TEST(Config, MissingKeysMeanWhatTransformersMeans) {

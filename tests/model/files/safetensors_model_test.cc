@@ -247,7 +247,7 @@ TEST(SafetensorsModel, SaysWhatAFolderLacks) {
 
 TEST(SafetensorsModel, LayersThatReadAnothersKvHaveNoneOfTheirOwn) {
     LlamaConfig c = parse_config(parse_json(small_config(), "c"), "c");
-    c.kv_source = {1, 1};
+    c.layer_map = LayerMap::parse("1_1", 2, "test");
     const auto tensors = expected_tensors(c);
     EXPECT_EQ(tensors.size(), 19u);
     for (const ExpectedTensor& t : tensors) {

@@ -52,8 +52,8 @@ PlanInput input(const RandomModel& source, int64_t on_chip) {
 
 TEST(Memory, KeysThatComeLaterAreRefused) {
     RandomShape shape = kShape;
-    const auto refused = [&](std::vector<int64_t> sources, const std::string& words) {
-        shape.kv_source = std::move(sources);
+    const auto refused = [&](const std::string& map, const std::string& words) {
+        shape.layer_map = map;
         try {
             CpuDevice device(1);
             SelfComm comm;
@@ -65,8 +65,9 @@ TEST(Memory, KeysThatComeLaterAreRefused) {
             EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
         }
     };
-    refused({3, 3, 3, 3, 3, 3}, "layer 0 reads the keys and values of layer 3, which comes after it");
-    refused({0, 0, 1, 3, 3, 3}, "layer 1 is a KV source and has none itself");
+    refused("3_3_3_3_3_3", "layer 0 reads the keys and values of layer 3, which comes after it");
+    refused("0_1_2_5_4_3", "layer 3 reads the keys and values of layer 5, which comes after it");
+    refused("0_1_2s_3_4_5", "layer 2 sees a sliding window");
 }
 
 TEST(Memory, AModelTakesWhatItsPlanSays) {

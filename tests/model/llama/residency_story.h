@@ -30,7 +30,7 @@ inline const RandomShape kShape{.name = "residency",
 /// Layers that read the keys and values of another.
 inline RandomShape shared() {
     RandomShape s = kShape;
-    s.kv_source = {0, 0, 2, 0, 2};
+    s.layer_map = "0_0_2_0_2";
     return s;
 }
 

@@ -54,6 +54,20 @@ TEST(Residency, ChangesNoBitWhereLayersShareKeysAndValues) {
     }
 }
 
+// Layers 1 and 3 have keys and values that others read, and read others' themselves.
+TEST(Residency, ChangesNoBitWhereOwnersReadOthers) {
+    RandomShape shape = kShape;
+    shape.layer_map = "0_0_1_2_3";
+    const Logits on_chip = tell(shape, options(1600), 1, 900, 30);
+    for (const std::vector<bool>& on : std::vector<std::vector<bool>>{
+             {false, false, false, false}, {true, false, true, false}, {false, true, false, false}}) {
+        Residency r = residency(on, 2);
+        expect_same(tell(shape, options(1600, r), 1, 900, 30), on_chip, "owners that read others");
+        r.hidden_on_host = true;
+        expect_same(tell(shape, options(1600, r), 1, 900, 30), on_chip, "the same, hidden states on the host");
+    }
+}
+
 TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
     for (const int64_t prompt : {300, 1500, 2300}) {  // blocks that stay in their places, and that do not
         const Logits on_chip = tell(kShape, options(3200), 1, prompt);

@@ -25,7 +25,7 @@ class FailingSource final : public WeightSource {
         config_.ffn_dim = 8;
         config_.vocab = 16;
         config_.n_layers = 1;
-        config_.kv_source = {0};
+        config_.layer_map = LayerMap::identity(1);
         config_.tied_embeddings = true;
         add_tensor({"model.embed_tokens.weight", StoredType::kF32, Shape{16, 8}});
         add_tensor({"model.layers.0.input_layernorm.weight", StoredType::kF32, Shape{8}});

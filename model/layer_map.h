@@ -1,0 +1,52 @@
+#pragma once
+/// Which layer's keys and values each layer of a model reads. Identity is Llama; CLA, YOCO and LCKV are other maps
+/// (lckv.md 1.1, 1.3 in the project's references; arXiv 2410.14442). Pure arithmetic.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "offload/index.h"
+
+namespace trireme {
+
+/// Owners are the layers that some layer reads, numbered in layer order: they alone have K/V weights and tiles. An
+/// owner need not read itself.
+class LayerMap {
+  public:
+    LayerMap() = default;
+    /// Layer l reads the keys and values of sources[l]. Errors: Exit::kData for a source that is no layer; `what` names
+    /// the map in messages.
+    LayerMap(std::vector<LayerIndex> sources, std::string_view what);
+    static LayerMap identity(int64_t layers);
+    /// "0_2_2_2_4": one number a layer with underscores between; 's' behind a number: the layer sees a sliding window.
+    /// Errors: Exit::kData for text that is no such map, or not one of `layers` layers.
+    static LayerMap parse(std::string_view text, int64_t layers, std::string_view what);
+
+    int64_t layers() const { return static_cast<int64_t>(sources_.size()); }
+    int64_t owners() const { return owners_; }
+    LayerIndex source(LayerIndex layer) const { return sources_[layer.at()]; }
+    /// The layer has keys and values of its own.
+    bool owns(LayerIndex layer) const { return number_[layer.at()].i >= 0; }
+    /// An owner's number; and the number of the owner that a layer reads.
+    OwnerIndex number(LayerIndex owner) const { return number_[owner.at()]; }
+    OwnerIndex reads(LayerIndex layer) const { return number_[source(layer).at()]; }
+    std::vector<OwnerIndex> reads() const;
+    bool windowed(LayerIndex layer) const { return !windowed_.empty() && windowed_[layer.at()]; }
+    /// The first layer that reads one above it; none: one pass over the layers is a prefill.
+    std::optional<LayerIndex> first_upward() const;
+
+    /// As parse() takes it.
+    std::string text() const;
+    bool operator==(const LayerMap&) const = default;
+
+  private:
+    std::vector<LayerIndex> sources_;
+    std::vector<OwnerIndex> number_;  // by layer; -1: not an owner
+    std::vector<bool> windowed_;      // by layer; empty: none
+    int64_t owners_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,83 @@
+#include "model/layer_map.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace trireme::test {
+namespace {
+
+std::vector<int64_t> owners(const LayerMap& map) {
+    std::vector<int64_t> all;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        if (map.owns(l)) all.push_back(l.i);
+    }
+    return all;
+}
+std::vector<int64_t> reads(const LayerMap& map) {
+    std::vector<int64_t> all;
+    for (const OwnerIndex owner : map.reads()) all.push_back(owner.i);
+    return all;
+}
+
+// Maps of the reference's sections 1.1 to 1.4.
+TEST(LayerMap, OwnersAreTheLayersThatAreRead) {
+    const auto map = [](const char* text, int64_t layers) { return LayerMap::parse(text, layers, "test"); };
+    EXPECT_EQ(owners(LayerMap::identity(3)), (std::vector<int64_t>{0, 1, 2}));
+    EXPECT_EQ(LayerMap::identity(3), map("0_1_2", 3));
+
+    const LayerMap lckv = map("0_4_4_4_4_5", 6);
+    EXPECT_EQ(owners(lckv), (std::vector<int64_t>{0, 4, 5}));
+    EXPECT_EQ(reads(lckv), (std::vector<int64_t>{0, 1, 1, 1, 1, 2}));
+    EXPECT_EQ(lckv.first_upward(), LayerIndex(1));
+
+    // Owners that read another's keys and values.
+    const LayerMap round = map("1_2_0", 3);
+    EXPECT_EQ(owners(round), (std::vector<int64_t>{0, 1, 2}));
+    EXPECT_EQ(reads(round), (std::vector<int64_t>{1, 2, 0}));
+    EXPECT_EQ(round.number(LayerIndex(2)), OwnerIndex(2));
+    const LayerMap mixed = map("3_0_5_3_4_5", 6);
+    EXPECT_EQ(owners(mixed), (std::vector<int64_t>{0, 3, 4, 5}));
+    EXPECT_EQ(reads(mixed), (std::vector<int64_t>{1, 0, 3, 1, 2, 3}));
+    const LayerMap down = map("0_0_1_2_3", 5);
+    EXPECT_EQ(owners(down), (std::vector<int64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(down.first_upward(), std::nullopt);
+}
+
+TEST(LayerMap, SaysItselfAsItIsRead) {
+    for (const char* text : {"0", "0_0", "1_2_0", "0s_1_2s", "0_1_2_3_4_5_6_7_8_9_10_11"}) {
+        const int64_t layers = std::ranges::count(std::string(text), '_') + 1;
+        EXPECT_EQ(LayerMap::parse(text, layers, "test").text(), text);
+    }
+    const LayerMap windows = LayerMap::parse("0s_1_1s", 3, "test");
+    EXPECT_TRUE(windows.windowed(LayerIndex(0)) && !windows.windowed(LayerIndex(1)) && windows.windowed(LayerIndex(2)));
+    EXPECT_FALSE(LayerMap::identity(2).windowed(LayerIndex(1)));
+}
+
+TEST(LayerMap, RefusesWhatIsNoMap) {
+    const auto refused = [](const std::string& text, int64_t layers, const std::string& words) {
+        try {
+            LayerMap::parse(text, layers, "a file");
+            ADD_FAILURE() << text;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kData);
+            EXPECT_THAT(e.what(), testing::HasSubstr(words)) << text;
+            EXPECT_THAT(e.what(), testing::StartsWith("a file: "));
+        }
+    };
+    refused("", 1, "no layer from 0 to 0 at character 0");
+    refused("0_", 2, "no layer from 0 to 1 at character 2");
+    refused("_0", 2, "at character 0");
+    refused("0_2", 2, "no layer from 0 to 1 at character 2");
+    refused("0_-1", 2, "at character 2");
+    refused("0_1i", 2, "'i' at character 3");
+    refused("0_1ss", 2, "'s' at character 4");
+    refused("0 1", 2, "' ' at character 1");
+    refused("0_99999999999999999999", 2, "at character 2");
+    refused("0_1", 3, "is for 2 layers, the model has 3");
+    refused("0_1_1", 2, "is for 3 layers, the model has 2");
+}
+
+}  // namespace
+}  // namespace trireme::test
