@@ -50,7 +50,7 @@ constexpr uint64_t part_of(uint64_t sum, uint64_t fraction, bool up) {
 
 /// Why a row has no law.
 inline constexpr const char* kNoLaw =
-    "the model gave logits without a finite maximum: its weights overflow in this precision; try --dtype f32";
+    "the model gave logits without a finite maximum: its weights overflow in this precision; try f32 weights";
 
 /// A uniform as kernels take it: times 2^53.
 inline int64_t fraction_of(double u) {

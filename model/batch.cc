@@ -1,28 +1,10 @@
 #include "model/batch.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/error.h"
 
 namespace trireme {
-
-Rope::Rope(const RopeConfig& config, int64_t head_dim) : config_(config), head_dim_(head_dim) {
-    table_ = rope_table(config_, head_dim_, /*length=*/1);
-}
-
-void Rope::fill(std::span<float> out, int64_t position, int64_t length) {
-    if (config_.scaling == RopeScaling::kDynamic && length != table_length_) {
-        rope_table(config_, head_dim_, length, table_);
-        table_length_ = length;
-    }
-    const size_t pairs = table_.inv_freq.size();
-    for (size_t i = 0; i < pairs; ++i) {
-        const float angle = static_cast<float>(position) * table_.inv_freq[i];
-        out[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table_.attention_scale;
-        out[pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table_.attention_scale;
-    }
-}
 
 namespace {
 

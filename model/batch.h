@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/kv.h"
-#include "model/config.h"
+#include "model/rope.h"
 #include "offload/view.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"
@@ -30,20 +30,6 @@ struct Batch {
     Tensor ids;      // i32 [rows]
     Tensor cos_sin;  // f32 [rows, head_dim]: cosines of the pairs, then sines
     RowsView view;
-};
-
-/// Cosines and sines of a row's position. Angles are f32 products as in transformers; the table of dynamic scaling
-/// depends on the row's length, the others are made once.
-class Rope {
-  public:
-    Rope(const RopeConfig& config, int64_t head_dim);
-    /// out f32 [head_dim]. `length`: tokens the row counts as its sequence's length (dynamic scaling).
-    void fill(std::span<float> out, int64_t position, int64_t length);
-
-  private:
-    RopeConfig config_;
-    int64_t head_dim_, table_length_ = -1;
-    RopeTable table_;
 };
 
 /// Makes batches in device memory by way of pinned slots: no allocation after construction. A batch is valid for what

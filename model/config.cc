@@ -213,11 +213,6 @@ void validate(const RopeConfig& r, int64_t head_dim, std::string_view what) {
 
 }  // namespace
 
-std::string_view name_of(RopeScaling scaling) {
-    constexpr std::string_view names[] = {"none", "linear", "dynamic", "yarn", "llama3"};
-    return names[static_cast<size_t>(scaling)];
-}
-
 void validate(const LlamaConfig& c, std::string_view what) {
     check_range<int64_t>(c.n_layers, 1, limits::kLayers, "the number of layers", what);
     check_range<int64_t>(c.dim, 1, limits::kDim, "the hidden size", what);

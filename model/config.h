@@ -1,5 +1,5 @@
 #pragma once
-/// What a checkpoint says about itself: shapes, rotary embedding, what ends a text.
+/// What a checkpoint says about itself: shapes, rotary embedding, whose KV each layer reads, what ends a text.
 
 #include <cstdint>
 #include <string>
@@ -8,26 +8,9 @@
 
 #include "model/files/json.h"
 #include "model/layer_map.h"
+#include "model/rope.h"
 
 namespace trireme {
-
-/// How rotary frequencies are stretched to contexts longer than the pretrained one. Named as in config.json.
-enum class RopeScaling { kNone, kLinear, kDynamic, kYarn, kLlama3 };
-
-/// "none", "linear", "dynamic", "yarn", "llama3".
-std::string_view name_of(RopeScaling scaling);
-
-struct RopeConfig {
-    double theta = 10000;
-    RopeScaling scaling = RopeScaling::kNone;
-    double factor = 1;
-    int64_t original_context = 0;                      // tokens of pretraining; dynamic, yarn and llama3 read it
-    double beta_fast = 32, beta_slow = 1;              // yarn: rotations over the original context that bound the ramp
-    bool truncate = true;                              // yarn: the ramp's ends are whole dimensions
-    double attention_factor = 0;                       // yarn: scale of cos and sin; 0: 0.1 ln(factor) + 1
-    double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-    std::vector<float> factors = {};  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
-};
 
 struct LlamaConfig {
     std::string arch;  // "llama"
@@ -51,16 +34,5 @@ void apply_generation_config(LlamaConfig& config, const Json& json, std::string_
 
 /// The checks that any source of a LlamaConfig must pass. Errors: Exit::kData.
 void validate(const LlamaConfig& config, std::string_view what);
-
-/// Frequencies of the head_dim / 2 pairs, and what cos and sin are multiplied by.
-struct RopeTable {
-    std::vector<float> inv_freq;
-    float attention_scale = 1;
-};
-
-/// Float32 arithmetic in the order transformers does it. `length` (tokens) matters only for dynamic scaling.
-RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length);
-/// The same into `table`, whose memory is reused: dynamic scaling makes one a token.
-void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table);
 
 }  // namespace trireme

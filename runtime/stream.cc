@@ -24,7 +24,7 @@ void Stream::copy(const Tensor& dst, const Tensor& src, const char* what) {
 }
 
 void Stream::emulate_link(double gbps, double) {
-    throw Error(Exit::kConfig, fmt::format("--link-gbps {}: only --device cpu can emulate a link", gbps));
+    throw Error(Exit::kConfig, fmt::format("a link of {} GB/s: only the CPU can emulate one", gbps));
 }
 
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {

@@ -108,7 +108,7 @@ class SliceReader {
         if (to_ != DType::kF16 || m_.type == StoredType::kF16) return;
         const int64_t bad = first_nonfinite(DType::kF16, out, cols_);
         require(bad < 0, Exit::kConfig,
-                "{}: tensor '{}' has a value beyond the range of f16 at element {}; use --dtype bf16 or f32",
+                "{}: tensor '{}' has a value beyond the range of f16 at element {}; hold the weights in bf16 or f32",
                 m_.source->name(), shown(name_), index + std::max<int64_t>(bad, 0));
     }
 

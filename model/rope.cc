@@ -1,8 +1,9 @@
+#include "model/rope.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "model/config.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -94,6 +95,28 @@ RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
     RopeTable table;
     rope_table(rope, head_dim, length, table);
     return table;
+}
+
+std::string_view name_of(RopeScaling scaling) {
+    constexpr std::string_view names[] = {"none", "linear", "dynamic", "yarn", "llama3"};
+    return names[static_cast<size_t>(scaling)];
+}
+
+Rope::Rope(const RopeConfig& config, int64_t head_dim) : config_(config), head_dim_(head_dim) {
+    table_ = rope_table(config_, head_dim_, /*length=*/1);
+}
+
+void Rope::fill(std::span<float> out, int64_t position, int64_t length) {
+    if (config_.scaling == RopeScaling::kDynamic && length != table_length_) {
+        rope_table(config_, head_dim_, length, table_);
+        table_length_ = length;
+    }
+    const size_t pairs = table_.inv_freq.size();
+    for (size_t i = 0; i < pairs; ++i) {
+        const float angle = static_cast<float>(position) * table_.inv_freq[i];
+        out[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table_.attention_scale;
+        out[pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table_.attention_scale;
+    }
 }
 
 }  // namespace trireme

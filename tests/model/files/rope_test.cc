@@ -1,9 +1,9 @@
+#include "model/rope.h"
+
 #include <cmath>
 #include <numbers>
 
 #include <gtest/gtest.h>
-
-#include "model/config.h"
 
 namespace trireme::test {
 namespace {

@@ -1,0 +1,54 @@
+#pragma once
+/// Rotary position embedding: what a checkpoint says of it, its frequencies, and the cosines and sines of a position.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// How rotary frequencies are stretched to contexts longer than the pretrained one. Named as in config.json.
+enum class RopeScaling { kNone, kLinear, kDynamic, kYarn, kLlama3 };
+
+/// "none", "linear", "dynamic", "yarn", "llama3".
+std::string_view name_of(RopeScaling scaling);
+
+struct RopeConfig {
+    double theta = 10000;
+    RopeScaling scaling = RopeScaling::kNone;
+    double factor = 1;
+    int64_t original_context = 0;                      // tokens of pretraining; dynamic, yarn and llama3 read it
+    double beta_fast = 32, beta_slow = 1;              // yarn: rotations over the original context that bound the ramp
+    bool truncate = true;                              // yarn: the ramp's ends are whole dimensions
+    double attention_factor = 0;                       // yarn: scale of cos and sin; 0: 0.1 ln(factor) + 1
+    double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+    std::vector<float> factors = {};  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
+};
+
+/// Frequencies of the head_dim / 2 pairs, and what cos and sin are multiplied by.
+struct RopeTable {
+    std::vector<float> inv_freq;
+    float attention_scale = 1;
+};
+
+/// Float32 arithmetic in the order transformers does it. `length` (tokens) matters only for dynamic scaling.
+RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length);
+/// The same into `table`, whose memory is reused: dynamic scaling makes one a token.
+void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table);
+
+/// Cosines and sines of a row's position. Angles are f32 products as in transformers; the table of dynamic scaling
+/// depends on the row's length, the others are made once.
+class Rope {
+  public:
+    Rope(const RopeConfig& config, int64_t head_dim);
+    /// out f32 [head_dim]. `length`: tokens the row counts as its sequence's length (dynamic scaling).
+    void fill(std::span<float> out, int64_t position, int64_t length);
+
+  private:
+    RopeConfig config_;
+    int64_t head_dim_, table_length_ = -1;
+    RopeTable table_;
+};
+
+}  // namespace trireme
