@@ -139,7 +139,7 @@ same_bits_7b() {
     local status=${PIPESTATUS[0]}
     (( status == 0 )) || return "$status"
     [[ $(sed -nE 's/.*"logits_xxh3":"([0-9a-f]+)".*/\1/p' "$out/same-bits" | sort -u | wc -l) == 1 ]] ||
-        { echo 'placements differ in bits'; return 1; }
+        { echo 'residencies differ in bits'; return 1; }
     echo '7B, 8,192 tokens: the same bits with 32, 16 and 0 layers on chip: equal'
 }
 export -f same_as_cpu same_bits_7b

@@ -71,7 +71,7 @@ int run(int argc, char** argv) {
         step.push_back(seconds_since(begin));
         streamed_bytes = trace::total("kv_h2d").bytes - before;
     }
-    // The same whatever the placement and graphs: of one row, the last step's.
+    // The same whatever the residency and graphs: of one row, the last step's.
     const HostTensor logits = model.logits();
     const uint64_t digest = XXH3_64bits(logits.data(), logits.bytes());
     // The link alone: what streaming is measured against.

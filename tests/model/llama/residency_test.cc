@@ -7,17 +7,17 @@
 namespace trireme::test {
 namespace {
 
-const std::vector<std::vector<bool>> kPlacements = {{false, false, false, false, false},
-                                                    {true, false, false, false, false},
-                                                    {false, true, false, true, false},
-                                                    {true, false, true, true, false},
-                                                    {true, true, true, true, false}};
+const std::vector<std::vector<bool>> kResidencies = {{false, false, false, false, false},
+                                                     {true, false, false, false, false},
+                                                     {false, true, false, true, false},
+                                                     {true, false, true, true, false},
+                                                     {true, true, true, true, false}};
 
 TEST(Residency, ChangesNoBitAroundEveryTilesEdge) {
     for (const int64_t prompt : {1, 255, 256, 257, 511, 512, 513, 700, 767, 768, 769, 1023, 1024, 1025}) {
         const Logits on_chip = tell(kShape, options(2048), 1, prompt);
-        for (const auto& placement : kPlacements) {
-            expect_same(tell(kShape, options(2048, residency(placement, 4)), 1, prompt), on_chip,
+        for (const auto& on_chip_layers : kResidencies) {
+            expect_same(tell(kShape, options(2048, residency(on_chip_layers, 4)), 1, prompt), on_chip,
                         fmt::format("prompt {}", prompt));
         }
     }
@@ -29,7 +29,7 @@ TEST(Residency, ChangesNoBitForAnyRingOrLink) {
     for (const int64_t ring : {2, 3, 4, 5, 6, 7, 8}) {
         for (const Link& link : {Link{}, Link{.gbps = 0.2, .us = 30}}) {
             if (link.gbps > 0 && engine_device() != "cpu") continue;
-            expect_same(tell(kShape, options(3000, residency(kPlacements[2], ring, link)), 1, prompt, 40), on_chip,
+            expect_same(tell(kShape, options(3000, residency(kResidencies[2], ring, link)), 1, prompt, 40), on_chip,
                         fmt::format("ring {} link {}", ring, link.gbps));
         }
     }
@@ -40,7 +40,7 @@ TEST(Residency, ChangesNoBitOnTwoAndFourRanks) {
     const int64_t prompt = 900;
     for (const int ranks : {2, 4}) {
         const Logits on_chip = tell(kShape, options(1600), ranks, prompt, 30);
-        expect_same(tell(kShape, options(1600, residency(kPlacements[2], 3)), ranks, prompt, 30), on_chip,
+        expect_same(tell(kShape, options(1600, residency(kResidencies[2], 3)), ranks, prompt, 30), on_chip,
                     fmt::format("{} ranks", ranks));
     }
 }
@@ -48,9 +48,9 @@ TEST(Residency, ChangesNoBitOnTwoAndFourRanks) {
 TEST(Residency, ChangesNoBitWhereLayersShareKeysAndValues) {
     const int64_t prompt = 900;
     const Logits on_chip = tell(shared(), options(1600), 1, prompt, 30);
-    for (const std::vector<bool>& placement :
+    for (const std::vector<bool>& on_chip_layers :
          std::vector<std::vector<bool>>{{false, false}, {true, false}, {false, true}}) {
-        expect_same(tell(shared(), options(1600, residency(placement, 2)), 1, prompt, 30), on_chip, "shared");
+        expect_same(tell(shared(), options(1600, residency(on_chip_layers, 2)), 1, prompt, 30), on_chip, "shared");
     }
 }
 
@@ -71,7 +71,7 @@ TEST(Residency, ChangesNoBitWhereOwnersReadOthers) {
 TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
     for (const int64_t prompt : {300, 1500, 2300}) {  // blocks that stay in their places, and that do not
         const Logits on_chip = tell(kShape, options(3200), 1, prompt);
-        Residency r = residency(kPlacements[2], 3);
+        Residency r = residency(kResidencies[2], 3);
         r.hidden_on_host = true;
         expect_same(tell(kShape, options(3200, r), 1, prompt), on_chip, fmt::format("prompt {}", prompt));
     }
@@ -79,7 +79,7 @@ TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
 
 TEST(Residency, ALongPromptIsTheSame) {
     const Logits on_chip = tell(kShape, options(9600), 1, 9000, 3);
-    expect_same(tell(kShape, options(9600, residency(kPlacements[0], 8)), 1, 9000, 3), on_chip, "9000 tokens");
+    expect_same(tell(kShape, options(9600, residency(kResidencies[0], 8)), 1, 9000, 3), on_chip, "9000 tokens");
 }
 
 TEST(Residency, SequencesOfOneForwardAreStreamedOneAfterTheOther) {
@@ -106,7 +106,7 @@ TEST(Residency, SequencesOfOneForwardAreStreamedOneAfterTheOther) {
         });
         return all;
     };
-    expect_same(run(residency(kPlacements[2], 3)), run({}), "three sequences");
+    expect_same(run(residency(kResidencies[2], 3)), run({}), "three sequences");
 }
 
 }  // namespace
