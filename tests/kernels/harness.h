@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "runtime/device.h"
 #include "tests/support/near.h"
 #include "tests/support/reference.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 
@@ -34,6 +36,14 @@ void backend_free(void* data, size_t bytes) noexcept;
 void on_every_target(const std::function<void()>& body);
 /// Threads of a CPU stream that are worth trying.
 std::vector<int> thread_counts();
+/// Numbers of rows of a decode forward that are worth trying. Under a sanitizer, which looks at every access and not at
+/// bits, a few: one, few, odd, all.
+inline std::vector<int64_t> row_counts() {
+    if (kSanitized) return {1, 2, 7, 64};
+    std::vector<int64_t> all(kMaxRows);
+    std::iota(all.begin(), all.end(), 1);
+    return all;
+}
 /// A GPU on the host: a thousand times slower than one.
 bool emulated();
 /// What a product rounds its input to, with weights of this type.

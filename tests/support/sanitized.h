@@ -1,0 +1,12 @@
+#pragma once
+/// Whether a sanitizer watches: tests that repeat the same accesses many times then repeat them less.
+
+namespace trireme::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace trireme::test
