@@ -28,10 +28,7 @@ void run_score(const Start& start, const Crew& crew) {
     });
     Llama::EachLogits keep;
     if (image) {
-        keep = [&](int64_t position, const HostTensor& logits) {
-            const Matrix<float> m = logits.as<float>();
-            image->write_rows("logits", position, std::span(m.data, static_cast<size_t>(m.rows * m.cols)));
-        };
+        keep = [&](int64_t position, const HostTensor& logits) { image->write_rows("logits", position, logits); };
     }
 
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
