@@ -15,6 +15,7 @@
 #include "launch/run/outcome.h"
 #include "launch/run/placement.h"
 #include "launch/run/signals.h"
+#include "launch/run/standard_streams.h"
 #include "runtime/env.h"
 #include "runtime/log.h"
 
@@ -81,14 +82,16 @@ void run_command(const Start& start, const Crew& crew) {
 }
 
 int run(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
-    ignore_closed_pipes();
     Start start;
     start.command_line = words;
     RankEnv launched;
     const Outcome parsed = attempt([&] {
+        hold_standard_streams();
+        ignore_closed_pipes();
         launched = this_rank();
         env();
         start.call = parse_command_line(words, environment);
+        if (launched.rank == 0) require_stdout();
         if (start.call.what == Invocation::What::kRun) {
             settle(start, launched);
         } else if (launched.rank == 0) {

@@ -53,7 +53,9 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
 }
 
 std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special) {
-    if (o.prompt_from == PromptFrom::kIds) return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes), o.prompt);
+    if (o.prompt_from == PromptFrom::kIds) {
+        return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes), o.prompt == "-" ? "stdin" : o.prompt);
+    }
     const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o), add_special);
     return {ids.begin(), ids.end()};
 }

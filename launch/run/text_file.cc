@@ -47,6 +47,8 @@ std::string read_all(int fd, const std::string& what, size_t limit) {
         const ssize_t n = ::read(fd, block, sizeof block);
         if (n == 0) return text;
         if (n < 0 && errno == EINTR) continue;
+        require(n >= 0 || errno != EBADF, Exit::kIo, "{}: is closed, or not open for reading; name a file instead of -",
+                what);
         if (n < 0) fail(code_of(errno), "{}: cannot be read: {}", what, std::strerror(errno));
         text.append(block, static_cast<size_t>(n));
         require(text.size() <= limit, Exit::kData, "{}: more than {} bytes; that is no text for this", what, limit);
