@@ -137,7 +137,7 @@ void run_generate(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         if (o.report_json.empty()) return;
         const std::string text = report_json(report);
-        write_file_atomically(o.report_json, std::as_bytes(std::span(text)));
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
     });
     write_trace(o, crew);
     if (status != 0) throw Stopped{exit_status(status)};

@@ -42,7 +42,7 @@ void run_score(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         const nlohmann::ordered_json json = {
             {"tokens", s.ids}, {"logprobs", score.logprobs}, {"perplexity", score.perplexity}};
-        if (image) image->save(o.dump_logits);
+        if (image) image->save(o.dump_logits, o.old_outputs());
         TextOut(STDOUT_FILENO).write(json.dump() + "\n");  // doubles with all their digits
     });
     write_trace(o, crew);

@@ -8,6 +8,7 @@
 
 #include "decode/sampling.h"
 #include "offload/plan.h"
+#include "runtime/atomic_file.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
 
@@ -61,7 +62,8 @@ struct Options {
     int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are
 
     std::string report_json, dump_logits, trace;  // files; empty: none
-    bool force = false;
+    bool force = false;                           // outputs that exist are overwritten
+    IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }
     bool no_progress = false;
     log::Level log_level = log::Level::kInfo;
 };

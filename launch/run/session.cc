@@ -22,18 +22,6 @@
 namespace trireme {
 namespace {
 
-void probe_outputs(const Options& o) {
-    const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", &o.report_json}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
-    for (size_t i = 0; i < files.size(); ++i) {
-        probe_output(files[i].first, *files[i].second, o.force);
-        for (size_t j = 0; j < i; ++j) {
-            require(files[i].second->empty() || *files[i].second != *files[j].second, Exit::kUsage,
-                    "{} and {} name the same file {}", files[j].first, files[i].first, *files[i].second);
-        }
-    }
-}
-
 std::string digest(std::string_view bytes) {
     return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
@@ -227,7 +215,7 @@ void write_trace(const Options& o, const Crew& crew) {
             all += ',' + parts[r].substr(from, parts[r].rfind(']') - from);
         }
         all += parts[0].substr(parts[0].rfind(']'));
-        write_file_atomically(o.trace, std::as_bytes(std::span(all)));
+        write_file_atomically(o.trace, std::as_bytes(std::span(all)), o.old_outputs());
     });
 }
 

@@ -8,7 +8,6 @@
 #include <hdf5.h>
 #include <xxhash.h>
 
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -286,8 +285,8 @@ std::vector<std::byte> Hdf5Image::finish() {
     return impl_->finish();
 }
 
-void Hdf5Image::save(const std::filesystem::path& path) {
-    write_file_atomically(path, finish());
+void Hdf5Image::save(const std::filesystem::path& path, IfThere old) {
+    write_file_atomically(path, finish(), old);
 }
 
 }  // namespace trireme

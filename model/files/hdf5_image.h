@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/atomic_file.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -39,7 +40,7 @@ class Hdf5Image {
     /// file's bytes. The image takes no more data. Errors: Exit::kIo.
     std::vector<std::byte> finish();
     /// finish(), then runtime/atomic_file.h.
-    void save(const std::filesystem::path& path);
+    void save(const std::filesystem::path& path, IfThere old);
 
   private:
     class Impl;

@@ -41,7 +41,7 @@ TEST(Hdf5Image, WhatIsSavedReadsBack) {
     Hdf5Image image;
     image.add("logits", {7, 5}, x);
     image.add("ids", {3}, ids);
-    image.save(path);
+    image.save(path, IfThere::kRefuse);
 
     std::vector<hsize_t> dims;
     EXPECT_EQ(dataset<float>(path, "logits", H5T_NATIVE_FLOAT, &dims), x);
@@ -75,7 +75,7 @@ TEST(Hdf5Image, BlocksMayComeInAnyOrder) {
         },
         Exit::kInternal, {"holds i32"});
     expect_error([&] { image.write_rows("y", 0, rows(0, 1)); }, Exit::kInternal, {"no dataset 'y'"});
-    image.save(path);
+    image.save(path, IfThere::kRefuse);
 
     x.resize(12 * 3, 0.0f);  // rows never written
     EXPECT_EQ(dataset<float>(path, "x", H5T_NATIVE_FLOAT), x);
@@ -93,7 +93,7 @@ TEST(Hdf5Image, RowsMayHaveGapsBetweenThem) {
     image.create("x", {5, 3});
     image.write_rows("x", 3, strided.slice_rows(3, 2));
     image.write_rows("x", 0, strided.first_rows(3));
-    image.save(path);
+    image.save(path, IfThere::kRefuse);
 
     EXPECT_EQ(dataset<float>(path, "x", H5T_NATIVE_FLOAT), want);
 }
@@ -131,9 +131,10 @@ TEST(Hdf5Image, RefusesMisuse) {
 
 TEST(Hdf5Image, AnEmptyImageIsAFile) {
     const TempFolder folder;
-    Hdf5Image().save(folder.path() / "empty.h5");
+    Hdf5Image().save(folder.path() / "empty.h5", IfThere::kRefuse);
     EXPECT_GT(H5Fis_hdf5((folder.path() / "empty.h5").c_str()), 0);
-    expect_error([&] { Hdf5Image().save(folder.path() / "none" / "x.h5"); }, Exit::kCantCreate, {"none"});
+    expect_error([&] { Hdf5Image().save(folder.path() / "none" / "x.h5", IfThere::kReplace); }, Exit::kCantCreate,
+                 {"none"});
 }
 
 }  // namespace

@@ -1,0 +1,71 @@
+// Files that a run writes: two of one name, names that are taken meanwhile, disks that are full.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Words generate(const Words& more) {
+    Words words = {"generate", "-m", model(), "-n", "2", "-t", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+TEST(Outputs, TwoFlagsMayNotNameOneFile) {
+    const TempFolder folder;
+    std::filesystem::create_directory(folder / "real");
+    std::filesystem::create_directory_symlink("real", folder / "link");
+    for (const auto& [one, other] : std::vector<std::pair<std::string, std::string>>{
+             {"x", "x"}, {"x", "./x"}, {"x", ".//x"}, {"x", "real/../x"}, {"real/x", "link/x"}, {"x", folder / "x"}}) {
+        for (const bool force : {false, true}) {
+            Words words = generate({"-p", "x", "--report-json", one, "--trace", other});
+            if (force) words.push_back("--force");
+            std::string line = "cd '" + folder.path() + "' && '" TRIREME_PROGRAM "'";
+            for (const std::string& word : words) line += " '" + word + "'";
+            const ProcessResult r = run_process({"bash", "-c", line});
+            EXPECT_EQ(r.status, 64) << one << " " << other << r.err;
+            EXPECT_THAT(lines_of(r.err), ElementsAre(HasSubstr("--report-json and --trace name the same file")));
+            EXPECT_EQ(r.out, "");
+        }
+    }
+    EXPECT_THAT(folder.names(), SizeIs(2));
+    EXPECT_TRUE(std::filesystem::is_empty(folder / "real"));
+}
+
+// The prompt comes from a pipe, whose writer waits for the reader: by then the run has seen that the name is free.
+TEST(Outputs, ANameThatIsTakenMeanwhileIsNotOverwritten) {
+    for (const auto& [flag, command] : {std::pair("--report-json", "generate"), std::pair("--trace", "generate"),
+                                        std::pair("--dump-logits", "score")}) {
+        for (const bool force : {false, true}) {
+            const TempFolder folder;
+            std::string line =
+                std::string("cd '") + folder.path() + "' && mkfifo pipe && { '" TRIREME_PROGRAM "' " + command +
+                " -m '" + model() + "' -f pipe -t 1 " + (std::string("generate") == command ? "-n 2 " : "") + flag +
+                " out" + (force ? " --force" : "") +
+                " & } && exec 3>pipe && printf theirs >out && printf 'In the beginning' >&3 && exec 3>&- "
+                "&& wait $!";
+            const ProcessResult r = run_process({"bash", "-c", line});
+            EXPECT_THAT(folder.names(), ElementsAre("out", "pipe"));
+            EXPECT_EQ(read_file(folder / "out") == "theirs", !force) << flag;
+            EXPECT_EQ(r.status, force ? 0 : 73) << r.err;
+            if (force) {
+                EXPECT_THAT(error_lines(r), IsEmpty());
+            } else {
+                EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("out: exists by now")));
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
