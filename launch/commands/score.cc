@@ -42,8 +42,9 @@ void run_score(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         const nlohmann::ordered_json json = {
             {"tokens", s.ids}, {"logprobs", score.logprobs}, {"perplexity", score.perplexity}};
-        if (image) image->save(o.dump_logits, o.old_outputs());
+        // First what needs no disk: should that be full, the log probabilities are there.
         TextOut(STDOUT_FILENO).write(json.dump() + "\n");  // doubles with all their digits
+        if (image) image->save(o.dump_logits, o.old_outputs());
     });
     write_trace(o, crew);
 }

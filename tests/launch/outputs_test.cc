@@ -1,6 +1,7 @@
 // Files that a run writes: two of one name, names that are taken meanwhile, disks that are full.
 
 #include <filesystem>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -65,6 +66,27 @@ TEST(Outputs, ANameThatIsTakenMeanwhileIsNotOverwritten) {
             }
         }
     }
+}
+
+/// Runs a line of bash, in which $DISK is a folder on a disk of so many KiB. Nothing where the system forbids mounts.
+std::optional<ProcessResult> on_small_disk(int kib, const std::string& line) {
+    const TempFolder folder;
+    const std::string mount = "mount -t tmpfs -o size=" + std::to_string(kib) + "k none '" + folder.path() + "'";
+    if (run_process({"unshare", "-m", "bash", "-c", mount}).status != 0) return std::nullopt;
+    return run_process({"unshare", "-m", "bash", "-c", mount + " && export DISK='" + folder.path() + "' && " + line});
+}
+
+TEST(Outputs, AFullDiskCostsNoLogProbabilities) {
+    const std::string command = std::string("'" TRIREME_PROGRAM "' score -m '") + model() +
+                                "' -t 1 -p 'In the beginning God created the heaven and the earth.'";
+    const std::optional<ProcessResult> full =
+        on_small_disk(32, command + " --dump-logits $DISK/l.h5; code=$?; ls -A $DISK >&2; exit $code");
+    if (!full) GTEST_SKIP() << "a disk of 32 KiB cannot be mounted here";
+
+    EXPECT_EQ(full->status, 74) << full->err;
+    EXPECT_EQ(full->out, run_process({"bash", "-c", command}).out);
+    EXPECT_THAT(error_lines(*full), ElementsAre(HasSubstr("l.h5: cannot write")));
+    EXPECT_THAT(lines_of(full->err).back(), HasSubstr("l.h5: cannot write"));  // no file is listed behind it
 }
 
 }  // namespace
