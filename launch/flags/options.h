@@ -45,7 +45,7 @@ struct Options {
     int64_t kv_ring = 4;
     int64_t device_memory = 0, host_memory = 0;  // bytes a rank may use; 0: what is free
     Link link;                                   // imitated, or the one that a plan is for; 0 GB/s: none
-    int64_t ranks = 1;                           // a plan's
+    int64_t ranks = 0;                           // a plan's; 0: as many as were started
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
