@@ -51,6 +51,7 @@ void settle(Start& start, const RankEnv& rank) {
     const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
+    if (!placement.warning.empty()) start.call.warnings.push_back(placement.warning);
     // On a CPU the copies are some core's work. The plan, which knows what streams, comes later than the threads.
     const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
     if (streams && !o.device.starts_with("cuda") && o.threads == 0 && start.threads > 1) --start.threads;

@@ -107,7 +107,7 @@ FlagGroup machine_flags() {
              {"-t", "--threads"},
              kShaped | kDoctor,
              "COUNT",
-             "compute threads of each rank, 1 to 1024",
+             "compute threads of each rank, 1 to 1024; no more are started than the rank may use cpus",
              [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
              [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
              "the rank's share of the cores"},
