@@ -11,6 +11,7 @@
 #include "launch/commands/commands.h"
 #include "launch/flags/help.h"
 #include "launch/report/output.h"
+#include "launch/report/progress.h"
 #include "launch/run/binding.h"
 #include "launch/run/outcome.h"
 #include "launch/run/placement.h"
@@ -82,6 +83,22 @@ void run_command(const Start& start, const Crew& crew) {
     }
 }
 
+constexpr std::chrono::milliseconds kHeadStart(100);
+
+/// A signal came before there is anything to keep: one line, and all ranks leave with its code. It may have reached one
+/// of them alone, whose end the launcher makes the others': by a signal. Rank 0 speaks, so the others wait before that.
+/// Who is late finds the launcher too busy with ending the ranks to be asked to do so: it just goes.
+void leave_for(int number, Comm& comm) {
+    const ProgressSink sink = stderr_progress(true);
+    if (comm.rank() == 0 && sink.terminal) sink.draw("\r\033[K");
+    log::info("stopped by signal {}: there is no output yet", number);
+    std::thread([number] {
+        std::this_thread::sleep_for(kHeadStart);
+        _exit(128 + number);
+    }).detach();
+    comm.abort(static_cast<Exit>(128 + number));
+}
+
 int run(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
     Start start;
     start.command_line = words;
@@ -105,6 +122,8 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
     const Outcome outcome = attempt([&] {
         comm = make_comm();
         log::configure(comm->rank(), comm->size(), start.call.options.log_level);
+        const LeaveOnSignal leave(comm->rank() == 0 ? kHeadStart * 0 : kHeadStart,
+                                  [&](int number) { leave_for(number, *comm); });
         const Crew crew(*comm);
         crew.phase([&] {
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);

@@ -102,7 +102,6 @@ void run_generate(const Start& start, const Crew& crew) {
     const GenerateRequest request = request_of(o, s);
     Printer printer(o.print, o.num_samples);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
-    remember_signals();
 
     GenerateStats stats;
     std::vector<Continuation> samples;
@@ -116,8 +115,7 @@ void run_generate(const Start& start, const Crew& crew) {
             },
             [&](int64_t done, int64_t total) {
                 prefill(done, total);
-                status = agreed_status(crew, printer, /*id=*/-1);
-                if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
+                if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](int32_t id) {
                 status = agreed_status(crew, printer, id);

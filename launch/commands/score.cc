@@ -8,6 +8,7 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/run/session.h"
+#include "launch/run/signals.h"
 #include "model/files/hdf5_image.h"
 #include "runtime/log.h"
 
@@ -37,6 +38,7 @@ void run_score(const Start& start, const Crew& crew) {
         ProgressMeter progress("score", "tokens", sink);
         score = trireme::score(*s.model, s.ids, keep, std::ref(progress));
     }
+    remember_signals();  // what is there now is put out
     log::info("{} tokens, perplexity {:.6f}", tokens, score.perplexity);
 
     crew.first_only([&] {
