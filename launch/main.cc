@@ -105,7 +105,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
     RankEnv launched;
     const Outcome parsed = attempt([&] {
         hold_standard_streams();
-        ignore_closed_pipes();
+        ignore_signals_of_writes();
         launched = this_rank();
         env();
         start.call = parse_command_line(words, environment);

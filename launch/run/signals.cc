@@ -30,8 +30,9 @@ bool change(Signals from, Signals to) {
 
 }  // namespace
 
-void ignore_closed_pipes() {
+void ignore_signals_of_writes() {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
 }
 
 LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave) {

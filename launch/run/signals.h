@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-/// SIGPIPE: from here on a write to a closed pipe fails with EPIPE instead of ending the process.
-void ignore_closed_pipes();
+/// SIGPIPE, SIGXFSZ: from here on a write to a closed pipe, or beyond the size that files may have (ulimit -f), fails
+/// with an error instead of ending the process.
+void ignore_signals_of_writes();
 
 /// As long as there is one, and until remember_signals(): SIGINT and SIGTERM end the run, whatever its threads are
 /// doing then. A second signal, or one behind its life, ends the process as ever. One at a time.

@@ -89,5 +89,28 @@ TEST(Outputs, AFullDiskCostsNoLogProbabilities) {
     EXPECT_THAT(lines_of(full->err).back(), HasSubstr("l.h5: cannot write"));  // no file is listed behind it
 }
 
+// ulimit -f counts in KiB; what goes beyond is answered by a signal that ends a process unless it is ignored.
+TEST(Outputs, ALimitOnTheSizeOfFilesIsAnError) {
+    const TempFolder folder;
+    const std::string start = "cd '" + folder.path() + "' && ulimit -f 1 && '" TRIREME_PROGRAM "' ";
+    const std::string prompt =
+        " -m '" + model() + "' -t 1 -p 'In the beginning God created the heaven and the earth.' ";
+    for (const std::string& words : {"score" + prompt + "--dump-logits out", "generate" + prompt + "-n 4 --trace out",
+                                     "generate" + prompt + "-n 4 --report-json out"}) {
+        const ProcessResult r = run_process({"bash", "-c", start + words});
+        EXPECT_EQ(r.status, 74) << words << r.err;
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("out: cannot write")));
+        EXPECT_THAT(folder.names(), IsEmpty());
+        EXPECT_NE(r.out, "");
+    }
+    const ProcessResult text = run_process({"bash", "-c", start + "score" + prompt + "--log-level error > text"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    const ProcessResult ids = run_process({"bash", "-c",
+                                           "head -c 4000 /dev/zero | tr '\\0' x > '" + (folder / "long") + "'; " +
+                                               start + "tokenize -f long -m '" + model() + "' > ids"});
+    EXPECT_EQ(ids.status, 74);
+    EXPECT_THAT(error_lines(ids), ElementsAre(HasSubstr("stdout: cannot be written: File too large")));
+}
+
 }  // namespace
 }  // namespace trireme::test
