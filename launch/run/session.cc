@@ -168,8 +168,8 @@ Session open_session(const Start& start, const Crew& crew) {
     require_agreement(crew.comm(), told);
 
     const int64_t context = o.ctx_size == 0 ? s.source->config().context : o.ctx_size;
-    crew.first_only([&] {
-        s.ids = checked_ids(read_prompt_ids(o, s.tokenizer.get(), o.add_special.value_or(true)),
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
+        s.ids = checked_ids(read_prompt_ids(o, s.tokenizer.get(), o.add_special.value_or(true), waiting),
                             s.source->config().vocab, context, command);
     });
     s.ids = share_ids(crew, std::move(s.ids));
