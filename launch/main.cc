@@ -1,7 +1,9 @@
 #include <chrono>
 #include <cstdlib>
+#include <malloc.h>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -146,6 +148,10 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
 }  // namespace trireme
 
 int main(int argc, char** argv) {
+    // Where addresses are limited (ulimit -v), a heap for each thread would reserve 64 MiB of them.
+    if (rlimit addresses = {}; ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
+        ::mallopt(M_ARENA_MAX, 1);
+    }
     std::vector<std::string> environment;
     for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
     return trireme::run({argv + 1, argv + argc}, environment);

@@ -65,6 +65,9 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
         Bound{"device and host (one)", p.device_bytes() + p.host_total(), m.together, lacking.together, false}};
     const Bound& b = *std::ranges::max_element(bounds, {}, &Bound::lacking);
 
+    // What is available is what the machine has, or what this process may take of it.
+    const HostMemory host = host_memory();
+    const bool by_process = !b.by_flag && host.mappable < host.available;
     std::string remedy = largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
                                      : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory";
     const auto allow = [&](const char* flag, int64_t given, size_t Machine::*which) {
@@ -78,7 +81,10 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
          "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}, {:.1f} MiB too "
          "little; {}; 'trireme plan' shows what takes it",
          b.what, mib(b.wanted), context, p.on_chip_layers, in.kv.owner_layers, mib(b.there),
-         b.by_flag ? "allowed" : "available", mib(b.lacking), remedy);
+         b.by_flag    ? "allowed"
+         : by_process ? "available (ulimit -v or -d)"
+                      : "available",
+         mib(b.lacking), remedy);
 }
 
 void check_link(const Options& o) {
