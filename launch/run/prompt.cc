@@ -22,6 +22,17 @@ std::string read_prompt_text(const Options& o, const std::function<void()>& wait
     return o.prompt_from == PromptFrom::kText ? o.prompt : read_source(o.prompt, waiting);
 }
 
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
+    if (const LeftOut out = tokenizer.left_out(text); out.bytes > 0) {
+        log::warn(
+            "{} byte{} of the prompt {} left out: this tokenizer has no token for {}; the first is {:#04x} at offset "
+            "{}",
+            out.bytes, out.bytes == 1 ? "" : "s", out.bytes == 1 ? "is" : "are", out.bytes == 1 ? "it" : "them",
+            out.first, out.offset);
+    }
+    return tokenizer.encode(text, add_special);
+}
+
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
     const Json json = parse_json(text, what, {.depth = 2, .bytes = kMostBytes});
     require(json.is_array(), Exit::kData, "{}: holds {}, want an array of token ids", what, json.type_name());
@@ -62,7 +73,7 @@ std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenize
     if (o.prompt_from == PromptFrom::kIds) {
         return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes, waiting), o.prompt == "-" ? "stdin" : o.prompt);
     }
-    const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o, waiting), add_special);
+    const std::vector<int32_t> ids = encode_prompt(*tokenizer, read_prompt_text(o, waiting), add_special);
     return {ids.begin(), ids.end()};
 }
 

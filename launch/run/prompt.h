@@ -15,6 +15,9 @@ namespace trireme {
 /// The text that --prompt or --file name. `waiting` as in text_file.h, and its errors.
 std::string read_prompt_text(const Options& options, const std::function<void()>& waiting = {});
 
+/// The ids of a text. Warns of bytes that the tokenizer leaves out, as the references do.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special);
+
 /// A JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 

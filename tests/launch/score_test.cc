@@ -152,6 +152,30 @@ TEST(TokenizeCommand, PrintsAnEmptyArrayForAnEmptyText) {
     EXPECT_THAT(tokens({"-f", "-", "--add-special"}), SizeIs(1));
 }
 
+// C0 can stand in no UTF-8 text, so some vocabularies have no token for it.
+TEST(TokenizeCommand, WarnsOfBytesThatNoTokenStandsFor) {
+    const TempFolder folder;
+    json tokenizer = json::parse(read_file(data("tokenizers/gpt2/tokenizer.json")));
+    write_file(folder / "whole.json", tokenizer.dump());
+    tokenizer["model"]["vocab"].erase("\u00c0");
+    write_file(folder / "tokenizer.json", tokenizer.dump());
+    const std::string text = "In the \xC0\xF5 beginning\xC0";
+    const auto run = [&](const std::string& path, const std::string& input) {
+        return trireme({"tokenize", "-m", folder.path(), "--tokenizer", folder / path, "-f", "-"}, {.input = input});
+    };
+
+    const ProcessResult some = run("tokenizer.json", text);
+    EXPECT_EQ(some.status, 0);
+    ASSERT_THAT(lines_of(some.err), SizeIs(1)) << some.err;
+    EXPECT_THAT(some.err,
+                HasSubstr("warning: 2 bytes of the prompt are left out: this tokenizer has no token for them; "
+                          "the first is 0xc0 at offset 7"));
+    EXPECT_EQ(some.out, run("tokenizer.json", "In the \xF5 beginning").out);
+    EXPECT_EQ(run("tokenizer.json", "In the \xF5 beginning").err, "");
+    EXPECT_EQ(run("whole.json", text).err, "");
+    EXPECT_THAT(trireme_on(2, {"tokenize", "-m", folder.path(), "-p", text}).err, HasSubstr("2 bytes of the prompt"));
+}
+
 TEST(TokenizeCommand, PrintsOnceUnderMpirun) {
     const ProcessResult r = trireme_on(2, {"tokenize", "-m", model(), "-p", kText});
     EXPECT_EQ(r.status, 0) << r.err;
