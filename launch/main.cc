@@ -12,6 +12,7 @@
 #include "dist/rank_env.h"
 #include "launch/commands/commands.h"
 #include "launch/flags/help.h"
+#include "launch/flags/sources.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/run/binding.h"
@@ -29,8 +30,12 @@ RankEnv this_rank() {
     return rank_env([](const char* name) { return static_cast<const char*>(std::getenv(name)); });
 }
 
+void warn(const std::vector<std::string>& warnings) {
+    for (const std::string& w : warnings) log::warn("{}", w);
+}
+
 // What needs no ranks and no model.
-void print_about(const Invocation& call) {
+void print_about(const Invocation& call, const std::vector<std::string>& environment) {
     TextOut out(STDOUT_FILENO);
     switch (call.what) {
         case Invocation::What::kHelp:
@@ -40,6 +45,7 @@ void print_about(const Invocation& call) {
             out.write(version_text());
             break;
         case Invocation::What::kListDevices:
+            warn(misspelt_variables(environment));
             out.write(list_devices());
             break;
         case Invocation::What::kRun:
@@ -115,7 +121,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
         if (start.call.what == Invocation::What::kRun) {
             settle(start, launched);
         } else if (launched.rank == 0) {
-            print_about(start.call);
+            print_about(start.call, environment);
         }
     });
     if (parsed.status == 0 && start.call.what != Invocation::What::kRun) return 0;
@@ -128,8 +134,8 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
                                   [&](int number) { leave_for(number, *comm); });
         const Crew crew(*comm);
         crew.phase([&] {
+            warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
-            for (const std::string& w : start.call.warnings) log::warn("{}", w);
         });
         run_command(start, crew);
     });

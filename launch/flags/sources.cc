@@ -1,8 +1,9 @@
 #include "launch/flags/sources.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <sstream>
+#include <utility>
 
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
@@ -41,6 +42,12 @@ void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exi
         }
     }
     all.push_back({&flag, std::move(setting)});
+}
+
+/// The name and the value of a line "NAME=value".
+std::pair<std::string, std::string> variable(const std::string& line) {
+    const size_t equals = std::min(line.find('='), line.size());
+    return {line.substr(0, equals), line.substr(std::min(equals + 1, line.size()))};
 }
 
 constexpr std::string_view kHelpName = "help";
@@ -111,37 +118,50 @@ CommandLine read_words(Command command, std::span<const std::string> words) {
     return line;
 }
 
-std::vector<Assignment> read_environment(std::span<const std::string> lines, std::vector<std::string>& unknown) {
-    constexpr std::string_view kPrefix = "TRIREME_";
-    // Read by runtime/env, by scripts, by runtime/module, and by tests.
-    constexpr std::array kOthers = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
-                                    "TRIREME_DEMO_MODEL"};
-    std::vector<std::string> names;
-    for (const Flag& flag : flags()) names.push_back(flag.env_name());
+std::vector<Assignment> read_environment(std::span<const std::string> lines) {
     std::vector<Assignment> all;
     for (const std::string& line : lines) {
-        if (!line.starts_with(kPrefix)) continue;
-        const size_t equals = std::min(line.find('='), line.size());
-        const std::string name = line.substr(0, equals);
-        const std::string value = line.substr(std::min(equals + 1, line.size()));
-        const auto at = std::find(names.begin(), names.end(), name);
-        if (at != names.end()) {
-            if (!value.empty())
-                assign(all, flags()[static_cast<size_t>(at - names.begin())], {name, value}, Exit::kConfig);
-        } else if (std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end()) {
-            unknown.push_back(fmt::format("{}: no flag is called so; {}", name, did_you_mean(name, names, "ignored")));
+        const auto [name, value] = variable(line);
+        for (const Flag& flag : flags()) {
+            if (!value.empty() && name == flag.env_name()) assign(all, flag, {name, value}, Exit::kConfig);
         }
     }
     return all;
 }
 
+std::vector<std::string> misspelt_variables(std::span<const std::string> lines) {
+    // Read by runtime/env, by scripts, by runtime/module, and by tests.
+    std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG",        "TRIREME_CACHE",
+                                      "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV",
+                                      "TRIREME_TEST_DATA", "TRIREME_MUTANT"};
+    for (const Flag& flag : flags()) known.push_back(flag.env_name());
+    constexpr size_t kSlips = 2;
+    std::vector<std::string> warnings;
+    for (const std::string& line : lines) {
+        const std::string name = variable(line).first;
+        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+        std::string meant = name;
+        for (char& c : meant) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+        const bool ours = meant.starts_with("TRIREME");
+        const std::string best = nearest(meant, known, ours ? meant.size() : kSlips);
+        if (!ours && best.empty()) continue;
+        warnings.push_back(fmt::format("{}: no flag is called so; {}", name,
+                                       best.empty() ? "ignored" : fmt::format("the nearest is {}", best)));
+    }
+    return warnings;
+}
+
 std::vector<Assignment> read_ini(const std::string& path) {
     const po::options_description all_flags = description();
     std::vector<Assignment> all;
-    std::istringstream text(read_text_file(path, size_t{1} << 20));
+    std::string bytes = read_text_file(path, size_t{1} << 20);
+    if (bytes.starts_with("\xef\xbb\xbf")) bytes.erase(0, 3);  // some editors' mark of UTF-8
+    std::istringstream text(bytes);
     std::string line;
     for (int64_t number = 1; std::getline(text, line); ++number) {
         const std::string where = fmt::format("{}:{}", path, number);
+        require(line.find('\0') == std::string::npos, Exit::kConfig,
+                "{}: a NUL byte: this is no plain text; save it as UTF-8", where);
         if (!line.empty() && line.back() == '\r') line.pop_back();
         const size_t hash = line.find('#');
         if (hash != std::string::npos && line.find_first_not_of(" \t") != hash && line[hash - 1] != ' ' &&
