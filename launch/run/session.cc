@@ -136,8 +136,11 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
         const Outcome tried = attempt([&] { open("cuda"); });
         const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
         if (!all) crew.phase([&] { open("cpu"); });
-        opened.line = all ? "device " + opened.device->name()
-                          : "device cpu; no card: " + (tried.status ? tried.message : "another rank has none");
+        // Where no rank's node has a driver there is nothing to explain.
+        const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
+        const std::string why = "no card: " + (tried.status ? tried.message : "another rank has none");
+        opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
+        if (!all && !expected) log::debug("{}", why);
     }
     // Which card a rank sees is the launcher's business: who shares one is asked, not guessed.
     const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
