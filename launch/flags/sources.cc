@@ -9,6 +9,7 @@
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/parsers.hpp>
 
+#include "launch/flags/foreign_flags.h"
 #include "launch/flags/nearest.h"
 #include "launch/run/text_file.h"
 #include "runtime/error.h"
@@ -25,7 +26,10 @@ po::options_description description() {
     return all;
 }
 
-std::string did_you_mean(std::string_view wrong, std::span<const std::string> names, std::string_view otherwise) {
+/// What helps who wrote `wrong`, which on the command line is `spelling`: another program's flag, or a slip.
+std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
+                         std::string_view otherwise) {
+    if (const std::string_view answer = foreign_answer(spelling); !answer.empty()) return std::string(answer);
     const std::string best = nearest(wrong, names);
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
@@ -70,7 +74,8 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     const Flag* flag = find_spelling(spelling);
     if (flag == nullptr) {
         fail(Exit::kUsage, "{}: unknown flag; {}", spelling,
-             did_you_mean(spelling, spellings_of(command), fmt::format("see trireme {} --help", name_of(command))));
+             did_you_mean(spelling, spelling, spellings_of(command),
+                          fmt::format("see trireme {} --help", name_of(command))));
     }
     if (!flag->belongs_to(command)) {
         fail(Exit::kUsage, "{}: not a flag of trireme {}; see trireme {} --help", spelling, name_of(command),
@@ -178,7 +183,7 @@ std::vector<Assignment> read_ini(const std::string& path) {
             const Flag* flag = find_key(o.string_key);
             if (flag == nullptr) {
                 fail(Exit::kConfig, "{}: {}: unknown key; {}", where, o.string_key,
-                     did_you_mean(o.string_key, keys(), "trireme generate --help lists them"));
+                     did_you_mean("--" + o.string_key, o.string_key, keys(), "trireme generate --help lists them"));
             }
             if (flag->name == "config") fail(Exit::kConfig, "{}: config: files do not name further files", where);
             assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig);
