@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <memory>
 #include <string>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -68,6 +69,18 @@ void settle(Start& start, const RankEnv& rank) {
     start.local_ranks = rank.local_size;
     start.placement = bound ? placement.line : placement.line + "; but the system refused";
     if (start.threads < placement.threads) start.placement += "; one core is left to copies (-t)";
+}
+
+// Rank 0 draws for all: every rank then computes the same numbers from it.
+void draw_seed(Start& start, const Crew& crew) {
+    uint64_t drawn = 0;
+    crew.first_only([&] {
+        require(::getrandom(&drawn, sizeof drawn, 0) == sizeof drawn, Exit::kOs,
+                "--seed -1: the system draws no number");
+    });
+    drawn = crew.comm().gather_values(drawn).front();
+    start.seed_drawn = !start.call.options.seed;
+    if (start.seed_drawn) start.call.options.seed = drawn;
 }
 
 void run_command(const Start& start, const Crew& crew) {
@@ -137,6 +150,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
+        if (*start.call.command == Command::kGenerate) draw_seed(start, crew);
         run_command(start, crew);
     });
     if (outcome.status == 0) return 0;

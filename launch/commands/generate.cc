@@ -24,11 +24,13 @@ constexpr int kReaderGone = 1;  // among statuses that ranks agree on: below eve
 // Ids: one array a line.
 class Printer {
   public:
-    Printer(Print print, int64_t num_samples) : out_(STDOUT_FILENO), print_(print), num_samples_(num_samples) {}
+    explicit Printer(const Options& o)
+        : out_(STDOUT_FILENO), print_(o.print), silent_(o.report_to_stdout()), num_samples_(o.num_samples) {}
 
     bool reader_gone() const { return out_.closed(); }
 
     void take(int64_t sample, int32_t id, std::string_view text) {
+        if (silent_) return;
         if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
         sample_ = sample;
         if (id >= 0) {
@@ -55,6 +57,7 @@ class Printer {
 
     TextOut out_;
     Print print_;
+    bool silent_;  // stdout is the report's
     int64_t num_samples_, sample_ = -1;
     std::vector<int32_t> ids_;
 };
@@ -85,7 +88,7 @@ GenerateRequest request_of(const Options& o, const Session& s) {
     GenerateRequest request = {.prompt = s.ids,
                                .max_new = o.n_predict,
                                .num_samples = o.num_samples,
-                               .seed = o.seed,
+                               .seed = o.seed.value(),
                                .sampling = o.sampling,
                                .eos = {},
                                .stop = o.stop};
@@ -100,7 +103,8 @@ void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     const Session s = open_session(start, crew);
     const GenerateRequest request = request_of(o, s);
-    Printer printer(o.print, o.num_samples);
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+    Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
     GenerateStats stats;
@@ -135,6 +139,10 @@ void run_generate(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         if (o.report_json.empty()) return;
         const std::string text = report_json(report);
+        if (o.report_to_stdout()) {
+            TextOut(STDOUT_FILENO).write(text);
+            return;
+        }
         write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
     });
     write_trace(o, crew);

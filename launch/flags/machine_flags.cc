@@ -138,7 +138,7 @@ FlagGroup output_flags() {
                  {"--report-json"},
                  kGenerate,
                  "FILE",
-                 "write times, bytes, settings and ids as JSON",
+                 "write times, bytes, settings, ids and texts as JSON; -: to stdout, which gets nothing else then",
                  [](O& o, const S& s) { o.report_json = s.word(); },
                  [](const O& o) { return o.report_json; },
                  "none"},

@@ -34,7 +34,7 @@ struct Options {
     std::vector<std::string> stop;
     Print print = Print::kText;
 
-    uint64_t seed = 0;
+    std::optional<uint64_t> seed = 0;  // nothing: one is to be drawn
     SamplingParams sampling;
 
     int64_t ctx_size = 0;        // tokens; 0: the model's
@@ -61,8 +61,9 @@ struct Options {
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are
 
-    std::string report_json, dump_logits, trace;  // files; empty: none
-    bool force = false;                           // outputs that exist are overwritten
+    std::string report_json, dump_logits, trace;  // files; empty: none. report_json "-": stdout, and nothing else there
+    bool report_to_stdout() const { return report_json == "-"; }
+    bool force = false;  // outputs that exist are overwritten
     IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }
     bool no_progress = false;
     log::Level log_level = log::Level::kInfo;

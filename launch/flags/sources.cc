@@ -34,10 +34,12 @@ std::string did_you_mean(std::string_view spelling, std::string_view wrong, std:
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
 
-// Appends, refusing a second value and company that a flag does not stand.
-void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code) {
+enum class Again { kLastWins, kRefused };  // a flag that does not repeat, a second time in one source
+
+// Appends, refusing company that a flag does not stand.
+void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code, Again again) {
     for (const Assignment& a : all) {
-        if (a.flag == &flag && !flag.repeatable) {
+        if (a.flag == &flag && !flag.repeatable && again == Again::kRefused) {
             fail(code, "{}: given twice ({} '{}' before)", setting.where, a.setting.where, a.setting.text);
         }
         if (a.flag == &flag) setting.first = false;
@@ -45,6 +47,7 @@ void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exi
             fail(code, "{}: contradicts {}; give one of them", setting.where, a.setting.where);
         }
     }
+    if (!flag.repeatable) std::erase_if(all, [&](const Assignment& a) { return a.flag == &flag; });
     all.push_back({&flag, std::move(setting)});
 }
 
@@ -118,7 +121,8 @@ CommandLine read_words(Command command, std::span<const std::string> words) {
             line.help_keyword = o.value.front();
             continue;
         }
-        assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage);
+        assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage,
+               Again::kLastWins);
     }
     return line;
 }
@@ -128,7 +132,8 @@ std::vector<Assignment> read_environment(std::span<const std::string> lines) {
     for (const std::string& line : lines) {
         const auto [name, value] = variable(line);
         for (const Flag& flag : flags()) {
-            if (!value.empty() && name == flag.env_name()) assign(all, flag, {name, value}, Exit::kConfig);
+            if (!value.empty() && name == flag.env_name())
+                assign(all, flag, {name, value}, Exit::kConfig, Again::kRefused);
         }
     }
     return all;
@@ -186,7 +191,8 @@ std::vector<Assignment> read_ini(const std::string& path) {
                      did_you_mean("--" + o.string_key, o.string_key, keys(), "trireme generate --help lists them"));
             }
             if (flag->name == "config") fail(Exit::kConfig, "{}: config: files do not name further files", where);
-            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig);
+            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig,
+                   Again::kRefused);
         }
     }
     return all;

@@ -20,9 +20,9 @@ struct CommandLine {
     std::string help_keyword;
 };
 
-/// The words behind the command. A flag's value is the next word, or stands behind '='.
-/// Errors: Exit::kUsage for an unknown flag (the nearest one is named), one of another command, one given twice, one
-/// without its value, a word that is no flag, and flags that contradict each other.
+/// The words behind the command. A flag's value is the next word, or stands behind '='; the last of several wins.
+/// Errors: Exit::kUsage for an unknown flag (the nearest one is named), one of another command, one without its value,
+/// a word that is no flag, and flags that contradict each other.
 CommandLine read_words(Command command, std::span<const std::string> words);
 
 /// Every flag's variable in "NAME=value" lines; an empty one counts as unset. Errors: Exit::kConfig for contradictions.

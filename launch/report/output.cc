@@ -63,8 +63,9 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 }
 
 void probe_outputs(const Options& o) {
+    const std::string report = o.report_to_stdout() ? "" : o.report_json;
     const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", &o.report_json}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
+        {{"--report-json", &report}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {

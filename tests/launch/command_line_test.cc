@@ -90,9 +90,23 @@ TEST(CommandLine, RefusesUnknownCommands) {
     EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: stands alone"));
 }
 
-TEST(CommandLine, RefusesAFlagTwice) {
-    EXPECT_EQ(refused_with({"--seed", "1", "--seed", "1"}), "64 --seed: given twice (--seed '1' before)");
-    EXPECT_EQ(refused_with({"--temp", "1", "--temperature=2"}), "64 --temperature: given twice (--temp '1' before)");
+// As in llama.cpp: a script's flags can be followed by one's own.
+TEST(CommandLine, TheLastOfARepeatedFlagWins) {
+    EXPECT_EQ(options({"--seed", "1", "--seed", "2"}).seed, 2u);
+    EXPECT_EQ(options({"--temp", "1", "--temperature=2", "--temp", "3"}).sampling.temperature, 3);
+    EXPECT_EQ(options({"-p", "other"}).prompt, "other");
+    EXPECT_FALSE(options({"--force", "--force=off"}).force);
+    EXPECT_THAT(refused_with({"--top-k", "-1", "--top-k", "5"}), HasSubstr("accepted"));
+    EXPECT_THAT(options({"--stop", "a", "--stop", "b"}).stop, ElementsAre("a", "b"));
+    // Which of two different flags was meant cannot be known, whatever their order.
+    EXPECT_EQ(refused_with({"-f", "F", "-p", "Q"}), "64 -f: contradicts -p; give one of them");
+}
+
+TEST(CommandLine, ASeedOfMinusOneIsToBeDrawn) {
+    EXPECT_FALSE(options({"--seed", "-1"}).seed.has_value());
+    EXPECT_FALSE(options({}, {"TRIREME_SEED=-1"}).seed.has_value());
+    EXPECT_EQ(options({"--seed", "-1", "--seed", "3"}).seed, 3u);
+    EXPECT_THAT(refused_with({"--seed", "x"}), HasSubstr("want a whole number from 0 to 18446744073709551615, or -1"));
 }
 
 TEST(CommandLine, RefusesContradictions) {
@@ -128,7 +142,7 @@ TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
         {"-n", "nan"},
         {"-t", "0"},
         {"-t", "1025"},
-        {"--seed", "-1"},
+        {"--seed", "-2"},
         {"--seed", "1.5"},
         {"--temp", "nan"},
         {"--temp", "inf"},
