@@ -32,7 +32,7 @@ std::string ranges(const std::vector<bool>& which) {
 WeightType planned_type(const Options& o) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
     if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
-    return choose_weight_type(*open_model(o.model), {}, cpu_has_bf16_dot_products());
+    return choose_weight_type(*open_model(o.model), {});
 }
 
 /// What flags describe; memory that they do not describe is this machine's and that of --device here, divided among the

@@ -48,8 +48,7 @@ FlagGroup precision_flags() {
              {"--dtype"},
              kShaped,
              "auto|f32|f16|bf16",
-             "type of the weights in memory; auto: the checkpoint's, for quantised files f16 or bf16, whichever is "
-             "faster",
+             "type of the weights in memory; auto: the checkpoint's, for quantised files f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);

@@ -164,8 +164,7 @@ Session open_session(const Start& start, const Crew& crew) {
         s.source = open_model(o.model);
         s.tokenizer = open_tokenizer(command, o);
         s.eos = ends_of_text(s.source->config(), s.tokenizer.get());
-        s.weight_type =
-            choose_weight_type(*s.source, o.dtype, s.device->backend() == "cpu" && cpu_has_bf16_dot_products());
+        s.weight_type = choose_weight_type(*s.source, o.dtype);
         if (crew.comm().size() > 1) told = settings(command, o, s);
     });
     require_agreement(crew.comm(), told);
