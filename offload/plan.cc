@@ -1,6 +1,7 @@
 #include "offload/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/error.h"
 
@@ -69,13 +70,36 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
                 in.on_chip, owners);
     }
     const int64_t least = std::max(int64_t{0}, in.on_chip), most = in.on_chip >= 0 ? in.on_chip : owners;
+    Plan closest;
+    size_t lacking = SIZE_MAX;
     for (int64_t n = most; n >= least; --n) {
         for (const bool hidden_on_host : {false, true}) {
             Plan p = plan_with(in, n, hidden_on_host);
-            if (p.fits(machine)) return p;
+            const size_t lacks = p.shortage(machine).total();
+            if (lacks == 0) return p;
+            if (lacks >= lacking) continue;
+            lacking = lacks;
+            closest = std::move(p);
         }
     }
-    return plan_with(in, least, /*hidden_on_host=*/true);
+    return closest;
+}
+
+size_t least_memory(const PlanInput& in, const Machine& machine, size_t Machine::*which) {
+    Machine m = machine;
+    const auto fits = [&](size_t bytes) {
+        m.*which = bytes;
+        return make_plan(in, m).fits(m);
+    };
+    const size_t there = machine.*which;
+    if (fits(there) || !fits(SIZE_MAX)) return 0;
+    const Plan with_plenty = make_plan(in, m);
+    size_t little = there, enough = std::max(with_plenty.total().device, with_plenty.total().host);
+    while (enough - little > 1) {
+        const size_t middle = little + (enough - little) / 2;
+        (fits(middle) ? enough : little) = middle;
+    }
+    return enough;
 }
 
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine,

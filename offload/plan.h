@@ -2,6 +2,7 @@
 /// Where a rank's KV lives, before any memory is asked for: which owner layers fit on the device, what the others need
 /// to pass through it, and what a decode step then costs. Pure arithmetic (DESIGN section 4, "Residency").
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -53,6 +54,13 @@ struct Machine {
     double link_us = 0;          // of a copy, before its bytes
 };
 
+/// Bytes that a plan needs beyond what there is.
+struct Shortage {
+    size_t device = 0, host = 0, together = 0;
+    /// What would have to be found: what is one memory is not counted twice.
+    size_t total() const { return std::max(device + host, together); }
+};
+
 struct Plan {
     std::vector<bool> on_chip;  // by owner layer
     int64_t on_chip_layers = 0, streamed_layers = 0;
@@ -71,10 +79,14 @@ struct Plan {
     }
     /// Of the device's: what decoding needs.
     size_t decode_bytes() const { return total().device - hidden.device - prefill_work_bytes; }
-    bool fits(const Machine& m) const {
+    Shortage shortage(const Machine& m) const {
+        const auto beyond = [](size_t wanted, size_t there) { return wanted - std::min(wanted, there); };
         const MemoryBytes all = total();
-        return all.device <= m.device_memory && all.host <= m.host_memory && all.device + all.host <= m.together;
+        return {.device = beyond(all.device, m.device_memory),
+                .host = beyond(all.host, m.host_memory),
+                .together = beyond(all.device + all.host, m.together)};
     }
+    bool fits(const Machine& m) const { return shortage(m).total() == 0; }
 };
 
 /// n of `owners` layers on chip, spread evenly: what is streamed then hides behind what is not.
@@ -82,9 +94,12 @@ std::vector<bool> interleaved(int64_t owners, int64_t n);
 
 /// With exactly this many owner layers on chip.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
-/// As asked for; auto: the most that fit, none of them if even that does not fit. Hidden states go to the host where as
-/// many layers do not fit otherwise: a prefill hides their copies behind its compute, a decode step hides no layer's.
+/// As asked for; auto: the most that fit. Hidden states go to the host where as many layers do not fit otherwise: a
+/// prefill hides their copies behind its compute, a decode step hides no layer's. Where nothing fits: what lacks least.
 Plan make_plan(const PlanInput& input, const Machine& machine);
+/// The least memory of one kind with which a plan fits, the rest of the machine as it is. 0: no amount of it is enough,
+/// or none is needed, since it fits.
+size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machine::*which);
 /// The most tokens, in whole tiles, for which a plan fits, 0 for none; `input_for` describes the run with that many of
 /// what is asked for: context, or a retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);

@@ -29,10 +29,18 @@ enum class Exit : int {
 /// What was found, what was wanted, where, and what to do: one line.
 class Error : public std::runtime_error {
   public:
-    Error(Exit code, const std::string& what) : std::runtime_error(what), code_(code) {}
+    Error(Exit code, std::string what) : std::runtime_error(without_nul(std::move(what))), code_(code) {}
     Exit code() const { return code_; }
 
   private:
+    /// what() would end there: quoted input may hold anything.
+    static std::string without_nul(std::string text) {
+        for (size_t at = text.find('\0'); at != std::string::npos; at = text.find('\0', at)) {
+            text.replace(at, 1, "\\x00");
+        }
+        return text;
+    }
+
     Exit code_;
 };
 

@@ -79,10 +79,14 @@ bool open_library(const std::string& name, const std::vector<std::string>& first
     return library != nullptr;
 }
 
+void* open_driver() {
+    return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+}
+
 /// Asks the driver itself, so that a machine without one is told so before half a gigabyte of libraries is opened.
 void require_driver() {
     constexpr const char* kDo = "install NVIDIA's driver 580 or later, or use --device cpu";
-    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    void* driver = open_driver();
     require(driver != nullptr, Exit::kUnavailable, "--device cuda: there is no NVIDIA driver here (libcuda.so.1): {}",
             kDo);
     const auto call = [&](const char* name, auto... args) {
@@ -117,6 +121,10 @@ std::string find_library(const std::string& name, const std::vector<std::string>
         if (!path.empty()) return path;
     }
     return "";
+}
+
+bool has_nvidia_driver() {
+    return open_driver() != nullptr;
 }
 
 void load_cuda_module() {

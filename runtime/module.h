@@ -17,6 +17,9 @@ struct FoundLibrary {
 /// no card, a library or the module itself is missing.
 void load_cuda_module();
 
+/// Whether there is an NVIDIA driver, whatever its state: the machine has a card, or is meant to.
+bool has_nvidia_driver();
+
 /// What load_cuda_module() found.
 const std::vector<FoundLibrary>& cuda_libraries();
 

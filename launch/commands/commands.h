@@ -12,6 +12,7 @@ namespace trireme {
 /// What a command needs to know of how it was started.
 struct Start {
     Invocation call;
+    bool seed_drawn = false;                // call.options.seed is not the user's choice
     std::vector<std::string> command_line;  // as reports show it
     int threads = 1;                        // of this rank
     int local_rank = 0, local_ranks = 1;    // ranks of this node, this one included: they divide its memory and cards

@@ -29,11 +29,13 @@ constexpr int kReaderGone = 1;  // among statuses that ranks agree on: below eve
 // Ids: one array a line.
 class Printer {
   public:
-    Printer(Print print, int64_t num_samples) : out_(STDOUT_FILENO), print_(print), num_samples_(num_samples) {}
+    explicit Printer(const Options& o)
+        : out_(STDOUT_FILENO), print_(o.print), silent_(o.report_to_stdout()), num_samples_(o.num_samples) {}
 
     bool reader_gone() const { return out_.closed(); }
 
     void take(int64_t sample, int32_t id, std::string_view text) {
+        if (silent_) return;
         if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
         sample_ = sample;
         if (id >= 0) {
@@ -60,6 +62,7 @@ class Printer {
 
     TextOut out_;
     Print print_;
+    bool silent_;  // stdout is the report's
     int64_t num_samples_, sample_ = -1;
     std::vector<int32_t> ids_;
 };
@@ -103,16 +106,16 @@ void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     const Session s = open_session(start, crew);
     const GenerateRequest request = request_of(o, s);
-    Printer printer(o.print, o.num_samples);
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+    Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
-    remember_signals();
 
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
-        Plain proposer(*s.model, o.sampling, o.seed);
+        Plain proposer(*s.model, o.sampling, o.seed.value());
         samples = generate(
             proposer, s.tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
@@ -120,8 +123,7 @@ void run_generate(const Start& start, const Crew& crew) {
             },
             [&](int64_t done, int64_t total) {
                 prefill(done, total);
-                status = agreed_status(crew, printer, {});
-                if (status != 0) throw Stopped{exit_status(status)};  // nothing to show yet
+                if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
                 status = agreed_status(crew, printer, round);
@@ -141,7 +143,11 @@ void run_generate(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         if (o.report_json.empty()) return;
         const std::string text = report_json(report);
-        write_file_atomically(o.report_json, std::as_bytes(std::span(text)));
+        if (o.report_to_stdout()) {
+            TextOut(STDOUT_FILENO).write(text);
+            return;
+        }
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
     });
     write_trace(o, crew);
     if (status != 0) throw Stopped{exit_status(status)};

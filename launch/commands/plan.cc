@@ -33,7 +33,7 @@ std::string ranges(const std::vector<bool>& which) {
 WeightType planned_type(const Options& o) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
     if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
-    return choose_weight_type(*open_model(o.model), {}, cpu_has_bf16_dot_products());
+    return choose_weight_type(*open_model(o.model), {});
 }
 
 /// What flags describe; memory that they do not describe is this machine's and that of --device here, divided among the
@@ -67,10 +67,31 @@ std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Mach
                         static_cast<double>(f.h2d_bytes) * 1e-9)};
 }
 
+std::string lacking(const Shortage& s) {
+    if (s.together > s.device + s.host)
+        return fmt::format("{:.3f} GiB of memory: device and host are one", gib(s.together));
+    std::string text = s.device > 0 ? fmt::format("{:.3f} GiB of device memory", gib(s.device)) : "";
+    if (s.host > 0) text += fmt::format("{}{:.3f} GiB of host memory", text.empty() ? "" : " and ", gib(s.host));
+    return text;
+}
+
+/// What the machine would have to have, if that alone is enough.
+void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>& changes) {
+    const auto add = [&](const char* flag, size_t Machine::*which) {
+        const size_t enough = least_memory(in, m, which);
+        if (enough == 0) return;
+        changes.push_back(
+            fmt::format("{} {}: {:.3f} GiB more of each rank's", flag, as_size(enough), gib(enough - m.*which)));
+    };
+    add("--device-memory", &Machine::device_memory);
+    add("--host-memory", &Machine::host_memory);
+}
+
 }  // namespace
 
 void run_plan(const Start& start, const Crew& crew) {
-    const Options& o = start.call.options;
+    Options o = start.call.options;
+    if (o.ranks == 0) o.ranks = crew.comm().size();
     crew.first_only([&] {
         check_link(o);
         const LlamaConfig config = open_config(o.model);
@@ -106,14 +127,17 @@ void run_plan(const Start& start, const Crew& crew) {
         text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
         for (const std::string& line : times(in, plan, m)) text += line + "\n";
         if (!plan.fits(m)) {
-            const std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
+            std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
+            add_memory(in, m, changes);
+            text += fmt::format("the closest plan lacks {}\n", lacking(plan.shortage(m)));
             text +=
                 changes.empty() ? "does not fit, and no single change helps\n" : "does not fit; it would with one of\n";
             for (const std::string& line : changes) text += "  " + line + "\n";
         }
         TextOut(STDOUT_FILENO).write(text);
         if (plan.fits(m)) return;
-        refuse_plan(in, plan, m, wish.context, largest_context(wish, input_for, m), o);
+        const Machine any = {.device_memory = SIZE_MAX, .host_memory = SIZE_MAX};
+        refuse_plan(in, m, any, wish.context, largest_context(wish, input_for, m), o);
     });
 }
 

@@ -9,6 +9,7 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/run/session.h"
+#include "launch/run/signals.h"
 #include "model/files/hdf5_image.h"
 #include "runtime/log.h"
 
@@ -29,10 +30,7 @@ void run_score(const Start& start, const Crew& crew) {
     });
     Level::EachLogits keep;
     if (image) {
-        keep = [&](int64_t position, const HostTensor& logits) {
-            const Matrix<float> m = logits.as<float>();
-            image->write_rows("logits", position, std::span(m.data, static_cast<size_t>(m.rows * m.cols)));
-        };
+        keep = [&](int64_t position, const HostTensor& logits) { image->write_rows("logits", position, logits); };
     }
 
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
@@ -41,13 +39,15 @@ void run_score(const Start& start, const Crew& crew) {
         ProgressMeter progress("score", "tokens", sink);
         score = trireme::score(*s.model, s.ids, keep, std::ref(progress));
     }
+    remember_signals();  // what is there now is put out
     log::info("{} tokens, perplexity {:.6f}", tokens, score.perplexity);
 
     crew.first_only([&] {
         const nlohmann::ordered_json json = {
             {"tokens", s.ids}, {"logprobs", score.logprobs}, {"perplexity", score.perplexity}};
-        if (image) image->save(o.dump_logits);
+        // First what needs no disk: should that be full, the log probabilities are there.
         TextOut(STDOUT_FILENO).write(json.dump() + "\n");  // doubles with all their digits
+        if (image) image->save(o.dump_logits, o.old_outputs());
     });
     write_trace(o, crew);
 }

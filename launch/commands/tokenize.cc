@@ -18,9 +18,10 @@ std::string ids_as_json(const std::vector<int32_t>& ids) {
 
 void run_tokenize(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    crew.first_only([&] {
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
         const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
-        const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o), o.add_special.value_or(false));
+        const std::vector<int32_t> ids =
+            encode_prompt(*tokenizer, read_prompt_text(o, waiting), o.add_special.value_or(false));
         TextOut(STDOUT_FILENO).write(ids_as_json(ids) + "\n");
     });
 }

@@ -61,7 +61,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
         call.help_keyword = line.help_keyword;
         return call;
     }
-    const std::vector<Assignment> variables = read_environment(environment, call.warnings);
+    call.warnings = misspelt_variables(environment);
+    const std::vector<Assignment> variables = read_environment(environment);
     Options named;  // only to learn which file: the command line's, else the environment's
     assign_all(*call.command, named, variables);
     assign_all(*call.command, named, line.assignments);

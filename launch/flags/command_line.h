@@ -21,7 +21,7 @@ struct Invocation {
     std::vector<std::string> warnings;  // variables named like a flag's, that are none
 };
 
-/// `environment` holds "NAME=value". Errors: Exit::kUsage (unknown command or flag, a flag twice, contradictions),
+/// `environment` holds "NAME=value". Errors: Exit::kUsage (unknown command or flag, contradictions),
 /// kConfig (a value that is not legal, from whatever source; an unknown key in the INI file), kNoInput (no such file).
 Invocation parse_command_line(std::span<const std::string> words, std::span<const std::string> environment);
 

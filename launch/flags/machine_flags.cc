@@ -48,8 +48,7 @@ FlagGroup precision_flags() {
              {"--dtype"},
              kShaped,
              "auto|f32|f16|bf16",
-             "type of the weights in memory; auto: the checkpoint's, for quantised files f16 or bf16, whichever is "
-             "faster",
+             "type of the weights in memory; auto: the checkpoint's, for quantised files f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
@@ -107,7 +106,7 @@ FlagGroup machine_flags() {
              {"-t", "--threads"},
              kShaped | kDoctor,
              "COUNT",
-             "compute threads of each rank, 1 to 1024",
+             "compute threads of each rank, 1 to 1024; no more are started than the rank may use cpus",
              [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
              [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
              "the rank's share of the cores"},
@@ -138,7 +137,7 @@ FlagGroup output_flags() {
                  {"--report-json"},
                  kGenerate,
                  "FILE",
-                 "write times, bytes, settings and ids as JSON",
+                 "write times, bytes, settings, ids and texts as JSON; -: to stdout, which gets nothing else then",
                  [](O& o, const S& s) { o.report_json = s.word(); },
                  [](const O& o) { return o.report_json; },
                  "none"},

@@ -27,11 +27,11 @@ size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest(std::string_view wrong, std::span<const std::string> names) {
+std::string nearest(std::string_view wrong, std::span<const std::string> names, size_t most) {
     constexpr size_t kLongest = 64;  // of a name worth comparing
     if (wrong.empty() || wrong.size() > kLongest) return "";
     std::string best;
-    size_t least = wrong.size() / 2 + 1;
+    size_t least = std::min(wrong.size() / 2, most) + 1;
     for (const std::string& name : names) {
         const size_t d = distance(wrong, name);
         if (d < least) {

@@ -8,6 +8,7 @@
 
 #include "decode/sampling.h"
 #include "offload/plan.h"
+#include "runtime/atomic_file.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
 
@@ -33,7 +34,7 @@ struct Options {
     std::vector<std::string> stop;
     Print print = Print::kText;
 
-    uint64_t seed = 0;
+    std::optional<uint64_t> seed = 0;  // nothing: one is to be drawn
     SamplingParams sampling;
 
     int64_t ctx_size = 0;        // tokens; 0: the model's
@@ -44,7 +45,7 @@ struct Options {
     int64_t kv_ring = 4;
     int64_t device_memory = 0, host_memory = 0;  // bytes a rank may use; 0: what is free
     Link link;                                   // emulated, or the one that a plan is for; 0 GB/s: none
-    int64_t ranks = 1;                           // a plan's
+    int64_t ranks = 0;                           // a plan's; 0: as many as were started
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
@@ -60,8 +61,10 @@ struct Options {
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are
 
-    std::string report_json, dump_logits, trace;  // files; empty: none
-    bool force = false;
+    std::string report_json, dump_logits, trace;  // files; empty: none. report_json "-": stdout, and nothing else there
+    bool report_to_stdout() const { return report_json == "-"; }
+    bool force = false;  // outputs that exist are overwritten
+    IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }
     bool no_progress = false;
     log::Level log_level = log::Level::kInfo;
 };

@@ -87,9 +87,9 @@ int64_t Setting::integer(int64_t least, int64_t most) const {
     return *n;
 }
 
-uint64_t Setting::any_unsigned() const {
+uint64_t Setting::any_unsigned(const char* or_else) const {
     const std::optional<uint64_t> n = parse_unsigned(text);
-    if (!n) refuse(*this, fmt::format("a whole number from 0 to {}", UINT64_MAX));
+    if (!n) refuse(*this, fmt::format("a whole number from 0 to {}{}", UINT64_MAX, or_else));
     return *n;
 }
 

@@ -26,8 +26,8 @@ struct Setting {
     bool first = true;  // of its name in its source: a flag that may repeat starts a new list
 
     int64_t integer(int64_t least, int64_t most) const;
-    uint64_t any_unsigned() const;
     /// `or_else`: what else is legal, for the message.
+    uint64_t any_unsigned(const char* or_else = "") const;
     int64_t size(int64_t least, int64_t most, const char* or_else = "") const;
     double real(double least, double most) const;
     /// The lower bound itself is not legal.

@@ -1,13 +1,15 @@
 #include "launch/flags/sources.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <sstream>
+#include <utility>
 
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/parsers.hpp>
 
+#include "launch/flags/foreign_flags.h"
 #include "launch/flags/nearest.h"
 #include "launch/run/text_file.h"
 #include "runtime/error.h"
@@ -24,15 +26,20 @@ po::options_description description() {
     return all;
 }
 
-std::string did_you_mean(std::string_view wrong, std::span<const std::string> names, std::string_view otherwise) {
+/// What helps who wrote `wrong`, which on the command line is `spelling`: another program's flag, or a slip.
+std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
+                         std::string_view otherwise) {
+    if (const std::string_view answer = foreign_answer(spelling); !answer.empty()) return std::string(answer);
     const std::string best = nearest(wrong, names);
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
 
-// Appends, refusing a second value and company that a flag does not stand.
-void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code) {
+enum class Again { kLastWins, kRefused };  // a flag that does not repeat, a second time in one source
+
+// Appends, refusing company that a flag does not stand.
+void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code, Again again) {
     for (const Assignment& a : all) {
-        if (a.flag == &flag && !flag.repeatable) {
+        if (a.flag == &flag && !flag.repeatable && again == Again::kRefused) {
             fail(code, "{}: given twice ({} '{}' before)", setting.where, a.setting.where, a.setting.text);
         }
         if (a.flag == &flag) setting.first = false;
@@ -40,7 +47,14 @@ void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exi
             fail(code, "{}: contradicts {}; give one of them", setting.where, a.setting.where);
         }
     }
+    if (!flag.repeatable) std::erase_if(all, [&](const Assignment& a) { return a.flag == &flag; });
     all.push_back({&flag, std::move(setting)});
+}
+
+/// The name and the value of a line "NAME=value".
+std::pair<std::string, std::string> variable(const std::string& line) {
+    const size_t equals = std::min(line.find('='), line.size());
+    return {line.substr(0, equals), line.substr(std::min(equals + 1, line.size()))};
 }
 
 constexpr std::string_view kHelpName = "help";
@@ -63,7 +77,8 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     const Flag* flag = find_spelling(spelling);
     if (flag == nullptr) {
         fail(Exit::kUsage, "{}: unknown flag; {}", spelling,
-             did_you_mean(spelling, spellings_of(command), fmt::format("see trireme {} --help", name_of(command))));
+             did_you_mean(spelling, spelling, spellings_of(command),
+                          fmt::format("see trireme {} --help", name_of(command))));
     }
     if (!flag->belongs_to(command)) {
         fail(Exit::kUsage, "{}: not a flag of trireme {}; see trireme {} --help", spelling, name_of(command),
@@ -106,42 +121,57 @@ CommandLine read_words(Command command, std::span<const std::string> words) {
             line.help_keyword = o.value.front();
             continue;
         }
-        assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage);
+        assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage,
+               Again::kLastWins);
     }
     return line;
 }
 
-std::vector<Assignment> read_environment(std::span<const std::string> lines, std::vector<std::string>& unknown) {
-    constexpr std::string_view kPrefix = "TRIREME_";
-    // Read by runtime/env, by scripts, by runtime/module, and by tests.
-    constexpr std::array kOthers = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
-                                    "TRIREME_DEMO_MODEL"};
-    std::vector<std::string> names;
-    for (const Flag& flag : flags()) names.push_back(flag.env_name());
+std::vector<Assignment> read_environment(std::span<const std::string> lines) {
     std::vector<Assignment> all;
     for (const std::string& line : lines) {
-        if (!line.starts_with(kPrefix)) continue;
-        const size_t equals = std::min(line.find('='), line.size());
-        const std::string name = line.substr(0, equals);
-        const std::string value = line.substr(std::min(equals + 1, line.size()));
-        const auto at = std::find(names.begin(), names.end(), name);
-        if (at != names.end()) {
-            if (!value.empty())
-                assign(all, flags()[static_cast<size_t>(at - names.begin())], {name, value}, Exit::kConfig);
-        } else if (std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end()) {
-            unknown.push_back(fmt::format("{}: no flag is called so; {}", name, did_you_mean(name, names, "ignored")));
+        const auto [name, value] = variable(line);
+        for (const Flag& flag : flags()) {
+            if (!value.empty() && name == flag.env_name())
+                assign(all, flag, {name, value}, Exit::kConfig, Again::kRefused);
         }
     }
     return all;
 }
 
+std::vector<std::string> misspelt_variables(std::span<const std::string> lines) {
+    // Read by runtime/env, by scripts, by runtime/module, and by tests.
+    std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG",        "TRIREME_CACHE",
+                                      "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV",
+                                      "TRIREME_TEST_DATA", "TRIREME_MUTANT"};
+    for (const Flag& flag : flags()) known.push_back(flag.env_name());
+    constexpr size_t kSlips = 2;
+    std::vector<std::string> warnings;
+    for (const std::string& line : lines) {
+        const std::string name = variable(line).first;
+        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+        std::string meant = name;
+        for (char& c : meant) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+        const bool ours = meant.starts_with("TRIREME");
+        const std::string best = nearest(meant, known, ours ? meant.size() : kSlips);
+        if (!ours && best.empty()) continue;
+        warnings.push_back(fmt::format("{}: no flag is called so; {}", name,
+                                       best.empty() ? "ignored" : fmt::format("the nearest is {}", best)));
+    }
+    return warnings;
+}
+
 std::vector<Assignment> read_ini(const std::string& path) {
     const po::options_description all_flags = description();
     std::vector<Assignment> all;
-    std::istringstream text(read_text_file(path, size_t{1} << 20));
+    std::string bytes = read_text_file(path, size_t{1} << 20);
+    if (bytes.starts_with("\xef\xbb\xbf")) bytes.erase(0, 3);  // some editors' mark of UTF-8
+    std::istringstream text(bytes);
     std::string line;
     for (int64_t number = 1; std::getline(text, line); ++number) {
         const std::string where = fmt::format("{}:{}", path, number);
+        require(line.find('\0') == std::string::npos, Exit::kConfig,
+                "{}: a NUL byte: this is no plain text; save it as UTF-8", where);
         if (!line.empty() && line.back() == '\r') line.pop_back();
         const size_t hash = line.find('#');
         if (hash != std::string::npos && line.find_first_not_of(" \t") != hash && line[hash - 1] != ' ' &&
@@ -158,10 +188,11 @@ std::vector<Assignment> read_ini(const std::string& path) {
             const Flag* flag = find_key(o.string_key);
             if (flag == nullptr) {
                 fail(Exit::kConfig, "{}: {}: unknown key; {}", where, o.string_key,
-                     did_you_mean(o.string_key, keys(), "trireme generate --help lists them"));
+                     did_you_mean("--" + o.string_key, o.string_key, keys(), "trireme generate --help lists them"));
             }
             if (flag->name == "config") fail(Exit::kConfig, "{}: config: files do not name further files", where);
-            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig);
+            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig,
+                   Again::kRefused);
         }
     }
     return all;

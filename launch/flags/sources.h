@@ -20,14 +20,17 @@ struct CommandLine {
     std::string help_keyword;
 };
 
-/// The words behind the command. A flag's value is the next word, or stands behind '='.
-/// Errors: Exit::kUsage for an unknown flag (the nearest one is named), one of another command, one given twice, one
-/// without its value, a word that is no flag, and flags that contradict each other.
+/// The words behind the command. A flag's value is the next word, or stands behind '='; the last of several wins.
+/// Errors: Exit::kUsage for an unknown flag (the nearest one is named), one of another command, one without its value,
+/// a word that is no flag, and flags that contradict each other.
 CommandLine read_words(Command command, std::span<const std::string> words);
 
-/// Every TRIREME_<NAME> in "NAME=value" lines; an empty one counts as unset. Names that no flag and nothing else
-/// in the program has go to `unknown`. Errors: Exit::kConfig for contradictions.
-std::vector<Assignment> read_environment(std::span<const std::string> lines, std::vector<std::string>& unknown);
+/// Every flag's variable in "NAME=value" lines; an empty one counts as unset. Errors: Exit::kConfig for contradictions.
+std::vector<Assignment> read_environment(std::span<const std::string> lines);
+
+/// A warning for each variable that was meant for this program, and is none that it or its scripts read: by its name's
+/// beginning, or because it is nearly the name of one.
+std::vector<std::string> misspelt_variables(std::span<const std::string> lines);
 
 /// `name = value` lines; '#' begins a comment. Errors, with the line: Exit::kConfig (not such a line, an unknown key
 /// with the nearest one, a key given twice, contradictions), kNoInput, kPermission.

@@ -146,9 +146,11 @@ FlagGroup sampling_flags() {
                  {"--seed"},
                  kGenerate,
                  "N",
-                 "of every random number of the run; 0 to 2^64 - 1",
-                 [](O& o, const S& s) { o.seed = s.any_unsigned(); },
-                 [](const O& o) { return shown(o.seed); }},
+                 "of every random number of the run; 0 to 2^64 - 1, or -1: one is drawn, and reported",
+                 [](O& o, const S& s) {
+                     o.seed = s.text == "-1" ? std::nullopt : std::optional(s.any_unsigned(", or -1: one is drawn"));
+                 },
+                 [](const O& o) { return o.seed ? shown(*o.seed) : "-1"; }},
                 {"temp",
                  {"--temp", "--temperature"},
                  kGenerate,

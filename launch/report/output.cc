@@ -1,14 +1,32 @@
 #include "launch/report/output.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include "runtime/error.h"
 
 namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+    return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// Whether both paths would be one file: the same name in the same folder, on whatever way to it.
+bool same_file(const fs::path& a, const fs::path& b) {
+    struct stat one = {}, other = {};
+    return a.filename() == b.filename() && ::stat(folder_of(a).c_str(), &one) == 0 &&
+           ::stat(folder_of(b).c_str(), &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+}  // namespace
 
 bool TextOut::write(std::string_view text) {
     while (!text.empty() && !closed_) {
@@ -34,15 +52,28 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
                 flag, path);
         require(force, Exit::kCantCreate, "{} {}: exists; name another file, or overwrite it with --force", flag, path);
     }
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    std::string probe = ((folder.empty() ? "." : folder) / ".trireme-probe-XXXXXX").string();
-    const int fd = std::filesystem::path(path).filename().empty() ? (errno = EISDIR, -1) : ::mkstemp(probe.data());
+    std::string probe = (folder_of(path) / ".trireme-probe-XXXXXX").string();
+    const int fd = fs::path(path).filename().empty() ? (errno = EISDIR, -1) : ::mkstemp(probe.data());
     if (fd < 0) {
         const Exit code = errno == EACCES || errno == EPERM ? Exit::kPermission : Exit::kCantCreate;
         fail(code, "{} {}: cannot be created: {}", flag, path, std::strerror(errno));
     }
     ::close(fd);
     ::unlink(probe.c_str());
+}
+
+void probe_outputs(const Options& o) {
+    const std::string report = o.report_to_stdout() ? "" : o.report_json;
+    const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
+        {{"--report-json", &report}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
+    for (size_t i = 0; i < files.size(); ++i) {
+        const auto& [flag, path] = files[i];
+        for (size_t j = 0; j < i && !path->empty(); ++j) {
+            require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
+                    "{} and {} name the same file {}", files[j].first, flag, *path);
+        }
+        probe_output(flag, *path, o.force);
+    }
 }
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "launch/flags/options.h"
+
 namespace trireme {
 
 /// Writes to a descriptor at once, without a buffer: a token is seen when it is made.
@@ -26,5 +28,8 @@ class TextOut {
 /// Proves that `path` can become a file, leaving nothing behind; an empty path is no file at all. `flag` is what named
 /// it. Errors: Exit::kCantCreate (exists, without `force`; no regular file; no folder for it), kPermission.
 void probe_output(std::string_view flag, const std::string& path, bool force);
+
+/// The same of every file that the run will write, no two of which may be one, however they are spelt (Exit::kUsage).
+void probe_outputs(const Options& options);
 
 }  // namespace trireme

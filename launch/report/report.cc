@@ -208,6 +208,7 @@ std::string report_json(const RunReport& r) {
         {"build_commit", TRIREME_COMMIT},
         {"test_time", utc_now()},
         {"command_line", r.command_line},
+        {"seed", r.call.options.seed.value()},
         {"settings", settings(r)},
         {"model", model_facts(r.session)},
         {"weights", {{"dtype", name_of(r.session.weight_type.type)}, {"reason", r.session.weight_type.reason}}},

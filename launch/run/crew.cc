@@ -1,9 +1,12 @@
 #include "launch/run/crew.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <exception>
 
 #include "launch/run/outcome.h"
+#include "runtime/env.h"
 
 namespace trireme {
 
@@ -26,6 +29,37 @@ void Crew::phase(const std::function<void()>& work) const {
 void Crew::first_only(const std::function<void()>& work) const {
     phase([&] {
         if (first()) work();
+    });
+}
+
+void Crew::first_only_waiting(const std::function<void(const StillWaiting&)>& work) const {
+    using Clock = std::chrono::steady_clock;
+    enum class Rank0 : char { kWaits, kIsDone };
+    const std::chrono::duration<double> interval(std::min(1.0, env().timeout_s / 4));
+    const auto tell = [&](Rank0 state) { return comm_.gather_values(state)[0]; };
+    std::exception_ptr failure;
+    if (first()) {
+        bool peers = true;  // they answer
+        auto told = Clock::now();
+        try {
+            work([&] {
+                if (Clock::now() - told < interval) return;
+                peers = false;
+                tell(Rank0::kWaits);
+                peers = true;
+                told = Clock::now();
+            });
+        } catch (...) {
+            if (!peers) throw;
+            failure = std::current_exception();
+        }
+        tell(Rank0::kIsDone);
+    } else {
+        while (tell(Rank0::kWaits) == Rank0::kWaits) {
+        }
+    }
+    phase([&] {
+        if (failure) std::rethrow_exception(failure);
     });
 }
 

@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+/// Called again and again, at least several times a second, by work that waits for the outside.
+using StillWaiting = std::function<void()>;
+
 class Crew {
   public:
     explicit Crew(Comm& comm) : comm_(comm) {}
@@ -19,6 +22,9 @@ class Crew {
     void phase(const std::function<void()>& work) const;
     /// A phase that only rank 0 has work in.
     void first_only(const std::function<void()>& work) const;
+    /// The same for work that may wait for a person or a pipe, longer than ranks wait for each other. It calls what it
+    /// is given now and then: the ranks tell each other that they are there, as often as their deadline asks for.
+    void first_only_waiting(const std::function<void(const StillWaiting&)>& work) const;
 
   private:
     Comm& comm_;

@@ -34,8 +34,8 @@ Cpus flat(const std::vector<Cpus>& cores) {
     return all;
 }
 
-int threads_for(const RankEnv& rank, const NodeCores& node, int64_t cores) {
-    int64_t n = cores;
+/// No more than the container's quota leaves to each rank of the node.
+int within_quota(const RankEnv& rank, const NodeCores& node, int64_t n) {
     if (node.quota > 0) n = std::min<int64_t>(n, std::llround(node.quota / rank.local_size));
     return static_cast<int>(std::max<int64_t>(n, 1));
 }
@@ -48,7 +48,14 @@ Placement place(const RankEnv& rank, const NodeCores& node, bool bind, int64_t t
 
     Placement p;
     const auto work_on = [&](int64_t cores) {
-        p.threads = threads != 0 ? static_cast<int>(threads) : threads_for(rank, node, cores);
+        const auto cpus = std::ssize(p.cpus.empty() ? node.bound : p.cpus);  // 0: not known
+        const int64_t wanted = threads == 0 ? cores : cpus == 0 ? threads : std::min<int64_t>(threads, cpus);
+        p.threads = within_quota(rank, node, wanted);
+        if (p.threads < threads) {
+            p.warning = fmt::format(
+                "-t {}: this rank may use {} cpu{}, and more threads would only wait for each other; it starts {}",
+                threads, p.threads, p.threads == 1 ? "" : "s", p.threads);
+        }
         return fmt::format("{} compute thread{}{}", p.threads, p.threads == 1 ? "" : "s", threads != 0 ? " (-t)" : "");
     };
     const auto stay = [&](const char* why) {

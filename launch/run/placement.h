@@ -23,15 +23,16 @@ struct NodeCores {
 };
 
 struct Placement {
-    Cpus cpus;         // bind to these; empty: stay where the launcher put this rank
-    int threads = 1;   // compute threads: those asked for, or one for each core
-    std::string line;  // what was decided and why, for the log
+    Cpus cpus;                 // bind to these; empty: stay where the launcher put this rank
+    int threads = 1;           // compute threads: those asked for, or one for each core
+    std::string line;          // what was decided and why, for the log
+    std::string warning = {};  // of what was asked for and is not done; empty: nothing
 };
 
 /// Open MPI binds two ranks to one core each, which starves copy and worker threads: ranks it has bound by its own
 /// default get a contiguous share of the job's cores each; with more ranks than cores they share all. What a user or
 /// Slurm has bound stays.  bind: false leaves everything as it is (--bind none).  threads: how many were asked for
-/// (-t); 0: as many as have a core each.
+/// (-t), of which a rank gets no more than there are cpus that it may use; 0: as many as have a core each.
 Placement place(const RankEnv& rank, const NodeCores& node, bool bind, int64_t threads = 0);
 
 /// "0-7,16-23"

@@ -11,10 +11,26 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{256} << 20;  // of a prompt: far beyond any context, far below memory
 
+std::string read_source(const std::string& path, const std::function<void()>& waiting) {
+    log::debug("reads the prompt from {}", path == "-" ? "stdin" : path);
+    return read_text_file_or_stdin(path, kMostBytes, waiting);
+}
+
 }  // namespace
 
-std::string read_prompt_text(const Options& o) {
-    return o.prompt_from == PromptFrom::kText ? o.prompt : read_text_file_or_stdin(o.prompt, kMostBytes);
+std::string read_prompt_text(const Options& o, const std::function<void()>& waiting) {
+    return o.prompt_from == PromptFrom::kText ? o.prompt : read_source(o.prompt, waiting);
+}
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
+    if (const LeftOut out = tokenizer.left_out(text); out.bytes > 0) {
+        log::warn(
+            "{} byte{} of the prompt {} left out: this tokenizer has no token for {}; the first is {:#04x} at offset "
+            "{}",
+            out.bytes, out.bytes == 1 ? "" : "s", out.bytes == 1 ? "is" : "are", out.bytes == 1 ? "it" : "them",
+            out.first, out.offset);
+    }
+    return tokenizer.encode(text, add_special);
 }
 
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
@@ -52,9 +68,12 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
     return checked;
 }
 
-std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special) {
-    if (o.prompt_from == PromptFrom::kIds) return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes), o.prompt);
-    const std::vector<int32_t> ids = tokenizer->encode(read_prompt_text(o), add_special);
+std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special,
+                                     const std::function<void()>& waiting) {
+    if (o.prompt_from == PromptFrom::kIds) {
+        return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes, waiting), o.prompt == "-" ? "stdin" : o.prompt);
+    }
+    const std::vector<int32_t> ids = encode_prompt(*tokenizer, read_prompt_text(o, waiting), add_special);
     return {ids.begin(), ids.end()};
 }
 

@@ -2,6 +2,8 @@
 /// From what --prompt, --file or --prompt-ids name to token ids.
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,8 +12,11 @@
 
 namespace trireme {
 
-/// The text that --prompt or --file name. Errors: as text_file.h.
-std::string read_prompt_text(const Options& options);
+/// The text that --prompt or --file name. `waiting` as in text_file.h, and its errors.
+std::string read_prompt_text(const Options& options, const std::function<void()>& waiting = {});
+
+/// The ids of a text. Warns of bytes that the tokenizer leaves out, as the references do.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special);
 
 /// A JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
@@ -21,6 +26,7 @@ std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command);
 
 /// The ids of whichever source the options name; `tokenizer` may be null for ids. Not checked against a model yet.
-std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special);
+std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special,
+                                     const std::function<void()>& waiting = {});
 
 }  // namespace trireme

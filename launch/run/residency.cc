@@ -46,25 +46,47 @@ Machine own_machine(const Options& o, const Device& device) {
             .together = one_memory ? free : SIZE_MAX};
 }
 
-void refuse_plan(const PlanInput& in, const Plan& p, const Machine& m, int64_t context, int64_t largest,
+std::string as_size(size_t bytes) {
+    constexpr size_t kMiB = size_t{1} << 20;
+    return fmt::format("{}M", (bytes + kMiB - 1) / kMiB);
+}
+
+void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, int64_t context, int64_t largest,
                  const Options& o) {
     struct Bound {
         const char* what;
-        size_t wanted, there;
+        size_t wanted, there, lacking;
         bool by_flag;
     };
+    const Plan p = make_plan(in, m);
     const MemoryBytes all = p.total();
-    const Bound device = {"device", all.device, m.device_memory, o.device_memory > 0},
-                host = {"host", all.host, m.host_memory, o.host_memory > 0},
-                both = {"device and host (one)", all.device + all.host, m.together, false};
-    const Bound& b = device.wanted > device.there ? device : host.wanted > host.there ? host : both;
+    const Shortage lacking = p.shortage(m);
+    const std::array bounds = {
+        Bound{"device", all.device, m.device_memory, lacking.device, o.device_memory > 0},
+        Bound{"host", all.host, m.host_memory, lacking.host, o.host_memory > 0},
+        Bound{"device and host (one)", all.device + all.host, m.together, lacking.together, false}};
+    const Bound& b = *std::ranges::max_element(bounds, {}, &Bound::lacking);
+
+    // What is available is what the machine has, or what this process may take of it.
+    const HostMemory host = host_memory();
+    const bool by_process = !b.by_flag && host.mappable < host.available;
+    std::string remedy = largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
+                                     : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory";
+    const auto allow = [&](const char* flag, int64_t given, size_t Machine::*which) {
+        const size_t enough = given > 0 ? least_memory(in, m, which) : 0;
+        if (enough > 0 && enough <= there.*which)
+            remedy += fmt::format("; all would with {} {}", flag, as_size(enough));
+    };
+    allow("--device-memory", o.device_memory, &Machine::device_memory);
+    allow("--host-memory", o.host_memory, &Machine::host_memory);
     fail(Exit::kOs,
-         "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}; {}; 'trireme "
-         "plan' shows what takes it",
+         "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}, {:.1f} MiB too "
+         "little; {}; 'trireme plan' shows what takes it",
          b.what, mib(b.wanted), context, p.on_chip_layers, in.kv.owner_layers, mib(b.there),
-         b.by_flag ? "allowed" : "available",
-         largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
-                     : "not even 256 tokens would fit: fewer layers on chip, more ranks or more memory");
+         b.by_flag    ? "allowed"
+         : by_process ? "available (ulimit -v or -d)"
+                      : "available",
+         mib(b.lacking), remedy);
 }
 
 void check_link(const Options& o) {
@@ -75,6 +97,9 @@ void check_link(const Options& o) {
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew) {
     ResidencyChoice choice;
+    Options unlimited = o;
+    unlimited.device_memory = unlimited.host_memory = 0;
+    const Machine there = least_machine(own_machine(unlimited, device), crew);
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
     // Scratch is per thread, and ranks may have a core more or less: one plan for all of them.
@@ -95,7 +120,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         choice.table = plan_lines(choice.input, choice.plan, m);
         choice.line = line_of(choice.input, choice.plan);
         if (choice.plan.fits(m)) return;
-        refuse_plan(choice.input, choice.plan, m, options.context, most_tokens(input_for, m, options.context), o);
+        refuse_plan(choice.input, m, there, options.context, most_tokens(input_for, m, options.context), o);
     });
     return choice;
 }

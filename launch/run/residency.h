@@ -19,9 +19,13 @@ struct ResidencyChoice {
     std::vector<std::string> table;  // what goes where, for those who ask
 };
 
-/// Says what is too large, and the largest context that would fit (0: none). Exit::kOs.
-[[noreturn]] void refuse_plan(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t context,
+/// Says what the plan that comes closest lacks, and what would fit: the largest context (0: none), and memory that
+/// flags withhold though it is `there`. Exit::kOs.
+[[noreturn]] void refuse_plan(const PlanInput& input, const Machine& machine, const Machine& there, int64_t context,
                               int64_t largest, const Options& o);
+
+/// "24323M", as flags take sizes: not less than `bytes`.
+std::string as_size(size_t bytes);
 
 /// What a rank may use of `device` and of its host: what flags allow, else what is free.
 Machine own_machine(const Options& o, const Device& device);

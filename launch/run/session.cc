@@ -22,18 +22,6 @@
 namespace trireme {
 namespace {
 
-void probe_outputs(const Options& o) {
-    const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", &o.report_json}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
-    for (size_t i = 0; i < files.size(); ++i) {
-        probe_output(files[i].first, *files[i].second, o.force);
-        for (size_t j = 0; j < i; ++j) {
-            require(files[i].second->empty() || *files[i].second != *files[j].second, Exit::kUsage,
-                    "{} and {} name the same file {}", files[j].first, files[i].first, *files[i].second);
-        }
-    }
-}
-
 std::string digest(std::string_view bytes) {
     return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
@@ -148,8 +136,11 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
         const Outcome tried = attempt([&] { open("cuda"); });
         const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
         if (!all) crew.phase([&] { open("cpu"); });
-        opened.line = all ? "device " + opened.device->name()
-                          : "device cpu; no card: " + (tried.status ? tried.message : "another rank has none");
+        // Where no rank's node has a driver there is nothing to explain.
+        const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
+        const std::string why = "no card: " + (tried.status ? tried.message : "another rank has none");
+        opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
+        if (!all && !expected) log::debug("{}", why);
     }
     // Which card a rank sees is the launcher's business: who shares one is asked, not guessed.
     const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
@@ -173,15 +164,14 @@ Session open_session(const Start& start, const Crew& crew) {
         s.source = open_model(o.model);
         s.tokenizer = open_tokenizer(command, o);
         s.eos = ends_of_text(s.source->config(), s.tokenizer.get());
-        s.weight_type =
-            choose_weight_type(*s.source, o.dtype, s.device->backend() == "cpu" && cpu_has_bf16_dot_products());
+        s.weight_type = choose_weight_type(*s.source, o.dtype);
         if (crew.comm().size() > 1) told = settings(command, o, s);
     });
     require_agreement(crew.comm(), told);
 
     const int64_t context = o.ctx_size == 0 ? s.source->config().context : o.ctx_size;
-    crew.first_only([&] {
-        s.ids = checked_ids(read_prompt_ids(o, s.tokenizer.get(), o.add_special.value_or(true)),
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
+        s.ids = checked_ids(read_prompt_ids(o, s.tokenizer.get(), o.add_special.value_or(true), waiting),
                             s.source->config().vocab, context, command);
     });
     s.ids = share_ids(crew, std::move(s.ids));
@@ -229,7 +219,7 @@ void write_trace(const Options& o, const Crew& crew) {
             all += ',' + parts[r].substr(from, parts[r].rfind(']') - from);
         }
         all += parts[0].substr(parts[0].rfind(']'));
-        write_file_atomically(o.trace, std::as_bytes(std::span(all)));
+        write_file_atomically(o.trace, std::as_bytes(std::span(all)), o.old_outputs());
     });
 }
 

@@ -1,31 +1,68 @@
 #include "launch/run/signals.h"
 
+#include <atomic>
 #include <csignal>
+#include <semaphore.h>
+#include <unistd.h>
+#include <utility>
 
 namespace trireme {
 namespace {
 
+enum class Signals { kEndTheRun, kHaveEndedIt, kAreRemembered };
+
+std::atomic<Signals> signals{Signals::kAreRemembered};
 volatile std::sig_atomic_t came = 0;
+sem_t news;  // posted when a signal came, and when nobody waits for one any longer
 
 // The second signal, of either kind, ends the process at once.
 extern "C" void remember(int number) {
     came = number;
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
+    ::sem_post(&news);  // one of the few calls that a handler may make
+}
+
+/// Whether it was this call that changed it.
+bool change(Signals from, Signals to) {
+    return signals.compare_exchange_strong(from, to);
 }
 
 }  // namespace
 
-void ignore_closed_pipes() {
+void ignore_signals_of_writes() {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
 }
 
-void remember_signals() {
+LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave) {
+    ::sem_init(&news, /*pshared=*/0, 0);
+    signals = Signals::kEndTheRun;
     struct sigaction action = {};
     action.sa_handler = remember;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    thread_ = std::thread([delay, leave = std::move(leave)] {
+        while (::sem_wait(&news) != 0) {
+        }  // EINTR: a handler ran on this thread
+        if (came == 0) return;
+        std::this_thread::sleep_for(delay);
+        if (change(Signals::kEndTheRun, Signals::kHaveEndedIt)) leave(came);
+    });
+}
+
+LeaveOnSignal::~LeaveOnSignal() {
+    remember_signals();
+    std::signal(SIGINT, SIG_DFL);  // there is nothing left to finish
+    std::signal(SIGTERM, SIG_DFL);
+    ::sem_post(&news);
+    thread_.join();
+}
+
+void remember_signals() {
+    if (change(Signals::kEndTheRun, Signals::kAreRemembered)) return;
+    while (signals == Signals::kHaveEndedIt) ::pause();
 }
 
 int remembered_signal() {

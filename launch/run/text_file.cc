@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "runtime/error.h"
@@ -40,30 +41,47 @@ Exit code_of(int error) {
     }
 }
 
-std::string read_all(int fd, const std::string& what, size_t limit) {
+/// Whether there is something to read, the end included; what is no pipe has always.
+bool ready(int fd) {
+    constexpr int kPatience = 100;  // ms
+    pollfd p = {fd, POLLIN, 0};
+    const int found = ::poll(&p, 1, kPatience);
+    return found > 0 || (found < 0 && errno != EINTR);
+}
+
+std::string read_all(int fd, const std::string& what, size_t limit, const std::function<void()>& waiting) {
     std::string text;
     char block[1 << 16];
     for (;;) {
+        if (waiting) waiting();
+        if (!ready(fd)) continue;
         const ssize_t n = ::read(fd, block, sizeof block);
         if (n == 0) return text;
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        require(n >= 0 || errno != EBADF, Exit::kIo, "{}: is closed, or not open for reading; name a file instead of -",
+                what);
         if (n < 0) fail(code_of(errno), "{}: cannot be read: {}", what, std::strerror(errno));
         text.append(block, static_cast<size_t>(n));
         require(text.size() <= limit, Exit::kData, "{}: more than {} bytes; that is no text for this", what, limit);
     }
 }
 
+std::string read_file(const std::string& path, size_t limit, const std::function<void()>& waiting) {
+    // Without O_NONBLOCK this would wait until somebody opens a pipe's other end, and no signal of life be given.
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
+    const Descriptor file(fd);
+    return read_all(file.get(), path, limit, waiting);
+}
+
 }  // namespace
 
 std::string read_text_file(const std::string& path, size_t limit) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
-    const Descriptor file(fd);
-    return read_all(file.get(), path, limit);
+    return read_file(path, limit, {});
 }
 
-std::string read_text_file_or_stdin(const std::string& path, size_t limit) {
-    return path == "-" ? read_all(STDIN_FILENO, "stdin", limit) : read_text_file(path, limit);
+std::string read_text_file_or_stdin(const std::string& path, size_t limit, const std::function<void()>& waiting) {
+    return path == "-" ? read_all(STDIN_FILENO, "stdin", limit, waiting) : read_file(path, limit, waiting);
 }
 
 }  // namespace trireme

@@ -22,22 +22,11 @@ StoredType main_type(const WeightSource& source) {
 
 }  // namespace
 
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, bool bf16_dot_products) {
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked) {
     const StoredType stored = main_type(source);
     const std::string checkpoint = fmt::format("the checkpoint is {}", name_of(stored));
     if (asked) return {*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint)};
-    if (!is_quantised(stored)) return {source.natural_dtype(), checkpoint};
-    if (bf16_dot_products)
-        return {DType::kBF16, checkpoint + "; this CPU has bf16 dot products, which prefill gains from"};
-    return {DType::kF16, checkpoint};
-}
-
-bool cpu_has_bf16_dot_products() {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-    return false;
-#endif
+    return {is_quantised(stored) ? DType::kF16 : source.natural_dtype(), checkpoint};
 }
 
 }  // namespace trireme

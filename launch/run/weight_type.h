@@ -13,11 +13,8 @@ struct WeightType {
     std::string reason;  // "the checkpoint's type", "checkpoint is Q4_1", ...
 };
 
-/// `asked`: what --dtype said; nothing: the checkpoint's type, or for quantised ones f16, or bf16 on a CPU that
-/// multiplies bf16 (`bf16_dot_products`), where prefill gains from it and decode loses nothing.
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, bool bf16_dot_products);
-
-/// Whether this CPU has avx512_bf16.
-bool cpu_has_bf16_dot_products();
+/// `asked`: what --dtype said; nothing: the checkpoint's type, or f16 for quantised ones. (bf16 there, on a CPU that
+/// multiplies it, was tried: no kernel does so, and the prefill gained 2 % for eight times the rounding error.)
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked);
 
 }  // namespace trireme

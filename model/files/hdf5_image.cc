@@ -1,5 +1,6 @@
 #include "model/files/hdf5_image.h"
 
+#include <array>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -7,13 +8,13 @@
 #include <hdf5.h>
 #include <xxhash.h>
 
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kGrow = size_t{1} << 20;  // the image's memory grows by
+constexpr size_t kElementBytes = 4;        // of a float, and of an int32
 
 /// An HDF5 identifier with the function that closes it.
 class Id {
@@ -56,6 +57,17 @@ int64_t elements(const std::vector<int64_t>& shape) {
     int64_t n = 1;
     for (const int64_t d : shape) n *= d;
     return n;
+}
+
+/// Of the rows' bytes one after the other, whatever lies between them.
+uint64_t digest(const void* data, int64_t rows, size_t row_bytes, size_t stride_bytes) {
+    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+    XXH3_64bits_reset(state.get());
+    for (int64_t r = 0; r < rows; ++r) {
+        XXH3_64bits_update(state.get(), static_cast<const std::byte*>(data) + static_cast<size_t>(r) * stride_bytes,
+                           row_bytes);
+    }
+    return XXH3_64bits_digest(state.get());
 }
 
 Id access_in_memory() {
@@ -128,17 +140,18 @@ class Hdf5Image::Impl {
                            H5Dclose, "H5Dcreate2"),
                   .shape = shape,
                   .memory_type = memory_type,
-                  .row_bytes = static_cast<size_t>(elements({shape.begin() + 1, shape.end()})) * 4};
+                  .row_bytes = static_cast<size_t>(elements({shape.begin() + 1, shape.end()})) * kElementBytes};
         datasets_.emplace(name, std::move(d));
     }
 
     int64_t row_elements(const std::string& name) const {
         const auto it = datasets_.find(name);
         check(it != datasets_.end(), "HDF5: no dataset '{}'", name);
-        return static_cast<int64_t>(it->second.row_bytes / 4);
+        return static_cast<int64_t>(it->second.row_bytes / kElementBytes);
     }
 
-    void write(const std::string& name, int64_t row0, int64_t rows, const void* data) {
+    /// `stride`: elements from one row of `data` to the next.
+    void write(const std::string& name, int64_t row0, int64_t rows, const void* data, int64_t stride) {
         check(!finished_, "HDF5: the image is finished, rows of '{}' come too late", name);
         const auto it = datasets_.find(name);
         check(it != datasets_.end(), "HDF5: no dataset '{}'", name);
@@ -151,9 +164,12 @@ class Hdf5Image::Impl {
         const bool free_before =
             next == d.pieces.begin() || std::prev(next)->first + std::prev(next)->second.rows <= row0;
         check(free_after && free_before, "HDF5: rows [{}, {}) of '{}' are written twice", row0, row0 + rows, name);
-        const Block block = select(d, row0, rows);
-        ok(H5Dwrite(d.id, d.memory_type, block.memory, block.file, H5P_DEFAULT, data), "H5Dwrite");
-        d.pieces.emplace(row0, Piece{rows, XXH3_64bits(data, static_cast<size_t>(rows) * d.row_bytes)});
+        const auto row_elements = static_cast<int64_t>(d.row_bytes / kElementBytes);
+        const Id file = select(d, row0, rows);
+        const Id memory = plane(rows, row_elements, stride);
+        ok(H5Dwrite(d.id, d.memory_type, memory, file, H5P_DEFAULT, data), "H5Dwrite");
+        d.pieces.emplace(row0,
+                         Piece{rows, digest(data, rows, d.row_bytes, static_cast<size_t>(stride) * kElementBytes)});
     }
 
     std::vector<std::byte> finish() {
@@ -182,20 +198,26 @@ class Hdf5Image::Impl {
         size_t row_bytes;
         std::map<int64_t, Piece> pieces = {};  // what was written, by first row
     };
-    struct Block {
-        Id file, memory;
-    };
 
-    static Block select(const Dataset& d, int64_t row0, int64_t rows) {
+    /// Rows of a dataset in the file.
+    static Id select(const Dataset& d, int64_t row0, int64_t rows) {
         std::vector<hsize_t> count = extents(d.shape), start(count.size(), 0);
         start[0] = static_cast<hsize_t>(row0);
         count[0] = static_cast<hsize_t>(rows);
-        Block b{
-            Id(H5Dget_space(d.id), H5Sclose, "H5Dget_space"),
-            Id(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose, "H5Screate_simple")};
-        ok(H5Sselect_hyperslab(b.file, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+        Id space(H5Dget_space(d.id), H5Sclose, "H5Dget_space");
+        ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
            "H5Sselect_hyperslab");
-        return b;
+        return space;
+    }
+    /// The same rows in memory, where `stride` elements lie from one row to the next.
+    static Id plane(int64_t rows, int64_t row_elements, int64_t stride) {
+        const std::array<hsize_t, 2> start = {0, 0};
+        const std::array<hsize_t, 2> all = {static_cast<hsize_t>(rows), static_cast<hsize_t>(stride)};
+        const std::array<hsize_t, 2> count = {static_cast<hsize_t>(rows), static_cast<hsize_t>(row_elements)};
+        Id space(H5Screate_simple(2, all.data(), nullptr), H5Sclose, "H5Screate_simple");
+        ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+           "H5Sselect_hyperslab");
+        return space;
     }
 
     /// Opens the image as a reader will, and compares every piece with what was handed in.
@@ -206,9 +228,11 @@ class Hdf5Image::Impl {
             d.id = Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2");
             for (const auto& [row0, piece] : d.pieces) {
                 read.resize(static_cast<size_t>(piece.rows) * d.row_bytes);
-                const Block block = select(d, row0, piece.rows);
-                ok(H5Dread(d.id, d.memory_type, block.memory, block.file, H5P_DEFAULT, read.data()), "H5Dread");
-                require(XXH3_64bits(read.data(), read.size()) == piece.hash, Exit::kIo,
+                const auto row_elements = static_cast<int64_t>(d.row_bytes / kElementBytes);
+                const Id in_file = select(d, row0, piece.rows);
+                const Id in_memory = plane(piece.rows, row_elements, row_elements);
+                ok(H5Dread(d.id, d.memory_type, in_memory, in_file, H5P_DEFAULT, read.data()), "H5Dread");
+                require(digest(read.data(), piece.rows, d.row_bytes, d.row_bytes) == piece.hash, Exit::kIo,
                         "HDF5: rows [{}, {}) of '{}' read back differently; nothing was written", row0,
                         row0 + piece.rows, name);
             }
@@ -237,31 +261,32 @@ void Hdf5Image::require_memory(std::string_view what, const std::vector<int64_t>
 void Hdf5Image::add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values) {
     check(elements(shape) == static_cast<int64_t>(values.size()), "HDF5: '{}' gets {} values", name, values.size());
     impl_->create(name, shape, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);
-    impl_->write(name, 0, shape[0], values.data());
+    impl_->write(name, 0, shape[0], values.data(), impl_->row_elements(name));
 }
 
 void Hdf5Image::add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values) {
     check(elements(shape) == static_cast<int64_t>(values.size()), "HDF5: '{}' gets {} values", name, values.size());
     impl_->create(name, shape, H5T_STD_I32LE, H5T_NATIVE_INT32);
-    impl_->write(name, 0, shape[0], values.data());
+    impl_->write(name, 0, shape[0], values.data(), impl_->row_elements(name));
 }
 
 void Hdf5Image::create(const std::string& name, const std::vector<int64_t>& shape) {
     impl_->create(name, shape, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);
 }
 
-void Hdf5Image::write_rows(const std::string& name, int64_t row0, std::span<const float> rows) {
-    const int64_t row = impl_->row_elements(name), n = static_cast<int64_t>(rows.size());
-    check(row > 0 && n % row == 0, "HDF5: '{}' has rows of {}, {} values are no whole number of them", name, row, n);
-    impl_->write(name, row0, n / row, rows.data());
+void Hdf5Image::write_rows(const std::string& name, int64_t row0, const HostTensor& rows) {
+    const int64_t row = impl_->row_elements(name);
+    const Matrix<const float> m = rows.as<const float>();
+    check(row > 0 && m.cols == row, "HDF5: '{}' has rows of {}, not of {}", name, row, m.cols);
+    impl_->write(name, row0, m.rows, m.data, m.stride);
 }
 
 std::vector<std::byte> Hdf5Image::finish() {
     return impl_->finish();
 }
 
-void Hdf5Image::save(const std::filesystem::path& path) {
-    write_file_atomically(path, finish());
+void Hdf5Image::save(const std::filesystem::path& path, IfThere old) {
+    write_file_atomically(path, finish(), old);
 }
 
 }  // namespace trireme

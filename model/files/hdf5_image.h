@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/atomic_file.h"
+#include "runtime/tensor.h"
+
 namespace trireme {
 
 /// Datasets of float or int32 in the root group, row-major. Bytes depend on the content alone (no time stamps).
@@ -30,13 +33,14 @@ class Hdf5Image {
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values);
     /// A dataset of floats filled by write_rows(), whole rows in any order, none twice; rows never written are zero.
     void create(const std::string& name, const std::vector<int64_t>& shape);
-    void write_rows(const std::string& name, int64_t row0, std::span<const float> rows);
+    /// f32 [rows, a row's elements]. A tensor and not a span: its rows may have gaps between them.
+    void write_rows(const std::string& name, int64_t row0, const HostTensor& rows);
 
     /// Closes the image, reopens it in memory, checks that every dataset has its shape and checksum, and returns the
     /// file's bytes. The image takes no more data. Errors: Exit::kIo.
     std::vector<std::byte> finish();
     /// finish(), then runtime/atomic_file.h.
-    void save(const std::filesystem::path& path);
+    void save(const std::filesystem::path& path, IfThere old);
 
   private:
     class Impl;

@@ -68,6 +68,18 @@ bool BpeTokenizer::keeps_every_byte() const {
     return has_all_bytes_;
 }
 
+LeftOut BpeTokenizer::left_out(std::string_view text) const {
+    LeftOut out;
+    if (!parts_.byte_level || has_all_bytes_ || parts_.unknown >= 0) return out;
+    for (const char byte : normalized(parts_.normalizers, std::string(text))) {
+        if (parts_.byte_ids[static_cast<uint8_t>(byte)] >= 0) continue;
+        if (++out.bytes > 1) continue;
+        out.first = static_cast<uint8_t>(byte);
+        out.offset = static_cast<int64_t>(std::min(text.find(byte), text.size()));
+    }
+    return out;
+}
+
 void BpeTokenizer::encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const {
     Merger merger;
     std::string rewritten = normalized(parts_.normalizers, std::string(text));

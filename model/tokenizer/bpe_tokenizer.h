@@ -41,6 +41,7 @@ class BpeTokenizer final : public TableTokenizer {
     BpeTokenizer(const TokenTable& table, BpeParts parts);
 
     bool keeps_every_byte() const override;
+    LeftOut left_out(std::string_view text) const override;
 
   private:
     void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;

@@ -11,6 +11,13 @@
 
 namespace trireme {
 
+/// What encode() leaves out of a text, because no token stands for it.
+struct LeftOut {
+    int64_t bytes = 0;
+    uint8_t first = 0;   // of those bytes
+    int64_t offset = 0;  // of it, in the text
+};
+
 /// Thread-compatible, const after construction. A text is any byte string: what is not UTF-8 goes through byte tokens.
 class Tokenizer {
   public:
@@ -37,8 +44,10 @@ class Tokenizer {
     /// A control token, whose text a reader does not want to see.
     virtual bool is_special(int32_t) const { return false; }
     /// False where some bytes have no token (SmolLM2: 21 control and never-used bytes). encode() leaves them out or
-    /// maps them to the unknown token, as the references do; a caller who cares can warn.
+    /// maps them to the unknown token, as the references do; a caller who cares asks left_out().
     virtual bool keeps_every_byte() const { return true; }
+    /// Of byte-level vocabularies.
+    virtual LeftOut left_out(std::string_view) const { return {}; }
 };
 
 /// From a folder (tokenizer.json, else tokenizer.model; beside it tokenizer_config.json, special_tokens_map.json,

@@ -1,7 +1,9 @@
 #include "runtime/cpu/device.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <sys/resource.h>
 
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/pages.h"
@@ -36,15 +38,31 @@ size_t CpuDevice::memory_total() const {
     return host_memory().total;
 }
 
+/// What the next allocation can have.
+size_t CpuDevice::grantable() const {
+    const HostMemory now = host_memory();
+    const size_t left =
+        left_to_rank(available_at_start_, now.available, used(Space::kDevice) + used(Space::kHost), local_ranks_);
+    return std::min(left, now.mappable);
+}
+
+/// The same, less the addresses that a run takes besides: its threads' stacks, and the heap.
 size_t CpuDevice::memory_free() const {
-    return left_to_rank(available_at_start_, host_memory().available, used(Space::kDevice) + used(Space::kHost),
-                        local_ranks_);
+    const size_t free = grantable(), mappable = host_memory().mappable;
+    if (mappable == SIZE_MAX) return free;
+    rlimit stack = {};
+    ::getrlimit(RLIMIT_STACK, &stack);
+    constexpr size_t kStack = size_t{8} << 20, kHeap = size_t{32} << 20;
+    constexpr size_t kOthers = 4;  // threads: of streams, of the signals
+    const size_t each = stack.rlim_cur == RLIM_INFINITY ? kStack : static_cast<size_t>(stack.rlim_cur);
+    const size_t besides = (static_cast<size_t>(threads_) + kOthers) * each + kHeap;
+    return std::min(free, mappable - std::min(mappable, besides));
 }
 
 void* CpuDevice::allocate(Space space, size_t bytes) {
     const size_t size = page_bytes(bytes);
     // Linux would grant more than there is and kill the process when it is touched: refuse before.
-    const size_t available = memory_free();
+    const size_t available = grantable();
     void* data = size > available ? nullptr : map_pages(bytes);
     require(data != nullptr, Exit::kOs,
             "{} memory: {:.1f} MiB wanted, {:.1f} MiB available{}: use a smaller context (-c) or more ranks",

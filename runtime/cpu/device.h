@@ -21,6 +21,8 @@ class CpuDevice : public Device {
     std::unique_ptr<Stream> make_stream(const char* name) override;
 
   private:
+    size_t grantable() const;
+
     int threads_, local_ranks_;
     size_t available_at_start_;  // to all ranks of the node
 };

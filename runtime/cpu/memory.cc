@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kKib = 1024;
+
 /// The files of a version of control groups. In their statistics, page cache of files.
 struct Names {
     const char *limit, *usage, *inactive, *active;
@@ -49,6 +51,12 @@ void narrow(HostMemory& m, const fs::path& group, const Names& names) {
     m.available = std::min(m.available, less(*limit, usage));
 }
 
+/// What a limit of this process leaves; `key` is what it counts, in /proc/self/status.
+size_t left_of_limit(const fs::path& root, std::string_view limit, std::string_view key) {
+    const std::optional<size_t> most = number_in(root / "proc/self/limits", limit);
+    return most ? less(*most, number_in(root / "proc/self/status", key).value_or(0) * kKib) : SIZE_MAX;
+}
+
 /// Locking is not limited for who has CAP_IPC_LOCK.
 bool may_lock(const fs::path& root) {
     constexpr int kIpcLock = 14;  // capabilities(7)
@@ -63,7 +71,6 @@ bool may_lock(const fs::path& root) {
 }  // namespace
 
 HostMemory host_memory(const fs::path& root) {
-    constexpr size_t kKib = 1024;
     HostMemory m = {.total = number_in(root / "proc/meminfo", "MemTotal:").value_or(0) * kKib,
                     .available = number_in(root / "proc/meminfo", "MemAvailable:").value_or(0) * kKib};
     std::ifstream groups(root / "proc/self/cgroup");
@@ -80,6 +87,8 @@ HostMemory host_memory(const fs::path& root) {
             if (path.find('/') == std::string::npos) break;
         }
     }
+    m.mappable =
+        std::min(left_of_limit(root, "Max address space", "VmSize:"), left_of_limit(root, "Max data size", "VmData:"));
     if (const auto limit = number_in(root / "proc/self/limits", "Max locked memory"); limit && !may_lock(root)) {
         m.lockable = *limit;
     }
@@ -92,6 +101,9 @@ std::string pinning_obstacle(size_t bytes, const HostMemory& m) {
             "{:.1f} MiB are available: free memory, raise the container's limit, or use a smaller context "
             "(-c)",
             mib(m.available));
+    }
+    if (bytes > m.mappable) {
+        return fmt::format("this process may map {:.1f} MiB more: raise ulimit -v and -d", mib(m.mappable));
     }
     if (bytes > m.lockable) {
         return fmt::format("this process may lock {:.1f} MiB: raise ulimit -l (in containers: --ulimit memlock=-1)",

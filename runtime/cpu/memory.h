@@ -12,6 +12,7 @@ namespace trireme {
 struct HostMemory {
     size_t total = 0;
     size_t available = 0;  // bytes that can be touched before Linux kills a process of ours; page cache counts as free
+    size_t mappable = SIZE_MAX;  // bytes that this process may add to what it has mapped (ulimit -v, ulimit -d)
     size_t lockable = SIZE_MAX;  // bytes this process may lock (ulimit -l); without bound for root
 };
 
@@ -23,7 +24,8 @@ constexpr double mib(size_t bytes) {
 std::string pinning_obstacle(size_t bytes, const HostMemory& memory);
 
 /// The smallest of what /proc/meminfo says and what the memory control group of this process (v2 or v1) and each one
-/// around it may still take, and /proc/self about locking. `root` is where /proc and /sys are: "/", or a test's folder.
+/// around it may still take, and /proc/self about mapping and locking. `root` is where /proc and /sys are: "/", or a
+/// test's folder.
 HostMemory host_memory(const std::filesystem::path& root = "/");
 
 /// What one of `ranks` ranks of a node may still allocate, if all allocate alike: its share of what was available at

@@ -90,7 +90,8 @@ size_t CudaDevice::memory_free() const {
 }
 
 size_t CudaDevice::host_memory_free() const {
-    return left_to_rank(host_at_start_, host_memory().available, used(Space::kHost), local_ranks_);
+    const HostMemory now = host_memory();
+    return std::min(left_to_rank(host_at_start_, now.available, used(Space::kHost), local_ranks_), now.mappable);
 }
 
 // Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs (DESIGN section 3).

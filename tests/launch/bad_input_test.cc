@@ -92,6 +92,20 @@ TEST(BadInput, CommandLine) {
     expect_error(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
 }
 
+// Why a model is missing is what the variable says.
+TEST(BadInput, MisspeltVariablesAreToldOfBesideTheError) {
+    const ProcessOptions misspelt = {.environment = {"TRIREME_MODLE=" + model()}};
+    for (const ProcessResult& r :
+         {trireme({"tokenize", "-p", "x"}, misspelt), trireme_on(2, {"tokenize", "-p", "x"}, misspelt)}) {
+        EXPECT_EQ(r.status, 64);
+        EXPECT_THAT(r.err, HasSubstr("warning: TRIREME_MODLE: no flag is called so; the nearest is TRIREME_MODEL"));
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no model; give -m PATH")));
+    }
+    EXPECT_THAT(trireme({"--list-devices"}, {.environment = {"TRIREME_CUDA_LIB=/x"}}).err,
+                HasSubstr("warning: TRIREME_CUDA_LIB: no flag is called so; the nearest is TRIREME_CUDA_LIBS"));
+    EXPECT_EQ(trireme({"--help"}, misspelt).err, "");
+}
+
 TEST(BadInput, MissingFiles) {
     expect_error(66, {"/nowhere"}, with_model("/nowhere"));
     expect_error(66, {"/nowhere.txt"}, good({"-f", "/nowhere.txt"}));

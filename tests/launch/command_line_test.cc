@@ -90,9 +90,23 @@ TEST(CommandLine, RefusesUnknownCommands) {
     EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: stands alone"));
 }
 
-TEST(CommandLine, RefusesAFlagTwice) {
-    EXPECT_EQ(refused_with({"--seed", "1", "--seed", "1"}), "64 --seed: given twice (--seed '1' before)");
-    EXPECT_EQ(refused_with({"--temp", "1", "--temperature=2"}), "64 --temperature: given twice (--temp '1' before)");
+// As in llama.cpp: a script's flags can be followed by one's own.
+TEST(CommandLine, TheLastOfARepeatedFlagWins) {
+    EXPECT_EQ(options({"--seed", "1", "--seed", "2"}).seed, 2u);
+    EXPECT_EQ(options({"--temp", "1", "--temperature=2", "--temp", "3"}).sampling.temperature, 3);
+    EXPECT_EQ(options({"-p", "other"}).prompt, "other");
+    EXPECT_FALSE(options({"--force", "--force=off"}).force);
+    EXPECT_THAT(refused_with({"--top-k", "-1", "--top-k", "5"}), HasSubstr("accepted"));
+    EXPECT_THAT(options({"--stop", "a", "--stop", "b"}).stop, ElementsAre("a", "b"));
+    // Which of two different flags was meant cannot be known, whatever their order.
+    EXPECT_EQ(refused_with({"-f", "F", "-p", "Q"}), "64 -f: contradicts -p; give one of them");
+}
+
+TEST(CommandLine, ASeedOfMinusOneIsToBeDrawn) {
+    EXPECT_FALSE(options({"--seed", "-1"}).seed.has_value());
+    EXPECT_FALSE(options({}, {"TRIREME_SEED=-1"}).seed.has_value());
+    EXPECT_EQ(options({"--seed", "-1", "--seed", "3"}).seed, 3u);
+    EXPECT_THAT(refused_with({"--seed", "x"}), HasSubstr("want a whole number from 0 to 18446744073709551615, or -1"));
 }
 
 TEST(CommandLine, RefusesContradictions) {
@@ -128,7 +142,7 @@ TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
         {"-n", "nan"},
         {"-t", "0"},
         {"-t", "1025"},
-        {"--seed", "-1"},
+        {"--seed", "-2"},
         {"--seed", "1.5"},
         {"--temp", "nan"},
         {"--temp", "inf"},
@@ -199,6 +213,60 @@ TEST(Environment, WarnsOfVariablesThatNoFlagHas) {
 
     EXPECT_THAT(call.warnings, ElementsAre("TRIREME_TOPK: no flag is called so; the nearest is TRIREME_TOP_K"));
     EXPECT_EQ(call.options.seed, 0u);  // empty counts as unset
+}
+
+// Each of them was meant for trireme, and would have no effect.
+TEST(Environment, WarnsOfVariablesInWhateverWayTheyAreMisspelt) {
+    const struct {
+        const char *line, *nearest;
+    } cases[] = {
+        {"TRIREME_SEDE=1", "TRIREME_SEED"},
+        {"TRIREME_SEDE=", "TRIREME_SEED"},
+        {"TRIREME_TIMEOUT=1", "TRIREME_TIMEOUT_S"},  // of those that are no flag's, too
+        {"TRIREME_CUDA_LIB=/x", "TRIREME_CUDA_LIBS"},
+        {"TRIREME_seed=1", "TRIREME_SEED"},
+        {"trireme_seed=1", "TRIREME_SEED"},
+        {"Trireme_Timeout_s=1", "TRIREME_TIMEOUT_S"},
+        {"TRIREME_CTX-SIZE=1", "TRIREME_CTX_SIZE"},
+        {"TRIREM_SEED=1", "TRIREME_SEED"},
+        {"TIREME_SEED=1", "TRIREME_SEED"},
+        {"TRIREMESEED=1", "TRIREME_SEED"},
+        {"TRIREME=1", nullptr},
+        {"TRIREME_XYZZY_PLUGH=1", nullptr},
+    };
+    for (const auto& [line, nearest] : cases) {
+        const std::string name = std::string(line).substr(0, std::string(line).find('='));
+        for (const Words& words :
+             {Words{"generate", "-m", "M", "-p", "P"}, Words{"doctor"}, Words{"plan", "-m", "M"}}) {
+            const Words warnings = parse(words, {line}).warnings;
+            ASSERT_EQ(warnings.size(), 1u) << line;
+            EXPECT_THAT(warnings[0], testing::StartsWith(name + ": no flag is called so; "));
+            if (nearest == nullptr) continue;
+            EXPECT_THAT(warnings[0], testing::EndsWith(std::string("nearest is ") + nearest));
+        }
+    }
+    for (const char* line : {"TRIREME_TIMEOUT_S=3", "TRIREME_LOG=", "TERM=x", "PRIME_SEED=1", "TIME_STYLE=x", "SEED=1",
+                             "LOG=1", "_=/bin/trireme", "OLDPWD=/trireme_seed", "TRIREME_DEMO_MODEL=x"}) {
+        EXPECT_THAT(parse({"doctor"}, {line}).warnings, testing::IsEmpty()) << line;
+    }
+}
+
+TEST(Ini, RefusesWhatIsNoPlainText) {
+    const std::string nul("seed = 0\0x\n", 11);
+    const IniFile file(nul), path("trace = a" + std::string(1, '\0') + "b\n"),
+        utf16("\xff\xfes\0e\0" + std::string("e\0d\0", 4));
+    for (const IniFile* f : {&file, &path, &utf16}) {
+        EXPECT_EQ(refused_with({"--config", f->path()}),
+                  "78 " + f->path() + ":1: a NUL byte: this is no plain text; save it as UTF-8");
+    }
+}
+
+TEST(Ini, MayBeginWithAByteOrderMark) {
+    const IniFile file("\xef\xbb\xbfseed = 5\ntop-k = 7\n");
+    EXPECT_EQ(options({"--config", file.path()}).seed, 5u);
+    EXPECT_EQ(options({"--config", file.path()}).sampling.top_k, 7);
+    const IniFile elsewhere("seed = 5\n\xef\xbb\xbftop-k = 7\n");
+    EXPECT_THAT(refused_with({"--config", elsewhere.path()}), HasSubstr(":2: "));
 }
 
 TEST(Ini, TakesCommentsBlanksAndAliases) {

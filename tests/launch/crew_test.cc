@@ -1,5 +1,6 @@
 #include "launch/run/crew.h"
 
+#include <chrono>
 #include <new>
 
 #include <gmock/gmock.h>
@@ -57,6 +58,23 @@ TEST(Crew, LetsRankZeroWorkAlone) {
         bool worked = false;
         Crew(comm).first_only([&] { worked = true; });
         EXPECT_EQ(worked, comm.rank() == 0);
+    });
+}
+
+TEST(Crew, LetsRankZeroWaitForTheOutside) {
+    run_ranks(3, [](Comm& comm) {
+        bool worked = false;
+        Crew(comm).first_only_waiting([&](const StillWaiting& waiting) {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+            while (std::chrono::steady_clock::now() < end) waiting();
+            worked = true;
+        });
+        EXPECT_EQ(worked, comm.rank() == 0);
+        const Outcome failed = attempt(
+            [&] { Crew(comm).first_only_waiting([](const StillWaiting&) { fail(Exit::kNoInput, "no text"); }); });
+        EXPECT_EQ(failed.status, 66);
+        EXPECT_EQ(failed.message, "no text");
+        EXPECT_TRUE(failed.agreed);
     });
 }
 

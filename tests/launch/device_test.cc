@@ -33,11 +33,21 @@ TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
     }
 }
 
-TEST(Device, AutoSaysWhyItIsTheCpu) {
+// A card that is there and cannot be used is told of (driver_test.cc); none is nothing to talk about.
+TEST(Device, AutoOnAMachineWithoutADriverIsTheCpu) {
     if (!no_card()) GTEST_SKIP() << "there is a card";
-    const ProcessResult r = trireme(request("auto"));
-    EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("device cpu; no card: "));
+    for (const int ranks : {1, 2}) {
+        Words words = request("auto");
+        const ProcessResult plain = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+        words.insert(words.end(), {"-lv", "debug"});
+        const ProcessResult debug = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+
+        EXPECT_EQ(plain.status, 0) << plain.err;
+        EXPECT_THAT(plain.err, HasSubstr("s] device cpu\n"));
+        EXPECT_EQ(plain.err.find("driver"), std::string::npos) << plain.err;
+        EXPECT_THAT(debug.err, HasSubstr("s] device cpu\n"));
+        EXPECT_THAT(debug.err, HasSubstr("no card: "));
+    }
 }
 
 TEST(Device, AnUnknownNameIsRefused) {

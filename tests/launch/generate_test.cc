@@ -158,6 +158,13 @@ TEST(GenerateCommand, SaysWhichTypeTheWeightsHave) {
                 HasSubstr("weights bf16: --dtype"));
 }
 
+TEST(GenerateCommand, StartsNoMoreThreadsThanThereAreCpus) {
+    const ProcessResult r = trireme({"generate", "-m", model(), "-p", "In the beginning", "-n", "3", "-t", "999"});
+    EXPECT_EQ(r.status, 0);
+    EXPECT_THAT(r.err, HasSubstr("warning: -t 999: this rank may use "));
+    EXPECT_EQ(r.err.find("999 compute threads"), std::string::npos);
+}
+
 TEST(GenerateCommand, FinishesTheTokenOnASignal) {
     for (const int number : {SIGINT, SIGTERM}) {
         const TempFolder folder;

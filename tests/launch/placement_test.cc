@@ -155,12 +155,33 @@ TEST(Placement, TakesAndSaysTheThreadsThatWereAskedFor) {
     EXPECT_EQ(alone.threads, 1);
     EXPECT_EQ(alone.line, "cpus 0-1 (all there are), 1 compute thread (-t)");
 
-    const Placement widened = place(mpirun(0, 2), node_of(plain_cores(16), {0}, range(0, 16)), true, /*threads=*/12);
+    const Placement widened = place(mpirun(0, 2), node_of(plain_cores(16), {0}, range(0, 16)), true, /*threads=*/7);
     EXPECT_EQ(widened.cpus, range(0, 8));
-    EXPECT_EQ(widened.threads, 12);
+    EXPECT_EQ(widened.threads, 7);
     EXPECT_EQ(widened.line,
-              "mpirun bound this rank to cpus 0: now 0-7, 1 of 2 local ranks, 12 compute threads (-t) (--bind none "
+              "mpirun bound this rank to cpus 0: now 0-7, 1 of 2 local ranks, 7 compute threads (-t) (--bind none "
               "keeps mpirun's)");
+    EXPECT_EQ(widened.warning, "");
+}
+
+TEST(Placement, StartsNoMoreThreadsThanTheRankMayUseCpus) {
+    const Placement alone = place({}, node_of(plain_cores(2), {0, 1}, {}), true, /*threads=*/999);
+    EXPECT_EQ(alone.threads, 2);
+    EXPECT_EQ(alone.line, "cpus 0-1 (all there are), 2 compute threads (-t)");
+    EXPECT_EQ(alone.warning,
+              "-t 999: this rank may use 2 cpus, and more threads would only wait for each other; it starts 2");
+
+    // Whether both threads of a core are worth while is the user's decision.
+    EXPECT_EQ(place({}, node_of(twin_cores(4), range(0, 8), {}), true, 8).threads, 8);
+    EXPECT_EQ(place({}, node_of(twin_cores(4), range(0, 8), {}), true, 8).warning, "");
+    // What counts is the share that it gets, the binding that it keeps, the container's quota.
+    EXPECT_EQ(place(mpirun(0, 2), node_of(plain_cores(16), {0}, range(0, 16)), true, 12).threads, 8);
+    EXPECT_EQ(place(mpirun(0, 2), node_of(plain_cores(16), {3}, range(0, 16)), false, 12).threads, 1);
+    NodeCores node = node_of(plain_cores(64), range(0, 64), {});
+    node.quota = 6;
+    EXPECT_EQ(place({}, node, true, 64).threads, 6);
+    EXPECT_EQ(place({"srun", 0, 2, 0, 2}, node, true, 64).threads, 3);
+    EXPECT_EQ(place({}, node_of(plain_cores(2), {}, {}), true, 3).threads, 3);  // not known: not judged
 }
 
 TEST(Placement, AContainersQuotaLimitsTheThreads) {

@@ -83,6 +83,53 @@ TEST(Plan, AutoTakesAsManyAsFit) {
     EXPECT_LE(p.kv.host, 8 * kGiB);
 }
 
+TEST(Plan, WhatDoesNotFitIsThePlanThatComesClosest) {
+    PlanInput in = llama_2_7b(130048, PlanInput::kAuto);
+    in.hidden_on_device = in.hidden_on_host = {};  // layers alone are to be weighed
+    // Room for 25 of them on chip, and 0.7 GiB less host memory than the other seven take.
+    const size_t device = plan_with(in, 25).total().device + 100 * kMiB, lacking = 700 * kMiB;
+    const Machine m = {.device_memory = device, .host_memory = plan_with(in, 25).total().host - lacking};
+    const Plan p = make_plan(in, m);
+
+    EXPECT_EQ(p.on_chip_layers, 25);
+    EXPECT_EQ(p.shortage(m).host, lacking);
+    EXPECT_EQ(p.shortage(m).device + p.shortage(m).together, 0u);
+    for (int64_t n = 0; n <= 32; ++n) {
+        for (const bool hidden_on_host : {false, true}) {
+            EXPECT_GE(plan_with(in, n, hidden_on_host).shortage(m).total(), lacking) << n;
+        }
+    }
+
+    // One memory: what lies where makes no difference to it, but for the ring and the newest tiles.
+    const size_t all = plan_with(in, 32).total().device + plan_with(in, 32).total().host;
+    const Machine one = {.device_memory = 2 * all, .host_memory = 2 * all, .together = all - kGiB};
+    EXPECT_EQ(make_plan(in, one).on_chip_layers, 32);
+    EXPECT_EQ(make_plan(in, one).shortage(one).together, kGiB);
+    EXPECT_EQ(make_plan(in, one).shortage(one).total(), kGiB);
+}
+
+TEST(Plan, FindsTheLeastMemoryThatIsEnough) {
+    const PlanInput in = llama_2_7b(130048, PlanInput::kAuto);
+    const auto just_enough = [&](Machine m, size_t Machine::*which) {
+        const size_t least = least_memory(in, m, which);
+        EXPECT_GT(least, m.*which);
+        m.*which = least;
+        EXPECT_TRUE(make_plan(in, m).fits(m));
+        m.*which = least - 1;
+        EXPECT_FALSE(make_plan(in, m).fits(m));
+    };
+    just_enough({.device_memory = 20 * kGiB, .host_memory = 8 * kGiB}, &Machine::host_memory);
+    just_enough({.device_memory = 20 * kGiB, .host_memory = 8 * kGiB}, &Machine::device_memory);
+
+    // No host memory helps a device that does not hold the weights, nor where both are one memory.
+    EXPECT_EQ(least_memory(in, {.device_memory = kGiB, .host_memory = kGiB}, &Machine::host_memory), 0u);
+    const Machine one = {.device_memory = 20 * kGiB, .host_memory = 8 * kGiB, .together = 20 * kGiB};
+    EXPECT_EQ(least_memory(in, one, &Machine::host_memory), 0u);
+    EXPECT_EQ(least_memory(in, one, &Machine::device_memory), 0u);
+    const Machine enough = {.device_memory = 60 * kGiB, .host_memory = kGiB};
+    EXPECT_EQ(least_memory(in, enough, &Machine::host_memory), 0u);  // it fits: nothing is to be changed
+}
+
 TEST(Plan, CountsWhatIsOneMemoryOnce) {
     const Plan p = make_plan(llama_2_7b(32768, 16), {.device_memory = 64 * kGiB, .host_memory = 64 * kGiB});
     const size_t both = p.total().device + p.total().host;

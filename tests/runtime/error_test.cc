@@ -30,5 +30,13 @@ TEST(Error, FailCarriesItsCode) {
     EXPECT_NO_THROW(check(true, "unused"));
 }
 
+TEST(Error, AMessageDoesNotEndWhereItQuotesANul) {
+    try {
+        fail(Exit::kConfig, "'{}': want a number", std::string("1\0\0x", 4));
+    } catch (const Error& e) {
+        EXPECT_STREQ(e.what(), "'1\\x00\\x00x': want a number");
+    }
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -129,6 +129,28 @@ TEST(HostMemory, LockingIsLimitedUnlessOneMayLock) {
     EXPECT_EQ(m.memory().lockable, SIZE_MAX);
 }
 
+TEST(HostMemory, AddressesAreLimitedByProcess) {
+    const Machine m;
+    EXPECT_EQ(m.memory().mappable, SIZE_MAX);
+
+    m.write("proc/self/status", "Name:\ttrireme\nVmSize:\t  102400 kB\nVmData:\t   20480 kB\n");
+    const auto limits = [&](const std::string& data, const std::string& addresses) {
+        m.write("proc/self/limits",
+                "Limit                     Soft Limit           Hard Limit           Units\n"
+                "Max data size             " +
+                    data +
+                    "            unlimited            bytes\n"
+                    "Max address space         " +
+                    addresses + "            unlimited            bytes\n");
+        return m.memory().mappable;
+    };
+    EXPECT_EQ(limits("unlimited", "unlimited"), SIZE_MAX);
+    EXPECT_EQ(limits("unlimited", std::to_string(500 * kMib)), 400 * kMib);
+    EXPECT_EQ(limits(std::to_string(120 * kMib), std::to_string(500 * kMib)), 100 * kMib);
+    EXPECT_EQ(limits("unlimited", std::to_string(50 * kMib)), 0u);
+    EXPECT_EQ(m.memory().available, 6144 * kMib);  // of the machine: other processes have their own addresses
+}
+
 TEST(HostMemory, SaysWhatSpeaksAgainstPinning) {
     const HostMemory m{.total = 900 * kMib, .available = 500 * kMib, .lockable = 8 * kMib};
     EXPECT_EQ(pinning_obstacle(8 * kMib, m), "");

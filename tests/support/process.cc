@@ -90,8 +90,12 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
         if (fds[0].fd >= 0 && fds[0].revents != 0 && !feed(fds[0].fd, input)) finish(fds[0]);
         if (fds[1].fd >= 0 && fds[1].revents != 0 && !drain(fds[1].fd, result.out)) finish(fds[1]);
         if (fds[2].fd >= 0 && fds[2].revents != 0 && !drain(fds[2].fd, result.err)) finish(fds[2]);
-        if (!signalled && !result.out.empty()) {
-            ::kill(child, options.signal_at_output);
+        const bool due = options.signal_at_error.empty()
+                             ? !result.out.empty()
+                             : result.err.find(options.signal_at_error) != std::string::npos;
+        if (!signalled && due) {
+            ::kill(options.signal_to.empty() ? child : std::stoi(read_file(options.signal_to)),
+                   options.signal_at_output);
             signalled = true;
         }
         if (!killed && Clock::now() > deadline) {

@@ -17,6 +17,8 @@ struct ProcessOptions {
     std::vector<std::string> environment = {};  // "NAME=value", besides what the test itself was given
     double timeout_s = 120;                     // then it is killed
     int signal_at_output = 0;                   // sent once, as soon as something appears on stdout
+    std::string signal_at_error = {};           // the same, but as soon as stderr has this text
+    std::string signal_to = {};                 // and to the process whose number this file holds
 };
 
 /// argv[0] is looked up in PATH unless it holds a slash. Variables named TRIREME_* are not passed on.

@@ -41,7 +41,7 @@ TEST(Hdf5Image, WhatIsSavedReadsBack) {
     Hdf5Image image;
     image.add("logits", {7, 5}, x);
     image.add("ids", {3}, ids);
-    image.save(path);
+    image.save(path, IfThere::kRefuse);
 
     std::vector<hsize_t> dims;
     EXPECT_EQ(dataset<float>(path, "logits", H5T_NATIVE_FLOAT, &dims), x);
@@ -54,7 +54,7 @@ TEST(Hdf5Image, BlocksMayComeInAnyOrder) {
     const fs::path path = folder.path() / "out.h5";
     std::vector<float> x(10 * 3);
     std::iota(x.begin(), x.end(), 1.0f);
-    const auto rows = [&](size_t from, size_t n) { return std::span<const float>(x).subspan(from * 3, n * 3); };
+    const auto rows = [&](int64_t from, int64_t n) { return HostTensor(x.data() + from * 3, DType::kF32, {n, 3}); };
 
     Hdf5Image image;
     image.create("x", {12, 3});
@@ -64,13 +64,38 @@ TEST(Hdf5Image, BlocksMayComeInAnyOrder) {
     expect_error([&] { image.write_rows("x", 4, rows(4, 1)); }, Exit::kInternal, {"written twice"});
     expect_error([&] { image.write_rows("x", 9, rows(0, 3)); }, Exit::kInternal, {"written twice"});
     expect_error([&] { image.write_rows("x", 11, rows(0, 2)); }, Exit::kInternal, {"12 rows"});
-    expect_error([&] { image.write_rows("x", 10, std::span<const float>(x).subspan(0, 4)); }, Exit::kInternal,
-                 {"rows of 3"});
+    expect_error(
+        [&] {
+            image.write_rows("x", 10, HostTensor(x.data(), DType::kF32, {1, 4}));
+        },
+        Exit::kInternal, {"rows of 3"});
+    expect_error(
+        [&] {
+            image.write_rows("x", 10, HostTensor(x.data(), DType::kI32, {1, 3}));
+        },
+        Exit::kInternal, {"holds i32"});
     expect_error([&] { image.write_rows("y", 0, rows(0, 1)); }, Exit::kInternal, {"no dataset 'y'"});
-    image.save(path);
+    image.save(path, IfThere::kRefuse);
 
     x.resize(12 * 3, 0.0f);  // rows never written
     EXPECT_EQ(dataset<float>(path, "x", H5T_NATIVE_FLOAT), x);
+}
+
+TEST(Hdf5Image, RowsMayHaveGapsBetweenThem) {
+    const TempFolder folder;
+    const fs::path path = folder.path() / "out.h5";
+    std::vector<float> x(5 * 8), want(5 * 3);
+    std::iota(x.begin(), x.end(), 1.0f);
+    for (size_t i = 0; i < want.size(); ++i) want[i] = x[i / 3 * 8 + i % 3];
+    const HostTensor strided(x.data(), DType::kF32, {5, 3}, /*stride=*/8);
+
+    Hdf5Image image;
+    image.create("x", {5, 3});
+    image.write_rows("x", 3, strided.slice_rows(3, 2));
+    image.write_rows("x", 0, strided.first_rows(3));
+    image.save(path, IfThere::kRefuse);
+
+    EXPECT_EQ(dataset<float>(path, "x", H5T_NATIVE_FLOAT), want);
 }
 
 TEST(Hdf5Image, BytesDependOnTheContentAlone) {
@@ -106,9 +131,10 @@ TEST(Hdf5Image, RefusesMisuse) {
 
 TEST(Hdf5Image, AnEmptyImageIsAFile) {
     const TempFolder folder;
-    Hdf5Image().save(folder.path() / "empty.h5");
+    Hdf5Image().save(folder.path() / "empty.h5", IfThere::kRefuse);
     EXPECT_GT(H5Fis_hdf5((folder.path() / "empty.h5").c_str()), 0);
-    expect_error([&] { Hdf5Image().save(folder.path() / "none" / "x.h5"); }, Exit::kCantCreate, {"none"});
+    expect_error([&] { Hdf5Image().save(folder.path() / "none" / "x.h5", IfThere::kReplace); }, Exit::kCantCreate,
+                 {"none"});
 }
 
 }  // namespace

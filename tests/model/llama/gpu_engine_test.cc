@@ -59,7 +59,8 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
             engine->forward(
                 std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at + 1, .parent = 0}});
             const Matrix<float> two = engine->logits().as<float>();
-            mine.emplace_back(two.row(0), two.row(0) + 2 * two.cols);
+            std::vector<float>& both = mine.emplace_back(two.row(0), two.row(0) + two.cols);
+            both.insert(both.end(), two.row(1), two.row(1) + two.cols);
             engine->keep(0, std::vector<int32_t>{0});
         }
         // A row behind two that are staged: the same graph as a row behind none.

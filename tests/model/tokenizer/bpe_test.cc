@@ -72,6 +72,15 @@ TEST(Bpe, ByteLevelWorksOnBytes) {
     EXPECT_EQ(tokenizer->piece(257), " a");
     EXPECT_EQ(tokenizer->piece(0xC3), "\xC3");
     EXPECT_TRUE(tokenizer->keeps_every_byte());
+    EXPECT_EQ(tokenizer->left_out("a\xC0\xFF").bytes, 0);
+}
+
+TEST(Bpe, WhatBecomesTheUnknownTokenIsNotLeftOut) {
+    Json json = json_byte_level({"?"}, {});
+    json["model"]["vocab"].erase(byte_letter(0xC0));
+    EXPECT_EQ(load(json)->left_out("a\xC0").bytes, 1);
+    json["model"]["unk_token"] = "?";
+    EXPECT_EQ(load(json)->left_out("a\xC0").bytes, 0);
 }
 
 TEST(Bpe, LongTextIsTheSumOfItsParts) {

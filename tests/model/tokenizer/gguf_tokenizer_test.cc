@@ -45,6 +45,13 @@ TEST(GgufByteLevel, BytesWithoutATokenAreLeftOutButKeepTheirNeighboursApart) {
     EXPECT_EQ(tokenizer->encode("\x04", false), Ids{});
     EXPECT_FALSE(tokenizer->keeps_every_byte());
     EXPECT_EQ(tokenizer->piece(4), "<unused>");
+
+    const LeftOut some = tokenizer->left_out("ab!\x04!\x04");
+    EXPECT_EQ(some.bytes, 2);
+    EXPECT_EQ(some.first, 4);
+    EXPECT_EQ(some.offset, 3);
+    EXPECT_EQ(tokenizer->left_out("ab\x05\xFF").bytes, 0);
+    EXPECT_EQ(tokenizer->left_out("").bytes, 0);
 }
 
 TEST(GgufByteLevel, SpecialTokensBeginAndEnd) {

@@ -1,0 +1,91 @@
+#include "launch/flags/foreign_flags.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+std::span<const ForeignFlags> foreign_flags() {
+    static const std::vector<ForeignFlags> all = {
+        // Where things lie.
+        {{"-ngl", "--gpu-layers", "--n-gpu-layers"},
+         "use --kv-on-chip LAYERS: it counts layers whose keys and values stay on the device; weights always do"},
+        {{"-nkvo", "--no-kv-offload", "-kvo", "--kv-offload", "--on-chip", "--on_chip"},
+         "use --kv-on-chip LAYERS, 0 for none of them"},
+        {{"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--fit-target", "--mem-fraction-static"},
+         "use --device-memory BYTES: what a rank may take of its device"},
+        {{"--swap-space", "--kv-offloading-size", "--kv-host-size", "--hicache-size"},
+         "use --host-memory BYTES: what a rank may pin for keys and values"},
+        {{"--cpu-offload-gb", "-ot", "--override-tensor", "--cpu-moe", "--n-cpu-moe"},
+         "there is no such thing: weights stay on the device, only keys and values lie in host memory; more ranks "
+         "share the weights"},
+        {{"--mmap", "--no-mmap", "--mlock"},
+         "there is no such thing: files are read into memory of the program's own, never mapped"},
+        {{"--prompt-cache", "--prompt-cache-all", "--prompt-cache-ro", "--slot-save-path", "--enable-prefix-caching"},
+         "there is no such thing: no keys and values are kept from one run to the next; --num-samples continues one "
+         "prompt several times"},
+        {{"--block-size", "--page-size"}, "there is no such thing: keys and values come in tiles of 256 tokens"},
+        {{"--defrag-thold", "-dt"}, "there is no such thing: tiles have their places for good"},
+        // How it is computed.
+        {{"-b", "--batch-size", "-ub", "--ubatch-size", "--max-num-batched-tokens", "--enable-chunked-prefill",
+          "--chunked-prefill-size"},
+         "there is no such thing: a prompt is computed in chunks of one size, so that the size changes no token"},
+        {{"-fa", "--flash-attn", "--flash-attention", "--attention-backend"},
+         "there is no such thing: attention goes through keys and values tile by tile, always"},
+        {{"--enforce-eager"}, "use --no-graphs"},
+        {{"-q", "--quantization", "--load-format"},
+         "there is no such thing: the checkpoint's files say what they hold; --dtype is the type in memory"},
+        {{"-tb", "--threads-batch"}, "use -t COUNT: prompt and continuation have the same threads"},
+        {{"--numa", "-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "--prio", "--poll"},
+         "use --bind: each rank keeps to neighbouring cores; or bind the ranks yourself (mpirun --map-by)"},
+        {{"-sm", "--split-mode", "-ts", "--tensor-split"}, "use mpirun -n RANKS: they share heads and columns evenly"},
+        {{"-mg", "--main-gpu", "-dev"}, "use --device cuda:INDEX"},
+        {{"-pp", "--pipeline-parallel-size", "-dp", "--data-parallel-size"},
+         "there is no such thing: ranks share every layer (mpirun -n RANKS)"},
+        {{"--rope-scaling", "--rope-scale", "--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx",
+          "--yarn-ext-factor", "--yarn-attn-factor", "--yarn-beta-fast", "--yarn-beta-slow", "--hf-overrides"},
+         "there is no such thing: the checkpoint's config.json says how positions are rotated (rope_scaling)"},
+        // What is read and said.
+        {{"-s"}, "use --seed N"},
+        {{"--repeat-penalty", "--repeat-last-n", "--presence-penalty", "--frequency-penalty", "--repetition-penalty",
+          "--typical", "--mirostat", "--dry-multiplier", "--xtc-probability", "--dynatemp-range", "--logit-bias",
+          "--samplers", "--grammar", "--grammar-file", "-j", "--json-schema"},
+         "there is no such thing: tokens are drawn by --temp, --top-k, --top-p and --min-p alone"},
+        {{"-i", "--interactive", "-cnv", "--conversation", "-no-cnv", "--no-conversation", "--chat-template", "--jinja",
+          "-sys", "--system-prompt"},
+         "there is no such thing: a prompt is continued as it stands, with no template around it"},
+        {{"-e", "--escape"}, "use -f FILE for a text with line breaks: a prompt is taken as it is"},
+        {{"--keep", "--context-shift", "--no-context-shift"},
+         "there is no such thing: a continuation ends with the context (--ctx-size)"},
+        {{"-hf", "--hf-repo", "--hf-file", "-mu", "--model-url", "--download-dir"},
+         "use -m PATH of files that are there: nothing is downloaded"},
+        {{"--lora", "--lora-scaled", "--enable-lora", "--control-vector"},
+         "there is no such thing: merge what was trained into the checkpoint"},
+        {{"--trust-remote-code"}, "there is no such thing: no code of a checkpoint is run"},
+        {{"--perplexity", "--ppl"}, "use trireme score"},
+        {{"--log-verbosity", "--verbosity", "--log-disable"}, "use --log-level LEVEL"},
+        {{"--log-file"}, "use 2> FILE: the log goes to stderr"},
+        {{"--no-display-prompt", "--verbose-prompt", "--color", "--simple-io"},
+         "there is no such thing: stdout has the continuation alone"},
+        // Several requests, several models.
+        {{"-np", "--parallel", "-cb", "--cont-batching", "--max-num-seqs"},
+         "there is no such thing: a run serves one prompt; --num-samples continues it several times"},
+        {{"--host", "--port", "--api-key", "--served-model-name"}, "there is no such thing: this is no server"},
+        {{"--draft", "--draft-n", "--draft-max", "--num-speculative-tokens"},
+         "use --gamma COUNT: so far trireme plan alone knows speculation"},
+        {{"--speculative-config", "--speculative-model", "--draft-model"},
+         "use --model-draft PATH and --gamma COUNT: so far trireme plan alone knows speculation"},
+        {{"--budget"}, "use --retrieval-budget TOKENS: so far trireme plan alone knows speculation"},
+        {{"--chunk-size", "--chunk_size"}, "use --retrieval-chunk TOKENS: so far trireme plan alone knows speculation"},
+        {{"--prefill"}, "use --ctx-size TOKENS, and a prompt of that length"},
+    };
+    return all;
+}
+
+std::string_view foreign_answer(std::string_view spelling) {
+    for (const ForeignFlags& f : foreign_flags()) {
+        if (std::find(f.names.begin(), f.names.end(), spelling) != f.names.end()) return f.answer;
+    }
+    return "";
+}
+
+}  // namespace trireme
