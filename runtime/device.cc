@@ -28,13 +28,13 @@ std::unique_ptr<Device> open_device(const std::string& name, const DeviceRequest
     if (name == "cpu") return std::make_unique<CpuDevice>(request.threads, request.local_ranks);
     const size_t colon = std::min(name.find(':'), name.size());
     const DeviceMaker maker = device_makers().find(std::string_view(name).substr(0, colon));
-    require(maker != nullptr, Exit::kUnavailable, "--device {}: this build has no such device; use --device cpu", name);
+    require(maker != nullptr, Exit::kUnavailable, "{}: this build has no such device; compute on the CPU", name);
     DeviceRequest wanted = request;
     if (colon < name.size()) {
         const char *begin = name.data() + colon + 1, *end = name.data() + name.size();
         const auto [stop, error] = std::from_chars(begin, end, wanted.index);
         require(error == std::errc() && stop == end && wanted.index >= 0, Exit::kConfig,
-                "--device {}: want a card's number behind the colon, as in {}:0", name, name.substr(0, colon));
+                "{}: want a card's number behind the colon, as in {}:0", name, name.substr(0, colon));
     }
     return maker(wanted);
 }

@@ -85,27 +85,26 @@ void* open_driver() {
 
 /// Asks the driver itself, so that a machine without one is told so before half a gigabyte of libraries is opened.
 void require_driver() {
-    constexpr const char* kDo = "install NVIDIA's driver 580 or later, or use --device cpu";
+    constexpr const char* kDo = "install NVIDIA's driver 580 or later, or compute on the CPU";
     void* driver = open_driver();
-    require(driver != nullptr, Exit::kUnavailable, "--device cuda: there is no NVIDIA driver here (libcuda.so.1): {}",
-            kDo);
+    require(driver != nullptr, Exit::kUnavailable, "there is no NVIDIA driver here (libcuda.so.1): {}", kDo);
     const auto call = [&](const char* name, auto... args) {
         auto* f = reinterpret_cast<int (*)(decltype(args)...)>(dlsym(driver, name));
-        require(f != nullptr, Exit::kUnavailable, "--device cuda: the NVIDIA driver has no {}: {}", name, kDo);
+        require(f != nullptr, Exit::kUnavailable, "the NVIDIA driver has no {}: {}", name, kDo);
         return f(args...);
     };
     int version = 0, cards = 0;
     const int asked = call("cuDriverGetVersion", &version);
     require(asked == 0 && version >= kDriverWanted, Exit::kUnavailable,
-            "--device cuda: the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: {}", version / 1000,
-            version % 1000 / 10, kDriverWanted / 1000, kDriverWanted % 1000 / 10, kDo);
+            "the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: {}", version / 1000, version % 1000 / 10,
+            kDriverWanted / 1000, kDriverWanted % 1000 / 10, kDo);
     const int started = call("cuInit", 0u);
     require(started == 0, Exit::kUnavailable,
-            "--device cuda: the NVIDIA driver does not start (cuInit gives {}{}): see nvidia-smi, or use --device cpu",
-            started, started == 100 ? ", no device" : "");
+            "the NVIDIA driver does not start (cuInit gives {}{}): see nvidia-smi, or compute on the CPU", started,
+            started == 100 ? ", no device" : "");
     const int counted = call("cuDeviceGetCount", &cards);
     require(counted == 0 && cards > 0, Exit::kUnavailable,
-            "--device cuda: no card is visible (CUDA_VISIBLE_DEVICES is '{}'): see nvidia-smi, or use --device cpu",
+            "no card is visible (CUDA_VISIBLE_DEVICES is '{}'): see nvidia-smi, or compute on the CPU",
             variable("CUDA_VISIBLE_DEVICES"));
 }
 
@@ -134,22 +133,20 @@ void load_cuda_module() {
     if (loaded) return;
     const fs::path folder = own_folder(), path = folder / "libtrireme_cuda.so";
     require(fs::exists(path), Exit::kUnavailable,
-            "--device cuda: this build has no CUDA module ({} is not there): build with nvcc, or use --device cpu",
-            path.string());
+            "this build has no CUDA module ({} is not there): build with nvcc, or compute on the CPU", path.string());
     require_driver();
     found().clear();
     std::vector<std::string> first = split(variable("TRIREME_CUDA_LIBS"));
     first.push_back(folder.string());
     require(open_library("libcublasLt.so.13", first), Exit::kUnavailable,
-            "--device cuda: libcublasLt.so.13 is nowhere: pip install nvidia-cublas, install CUDA 13, or name its "
+            "libcublasLt.so.13 is nowhere: pip install nvidia-cublas, install CUDA 13, or name its "
             "folder in TRIREME_CUDA_LIBS");
     if (!open_library("libnccl.so.2", first))
         log::debug("libnccl.so.2 is nowhere: several ranks go through host memory");
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    require(module != nullptr, Exit::kUnavailable, "--device cuda: {} does not open: {}", path.string(),
-            module ? "" : dlerror());
+    require(module != nullptr, Exit::kUnavailable, "{} does not open: {}", path.string(), module ? "" : dlerror());
     auto* enter = reinterpret_cast<void (*)()>(dlsym(module, "trireme_register_cuda"));
-    require(enter != nullptr, Exit::kUnavailable, "--device cuda: {} is not this program's", path.string());
+    require(enter != nullptr, Exit::kUnavailable, "{} is not this program's", path.string());
     enter();
     loaded = true;
 }

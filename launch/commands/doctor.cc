@@ -8,7 +8,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/expected.h"
 #include "launch/report/output.h"
-#include "launch/run/session.h"
+#include "launch/run/run_device.h"
 #include "runtime/buffer.h"
 #include "runtime/trace.h"
 

@@ -14,8 +14,9 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/report.h"
+#include "launch/report/trace_file.h"
 #include "launch/run/outcome.h"
-#include "launch/run/session.h"
+#include "launch/run/request.h"
 #include "launch/run/signals.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
@@ -93,10 +94,10 @@ int exit_status(int agreed) {
     return agreed == kReaderGone ? 0 : agreed;
 }
 
-GenerateRequest request_of(const Options& o, const Session& s) {
+GenerateRequest generate_request(const Options& o, const Engine& engine, const Request& asked) {
     GenerateRequest request = {
-        .prompt = s.ids, .max_new = o.n_predict, .num_samples = o.num_samples, .stops = {.stop = o.stop}};
-    if (!o.ignore_eos) request.stops.eos = s.eos;
+        .prompt = asked.ids, .max_new = o.n_predict, .num_samples = o.num_samples, .stops = {.stop = o.stop}};
+    if (!o.ignore_eos) request.stops.eos = engine.checkpoint().eos;
     return request;
 }
 
@@ -104,8 +105,11 @@ GenerateRequest request_of(const Options& o, const Session& s) {
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    const Session s = open_session(start, crew);
-    const GenerateRequest request = request_of(o, s);
+    crew.first_only([&] { probe_outputs(o); });
+    Engine engine(start, crew);
+    const Request asked = read_request(start, crew, engine);
+    engine.load(start, crew, asked.positions);
+    const GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
@@ -115,9 +119,9 @@ void run_generate(const Start& start, const Crew& crew) {
     int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
-        Plain proposer(*s.model, o.sampling, o.seed.value());
+        Plain proposer(engine.model(), o.sampling, o.seed.value());
         samples = generate(
-            proposer, s.tokenizer.get(), request, stats,
+            proposer, engine.checkpoint().tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(sample, id, text);
             },
@@ -134,10 +138,10 @@ void run_generate(const Start& start, const Crew& crew) {
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
 
     const RunReport report = {.call = start.call,
-                              .session = s,
+                              .engine = engine,
                               .stats = stats,
                               .samples = samples,
-                              .ranks = gather_facts(crew.comm(), own_facts(s, stats)),
+                              .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);
     crew.first_only([&] {

@@ -61,8 +61,7 @@ double mb(uint64_t bytes) {
     return static_cast<double>(bytes) * 1e-6;
 }
 
-OrderedJson model_facts(const Session& s) {
-    const LlamaConfig& c = s.source->config();
+OrderedJson model_facts(const LlamaConfig& c) {
     return {{"name", c.name},
             {"arch", c.arch},
             {"n_layers", c.n_layers},
@@ -122,7 +121,7 @@ double decode_steps(const RunReport& r) {
 }
 
 OrderedJson residency_facts(const RunReport& r) {
-    const Plan& p = r.session.residency.plan;
+    const Plan& p = r.engine.residency().plan;
     const Link& link = r.call.options.link;
     const bool emulated = link.gbps > 0 && p.streamed_layers > 0;
     OrderedJson all = {
@@ -138,19 +137,19 @@ OrderedJson residency_facts(const RunReport& r) {
 
 }  // namespace
 
-RankFacts own_facts(const Session& s, const GenerateStats& stats) {
+RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
     struct rusage usage = {};
     ::getrusage(RUSAGE_SELF, &usage);
     return {.host = host_name(),
-            .device = s.device->name(),
-            .threads = s.threads,
+            .device = e.device().name(),
+            .threads = e.threads(),
             .read_bytes_per_token = stats.read_bytes_per_token,
-            .weight_bytes_per_step = s.weights->bytes_per_step(),
-            .weight_bytes = s.weights->bytes(),
-            .kv_bytes = s.model->kv_bytes(s.model->context()),
-            .device_peak_bytes = s.device->peak(Space::kDevice),
+            .weight_bytes_per_step = e.weights().bytes_per_step(),
+            .weight_bytes = e.weights().bytes(),
+            .kv_bytes = e.model().kv_bytes(e.model().context()),
+            .device_peak_bytes = e.device().peak(Space::kDevice),
             .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
-            .host_kv_bytes = s.model->view().memory().host,
+            .host_kv_bytes = e.model().view().memory().host,
             .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
             .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
             .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,
@@ -172,19 +171,19 @@ std::vector<std::string> report_lines(const RunReport& r) {
     std::string stops;
     for (const Continuation& c : r.samples) stops += fmt::format("{}{}", stops.empty() ? "" : ", ", name_of(c.stop));
     std::vector<std::string> lines = {
-        fmt::format("load    {:10.1f} ms  on {} x {} threads", r.session.load_ms,
-                    r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.session.threads),
+        fmt::format("load    {:10.1f} ms  on {} x {} threads", r.engine.load_ms(),
+                    r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.engine.threads()),
         fmt::format("prefill {:10.1f} ms  {} tokens, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms, t.prompt_tokens,
                     all.prefill_tok_s, t.ttft_ms),
         fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
                     t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
         fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
-                    mb(all.peak_rss_bytes), name_of(r.session.weight_type.type), mb(all.weight_bytes),
+                    mb(all.peak_rss_bytes), name_of(r.engine.checkpoint().weight_type.type), mb(all.weight_bytes),
                     name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
-                    r.session.model->context()),
+                    r.engine.model().context()),
     };
     const LinkUse& link = t.decode_link;
-    if (r.session.residency.plan.streamed_layers > 0) {
+    if (r.engine.residency().plan.streamed_layers > 0) {
         const std::string rate = link.h2d_ms > 0
                                      ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
                                                    h2d_gbps(link), r.call.options.link.gbps > 0 ? " (emulated)" : "",
@@ -210,15 +209,17 @@ std::string report_json(const RunReport& r) {
         {"command_line", r.command_line},
         {"seed", r.call.options.seed.value()},
         {"settings", settings(r)},
-        {"model", model_facts(r.session)},
-        {"weights", {{"dtype", name_of(r.session.weight_type.type)}, {"reason", r.session.weight_type.reason}}},
-        {"context", r.session.model->context()},
+        {"model", model_facts(r.engine.checkpoint().config())},
+        {"weights",
+         {{"dtype", name_of(r.engine.checkpoint().weight_type.type)},
+          {"reason", r.engine.checkpoint().weight_type.reason}}},
+        {"context", r.engine.model().context()},
         {"n_ranks", r.ranks.size()},
-        {"n_threads", r.session.threads},
+        {"n_threads", r.engine.threads()},
         {"n_prompt", t.prompt_tokens},
         {"n_gen", t.new_tokens},
         {"rounds", t.rounds},
-        {"load_ms", r.session.load_ms},
+        {"load_ms", r.engine.load_ms()},
         {"prefill_ms", t.prefill_ms},
         {"prefill_tok_s", all.prefill_tok_s},
         {"ttft_ms", t.ttft_ms},

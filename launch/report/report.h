@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "decode/generate.h"
-#include "launch/run/session.h"
+#include "launch/run/engine.h"
 
 namespace trireme {
 
@@ -26,13 +26,13 @@ struct RankFacts {
     double stall_ms = 0;                 // compute waiting for tiles, over the whole run
     double allreduce_ms = 0;             // in all_reduce, waiting for peers included, over the whole run
 };
-RankFacts own_facts(const Session& session, const GenerateStats& stats);
+RankFacts own_facts(const Engine& engine, const GenerateStats& stats);
 /// In rank order. A control call.
 std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine);
 
 struct RunReport {
     const Invocation& call;
-    const Session& session;
+    const Engine& engine;
     const GenerateStats& stats;
     const std::vector<Continuation>& samples;
     std::vector<RankFacts> ranks;

@@ -35,8 +35,8 @@ CardFacts facts_of(int index) {
 
 int chosen(const DeviceRequest& r) {
     const int n = count_cards();
-    require(n > 0, Exit::kUnavailable, "--device cuda: no card is visible: see nvidia-smi, or use --device cpu");
-    require(r.index < n, Exit::kUnavailable, "--device cuda:{}: there are {} cards, numbered from 0", r.index, n);
+    require(n > 0, Exit::kUnavailable, "no card is visible: see nvidia-smi, or compute on the CPU");
+    require(r.index < n, Exit::kUnavailable, "card {}: there are {} cards, numbered from 0", r.index, n);
     return r.index >= 0 ? r.index : r.local_rank % n;
 }
 
@@ -75,7 +75,7 @@ CudaDevice::CudaDevice(const DeviceRequest& request)
       free_at_start_(facts_.memory_free),
       host_at_start_(host_memory().available) {
     require(facts_.major * 10 + facts_.minor == 89 || facts_.major == 9, Exit::kUnavailable,
-            "--device cuda:{}: {} has compute capability {}.{}; the kernels are for 8.9 and 9.0: use --device cpu",
+            "card {}: {} has compute capability {}.{}; the kernels are for 8.9 and 9.0: compute on the CPU",
             facts_.index, facts_.name, facts_.major, facts_.minor);
 }
 

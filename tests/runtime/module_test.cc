@@ -39,8 +39,7 @@ TEST(Module, SaysInOneLineWhyThereIsNoCard) {
         EXPECT_NE(device_makers().find("cuda"), nullptr);  // a machine with a card
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kUnavailable);
-        EXPECT_THAT(e.what(), testing::AllOf(testing::StartsWith("--device cuda: "), testing::HasSubstr("--device cpu"),
-                                             testing::Not(testing::HasSubstr("\n"))));
+        EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("on the CPU"), testing::Not(testing::HasSubstr("\n"))));
         EXPECT_EQ(device_makers().find("cuda"), nullptr);
     }
 }

@@ -1,0 +1,42 @@
+#include "launch/run/checkpoint.h"
+
+#include <algorithm>
+
+#include "launch/run/outcome.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+// The model's own, unless --tokenizer names one. Ids in, ids out: it is not needed then, but knows what ends a text.
+std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
+    const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
+    const bool needed = o.prompt_from != PromptFrom::kIds || text_out || !o.tokenizer.empty();
+    if (needed) return load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
+    std::unique_ptr<Tokenizer> own;
+    const Outcome loaded = attempt([&] { own = load_tokenizer(o.model); });
+    if (loaded.status != 0) log::debug("goes on without a tokenizer: {}", loaded.message);
+    return own;
+}
+
+std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* tokenizer) {
+    std::vector<int32_t> eos = config.eos;
+    const std::vector<int32_t> more = tokenizer ? tokenizer->eos_ids() : std::vector<int32_t>();
+    eos.insert(eos.end(), more.begin(), more.end());
+    std::sort(eos.begin(), eos.end());
+    eos.erase(std::unique(eos.begin(), eos.end()), eos.end());
+    return eos;
+}
+
+}  // namespace
+
+Checkpoint open_checkpoint(Command command, const Options& o) {
+    Checkpoint c;
+    c.source = open_model(o.model);
+    c.tokenizer = open_tokenizer(command, o);
+    c.eos = ends_of_text(c.config(), c.tokenizer.get());
+    c.weight_type = choose_weight_type(*c.source, o.dtype);
+    return c;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+#pragma once
+/// The files of a model, opened: what they say is checked, their weights are not read yet.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "launch/flags/options.h"
+#include "launch/run/weight_type.h"
+#include "model/files/weight_source.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+struct Checkpoint {
+    std::unique_ptr<WeightSource> source;
+    std::unique_ptr<Tokenizer> tokenizer;  // null where ids go in, ids come out, and the model has none
+    std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
+    WeightType weight_type;
+
+    const LlamaConfig& config() const { return source->config(); }
+};
+
+/// What --model and --tokenizer name. Errors: as open_model and load_tokenizer.
+Checkpoint open_checkpoint(Command command, const Options& options);
+
+}  // namespace trireme

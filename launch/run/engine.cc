@@ -1,0 +1,69 @@
+#include "launch/run/engine.h"
+
+#include <functional>
+
+#include "dist/make_comm.h"
+#include "launch/report/progress.h"
+#include "launch/run/settings.h"
+#include "runtime/log.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+double ms_since(uint64_t begin_ns) {
+    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
+}
+
+}  // namespace
+
+Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
+    const uint64_t begin = trace::now();
+    const Options& o = start.call.options;
+    const Command command = *start.call.command;
+    device_ = open_run_device(start, crew);
+    KeyValues told;
+    crew.phase([&] {
+        checkpoint_ = open_checkpoint(command, o);
+        if (crew.comm().size() > 1) told = settings(command, o, checkpoint_);
+    });
+    require_agreement(crew.comm(), told);
+    longest_context_ = o.ctx_size == 0 ? checkpoint_.config().context : o.ctx_size;
+    load_ms_ = ms_since(begin);
+}
+
+void Engine::load(const Start& start, const Crew& crew, int64_t context) {
+    const uint64_t begin = trace::now();
+    const Options& o = start.call.options;
+    const LlamaConfig& config = checkpoint_.config();
+    const WeightType& type = checkpoint_.weight_type;
+    device_comm_ = make_device_comm(crew.comm(), device());
+    Comm& comm = device_comm_ ? *device_comm_ : crew.comm();
+    LevelOptions options = {.k_type = o.cache_type_k,
+                            .v_type = o.cache_type_v,
+                            .context = context,
+                            .graphs = o.graphs,
+                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
+    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew);
+    options.residency.on_chip = residency_.plan.on_chip;
+    options.residency.hidden_on_host = residency_.plan.hidden_on_host;
+    crew.phase([&] {
+        ProgressMeter progress("load", "bytes", stderr_progress(crew.first() && !o.no_progress));
+        weights_ = std::make_unique<Weights>(
+            device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()), type.type, std::ref(progress));
+        model_ = std::make_unique<Level>(device(), comm, *weights_, options);
+    });
+    load_ms_ += ms_since(begin);
+    // Said only now, so that a run that cannot start says one thing: why.
+    if (!device_.line.empty()) log::info("{}", device_.line);
+    log::info("weights {}: {}", name_of(type.type), type.reason);
+    log::info("{}", residency_.line);
+    for (const std::string& line : residency_.table) log::debug("{}", line);
+    log::info("{}", start.placement);
+    // Spans of all ranks start here, together.
+    crew.comm().barrier();
+    trace::reset_totals();
+    if (!o.trace.empty()) trace::start();
+}
+
+}  // namespace trireme

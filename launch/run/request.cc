@@ -1,0 +1,40 @@
+#include "launch/run/request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "launch/run/prompt.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int32_t> share_ids(const Crew& crew, std::vector<int32_t> ids) {
+    std::string bytes(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t));
+    crew.comm().broadcast(bytes);
+    ids.resize(bytes.size() / sizeof(int32_t));
+    std::memcpy(ids.data(), bytes.data(), bytes.size());
+    return ids;
+}
+
+}  // namespace
+
+Request read_request(const Start& start, const Crew& crew, const Engine& engine) {
+    const Options& o = start.call.options;
+    const Command command = *start.call.command;
+    const Checkpoint& files = engine.checkpoint();
+    const int64_t longest = engine.longest_context();
+    Request request;
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
+        request.ids = checked_ids(read_prompt_ids(o, files.tokenizer.get(), o.add_special.value_or(true), waiting),
+                                  files.config().vocab, longest, command);
+    });
+    request.ids = share_ids(crew, std::move(request.ids));
+    const auto prompt = static_cast<int64_t>(request.ids.size());
+    request.positions = longest;
+    if (command == Command::kScore) request.positions = prompt;
+    if (command == Command::kGenerate && o.n_predict >= 0) request.positions = std::min(longest, prompt + o.n_predict);
+    return request;
+}
+
+}  // namespace trireme

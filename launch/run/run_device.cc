@@ -1,0 +1,53 @@
+#include "launch/run/run_device.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "dist/make_comm.h"
+#include "launch/run/outcome.h"
+#include "runtime/log.h"
+#include "runtime/module.h"
+
+namespace trireme {
+namespace {
+
+std::unique_ptr<Device> open(const Start& start, const std::string& name) {
+    if (name.starts_with("cuda")) load_cuda_module();
+    return open_device(name,
+                       {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks});
+}
+
+/// The same of a device that the user has named: what is wrong with it is said of the flag.
+std::unique_ptr<Device> open_named(const Start& start, const std::string& name) {
+    std::unique_ptr<Device> device;
+    const Outcome opened = attempt([&] { device = open(start, name); });
+    const char* otherwise = name.starts_with("cuda") ? " (--device cpu needs none of it)" : "";
+    require(opened.status == 0, static_cast<Exit>(opened.status), "--device {}: {}{}", name, opened.message, otherwise);
+    return device;
+}
+
+}  // namespace
+
+OpenedDevice open_run_device(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    OpenedDevice opened;
+    if (o.device != "auto") {
+        crew.phase([&] { opened.device = open_named(start, o.device); });
+    } else {
+        const Outcome tried = attempt([&] { opened.device = open(start, "cuda"); });
+        const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
+        if (!all) crew.phase([&] { opened.device = open(start, "cpu"); });
+        // Where no rank's node has a driver there is nothing to explain.
+        const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
+        const std::string why = "no card: " + (tried.status ? tried.message : "another rank has none");
+        opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
+        if (!all && !expected) log::debug("{}", why);
+    }
+    // Which card a rank sees is the launcher's business: who shares one is asked, not guessed.
+    const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
+    opened.device->shared_by(
+        static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));
+    return opened;
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+#include "launch/run/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <xxhash.h>
+
+#include "generated/commit.h"
+#include "launch/flags/flags.h"
+
+namespace trireme {
+namespace {
+
+std::string digest(std::string_view bytes) {
+    return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+// Name, type, shape and first row of every tensor: a base model and its finetune differ in what the rows hold alone.
+std::string fingerprint(const WeightSource& source) {
+    std::string text;
+    std::vector<float> row;
+    for (const TensorInfo& t : source.tensors()) {
+        const bool vector = t.shape.rank() == 1;
+        row.resize(static_cast<size_t>(t.shape[vector ? 0 : 1]));
+        const auto n = static_cast<int64_t>(row.size());
+        source.read(t.name, 0, 0, HostTensor(row.data(), DType::kF32, vector ? Shape{n} : Shape{1, n}));
+        text += fmt::format("{} {} {}\n", t.name, name_of(t.type), t.shape);
+        text.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
+    }
+    return digest(text);
+}
+
+// What ranks would stop by, and stream, at different tokens if it differed.
+std::string fingerprint(const Tokenizer& tokenizer) {
+    std::string text;
+    for (int32_t id = 0; id < tokenizer.vocab(); ++id) {
+        text += fmt::format("{}{}\n", tokenizer.piece(id), tokenizer.is_special(id) ? " special" : "");
+    }
+    return digest(text);
+}
+
+// What the files say beside the tensors' shapes and rows.
+void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues& all) {
+    const RopeConfig& r = c.rope;
+    all.emplace_back("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
+    all.emplace_back("context", fmt::format("{}", c.context));
+    all.emplace_back("rms_norm_eps", fmt::format("{}", c.norm_eps));
+    all.emplace_back("rope_theta", fmt::format("{}", r.theta));
+    all.emplace_back("rope_scaling", std::string(name_of(r.scaling)));
+    const std::vector<double> numbers = {r.factor,          static_cast<double>(r.original_context),
+                                         r.beta_fast,       r.beta_slow,
+                                         r.truncate + 0.,   r.attention_factor,
+                                         r.low_freq_factor, r.high_freq_factor};
+    all.emplace_back("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
+    all.emplace_back("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
+    all.emplace_back("layer_map", c.layer_map.text());
+    all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(eos, " ")));
+}
+
+}  // namespace
+
+KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint) {
+    constexpr std::array own = {"prompt",      "file",        "prompt-ids",  "config", "threads",
+                                "bind",        "report-json", "dump-logits", "trace",  "force",
+                                "no-progress", "log-level",   "verbose"};
+    KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
+    for (const Flag& flag : flags()) {
+        if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
+        all.emplace_back(flag.name, flag.show(o));
+    }
+    add_config(checkpoint.config(), checkpoint.eos, all);
+    all.emplace_back("tensors", fingerprint(*checkpoint.source));
+    all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
+    all.emplace_back("weights", std::string(name_of(checkpoint.weight_type.type)));
+    return all;
+}
+
+}  // namespace trireme

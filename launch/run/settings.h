@@ -1,0 +1,14 @@
+#pragma once
+/// What every rank must have been told alike, as text that ranks compare.
+
+#include "dist/agreement.h"
+#include "launch/flags/options.h"
+#include "launch/run/checkpoint.h"
+
+namespace trireme {
+
+/// The program's commit, the command's flags, and what the files hold: shapes, a sample of the weights, the
+/// vocabulary. Flags that concern one rank alone are left out: rank 0 reads the prompt and writes files.
+KeyValues settings(Command command, const Options& options, const Checkpoint& checkpoint);
+
+}  // namespace trireme
