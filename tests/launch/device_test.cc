@@ -28,7 +28,7 @@ TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
             EXPECT_EQ(r.status, 69);
             EXPECT_EQ(r.out, "");
             ASSERT_EQ(error_lines(r).size(), 1u) << r.err;
-            EXPECT_THAT(error_lines(r)[0], HasSubstr("--device cuda: "));
+            EXPECT_THAT(error_lines(r)[0], HasSubstr(fmt::format("--device {}: ", device)));
         }
     }
 }
