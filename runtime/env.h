@@ -1,5 +1,5 @@
 #pragma once
-/// The environment variables that are no flag's twins, read once. launch/README.md lists them, and those of scripts.
+/// The environment variables that are no flag's twins, read once. docs/using.md lists them, and those of scripts.
 
 namespace trireme {
 

@@ -23,7 +23,7 @@ constexpr std::string_view kOverview =
   trireme --version                      version, commit and libraries
   trireme --list-devices                 what --device may name here
 
-On two ranks: mpirun -n 2 trireme generate ... (launch/README.md: Slurm, variables, exit codes).
+On two ranks: mpirun -n 2 trireme generate ... (docs/using.md: Slurm, variables, exit codes).
 )";
 
 constexpr std::string_view kSources =

@@ -50,21 +50,34 @@ class Spoilt {
     TempFolder folder_;
 };
 
-/// Runs it alone and on two ranks. `want`: substrings of the one error line.
-void expect_error(int status, const std::vector<std::string>& want, Words words, const ProcessOptions& options = {}) {
+/// The run, made to write a file where it can.
+Words with_report(Words words, const TempFolder& folder) {
+    if (words[0] == "generate") words.insert(words.end(), {"--report-json", folder / "report.json"});
+    return words;
+}
+
+/// Runs it alone. `want`: substrings of the one error line.
+void expect_error(int status, const std::vector<std::string>& want, const Words& words,
+                  const ProcessOptions& options = {}) {
     SCOPED_TRACE(testing::PrintToString(words));
     const TempFolder folder;
-    const bool writes = words[0] == "generate";
-    if (writes) words.insert(words.end(), {"--report-json", folder / "report.json"});
-
-    const ProcessResult alone = trireme(words, options);
+    const ProcessResult alone = trireme(with_report(words, folder), options);
     EXPECT_EQ(alone.status, status) << alone.err;
     EXPECT_THAT(lines_of(alone.err), SizeIs(1)) << alone.err;
     EXPECT_THAT(alone.err, StartsWith("trireme: error: "));
     EXPECT_EQ(alone.out, "");
     for (const std::string& part : want) EXPECT_THAT(alone.err, HasSubstr(part));
+    EXPECT_THAT(folder.names(), SizeIs(0));
+}
 
-    const ProcessResult two = trireme_on(2, words, options);
+/// Alone, and on two ranks, which leave together. What differs on ranks is the place where a mistake is found (the
+/// flags of each, the files of each, rank 0's prompt, what they have to agree on): one input for each such place.
+void expect_error_on_ranks(int status, const std::vector<std::string>& want, const Words& words,
+                           const ProcessOptions& options = {}) {
+    expect_error(status, want, words, options);
+    SCOPED_TRACE(testing::PrintToString(words));
+    const TempFolder folder;
+    const ProcessResult two = trireme_on(2, with_report(words, folder), options);
     EXPECT_EQ(two.status, status) << two.err;
     EXPECT_THAT(error_lines(two), SizeIs(1)) << two.err;
     EXPECT_EQ(two.out, "");
@@ -81,15 +94,15 @@ Words good(Words more) {
 }
 
 TEST(BadInput, CommandLine) {
-    expect_error(64, {"--sed: unknown flag; the nearest is --seed"}, good({"-p", "x", "--sed", "1"}));
+    expect_error_on_ranks(64, {"--sed: unknown flag; the nearest is --seed"}, good({"-p", "x", "--sed", "1"}));
     expect_error(64, {"-f: contradicts -p"}, good({"-p", "x", "-f", "y"}));
     expect_error(78, {"--top-k '-1': want a whole number from 0"}, good({"-p", "x", "--top-k", "-1"}));
-    expect_error(78, {"--temp 'nan'"}, good({"-p", "x", "--temp", "nan"}));
+    expect_error_on_ranks(78, {"--temp 'nan'"}, good({"-p", "x", "--temp", "nan"}));
     expect_error(78, {"-c '99999999999999999999'"}, good({"-p", "x", "-c", "99999999999999999999"}));
     expect_error(78, {"TRIREME_TOP_P '2'"}, good({"-p", "x"}), {.environment = {"TRIREME_TOP_P=2"}});
-    expect_error(78, {"TRIREME_TIMEOUT_S"}, good({"-p", "x"}), {.environment = {"TRIREME_TIMEOUT_S=soon"}});
-    expect_error(69, {"--device cuda"}, good({"-p", "x", "--device", "cuda"}));
-    expect_error(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
+    expect_error_on_ranks(78, {"TRIREME_TIMEOUT_S"}, good({"-p", "x"}), {.environment = {"TRIREME_TIMEOUT_S=soon"}});
+    expect_error_on_ranks(69, {"--device cuda"}, good({"-p", "x", "--device", "cuda"}));
+    expect_error_on_ranks(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
 }
 
 // Why a model is missing is what the variable says.
@@ -107,10 +120,10 @@ TEST(BadInput, MisspeltVariablesAreToldOfBesideTheError) {
 }
 
 TEST(BadInput, MissingFiles) {
-    expect_error(66, {"/nowhere"}, with_model("/nowhere"));
-    expect_error(66, {"/nowhere.txt"}, good({"-f", "/nowhere.txt"}));
+    expect_error_on_ranks(66, {"/nowhere"}, with_model("/nowhere"));
+    expect_error_on_ranks(66, {"/nowhere.txt"}, good({"-f", "/nowhere.txt"}));
     expect_error(66, {"/nowhere.json"}, good({"--prompt-ids", "/nowhere.json"}));
-    expect_error(66, {"/nowhere.ini"}, good({"-p", "x", "--config", "/nowhere.ini"}));
+    expect_error_on_ranks(66, {"/nowhere.ini"}, good({"-p", "x", "--config", "/nowhere.ini"}));
     expect_error(66, {}, with_model(Spoilt().remove("model.safetensors").path() + "/"));
 }
 
@@ -120,17 +133,17 @@ TEST(BadInput, Prompts) {
         write_file(folder / "ids.json", text);
         return good({"--prompt-ids", folder / "ids.json"});
     };
-    expect_error(78, {"id 1024 at index 1", "0 to 1023"}, ids("[5, 1024]"));
+    expect_error_on_ranks(78, {"id 1024 at index 1", "0 to 1023"}, ids("[5, 1024]"));
     expect_error(78, {"id -1 at index 0"}, ids("[-1]"));
     expect_error(78, {"at index 0"}, ids("[18446744073709551615]"));
     expect_error(78, {"0 tokens"}, ids("[]"));
     expect_error(65, {"element 1"}, ids("[1, 2.5]"));
     expect_error(65, {"element 0"}, ids("[\"1\"]"));
-    expect_error(65, {"want an array"}, ids("{\"ids\": [1]}"));
+    expect_error_on_ranks(65, {"want an array"}, ids("{\"ids\": [1]}"));
     expect_error(65, {"ids.json"}, ids("[1, 2"));
     expect_error(65, {"ids.json"}, ids("In the beginning"));
     expect_error(78, {"0 tokens"}, good({"-p", "", "--add-special=off"}));
-    expect_error(78, {"the context 4", "-c"}, good({"-p", "In the beginning was the Word", "-c", "4"}));
+    expect_error_on_ranks(78, {"the context 4", "-c"}, good({"-p", "In the beginning was the Word", "-c", "4"}));
     std::string many = "[1";
     for (int i = 1; i < 2048; ++i) many += ",1";
     expect_error(78, {"2048 tokens", "the context 2048"}, ids(many + "]"));
@@ -145,7 +158,7 @@ TEST(BadInput, OutputFiles) {
         words.insert(words.end(), {"--trace", path});
         return words;
     };
-    expect_error(73, {"--trace", "exists", "--force"}, to(folder / "old.json"));
+    expect_error_on_ranks(73, {"--trace", "exists", "--force"}, to(folder / "old.json"));
     expect_error(73, {"no regular file"}, to(folder.path()));
     expect_error(73, {"No such file or directory"}, to(folder / "none/t.json"));
     EXPECT_EQ(read_file(folder / "old.json"), "kept");
@@ -158,19 +171,20 @@ TEST(BadInput, OutputFiles) {
 }
 
 TEST(BadInput, Checkpoints) {
-    expect_error(65, {"model.safetensors"},
-                 with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s.resize(s.size() / 2); }).path()));
+    expect_error_on_ranks(
+        65, {"model.safetensors"},
+        with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s.resize(s.size() / 2); }).path()));
     expect_error(65, {"model.safetensors"},
                  with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s = "garbage"; }).path()));
     expect_error(65, {"model.safetensors"},
                  with_model(Spoilt().edit("model.safetensors", [](std::string& s) { s[7] = '\x7f'; }).path()));
     expect_error(65, {"config.json"},
                  with_model(Spoilt().edit("config.json", [](std::string& s) { s.resize(99); }).path()));
-    expect_error(65, {"hyper"},
-                 with_model(Spoilt()
-                                .replace("config.json", "\"rope_scaling\": null",
-                                         R"("rope_scaling": {"rope_type": "hyper", "factor": 2.0})")
-                                .path()));
+    expect_error_on_ranks(65, {"hyper"},
+                          with_model(Spoilt()
+                                         .replace("config.json", "\"rope_scaling\": null",
+                                                  R"("rope_scaling": {"rope_type": "hyper", "factor": 2.0})")
+                                         .path()));
     expect_error(
         65, {"num_hidden_layers"},
         with_model(Spoilt().replace("config.json", "\"num_hidden_layers\": 6", "\"num_hidden_layers\": -6").path()));
@@ -186,12 +200,12 @@ TEST(BadInput, NotANumberAmongTheWeights) {
         const uint16_t nan = 0x7e00;  // f16
         std::memcpy(s.data() + 8 + header + 2 * 77, &nan, sizeof nan);
     });
-    expect_error(65, {"lm_head.weight"}, with_model(spoilt.path()));
+    expect_error_on_ranks(65, {"lm_head.weight"}, with_model(spoilt.path()));
 }
 
 TEST(BadInput, Tokenizers) {
-    expect_error(65, {"tokenizer.model"},
-                 with_model(Spoilt().edit("tokenizer.model", [](std::string& s) { s.resize(1000); }).path()));
+    expect_error_on_ranks(65, {"tokenizer.model"},
+                          with_model(Spoilt().edit("tokenizer.model", [](std::string& s) { s.resize(1000); }).path()));
     expect_error(66, {}, {"tokenize", "-m", "/nowhere", "-p", "x"});
     expect_error(66, {}, with_model(Spoilt().remove("tokenizer.model").path()));
 }
