@@ -48,7 +48,7 @@ class Request {
     Logits all_;
 };
 
-constexpr int kTurns = 12;
+constexpr int kTurns = 8;
 
 Logits alone(Engine& engine, const LevelOptions& options, uint32_t seed, int64_t prompt) {
     Request request(engine, options, seed);
@@ -66,11 +66,11 @@ void by_turns_as_alone(int ranks) {
         const LevelOptions streamed{.context = 1200,
                                     .residency = residency({false, true, false, true, false}, 3, {.gbps = 2, .us = 5})};
         const LevelOptions whole{.k_type = DType::kF32, .v_type = DType::kBF16, .context = 700};
-        const Logits first_alone = alone(engine, streamed, 3, 900), second_alone = alone(engine, whole, 5, 300);
+        const Logits first_alone = alone(engine, streamed, 3, 530), second_alone = alone(engine, whole, 5, 250);
 
         Request first(engine, streamed, 3), second(engine, whole, 5);
-        first.begin(900);
-        second.begin(300);
+        first.begin(530);
+        second.begin(250);
         for (int turn = 0; turn < kTurns; ++turn) {
             first.forward(turn);
             second.forward(turn);  // while the first one's forward is under way
