@@ -21,6 +21,13 @@ struct Seen {
 
     /// Slots of tiles that row r sees.
     TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }
+    /// Of `n` rows from `first` on, the largest slot.
+    TRIREME_GPU int64_t last_slot(int64_t first, int64_t n) const {
+        if (prefill) return slots[first + n - 1];
+        int64_t last = slots[first];
+        for (int64_t r = first + 1; r < first + n; ++r) last = max_of(last, slots[r]);
+        return last;
+    }
 };
 
 /// How many equal ids follow each other from `at` on; 0 where their run has begun before.
@@ -58,7 +65,8 @@ struct Reader<AnyType> {
     }
 };
 
-/// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once.
+/// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once,
+/// and those of a tile of which no row sees anything: its records stay as they are.
 /// Eight threads share a slot, each with every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
 template <class T, int kPieces>
 struct AttendTile {
@@ -85,6 +93,8 @@ struct AttendTile {
         const int32_t sequence = a.seen.sequences[row];
         const int64_t heads = run_at(a.kv_of_head, head, a.heads), rows = run_at(a.seen.sequences, row, a.seen.rows);
         if (heads == 0 || rows == 0) return;
+        // A graph has blocks for all of the context. What contradicts itself is noticed in the first tile.
+        if (tile > 0 && tile * kTile > a.seen.last_slot(row, rows)) return;
         char* memory = a.kv.tile(sequence, tile);
         if (!sound(gpu, a, row, rows, tile, memory)) return;
         for (int64_t v = 0; v < rows * heads; v += kVectors) {
@@ -278,8 +288,8 @@ struct AttendTile {
     }
 };
 
-/// The wave's records of a query vector, merged in tile order into the running one; after the last wave, out.
-/// Grid: heads, rows.
+/// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
+/// row's last tile. Grid: heads, rows.
 struct MergeTiles {
     static constexpr int kThreads = 128;
     struct Args {
@@ -288,12 +298,13 @@ struct MergeTiles {
         Rows<float> out;
         const int32_t* slots;
         int64_t heads, rows, dim, first_tile, tiles;  // of this wave
-        bool last;
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
-        const int64_t reach = min_of(a.tiles, a.slots[row] / kTile + 1 - a.first_tile);
+        const int64_t left = a.slots[row] / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
+        if (a.first_tile > 0 && left <= 0) return;
+        const int64_t reach = min_of(a.tiles, left);
         float* running = a.running + (head * a.rows + row) * record;
         float max_before = -infinity(), sum_before = 0;
         if (a.first_tile > 0) {
@@ -310,7 +321,7 @@ struct MergeTiles {
                 sum = fmaf(sum, old, part[1] * fresh);
                 acc = fmaf(acc, old, part[kMaxAndSum + i] * fresh);
             }
-            if (a.last) {
+            if (left <= a.tiles) {
                 a.out(row)[head * a.dim + i] = acc / sum;
             } else {
                 running[kMaxAndSum + i] = acc;

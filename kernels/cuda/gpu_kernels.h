@@ -228,9 +228,9 @@ class GpuKernels final : public Kernels {
                 prefill ? "attention_prefill" : "attention", first == part.first ? bytes : 0, {in_wave, heads, n},
                 {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
                  heads, first, rows.max_slots, records, score_scale(kv)});
-            launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
-                                                  {records, running, rows_of<float>(out), slots, heads, n, dim, first,
-                                                   in_wave, first + in_wave == tiles});
+            launcher_.template launch<MergeTiles>(
+                "attention_merge", 0, {heads, n},
+                {records, running, rows_of<float>(out), slots, heads, n, dim, first, in_wave});
         }
     }
 
