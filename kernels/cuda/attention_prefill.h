@@ -7,7 +7,7 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of query vectors, query heads (those that are not the first of their run leave at once).
+/// Grid: blocks of query vectors, one run of heads that share a KV head after the other; those left over leave at once.
 /// Each of four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments as in the
 /// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles.
 template <class T, int kDim>
@@ -25,12 +25,17 @@ struct AttendPrefill {
         float scale;  // of scores, log2(e) included
     };
 
+    /// Enough for `heads` in at most `runs` runs, whose last blocks may be nearly empty.
+    static int64_t blocks(int64_t rows, int64_t heads, int64_t runs) {
+        return (rows * heads + runs * (kVectors - 1)) / kVectors;
+    }
+
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head];
-        const int64_t heads = run_at(a.kv_of_head, head, a.heads);
-        const int64_t first = int64_t{gpu.block_x()} * kVectors, vectors = a.seen.rows * heads;
-        if (first >= vectors || !sound(gpu, a)) return;  // no vectors: not the first head of its run
+        const Place at = place(gpu.block_x(), a);
+        if (at.heads == 0 || !sound(gpu, a)) return;
+        const int64_t head = at.head, heads = at.heads, first = at.first;
+        const int64_t kv_head = a.kv_of_head[head], vectors = a.seen.rows * heads;
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
@@ -52,6 +57,20 @@ struct AttendPrefill {
     }
 
   private:
+    /// A block's run of heads and its first query vector there.
+    struct Place {
+        int64_t head, heads, first;
+    };
+    TRIREME_GPU static Place place(int64_t block, const Args& a) {
+        for (int64_t head = 0; head < a.heads;) {
+            const int64_t heads = run_at(a.kv_of_head, head, a.heads), blocks = div_up(a.seen.rows * heads, kVectors);
+            if (block < blocks) return {head, heads, block * kVectors};
+            block -= blocks;
+            head += heads;
+        }
+        return {0, 0, 0};
+    }
+
     /// A query vector: where it is read and written, and the last slot that it sees; -1 for the padding at the end.
     struct Vector {
         int64_t row, head, slot;

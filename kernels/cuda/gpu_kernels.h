@@ -191,9 +191,9 @@ class GpuKernels final : public Kernels {
     template <class Body>
     void prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                  const RowsView& rows) {
-        const int64_t heads = kv_of_head.rows();
+        const int64_t heads = kv_of_head.rows(), runs = std::min(heads, kv.layout.kv_heads);
         launcher_.template launch<Body>(
-            "attention_prefill", bytes::attention(kv, rows, {}), {div_up(q.rows() * heads, Body::kVectors), heads},
+            "attention_prefill", bytes::attention(kv, rows, {}), {Body::blocks(q.rows(), heads, runs)},
             {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
              static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_slots, score_scale(kv)});
     }

@@ -1,0 +1,82 @@
+// What the GPU's operations launch: how many kernels of how many blocks, without running them.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/gpu_kernels.h"
+#include "runtime/device.h"
+
+namespace trireme::simt {
+namespace {
+
+struct Launch {
+    std::string name;
+    int64_t blocks;
+};
+
+/// What gpu_kernels.h calls a Launcher.
+class Recorder {
+  public:
+    explicit Recorder(std::vector<Launch>& launches) : launches_(&launches) {}
+    template <class Body>
+    void launch(const char* name, size_t, const gpu::Grid& grid, const typename Body::Args&) {
+        launches_->push_back({name, grid.x * grid.y * grid.z});
+    }
+    void multiply(const char* name, size_t, const Tensor&, const Tensor&, const Tensor&) {
+        launches_->push_back({name, 1});
+    }
+
+  private:
+    std::vector<Launch>* launches_;
+};
+
+/// Kernels whose operands nobody looks at.
+struct Dry {
+    explicit Dry(Phase phase)
+        : device(open_device("cpu", {.threads = 1})),
+          kernels(*device, Recorder(launches), phase,
+                  {.max_rows = kPrefillRows, .max_k = 256, .max_n = 256, .heads = 32, .head_dim = 128}) {}
+
+    /// An operand of this shape that is never read.
+    Tensor operand(DType type, const Shape& shape) { return Tensor(this, type, shape); }
+    LayerKv layer(int64_t kv_heads, int64_t head_dim) {
+        const Shape staged{kv_heads, kMaxRows, head_dim};
+        return {.layout = {.kv_heads = kv_heads, .head_dim = head_dim},
+                .tiles = operand(DType::kI64, {1, 4}),
+                .staged_k = operand(DType::kF16, staged),
+                .staged_v = operand(DType::kF16, staged)};
+    }
+
+    std::vector<Launch> launches;
+    std::unique_ptr<Device> device;
+    gpu::GpuKernels<Recorder> kernels;
+};
+
+TEST(Launches, PrefillAttentionHasBlocksForTheHeadsThatShareAKvHead) {
+    constexpr int64_t kVectors = gpu::AttendPrefill<f16, 128>::kVectors;
+    for (const std::vector<int64_t>& runs : {std::vector<int64_t>(32, 1), std::vector<int64_t>(8, 4), {32}, {2, 3}}) {
+        for (const int64_t rows : {int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, kPrefillRows}) {
+            int64_t heads = 0, needed = 0;
+            for (const int64_t run : runs) {
+                heads += run;
+                needed += (rows * run + kVectors - 1) / kVectors;
+            }
+            Dry dry(Phase::kPrefill);
+            const auto kv_heads = static_cast<int64_t>(runs.size());
+            const Tensor q = dry.operand(DType::kF32, {rows, heads * 128}), ids = dry.operand(DType::kI32, {rows});
+
+            dry.kernels.attention(q, q, dry.layer(kv_heads, 128), dry.operand(DType::kI32, {heads}),
+                                  {.slots = ids, .sequences = ids, .cached = ids, .ancestors = {}, .max_slots = rows});
+
+            ASSERT_EQ(dry.launches.size(), 1U);
+            EXPECT_GE(dry.launches[0].blocks, needed) << heads << " heads, " << rows << " rows";
+            EXPECT_LT(dry.launches[0].blocks, needed + kv_heads) << heads << " heads, " << rows << " rows";
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::simt
