@@ -70,7 +70,8 @@ struct Reader<AnyType> {
 /// Eight threads share a slot, each with every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
 template <class T, int kPieces>
 struct AttendTile {
-    static constexpr int kThreads = 256, kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
+    static constexpr int kThreads = 256, kBlocksOfSm = 2;
+    static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
     static constexpr int64_t kMaxDim = 64 * kPieces;
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
@@ -289,9 +290,11 @@ struct AttendTile {
 };
 
 /// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
-/// row's last tile. Grid: heads, rows.
+/// row's last tile. Grid: heads, rows; a thread an element of head_dim.
 struct MergeTiles {
-    static constexpr int kThreads = 128;
+    static constexpr int kThreads = 256, kBlocksOfSm = 4;
+    static constexpr int kAhead = 16;  // tiles whose records are on their way at once
+    static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
     struct Args {
         const float* records;
         float* running;  // [head][row][kMaxAndSum + head_dim]
@@ -304,32 +307,47 @@ struct MergeTiles {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
         const int64_t left = a.slots[row] / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
         if (a.first_tile > 0 && left <= 0) return;
-        const int64_t reach = min_of(a.tiles, left);
+        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.rows * record;
+        const int element = gpu.thread();
+        const bool used = element < a.dim;
         float* running = a.running + (head * a.rows + row) * record;
-        float max_before = -infinity(), sum_before = 0;
+        const float* records = a.records + (head * a.rows + row) * record;
+        float* tops = static_cast<float*>(gpu.shared());  // [tile][kMaxAndSum]
+        float max = -infinity(), sum = 0, acc = 0;
         if (a.first_tile > 0) {
-            max_before = running[0];
-            sum_before = running[1];
+            max = running[0];
+            sum = running[1];
+            if (used) acc = running[kMaxAndSum + element];
         }
-        gpu.sync();  // everybody has read them
-        for (int64_t i = gpu.thread(); i < a.dim; i += kThreads) {
-            float max = max_before, sum = sum_before, acc = a.first_tile > 0 ? running[kMaxAndSum + i] : 0;
-            for (int64_t t = 0; t < reach; ++t) {
-                const float* part = a.records + ((t * a.heads + head) * a.rows + row) * record;
-                const float top = fmaxf(max, part[0]), old = exp2f(max - top), fresh = exp2f(part[0] - top);
+        for (int64_t first = 0; first < reach; first += kAhead) {
+            float part[kAhead] = {};
+            TRIREME_UNROLL
+            for (int t = 0; t < kAhead; ++t) {
+                if (used && first + t < reach) part[t] = records[(first + t) * step + kMaxAndSum + element];
+            }
+            gpu.sync();  // everybody has read what is running, and the tops before these
+            if (element < kAhead * kMaxAndSum && first + element / kMaxAndSum < reach) {
+                tops[element] = records[(first + element / kMaxAndSum) * step + element % kMaxAndSum];
+            }
+            gpu.sync();
+            TRIREME_UNROLL
+            for (int t = 0; t < kAhead; ++t) {
+                if (first + t >= reach) continue;
+                const float tile_max = tops[t * kMaxAndSum], tile_sum = tops[t * kMaxAndSum + 1];
+                const float top = fmaxf(max, tile_max), old = exp2f(max - top), fresh = exp2f(tile_max - top);
                 max = top;
-                sum = fmaf(sum, old, part[1] * fresh);
-                acc = fmaf(acc, old, part[kMaxAndSum + i] * fresh);
+                sum = fmaf(sum, old, tile_sum * fresh);
+                acc = fmaf(acc, old, part[t] * fresh);
             }
-            if (left <= a.tiles) {
-                a.out(row)[head * a.dim + i] = acc / sum;
-            } else {
-                running[kMaxAndSum + i] = acc;
-                if (i == 0) {
-                    running[0] = max;
-                    running[1] = sum;
-                }
-            }
+        }
+        if (left <= a.tiles) {
+            if (used) a.out(row)[head * a.dim + element] = acc / sum;
+            return;
+        }
+        if (used) running[kMaxAndSum + element] = acc;
+        if (element == 0) {
+            running[0] = max;
+            running[1] = sum;
         }
     }
 };

@@ -67,7 +67,7 @@ class GpuKernels final : public Kernels {
     }
 
   private:
-    static constexpr int64_t kMaxHeadDim = 256;
+    static constexpr int64_t kMaxHeadDim = MergeTiles::kThreads;
 
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
         with_type(table.dtype(), [&](auto t) {

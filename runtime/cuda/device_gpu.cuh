@@ -70,9 +70,15 @@ class DeviceGpu {
     const char* operation_;  // the host's
 };
 
+template <class Body>
+constexpr int blocks_of_sm() {
+    if constexpr (requires { Body::kBlocksOfSm; }) return Body::kBlocksOfSm;
+    return 0;  // as ptxas likes
+}
+
 /// One body, one kernel.
 template <class Body>
-__global__ void __launch_bounds__(Body::kThreads)
+__global__ void __launch_bounds__(Body::kThreads, blocks_of_sm<Body>())
     run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault, const char* operation) {
     DeviceGpu gpu(fault, operation);
     Body::run(gpu, args);

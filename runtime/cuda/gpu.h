@@ -4,7 +4,8 @@
 ///
 /// A body is a struct with `Args` (what the kernel is launched with, by value), `kThreads`, and
 ///     template <class Gpu> TRIREME_GPU static void run(Gpu& gpu, const Args& args);
-/// which one thread of a block executes. Gpu is the thread's view of its machine:
+/// which one thread of a block executes. It may have `kSharedBytes`, and `kBlocksOfSm`: how many blocks the registers
+/// of an SM must suffice for. Gpu is the thread's view of its machine:
 ///     thread()                        index in the block, below kThreads
 ///     block_x(), block_y(), block_z() index of the block in the grid
 ///     sync()                          all threads of the block meet

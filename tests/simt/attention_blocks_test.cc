@@ -1,6 +1,7 @@
 // What blocks of the attention leave alone: a graph's grid covers all of the context, whatever is cached.
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -103,6 +104,41 @@ TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
                 {0, 0, 0}, {records.data(), running.data(), {out.data(), kDim}, &slot, 1, 1, kDim, 2 * wave, 2});
             EXPECT_EQ(out[0] != kUntouched, wave == last) << "slot " << slot << " wave " << wave;
             EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
+        }
+    }
+}
+
+// The order of the sums is the tiles', however many records are on their way at once.
+TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
+    constexpr int64_t kHeads = 2, kRows = 3, kMerged = kHeads * kRows * kRecord;
+    for (const int64_t tiles : {1, 2, 15, 16, 17, 31, 32, 33, 70}) {
+        std::vector<float> records(static_cast<size_t>(tiles * kMerged)), running(kMerged), out(kRows * kHeads * kDim);
+        uint32_t x = 1;
+        for (float& r : records) r = static_cast<float>((x = x * 1664525 + 1013904223) >> 8) * 0x1p-20f;
+        const std::vector<int32_t> slots(kRows, static_cast<int32_t>(tiles * gpu::kTile - 1));
+        for (int head = 0; head < kHeads; ++head) {
+            for (int row = 0; row < kRows; ++row) {
+                run_block<gpu::MergeTiles>({head, row, 0}, {records.data(),
+                                                            running.data(),
+                                                            {out.data(), kHeads * kDim},
+                                                            slots.data(),
+                                                            kHeads,
+                                                            kRows,
+                                                            kDim,
+                                                            0,
+                                                            tiles});
+                for (int64_t i = 0; i < kDim; ++i) {
+                    float max = -INFINITY, sum = 0, acc = 0;
+                    for (int64_t t = 0; t < tiles; ++t) {
+                        const float* part = records.data() + t * kMerged + (head * kRows + row) * kRecord;
+                        const float top = std::fmax(max, part[0]), old = exp2f(max - top), fresh = exp2f(part[0] - top);
+                        max = top;
+                        sum = fmaf(sum, old, part[1] * fresh);
+                        acc = fmaf(acc, old, part[gpu::kMaxAndSum + i] * fresh);
+                    }
+                    EXPECT_EQ(out[static_cast<size_t>((row * kHeads + head) * kDim + i)], acc / sum) << tiles;
+                }
+            }
         }
     }
 }
