@@ -121,12 +121,19 @@ void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, con
     if (k.rows() > 0) do_kv_append(kv, k, v, rows);
 }
 
-void Kernels::kv_keep(const LayerKv& kv, const Tensor& kept) {
-    check_kv("kv_keep", kv);
-    check_staged("kv_keep", kv);
+void Kernels::kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    for (const LayerKv& kv : layers) {
+        check_kv("kv_keep", kv);
+        check_staged("kv_keep", kv);
+        const Tensor &t = kv.tiles, &first = layers[0].tiles;
+        check(kv.layout == layers[0].layout && t.shape() == first.shape() && t.stride() == first.stride() &&
+                  kv.first_tile == layers[0].first_tile,
+              "kv_keep: a layer's tiles {} from {} on are not laid out as the first's, {} from {} on", t.shape(),
+              kv.first_tile, first.shape(), layers[0].first_tile);
+    }
     check_rank("kv_keep", "kept", kept, 2);
     check_operand("kv_keep", "kept", kept, DType::kI32, Shape{kept.rows(), 3});
-    if (kept.rows() > 0) do_kv_keep(kv, kept);
+    if (kept.rows() > 0 && !layers.empty()) do_kv_keep(layers, kept);
 }
 
 void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,

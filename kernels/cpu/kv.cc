@@ -77,9 +77,10 @@ void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVi
     });
 }
 
-void kv_keep(const LayerKv& kv, const Tensor& kept) {
+namespace {
+
+void keep_in_layer(const LayerKv& kv, const Matrix<const int32_t>& list) {
     const KvAccess access(kv);
-    const Matrix<const int32_t> list = kept.as<const int32_t>();
     for (int64_t n = 0; n < list.rows; ++n) {
         const int64_t row = list(n, 0), slot = list(n, 1), sequence = list(n, 2), i = slot % kTileTokens;
         check(row >= 0 && row < kMaxRows, "kv_keep: staged row {} of {}", row, kMaxRows);
@@ -90,6 +91,12 @@ void kv_keep(const LayerKv& kv, const Tensor& kept) {
             std::memcpy(access.value(tile, h, i), access.staged_value(h, row), access.value_bytes());
         }
     }
+}
+
+}  // namespace
+
+void kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    for (const LayerKv& kv : layers) keep_in_layer(kv, kept.as<const int32_t>());
 }
 
 }  // namespace trireme

@@ -121,9 +121,19 @@ class GpuKernels final : public Kernels {
             {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
              static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.sequences.data())});
     }
-    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
-        launcher_.template launch<KvKeep>("kv_keep", bytes::kv_write(kv, kept.rows()),
-                                          {kept.rows(), kv.layout.kv_heads}, {kv_of(kv), rows_of<const int32_t>(kept)});
+    void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override {
+        while (!layers.empty()) {
+            const std::span<const LayerKv> some = layers.first(std::min(layers.size(), KvKeep::kLayers));
+            KvKeep::Args args = {kv_of(some[0]), rows_of<const int32_t>(kept), {}};
+            for (size_t i = 0; i < some.size(); ++i) {
+                const Kv kv = kv_of(some[i]);
+                args.layers[i] = {kv.tiles.data, kv.staged_k, kv.staged_v};
+            }
+            launcher_.template launch<KvKeep>("kv_keep", bytes::kv_keep(some, kept),
+                                              {kept.rows(), some[0].layout.kv_heads, static_cast<int64_t>(some.size())},
+                                              args);
+            layers = layers.subspan(some.size());
+        }
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {

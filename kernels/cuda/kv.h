@@ -94,16 +94,28 @@ struct KvAppend {
     }
 };
 
-/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, then heads.
+/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers.
 struct KvKeep {
     static constexpr int kThreads = 64;
-    struct Args {
-        Kv kv;
-        Rows<const int32_t> kept;
+    static constexpr size_t kLayers = 128;
+    struct Layer {
+        const int64_t* tiles;
+        char *staged_k, *staged_v;
     };
+    struct Args {
+        Kv kv;  // what layers have in common
+        Rows<const int32_t> kept;
+        Layer layers[kLayers];
+    };
+    static_assert(sizeof(Args) <= 4096 - 2 * sizeof(void*), "what a kernel may be given");
+
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const Kv& kv = a.kv;
+        const Layer& layer = a.layers[gpu.block_z()];
+        Kv kv = a.kv;
+        kv.tiles.data = layer.tiles;
+        kv.staged_k = layer.staged_k;
+        kv.staged_v = layer.staged_v;
         const int32_t* move = a.kept(gpu.block_x());
         const int64_t row = move[0], slot = move[1], head = gpu.block_y(), place = slot % kTile;
         if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptSlot, row, slot);

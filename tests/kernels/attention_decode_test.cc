@@ -71,11 +71,12 @@ struct Scene {
             if (r == row) {
                 m->attention(out.tensor(), q.tensor().slice_rows(r, 1), kv.view(), heads.vector(), set.view(at + 1));
             }
+            const LayerKv layer = kv.view();
             Operand kept(DType::kI32, 1, 3);
             kept.at<int32_t>(0, 0) = 0;
             kept.at<int32_t>(0, 1) = static_cast<int32_t>(at++);
             kept.at<int32_t>(0, 2) = 1;
-            m->kv_keep(kv.view(), kept.tensor());
+            m->kv_keep({&layer, 1}, kept.tensor());
             m.stream->synchronize();
         }
         return out.floats();

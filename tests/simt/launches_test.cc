@@ -78,5 +78,19 @@ TEST(Launches, PrefillAttentionHasBlocksForTheHeadsThatShareAKvHead) {
     }
 }
 
+TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
+    for (const auto& [layers, launches] : {std::pair{1, 1U}, {32, 1U}, {128, 1U}, {129, 2U}}) {
+        Dry dry(Phase::kDecode);
+        const std::vector<LayerKv> kv(static_cast<size_t>(layers), dry.layer(8, 128));
+
+        dry.kernels.kv_keep(kv, dry.operand(DType::kI32, {5, 3}));
+
+        EXPECT_EQ(dry.launches.size(), launches);
+        int64_t blocks = 0;
+        for (const Launch& l : dry.launches) blocks += l.blocks;
+        EXPECT_EQ(blocks, 5 * 8 * layers);
+    }
+}
+
 }  // namespace
 }  // namespace trireme::simt
