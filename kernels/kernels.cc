@@ -54,11 +54,17 @@ void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
     check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
 }
 
+void check_row_elements(const char* op, int64_t elements) {
+    check(elements <= kMostRowElements, "{}: rows of {} elements, at most {} are supported", op, elements,
+          kMostRowElements);
+}
+
 void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Tensor& v) {
     check_rank(op, "k", k, 2);
     const Shape shape{k.rows(), kv.layout.kv_heads * kv.layout.head_dim};
     check_operand(op, "k", k, DType::kF32, shape);
     check_operand(op, "v", v, DType::kF32, shape);
+    check_row_elements(op, k.cols());
 }
 
 }  // namespace
@@ -101,6 +107,7 @@ void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
           "rope: head_dim {} in rows of {}, wanted a multiple of 8 that divides them", head_dim, x.cols());
     check_operand("rope", "x", x, DType::kF32, x.shape());
     check_operand("rope", "cos_sin", cos_sin, DType::kF32, Shape{x.rows(), head_dim});
+    check_row_elements("rope", x.cols());
     if (x.rows() > 0) do_rope(x, cos_sin, head_dim);
 }
 

@@ -32,6 +32,9 @@ struct KernelLimits {
     int64_t vocab = 0;  // ids to draw from; 0: never
 };
 
+/// Elements of a row that is rotated or goes into the KV: they are counted in 32 bits.
+inline constexpr int64_t kMostRowElements = int64_t{1} << 30;
+
 class Kernels {
   public:
     virtual ~Kernels() = default;

@@ -62,10 +62,11 @@ struct KvStage {
         if (mine < 0 || mine >= kStaged) return gpu.fault(Fault::kAncestor, mine, row);
         const bool keys = gpu.block_y() == 0;
         const float* from = keys ? a.k(row) : a.v(row);
-        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
-            const int64_t head = i / kv.dim;
+        const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
+        for (int i = gpu.thread(); i < n; i += kThreads) {
+            const int head = i / dim;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i % kv.dim);
+                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i - head * dim);
         }
     }
 };
@@ -86,10 +87,12 @@ struct KvAppend {
         const float* from = keys ? a.k(row) : a.v(row);
         char* tile = slot < 0 ? nullptr : kv.tile(a.sequences[row], slot / kTile);
         if (tile == nullptr) return gpu.fault(Fault::kTile, slot, a.sequences[row]);
-        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
-            const int64_t head = i / kv.dim, place = slot % kTile;
+        const int64_t place = slot % kTile;
+        const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
+        for (int i = gpu.thread(); i < n; i += kThreads) {
+            const int head = i / dim;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i % kv.dim);
+                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i - head * dim);
         }
     }
 };

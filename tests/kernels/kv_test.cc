@@ -153,6 +153,18 @@ TEST(KvAppend, RefusesPositionsWithoutATile) {
     }
 }
 
+TEST(KvWrites, RefuseRowsThatAreTooLongToCount) {
+    constexpr int64_t kHeads = kMostRowElements / 8 + 1;
+    Machine m, prefill(Phase::kPrefill);
+    const auto operand = [&](DType type, const Shape& shape) { return Tensor(&m, type, shape); };
+    const Tensor k = operand(DType::kF32, {1, kHeads * 8}), staged = operand(DType::kF16, {kHeads, kMaxRows, 8});
+    const LayerKv kv = {{kHeads, 8, DType::kF16, DType::kF16}, operand(DType::kI64, {1, 1}), staged, staged};
+    RowSet rows(1);
+
+    EXPECT_TRUE(refused([&] { m->kv_stage(kv, k, k, rows.view(1)); }, "kv_stage: rows of 1073741832 elements"));
+    EXPECT_TRUE(refused([&] { prefill->kv_append(kv, k, k, rows.view(1)); }, "kv_append: rows of 1073741832"));
+}
+
 TEST(KvStage, RefusesMoreRowsThanAreStaged) {
     Machine m;
     Kv kv({1, 8, DType::kF16, DType::kF16}, 1, 1);
