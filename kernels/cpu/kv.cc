@@ -18,7 +18,22 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
+/// Saturated and rounded.
+void saturate_row(const float* src, f16* dst, int64_t n) {
+    const F d;
+    const Vf most = hn::Set(d, kMostF16), least = hn::Set(d, -kMostF16);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        Vf v = hn::LoadU(d, src + i);  // of a NaN both comparisons are false
+        v = hn::IfThenElse(hn::Gt(v, most), most, v);
+        v = hn::IfThenElse(hn::Lt(v, least), least, v);
+        store_rounded(d, v, dst + i);
+    }
+    for (; i < n; ++i) dst[i] = f16(src[i] > kMostF16 ? kMostF16 : src[i] < -kMostF16 ? -kMostF16 : src[i]);
+}
+
 void round_to(DType type, const float* from, void* to, int64_t n) {
+    if (type == DType::kF16) return saturate_row(from, static_cast<f16*>(to), n);
     with_type(type, [&](auto t) HWY_ATTR { round_row(from, static_cast<decltype(t)*>(to), n); });
 }
 

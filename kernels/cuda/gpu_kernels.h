@@ -21,7 +21,7 @@
 
 namespace trireme::gpu {
 
-static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum);
+static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16);
 
 template <class T>
 Rows<T> rows_of(const Tensor& t) {

@@ -7,6 +7,7 @@
 namespace trireme::gpu {
 
 inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
+inline constexpr float kLargestF16 = 65504;      // kMostF16
 
 /// A layer's KV as kernels see it; the layout is kernels/kv.h's.
 struct Kv {
@@ -34,9 +35,11 @@ struct Kv {
     }
 };
 
+/// To f16 saturated (kernels/kv.h).
 TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     if (type == DType::kF16) {
-        narrow(x, reinterpret_cast<f16*>(row) + i);
+        const float finite = x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
+        narrow(finite, reinterpret_cast<f16*>(row) + i);
     } else if (type == DType::kBF16) {
         narrow(x, reinterpret_cast<bf16*>(row) + i);
     } else {

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/kernels/kv_harness.h"
 
 namespace trireme::test {
@@ -36,6 +38,38 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
                         ASSERT_EQ(slot(kv, 1, p, c / 24, c % 24, false), want_k(p, c)) << p << " " << c;
                         ASSERT_EQ(slot(kv, 1, p, c / 24, c % 24, true), want_v(p, c)) << p << " " << c;
                     }
+                }
+            }
+        }
+    });
+}
+
+// Infinities of an f16 cache would be NaN to rows that do not see them; a NaN is the model's own.
+TEST(KvWrites, SaturateInF16Alone) {
+    const double inf = std::numeric_limits<double>::infinity(), most = 65504;
+    const double given[] = {1e6, -1e6, inf, -inf, 65519, -65519, 65520, 65504, 65488, std::nan(""), 1, -1};
+    const double f16s[] = {most, -most, most, -most, most, -most, most, most, 65472, std::nan(""), 1, -1};
+    on_every_target([&] {
+        for (const auto& [k_type, v_type] :
+             {std::pair{DType::kF16, DType::kBF16}, {DType::kBF16, DType::kF16}, {DType::kF16, DType::kF32}}) {
+            Machine prefill(Phase::kPrefill), decode;
+            Kv kv({1, 40, k_type, v_type}, 1, 1);
+            const LayerKv layer = kv.view();
+            Operand x = Operand(DType::kF32, 1, 40).randomize(9);  // whole vectors of every width, and a rest
+            for (int64_t i = 0; i < 40; ++i) x.set(0, i, given[static_cast<size_t>(i) % std::size(given)]);
+
+            append_all(prefill, kv, 0, x, x);
+            stage_all(decode, layer, x.tensor(), x.tensor());
+
+            for (int64_t i = 0; i < 40; ++i) {
+                for (const bool value : {false, true}) {
+                    const DType type = value ? v_type : k_type;
+                    const double got = slot(kv, 0, 0, 0, i, value);
+                    const double staged = (value ? kv.staged_v : kv.staged_k).get(0, i);
+                    const double want = type == DType::kF16 ? f16s[static_cast<size_t>(i) % std::size(given)]
+                                                            : reference::rounded(x.get(0, i), type);
+                    EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << name_of(type) << " " << i;
+                    EXPECT_TRUE(staged == got || (std::isnan(staged) && std::isnan(got))) << name_of(type) << " " << i;
                 }
             }
         }
