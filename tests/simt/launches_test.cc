@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/alignment.h"
 #include "kernels/cuda/gpu_kernels.h"
 #include "runtime/device.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct Launch {
     std::string name;
     int64_t blocks;
+    std::vector<uint32_t> aligned = {};  // a library's product: w, x, out
 };
 
 /// What gpu_kernels.h calls a Launcher.
@@ -25,8 +27,8 @@ class Recorder {
     void launch(const char* name, size_t, const gpu::Grid& grid, const typename Body::Args&) {
         launches_->push_back({name, grid.x * grid.y * grid.z});
     }
-    void multiply(const char* name, size_t, const Tensor&, const Tensor&, const Tensor&) {
-        launches_->push_back({name, 1});
+    void multiply(const char* name, size_t, const Tensor& out, const Tensor& x, const Tensor& w) {
+        launches_->push_back({name, 1, {gpu::alignment_of(w), gpu::alignment_of(x), gpu::alignment_of(out)}});
     }
 
   private:
@@ -38,10 +40,13 @@ struct Dry {
     explicit Dry(Phase phase)
         : device(open_device("cpu", {.threads = 1})),
           kernels(*device, Recorder(launches), phase,
-                  {.max_rows = kPrefillRows, .max_k = 256, .max_n = 256, .heads = 32, .head_dim = 128}) {}
+                  {.max_rows = kPrefillRows, .max_k = 1024, .max_n = 1024, .heads = 32, .head_dim = 128}) {}
 
     /// An operand of this shape that is never read.
-    Tensor operand(DType type, const Shape& shape) { return Tensor(this, type, shape); }
+    Tensor operand(DType type, const Shape& shape) { return at(4096, type, shape); }
+    static Tensor at(uintptr_t address, DType type, const Shape& shape) {
+        return Tensor(reinterpret_cast<void*>(address), type, shape);
+    }
     LayerKv layer(int64_t kv_heads, int64_t head_dim) {
         const Shape staged{kv_heads, kMaxRows, head_dim};
         return {.layout = {.kv_heads = kv_heads, .head_dim = head_dim},
@@ -76,6 +81,36 @@ TEST(Launches, PrefillAttentionHasBlocksForTheHeadsThatShareAKvHead) {
             EXPECT_LT(dry.launches[0].blocks, needed + kv_heads) << heads << " heads, " << rows << " rows";
         }
     }
+}
+
+// An odd k makes rows of f16 weights begin anywhere. What is multiplied by them does not suffer for it.
+TEST(Launches, EveryOperandOfALibrarysProductIsAsAlignedAsItIs) {
+    struct Case {
+        DType type;
+        int64_t n, k;
+        uint32_t w, out;
+    };
+    for (const Case& c : {Case{DType::kF16, 100, 577, 2, 16},
+                          {DType::kBF16, 576, 578, 4, 256},
+                          {DType::kF16, 33, 576, 128, 4},
+                          {DType::kBF16, 64, 1024, 256, 256},
+                          {DType::kF32, 64, 577, 4, 256}}) {
+        Dry dry(Phase::kPrefill);
+
+        dry.kernels.matmul(Dry::at(1 << 24, DType::kF32, {8, c.n}), dry.operand(DType::kF32, {8, c.k}),
+                           Dry::at(1 << 20, c.type, {c.n, c.k}));
+
+        const std::vector<uint32_t>& aligned = dry.launches.back().aligned;
+        ASSERT_EQ(aligned.size(), 3U);
+        EXPECT_EQ(aligned[0], c.w) << c.k;
+        EXPECT_GE(aligned[1], c.type == DType::kF32 ? 4U : 64U) << c.k;
+        EXPECT_EQ(aligned[2], c.out) << c.n;
+    }
+}
+
+TEST(Launches, AnAddressCountsForTheAlignmentToo) {
+    EXPECT_EQ(gpu::alignment_of(Dry::at(4096 + 8, DType::kF16, {2, 64})), 8U);
+    EXPECT_EQ(gpu::alignment_of(Dry::at(4096 + 2, DType::kF16, {2, 64})), 2U);
 }
 
 TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
