@@ -38,30 +38,50 @@ TRIREME_GPU int64_t run_at(const int32_t* ids, int64_t at, int64_t count) {
     return length;
 }
 
-/// 8 consecutive elements, widened.
-TRIREME_GPU void load8(const float* p, float (&to)[8]) {
-    for (int i = 0; i < 8; ++i) to[i] = p[i];
-}
+/// 8 consecutive elements of a slot, as they travel and widened. Types are known to the compiler, or looked at as the
+/// kernel runs: mixed ones are rare and need not be fast.
 template <class T>
-TRIREME_GPU void load8(const T* p, float (&to)[8]) {
-    const Bits16 bits = *reinterpret_cast<const Bits16*>(p);
-    for (int i = 0; i < 8; ++i) to[i] = widen(element<T>(bits, i));
-}
+struct Eight {
+    Bits16 bits = {};
 
-/// Types known to the compiler, or looked at as the kernel runs: mixed ones are rare and need not be fast.
-template <class T>
-struct Reader {
-    TRIREME_GPU static void load(const char* slot, int64_t i, DType, float (&to)[8]) {
-        load8(reinterpret_cast<const T*>(slot) + i, to);
+    template <class Gpu>
+    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType) {
+        bits = gpu.load16(reinterpret_cast<const T*>(slot) + first);
+    }
+    TRIREME_GPU void widen_to(float (&to)[8], DType) const {
+        for (int i = 0; i < 8; ++i) to[i] = widen(element<T>(bits, i));
+    }
+};
+template <>
+struct Eight<float> {
+    Bits16 low = {}, high = {};
+
+    template <class Gpu>
+    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType) {
+        low = gpu.load16(reinterpret_cast<const float*>(slot) + first);
+        high = gpu.load16(reinterpret_cast<const float*>(slot) + first + 4);
+    }
+    TRIREME_GPU void widen_to(float (&to)[8], DType) const {
+        for (int i = 0; i < 4; ++i) {
+            to[i] = float_of(low.word[i]);
+            to[i + 4] = float_of(high.word[i]);
+        }
     }
 };
 struct AnyType {};
 template <>
-struct Reader<AnyType> {
-    TRIREME_GPU static void load(const char* slot, int64_t i, DType type, float (&to)[8]) {
-        if (type == DType::kF16) return load8(reinterpret_cast<const f16*>(slot) + i, to);
-        if (type == DType::kBF16) return load8(reinterpret_cast<const bf16*>(slot) + i, to);
-        load8(reinterpret_cast<const float*>(slot) + i, to);
+struct Eight<AnyType> {
+    Eight<float> held;  // those of 16 bits in its lower half
+
+    template <class Gpu>
+    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType type) {
+        if (type == DType::kF32) return held.load(gpu, slot, first, type);
+        held.low = gpu.load16(reinterpret_cast<const uint16_t*>(slot) + first);
+    }
+    TRIREME_GPU void widen_to(float (&to)[8], DType type) const {
+        if (type == DType::kF16) return Eight<f16>{held.low}.widen_to(to, type);
+        if (type == DType::kBF16) return Eight<bf16>{held.low}.widen_to(to, type);
+        held.widen_to(to, type);
     }
 };
 
@@ -73,6 +93,9 @@ struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
+    static constexpr int kLoads = sizeof(Eight<T>) / sizeof(Bits16);                  // of a piece
+    static constexpr int kAhead = kPieces * kLoads < 4 ? 4 / (kPieces * kLoads) : 1;  // slots on their way at once
+    static constexpr bool kEarly = kAhead > 1;  // else the pieces of one are enough, and registers are not
     static constexpr int64_t kMaxDim = 64 * kPieces;
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
     static constexpr int64_t kSharedBytes =
@@ -98,8 +121,10 @@ struct AttendTile {
         if (tile > 0 && tile * kTile > a.seen.last_slot(row, rows)) return;
         char* memory = a.kv.tile(sequence, tile);
         if (!sound(gpu, a, row, rows, tile, memory)) return;
-        for (int64_t v = 0; v < rows * heads; v += kVectors) {
-            const Vectors c = {head, heads, row, kv_head, tile, v, min_of(kVectors, rows * heads - v), memory};
+        const auto vectors = static_cast<int>(rows * heads);
+        for (int v = 0; v < vectors; v += kVectors) {
+            const int count = vectors - v < kVectors ? vectors - v : kVectors;
+            const Vectors c = {static_cast<int>(head), static_cast<int>(heads), row, kv_head, tile, v, count, memory};
             attend(gpu, a, c);  // nobody reads any more what the next ones write before their first barrier
         }
     }
@@ -107,11 +132,13 @@ struct AttendTile {
   private:
     /// Query vectors [first, first + count) of a run: vector v is head `head + v % heads` of row `row + v / heads`.
     struct Vectors {
-        int64_t head, heads, row, kv_head, tile, first, count;
+        int head, heads;
+        int64_t row, kv_head, tile;
+        int first, count;
         char* memory;
 
         TRIREME_GPU int64_t row_of(int v) const { return row + (first + v) / heads; }
-        TRIREME_GPU int64_t head_of(int v) const { return head + (first + v) % heads; }
+        TRIREME_GPU int head_of(int v) const { return head + (first + v) % heads; }
     };
 
     /// The rows agree with themselves and their tokens have tiles. The same answer in every thread of the block.
@@ -148,7 +175,38 @@ struct AttendTile {
             if (slot >= ends[2 * v + 1]) return -1;
             return a.seen.ancestors(c.row_of(v))[slot - (a.seen.cached[c.row_of(v)] - c.tile * kTile)];
         }
+        /// The first slot that no vector sees in the tile.
+        TRIREME_GPU int in_tile(const Vectors& c) const {
+            int most = 0;
+            for (int v = 0; v < c.count; ++v) most = ends[2 * v] > most ? ends[2 * v] : most;
+            return most;
+        }
     };
+
+    /// A thread's pieces of a slot; those beyond head_dim are zeros.
+    struct Slot {
+        Eight<T> piece[kPieces];
+
+        template <class Gpu>
+        TRIREME_GPU void load(Gpu& gpu, const char* slot, int64_t dim, DType type) {
+            for (int p = 0; p < kPieces; ++p) {
+                const int element = (p * kLanes + gpu.thread() % kLanes) * 8;
+                piece[p] = {};
+                if (element < dim) piece[p].load(gpu, slot, element, type);
+            }
+        }
+        TRIREME_GPU void widen_to(float (&to)[kPieces][8], DType type) const {
+            for (int p = 0; p < kPieces; ++p) piece[p].widen_to(to[p], type);
+        }
+    };
+
+    /// What Reach::place found for a slot.
+    TRIREME_GPU static const char* key_at(const Args& a, const Vectors& c, int place, int slot) {
+        return place == kCached ? a.kv.key(c.memory, c.kv_head, slot) : a.kv.staged_key(c.kv_head, place);
+    }
+    TRIREME_GPU static const char* value_at(const Args& a, const Vectors& c, int place, int slot) {
+        return place == kCached ? a.kv.value(c.memory, c.kv_head, slot) : a.kv.staged_value(c.kv_head, place);
+    }
 
     template <class Gpu>
     TRIREME_GPU static void attend(Gpu& gpu, const Args& a, const Vectors& c) {
@@ -156,15 +214,15 @@ struct AttendTile {
         float* queries = scores + kScores;
         float* sums = queries + kQueries;  // [warp][vector][kMaxDim]
         const Reach reach = {reinterpret_cast<int32_t*>(sums + kWarps * kVectors * kMaxDim)};
-        const int64_t dim = a.kv.dim;
+        const auto dim = static_cast<int>(a.kv.dim);
         if (gpu.thread() < c.count) {
             const int v = gpu.thread();
             const int64_t r = c.row_of(v), begin = c.tile * kTile;
             reach.ends[2 * v] = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
             reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.slots[r] + 1 - begin);
         }
-        for (int64_t i = gpu.thread(); i < c.count * dim; i += kThreads) {
-            const int v = static_cast<int>(i / dim);
+        for (int i = gpu.thread(); i < c.count * dim; i += kThreads) {
+            const int v = i / dim;
             queries[v * kMaxDim + i % dim] = a.q(c.row_of(v))[c.head_of(v) * dim + i % dim] * a.scale;
         }
         gpu.sync();
@@ -178,27 +236,37 @@ struct AttendTile {
     template <class Gpu>
     TRIREME_GPU static void score(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, const float* queries,
                                   float* scores) {
-        const int lane = gpu.thread() % kLanes;
-        for (int slot = gpu.thread() / kLanes; slot < kTile; slot += kSlots) {
-            float key[kPieces][8];
-            int held = -1;
-            for (int v = 0; v < c.count; ++v) {
-                const int at = reach.place(a, c, v, slot);
-                if (at >= 0 && at != held) {
-                    const char* from =
-                        at == kCached ? a.kv.key(c.memory, c.kv_head, slot) : a.kv.staged_key(c.kv_head, at);
-                    load(from, lane, a.kv.dim, a.kv.k_type, key);
-                    held = at;
-                }
-                float sum = 0;
-                for (int p = 0; p < kPieces && at >= 0; ++p) {
-                    const int64_t first = (int64_t{p} * kLanes + lane) * 8;
-                    for (int i = 0; i < 8 && first < a.kv.dim; ++i) {
-                        sum = fmaf(queries[v * kMaxDim + first + i], key[p][i], sum);
+        const int lane = gpu.thread() % kLanes, in_tile = reach.in_tile(c);
+        for (int first = gpu.thread() / kLanes; first < kTile; first += kAhead * kSlots) {
+            Slot keys[kAhead];
+            TRIREME_UNROLL
+            for (int s = 0; s < kAhead; ++s) {
+                const int slot = first + s * kSlots;
+                if (kEarly && slot < in_tile) keys[s].load(gpu, key_at(a, c, kCached, slot), a.kv.dim, a.kv.k_type);
+            }
+            TRIREME_UNROLL
+            for (int s = 0; s < kAhead; ++s) {
+                const int slot = first + s * kSlots;
+                float key[kPieces][8];
+                int held = -1;
+                for (int v = 0; v < c.count; ++v) {
+                    const int at = reach.place(a, c, v, slot);
+                    if (at >= 0 && at != held) {
+                        if (!kEarly || at != kCached || held >= 0)
+                            keys[s].load(gpu, key_at(a, c, at, slot), a.kv.dim, a.kv.k_type);
+                        keys[s].widen_to(key, a.kv.k_type);
+                        held = at;
                     }
+                    float sum = 0;
+                    for (int p = 0; p < kPieces && at >= 0; ++p) {
+                        const int element = (p * kLanes + lane) * 8;
+                        for (int i = 0; i < 8 && element < a.kv.dim; ++i) {
+                            sum = fmaf(queries[v * kMaxDim + element + i], key[p][i], sum);
+                        }
+                    }
+                    for (int mask = kLanes / 2; mask > 0; mask /= 2) sum += gpu.shuffle_xor(sum, mask);
+                    if (lane == 0) scores[v * kTile + slot] = at < 0 ? -infinity() : sum;
                 }
-                for (int mask = kLanes / 2; mask > 0; mask /= 2) sum += gpu.shuffle_xor(sum, mask);
-                if (lane == 0) scores[v * kTile + slot] = at < 0 ? -infinity() : sum;
             }
         }
     }
@@ -228,24 +296,34 @@ struct AttendTile {
     template <class Gpu>
     TRIREME_GPU static void weigh(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, const float* scores,
                                   float* sums) {
-        const int lane = gpu.thread() % kLanes, warp = gpu.thread() / kWarp;
+        const int lane = gpu.thread() % kLanes, warp = gpu.thread() / kWarp, in_tile = reach.in_tile(c);
         float acc[kVectors][kPieces][8] = {};
-        for (int slot = gpu.thread() / kLanes; slot < kTile; slot += kSlots) {
-            float value[kPieces][8];
-            int held = -1;
+        for (int first = gpu.thread() / kLanes; first < kTile; first += kAhead * kSlots) {
+            Slot values[kAhead];
             TRIREME_UNROLL
-            for (int v = 0; v < kVectors; ++v) {
-                const int at = v < c.count ? reach.place(a, c, v, slot) : -1;
-                if (at < 0) continue;  // what is not seen may be NaN
-                if (at != held) {
-                    const char* from =
-                        at == kCached ? a.kv.value(c.memory, c.kv_head, slot) : a.kv.staged_value(c.kv_head, at);
-                    load(from, lane, a.kv.dim, a.kv.v_type, value);
-                    held = at;
-                }
-                const float weight = scores[v * kTile + slot];
-                for (int p = 0; p < kPieces; ++p) {
-                    for (int i = 0; i < 8; ++i) acc[v][p][i] = fmaf(weight, value[p][i], acc[v][p][i]);
+            for (int s = 0; s < kAhead; ++s) {
+                const int slot = first + s * kSlots;
+                if (kEarly && slot < in_tile) values[s].load(gpu, value_at(a, c, kCached, slot), a.kv.dim, a.kv.v_type);
+            }
+            TRIREME_UNROLL
+            for (int s = 0; s < kAhead; ++s) {
+                const int slot = first + s * kSlots;
+                float value[kPieces][8];
+                int held = -1;
+                TRIREME_UNROLL
+                for (int v = 0; v < kVectors; ++v) {
+                    const int at = v < c.count ? reach.place(a, c, v, slot) : -1;
+                    if (at < 0) continue;  // what is not seen may be NaN
+                    if (at != held) {
+                        if (!kEarly || at != kCached || held >= 0)
+                            values[s].load(gpu, value_at(a, c, at, slot), a.kv.dim, a.kv.v_type);
+                        values[s].widen_to(value, a.kv.v_type);
+                        held = at;
+                    }
+                    const float weight = scores[v * kTile + slot];
+                    for (int p = 0; p < kPieces; ++p) {
+                        for (int i = 0; i < 8; ++i) acc[v][p][i] = fmaf(weight, value[p][i], acc[v][p][i]);
+                    }
                 }
             }
         }
@@ -263,23 +341,12 @@ struct AttendTile {
             }
         }
         gpu.sync();
-        for (int64_t at = gpu.thread(); at < c.count * a.kv.dim; at += kThreads) {
-            const int v = static_cast<int>(at / a.kv.dim);
+        const auto dim = static_cast<int>(a.kv.dim);
+        for (int at = gpu.thread(); at < c.count * dim; at += kThreads) {
+            const int v = at / dim, element = at % dim;
             float total = 0;
-            for (int w = 0; w < kWarps; ++w) total += sums[(w * kVectors + v) * kMaxDim + at % a.kv.dim];
-            record_of(a, c, v, gpu.block_x())[kMaxAndSum + at % a.kv.dim] = total;
-        }
-    }
-
-    /// This thread's pieces of a slot; those beyond head_dim are zeros.
-    TRIREME_GPU static void load(const char* slot, int lane, int64_t dim, DType type, float (&to)[kPieces][8]) {
-        for (int p = 0; p < kPieces; ++p) {
-            const int64_t first = (int64_t{p} * kLanes + lane) * 8;
-            if (first < dim) {
-                Reader<T>::load(slot, first, type, to[p]);
-            } else {
-                for (int i = 0; i < 8; ++i) to[p][i] = 0;
-            }
+            for (int w = 0; w < kWarps; ++w) total += sums[(w * kVectors + v) * kMaxDim + element];
+            record_of(a, c, v, gpu.block_x())[kMaxAndSum + element] = total;
         }
     }
 

@@ -13,8 +13,10 @@ namespace trireme::gpu {
 template <class T, int kDim>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
+    static constexpr int kAhead = 2;  // pieces of K and of V of a thread that are on their way at once
     static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
     static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
+    static_assert(kKeys * (kDim / 8) % (kAhead * kThreads) == 0, "a thread has whole turns");
     struct Args {
         Kv kv;
         Seen seen;
@@ -140,17 +142,24 @@ struct AttendPrefill {
     TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t slot, int64_t last,
                                        uint16_t* keys, uint16_t* values) {
         char* tile = a.kv.tile(a.seen.sequences[0], slot / kTile);
-        for (int i = gpu.thread(); i < kKeys * (kDim / 8); i += kThreads) {
-            const int key = i % kKeys, piece = i / kKeys;
-            const int64_t place = (slot + key) % kTile;
-            Bits16 k = {}, v = {};
-            if (slot + key <= last && piece * 8 < a.kv.dim) {
-                k = reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place))[piece];
-                v = reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place))[piece];
+        for (int first = gpu.thread(); first < kKeys * (kDim / 8); first += kAhead * kThreads) {
+            Bits16 k[kAhead] = {}, v[kAhead] = {};
+            TRIREME_UNROLL
+            for (int n = 0; n < kAhead; ++n) {
+                const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
+                const int64_t place = (slot + key) % kTile;
+                if (slot + key > last || piece * 8 >= a.kv.dim) continue;
+                k[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place)) + piece);
+                v[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place)) + piece);
             }
-            *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k;
-            for (int e = 0; e < 8; ++e) {
-                values[(piece * 8 + e) * kValueStride + key] = static_cast<uint16_t>(v.word[e / 2] >> (16 * (e % 2)));
+            TRIREME_UNROLL
+            for (int n = 0; n < kAhead; ++n) {
+                const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
+                *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k[n];
+                for (int e = 0; e < 8; ++e) {
+                    values[(piece * 8 + e) * kValueStride + key] =
+                        static_cast<uint16_t>(v[n].word[e / 2] >> (16 * (e % 2)));
+                }
             }
         }
     }

@@ -50,6 +50,14 @@ class DeviceGpu {
         MmaType<T>::mma(d, a, b);
     }
     template <class T>
+    __device__ __forceinline__ Bits16 load16(const T* p) const {
+        Bits16 bits;
+        asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                     : "l"(p));
+        return bits;
+    }
+    template <class T>
     __device__ __forceinline__ Bits16 stream16(const T* p) const {
         Bits16 bits;
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
