@@ -182,12 +182,7 @@ void MpiComm::Impl::abort(Exit code) {
 
 void MpiComm::Impl::hang(const char* call, uint64_t sequence, double seconds) {
     leave_soon(Exit::kUnavailable);
-    // What ends a run is said whatever the log level, and in one write: lines of several ranks do not mix.
-    const std::string line = fmt::format(
-        "trireme: error: rank {}: {} (number {}) has waited {:.0f} s for its peers: one has died, hangs or is slow "
-        "(TRIREME_TIMEOUT_S); the run ends\n",
-        rank_, call, sequence, seconds);
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    say_that_it_hangs(rank_, call, sequence, seconds);
     abort(Exit::kUnavailable);
 }
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "runtime/error.h"
 
@@ -28,6 +32,14 @@ Watchdog::Watch::Watch(Watchdog& dog, Lane lane, const char* call) : call_(dog.l
 
 Watchdog::Watch::~Watch() {
     call_.store(nullptr, std::memory_order_release);
+}
+
+void say_that_it_hangs(int rank, const char* call, uint64_t sequence, double seconds) {
+    const std::string line = fmt::format(
+        "trireme: error: rank {}: {} (number {}) has waited {:.0f} s for its peers: one has died, hangs or is slow "
+        "(TRIREME_TIMEOUT_S); the run ends\n",
+        rank, call, sequence, seconds);
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 void Watchdog::run(double timeout_s, const Fire& fire) {

@@ -49,4 +49,7 @@ class Watchdog {
     std::thread thread_;
 };
 
+/// On stderr, whatever the log level, and in one write, so that lines of several ranks do not mix.
+void say_that_it_hangs(int rank, const char* call, uint64_t sequence, double seconds);
+
 }  // namespace trireme

@@ -24,6 +24,9 @@ inline size_t rope(const Tensor& x) {
 inline size_t kv_write(const LayerKv& kv, int64_t rows) {
     return static_cast<size_t>(rows) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
 }
+inline size_t kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    return layers.size() * kv_write(layers[0], kept.rows());
+}
 /// The keys and values of every slot of these tiles, read once.
 inline size_t attention(const LayerKv& kv, const RowsView& rows, const TileRange& part) {
     const int64_t tokens = part.end > rows.max_slots / kTileTokens ? rows.max_slots : part.end * kTileTokens;

@@ -54,11 +54,17 @@ void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
     check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
 }
 
+void check_row_elements(const char* op, int64_t elements) {
+    check(elements <= kMostRowElements, "{}: rows of {} elements, at most {} are supported", op, elements,
+          kMostRowElements);
+}
+
 void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Tensor& v) {
     check_rank(op, "k", k, 2);
     const Shape shape{k.rows(), kv.layout.kv_heads * kv.layout.head_dim};
     check_operand(op, "k", k, DType::kF32, shape);
     check_operand(op, "v", v, DType::kF32, shape);
+    check_row_elements(op, k.cols());
 }
 
 }  // namespace
@@ -101,6 +107,7 @@ void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
           "rope: head_dim {} in rows of {}, wanted a multiple of 8 that divides them", head_dim, x.cols());
     check_operand("rope", "x", x, DType::kF32, x.shape());
     check_operand("rope", "cos_sin", cos_sin, DType::kF32, Shape{x.rows(), head_dim});
+    check_row_elements("rope", x.cols());
     if (x.rows() > 0) do_rope(x, cos_sin, head_dim);
 }
 
@@ -121,12 +128,19 @@ void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, con
     if (k.rows() > 0) do_kv_append(kv, k, v, rows);
 }
 
-void Kernels::kv_keep(const LayerKv& kv, const Tensor& kept) {
-    check_kv("kv_keep", kv);
-    check_staged("kv_keep", kv);
+void Kernels::kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    for (const LayerKv& kv : layers) {
+        check_kv("kv_keep", kv);
+        check_staged("kv_keep", kv);
+        const Tensor &t = kv.tiles, &first = layers[0].tiles;
+        check(kv.layout == layers[0].layout && t.shape() == first.shape() && t.stride() == first.stride() &&
+                  kv.first_tile == layers[0].first_tile,
+              "kv_keep: a layer's tiles {} from {} on are not laid out as the first's, {} from {} on", t.shape(),
+              kv.first_tile, first.shape(), layers[0].first_tile);
+    }
     check_rank("kv_keep", "kept", kept, 2);
     check_operand("kv_keep", "kept", kept, DType::kI32, Shape{kept.rows(), 3});
-    if (kept.rows() > 0) do_kv_keep(kv, kept);
+    if (kept.rows() > 0 && !layers.empty()) do_kv_keep(layers, kept);
 }
 
 void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "kernels/kv.h"
@@ -31,6 +32,9 @@ struct KernelLimits {
     int64_t vocab = 0;  // ids to draw from; 0: never
 };
 
+/// Elements of a row that is rotated or goes into the KV: they are counted in 32 bits.
+inline constexpr int64_t kMostRowElements = int64_t{1} << 30;
+
 class Kernels {
   public:
     virtual ~Kernels() = default;
@@ -49,8 +53,9 @@ class Kernels {
     void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
     /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.slots.
     void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
-    /// Staged row kept[i, 0] goes to slot kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3].
-    void kv_keep(const LayerKv& kv, const Tensor& kept);
+    /// In every layer staged row kept[i, 0] goes to slot kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3]. Layers
+    /// are laid out alike, with tables of one shape; `layers` must stay as it is until the operation is over.
+    void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
     /// out[r] = sum_i softmax_i(q[r] . k_i / sqrt(head_dim)) v_i, i over what RowsView says; query head h reads KV head
     /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
     /// Accumulated by tiles of 256 slots, in slot order: each tile gives (max, sum, acc), merged in tile order.
@@ -84,7 +89,7 @@ class Kernels {
     virtual void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) = 0;
     virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
-    virtual void do_kv_keep(const LayerKv& kv, const Tensor& kept) = 0;
+    virtual void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) = 0;
     virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                               const RowsView& rows, const TileRange& part) = 0;
     virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;

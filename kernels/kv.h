@@ -22,7 +22,12 @@ struct KvLayout {
     size_t k_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(k_type); }
     size_t v_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(v_type); }
     size_t tile_bytes() const { return k_bytes() + v_bytes(); }
+    bool operator==(const KvLayout&) const = default;
 };
+
+/// What is larger becomes this in an f16 cache, and with the other sign what is smaller: in a batch an infinity would
+/// make NaNs of rows that do not see it. NaN stays NaN.
+inline constexpr float kMostF16 = 65504;
 
 /// The KV of one owner layer, or those of its tiles that are at hand. Slot i of sequence s is token i % 256 of the tile
 /// tiles[s, i / 256 - first_tile].

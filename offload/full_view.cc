@@ -200,7 +200,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     const Tensor kept = slot.device.first_rows(n);
     compute_.copy(kept, slot.host.first_rows(n));
     if (streaming_) streaming_->tails.open(sequence, first, n);
-    for (const LayerKv& kv : layers_) op.kv_keep(kv, kept);
+    op.kv_keep(layers_, kept);
     slot.free = compute_.record();
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {

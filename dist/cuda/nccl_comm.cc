@@ -25,16 +25,24 @@ struct Span {
 }  // namespace
 
 NcclComm::NcclComm(const NcclApi& api, Comm& control, CudaDevice& device)
-    : api_(api), control_(control), device_(device), received_(device) {
+    : api_(api),
+      control_(control),
+      device_(device),
+      received_(device),
+      watchdog_(env().timeout_s, [this](const char* call, uint64_t n, double s) { hang(call, n, s); }) {
     ncclUniqueId id{};
     if (control.rank() == 0) settle(api_.get_unique_id(&id), "ncclGetUniqueId");
     std::string bytes(reinterpret_cast<const char*>(&id), sizeof id);
     control_.broadcast(bytes);
     std::memcpy(&id, bytes.data(), sizeof id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = 1;
     cuda(cudaSetDevice(device_.facts().index), "cudaSetDevice");
-    settle(api_.comm_init_rank_config(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
+    const auto watched = watch("ncclCommInitRankConfig");
+    ncclComm_t fresh = nullptr;  // until it is made, the watchdog has nothing to give up
+    const ncclResult_t made = api_.comm_init_rank_config(&fresh, size(), id, rank(), &config);
+    comm_ = fresh;
+    settle(made, "ncclCommInitRankConfig");
 }
 
 NcclComm::~NcclComm() {
@@ -44,6 +52,7 @@ NcclComm::~NcclComm() {
         return;
     }
     try {
+        const auto watched = watch("ncclCommFinalize");
         settle(api_.comm_finalize(comm_), "ncclCommFinalize");
         api_.comm_destroy(comm_);
     } catch (const Error&) {
@@ -53,6 +62,7 @@ NcclComm::~NcclComm() {
 
 // The abort may itself hang where a card has: nobody waits for it to its end.
 void NcclComm::tell_to_give_up() noexcept {
+    if (comm_ == nullptr || given_up_.exchange(true)) return;
     std::thread([abort = api_.comm_abort, comm = comm_] { abort(comm); }).detach();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
 }
@@ -76,6 +86,11 @@ void NcclComm::abort(Exit code) {
     std::terminate();  // never: GCC does not know of a virtual call that it does not return
 }
 
+void NcclComm::hang(const char* call, uint64_t sequence, double seconds) {
+    say_that_it_hangs(rank(), call, sequence, seconds);
+    abort(Exit::kUnavailable);
+}
+
 ncclResult_t NcclComm::state() const {
     ncclResult_t result = ncclSuccess;
     const ncclResult_t asked = api_.comm_get_async_error(comm_, &result);
@@ -83,11 +98,7 @@ ncclResult_t NcclComm::state() const {
 }
 
 void NcclComm::settle(ncclResult_t result, const char* call) const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(env().timeout_s);
     while (result == ncclInProgress) {
-        require(std::chrono::steady_clock::now() < deadline, Exit::kUnavailable,
-                "{}: has waited {} s for its peers: one has died, hangs or is slow (TRIREME_TIMEOUT_S)", call,
-                env().timeout_s);
         std::this_thread::yield();
         result = state();
     }
@@ -110,6 +121,7 @@ CudaStream& NcclComm::watched(Stream& stream) {
 template <class To, class From>
 void NcclComm::exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from) {
     stream.run(call, bytes, [&](cudaStream_t s) {
+        const auto watched = watch(call);
         settle(api_.group_start(), "ncclGroupStart");
         for (int d = 1; d < size(); ++d) {
             const int next = (rank() + d) % size(), before = (rank() + size() - d) % size();
@@ -128,6 +140,7 @@ void NcclComm::do_all_reduce(Stream& stream, const Tensor& x) {
     const int64_t n = x.shape().elements();
     if (size() == 2) {
         s.run(kCall, x.bytes(), [&](cudaStream_t h) {
+            const auto watched = watch(kCall);
             settle(api_.all_reduce(data, data, static_cast<size_t>(n), ncclFloat, ncclSum, comm_, h), kCall);
         });
         return;

@@ -1,23 +1,26 @@
 #pragma once
 /// Ranks with a card each: device data by NCCL, control by the Comm that started them.
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dist/comm.h"
 #include "dist/cuda/nccl_api.h"
+#include "dist/watchdog.h"
 #include "runtime/buffer.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/stream.h"
 
 namespace trireme {
 
-/// Non-blocking: no call waits without a deadline. Two ranks add by NCCL's all-reduce, where there is one order; more
-/// send each other their parts and add in rank order, long vectors by slices.
+/// Blocking, as a non-blocking communicator starts a thread for every call: what a call waits for beyond
+/// TRIREME_TIMEOUT_S, or a collective on its stream, ends the run on all ranks. Two ranks add by NCCL's all-reduce,
+/// where there is one order; more send each other their parts and add in rank order, long vectors by slices.
 class NcclComm final : public Comm {
   public:
-    /// A collective call. Errors: Exit::kUnavailable, after TRIREME_TIMEOUT_S at the latest.
+    /// A collective call. Errors: Exit::kUnavailable.
     NcclComm(const NcclApi& api, Comm& control, CudaDevice& device);
     ~NcclComm() override;
 
@@ -38,9 +41,11 @@ class NcclComm final : public Comm {
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
     void tell_to_give_up() noexcept;
+    [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
+    Watchdog::Watch watch(const char* call) { return {watchdog_, Watchdog::kDevice, call}; }
     /// What the communicator says of calls that are still under way.
     ncclResult_t state() const;
-    /// Waits for a call that NCCL is still at, and throws what went wrong.
+    /// Throws what went wrong; under watch, as NCCL_COMM_BLOCKING=0 makes it wait here.
     void settle(ncclResult_t result, const char* call) const;
     CudaStream& watched(Stream& stream);
 
@@ -48,8 +53,10 @@ class NcclComm final : public Comm {
     Comm& control_;
     CudaDevice& device_;
     ncclComm_t comm_ = nullptr;
+    std::atomic<bool> given_up_{false};       // by the watchdog or by who uses this
     GrowingBuffer<Space::kDevice> received_;  // what peers send
     const Stream* watched_ = nullptr;
+    Watchdog watchdog_;
 };
 
 /// What ranks on CUDA cards talk through: NCCL; pinned host memory and `control` where ranks share a card or NCCL is

@@ -45,8 +45,8 @@ void CpuKernels::do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& 
     stream_.enqueue("kv_append", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_append(kv, k, v, rows); });
 }
 
-void CpuKernels::do_kv_keep(const LayerKv& kv, const Tensor& kept) {
-    stream_.enqueue("kv_keep", bytes::kv_write(kv, kept.rows()), [=] { trireme::kv_keep(kv, kept); });
+void CpuKernels::do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    stream_.enqueue("kv_keep", bytes::kv_keep(layers, kept), [=] { trireme::kv_keep(layers, kept); });
 }
 
 void CpuKernels::do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,

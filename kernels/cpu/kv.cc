@@ -18,7 +18,22 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
+/// Saturated and rounded.
+void saturate_row(const float* src, f16* dst, int64_t n) {
+    const F d;
+    const Vf most = hn::Set(d, kMostF16), least = hn::Set(d, -kMostF16);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        Vf v = hn::LoadU(d, src + i);  // of a NaN both comparisons are false
+        v = hn::IfThenElse(hn::Gt(v, most), most, v);
+        v = hn::IfThenElse(hn::Lt(v, least), least, v);
+        store_rounded(d, v, dst + i);
+    }
+    for (; i < n; ++i) dst[i] = f16(src[i] > kMostF16 ? kMostF16 : src[i] < -kMostF16 ? -kMostF16 : src[i]);
+}
+
 void round_to(DType type, const float* from, void* to, int64_t n) {
+    if (type == DType::kF16) return saturate_row(from, static_cast<f16*>(to), n);
     with_type(type, [&](auto t) HWY_ATTR { round_row(from, static_cast<decltype(t)*>(to), n); });
 }
 
@@ -77,9 +92,10 @@ void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVi
     });
 }
 
-void kv_keep(const LayerKv& kv, const Tensor& kept) {
+namespace {
+
+void keep_in_layer(const LayerKv& kv, const Matrix<const int32_t>& list) {
     const KvAccess access(kv);
-    const Matrix<const int32_t> list = kept.as<const int32_t>();
     for (int64_t n = 0; n < list.rows; ++n) {
         const int64_t row = list(n, 0), slot = list(n, 1), sequence = list(n, 2), i = slot % kTileTokens;
         check(row >= 0 && row < kMaxRows, "kv_keep: staged row {} of {}", row, kMaxRows);
@@ -90,6 +106,12 @@ void kv_keep(const LayerKv& kv, const Tensor& kept) {
             std::memcpy(access.value(tile, h, i), access.staged_value(h, row), access.value_bytes());
         }
     }
+}
+
+}  // namespace
+
+void kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    for (const LayerKv& kv : layers) keep_in_layer(kv, kept.as<const int32_t>());
 }
 
 }  // namespace trireme

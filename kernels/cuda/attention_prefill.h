@@ -7,14 +7,16 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of query vectors, query heads (those that are not the first of their run leave at once).
+/// Grid: blocks of query vectors, one run of heads that share a KV head after the other; those left over leave at once.
 /// Each of four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments as in the
 /// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles.
 template <class T, int kDim>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
+    static constexpr int kAhead = 2;  // pieces of K and of V of a thread that are on their way at once
     static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
     static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
+    static_assert(kKeys * (kDim / 8) % (kAhead * kThreads) == 0, "a thread has whole turns");
     struct Args {
         Kv kv;
         Seen seen;
@@ -25,12 +27,17 @@ struct AttendPrefill {
         float scale;  // of scores, log2(e) included
     };
 
+    /// Enough for `heads` in at most `runs` runs, whose last blocks may be nearly empty.
+    static int64_t blocks(int64_t rows, int64_t heads, int64_t runs) {
+        return (rows * heads + runs * (kVectors - 1)) / kVectors;
+    }
+
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head];
-        const int64_t heads = run_at(a.kv_of_head, head, a.heads);
-        const int64_t first = int64_t{gpu.block_x()} * kVectors, vectors = a.seen.rows * heads;
-        if (first >= vectors || !sound(gpu, a)) return;  // no vectors: not the first head of its run
+        const Place at = place(gpu.block_x(), a);
+        if (at.heads == 0 || !sound(gpu, a)) return;
+        const int64_t head = at.head, heads = at.heads, first = at.first;
+        const int64_t kv_head = a.kv_of_head[head], vectors = a.seen.rows * heads;
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
@@ -52,6 +59,20 @@ struct AttendPrefill {
     }
 
   private:
+    /// A block's run of heads and its first query vector there.
+    struct Place {
+        int64_t head, heads, first;
+    };
+    TRIREME_GPU static Place place(int64_t block, const Args& a) {
+        for (int64_t head = 0; head < a.heads;) {
+            const int64_t heads = run_at(a.kv_of_head, head, a.heads), blocks = div_up(a.seen.rows * heads, kVectors);
+            if (block < blocks) return {head, heads, block * kVectors};
+            block -= blocks;
+            head += heads;
+        }
+        return {0, 0, 0};
+    }
+
     /// A query vector: where it is read and written, and the last slot that it sees; -1 for the padding at the end.
     struct Vector {
         int64_t row, head, slot;
@@ -121,17 +142,24 @@ struct AttendPrefill {
     TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t slot, int64_t last,
                                        uint16_t* keys, uint16_t* values) {
         char* tile = a.kv.tile(a.seen.sequences[0], slot / kTile);
-        for (int i = gpu.thread(); i < kKeys * (kDim / 8); i += kThreads) {
-            const int key = i % kKeys, piece = i / kKeys;
-            const int64_t place = (slot + key) % kTile;
-            Bits16 k = {}, v = {};
-            if (slot + key <= last && piece * 8 < a.kv.dim) {
-                k = reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place))[piece];
-                v = reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place))[piece];
+        for (int first = gpu.thread(); first < kKeys * (kDim / 8); first += kAhead * kThreads) {
+            Bits16 k[kAhead] = {}, v[kAhead] = {};
+            TRIREME_UNROLL
+            for (int n = 0; n < kAhead; ++n) {
+                const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
+                const int64_t place = (slot + key) % kTile;
+                if (slot + key > last || piece * 8 >= a.kv.dim) continue;
+                k[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place)) + piece);
+                v[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place)) + piece);
             }
-            *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k;
-            for (int e = 0; e < 8; ++e) {
-                values[(piece * 8 + e) * kValueStride + key] = static_cast<uint16_t>(v.word[e / 2] >> (16 * (e % 2)));
+            TRIREME_UNROLL
+            for (int n = 0; n < kAhead; ++n) {
+                const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
+                *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k[n];
+                for (int e = 0; e < 8; ++e) {
+                    values[(piece * 8 + e) * kValueStride + key] =
+                        static_cast<uint16_t>(v[n].word[e / 2] >> (16 * (e % 2)));
+                }
             }
         }
     }

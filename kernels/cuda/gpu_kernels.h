@@ -21,7 +21,7 @@
 
 namespace trireme::gpu {
 
-static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum);
+static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16);
 
 template <class T>
 Rows<T> rows_of(const Tensor& t) {
@@ -67,7 +67,7 @@ class GpuKernels final : public Kernels {
     }
 
   private:
-    static constexpr int64_t kMaxHeadDim = 256;
+    static constexpr int64_t kMaxHeadDim = MergeTiles::kThreads;
 
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
         with_type(table.dtype(), [&](auto t) {
@@ -121,9 +121,19 @@ class GpuKernels final : public Kernels {
             {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
              static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.sequences.data())});
     }
-    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
-        launcher_.template launch<KvKeep>("kv_keep", bytes::kv_write(kv, kept.rows()),
-                                          {kept.rows(), kv.layout.kv_heads}, {kv_of(kv), rows_of<const int32_t>(kept)});
+    void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override {
+        while (!layers.empty()) {
+            const std::span<const LayerKv> some = layers.first(std::min(layers.size(), KvKeep::kLayers));
+            KvKeep::Args args = {kv_of(some[0]), rows_of<const int32_t>(kept), {}};
+            for (size_t i = 0; i < some.size(); ++i) {
+                const Kv kv = kv_of(some[i]);
+                args.layers[i] = {kv.tiles.data, kv.staged_k, kv.staged_v};
+            }
+            launcher_.template launch<KvKeep>("kv_keep", bytes::kv_keep(some, kept),
+                                              {kept.rows(), some[0].layout.kv_heads, static_cast<int64_t>(some.size())},
+                                              args);
+            layers = layers.subspan(some.size());
+        }
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
@@ -191,9 +201,9 @@ class GpuKernels final : public Kernels {
     template <class Body>
     void prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                  const RowsView& rows) {
-        const int64_t heads = kv_of_head.rows();
+        const int64_t heads = kv_of_head.rows(), runs = std::min(heads, kv.layout.kv_heads);
         launcher_.template launch<Body>(
-            "attention_prefill", bytes::attention(kv, rows, {}), {div_up(q.rows() * heads, Body::kVectors), heads},
+            "attention_prefill", bytes::attention(kv, rows, {}), {Body::blocks(q.rows(), heads, runs)},
             {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
              static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_slots, score_scale(kv)});
     }
@@ -228,9 +238,9 @@ class GpuKernels final : public Kernels {
                 prefill ? "attention_prefill" : "attention", first == part.first ? bytes : 0, {in_wave, heads, n},
                 {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
                  heads, first, rows.max_slots, records, score_scale(kv)});
-            launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
-                                                  {records, running, rows_of<float>(out), slots, heads, n, dim, first,
-                                                   in_wave, first + in_wave == tiles});
+            launcher_.template launch<MergeTiles>(
+                "attention_merge", 0, {heads, n},
+                {records, running, rows_of<float>(out), slots, heads, n, dim, first, in_wave});
         }
     }
 

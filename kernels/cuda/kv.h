@@ -7,6 +7,7 @@
 namespace trireme::gpu {
 
 inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
+inline constexpr float kLargestF16 = 65504;      // kMostF16
 
 /// A layer's KV as kernels see it; the layout is kernels/kv.h's.
 struct Kv {
@@ -34,9 +35,11 @@ struct Kv {
     }
 };
 
+/// To f16 saturated (kernels/kv.h).
 TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     if (type == DType::kF16) {
-        narrow(x, reinterpret_cast<f16*>(row) + i);
+        const float finite = x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
+        narrow(finite, reinterpret_cast<f16*>(row) + i);
     } else if (type == DType::kBF16) {
         narrow(x, reinterpret_cast<bf16*>(row) + i);
     } else {
@@ -62,10 +65,11 @@ struct KvStage {
         if (mine < 0 || mine >= kStaged) return gpu.fault(Fault::kAncestor, mine, row);
         const bool keys = gpu.block_y() == 0;
         const float* from = keys ? a.k(row) : a.v(row);
-        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
-            const int64_t head = i / kv.dim;
+        const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
+        for (int i = gpu.thread(); i < n; i += kThreads) {
+            const int head = i / dim;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i % kv.dim);
+                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i - head * dim);
         }
     }
 };
@@ -86,24 +90,38 @@ struct KvAppend {
         const float* from = keys ? a.k(row) : a.v(row);
         char* tile = slot < 0 ? nullptr : kv.tile(a.sequences[row], slot / kTile);
         if (tile == nullptr) return gpu.fault(Fault::kTile, slot, a.sequences[row]);
-        for (int64_t i = gpu.thread(); i < kv.heads * kv.dim; i += kThreads) {
-            const int64_t head = i / kv.dim, place = slot % kTile;
+        const int64_t place = slot % kTile;
+        const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
+        for (int i = gpu.thread(); i < n; i += kThreads) {
+            const int head = i / dim;
             narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i % kv.dim);
+                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i - head * dim);
         }
     }
 };
 
-/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, then heads.
+/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers.
 struct KvKeep {
     static constexpr int kThreads = 64;
-    struct Args {
-        Kv kv;
-        Rows<const int32_t> kept;
+    static constexpr size_t kLayers = 128;
+    struct Layer {
+        const int64_t* tiles;
+        char *staged_k, *staged_v;
     };
+    struct Args {
+        Kv kv;  // what layers have in common
+        Rows<const int32_t> kept;
+        Layer layers[kLayers];
+    };
+    static_assert(sizeof(Args) <= 4096 - 2 * sizeof(void*), "what a kernel may be given");
+
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const Kv& kv = a.kv;
+        const Layer& layer = a.layers[gpu.block_z()];
+        Kv kv = a.kv;
+        kv.tiles.data = layer.tiles;
+        kv.staged_k = layer.staged_k;
+        kv.staged_v = layer.staged_v;
         const int32_t* move = a.kept(gpu.block_x());
         const int64_t row = move[0], slot = move[1], head = gpu.block_y(), place = slot % kTile;
         if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptSlot, row, slot);

@@ -32,7 +32,8 @@ struct RoundRows {
 /// four of them to one mma and the last four to the next.
 template <class T, int kTiles>
 struct MatmulDecode {
-    static constexpr int kThreads = 256, kWarps = kThreads / kWarp, kPiece = 32;
+    static constexpr int kThreads = 256, kWarps = kThreads / kWarp, kPiece = 32, kStep = kWarps * kPiece;
+    static constexpr int kAhead = 2;  // steps of k whose weights are on their way at once
     static constexpr int64_t kSharedBytes = int64_t{kWarps} * kTiles * kWarp * 4 * sizeof(float);
     struct Args {
         Rows<float> out;
@@ -47,14 +48,24 @@ struct MatmulDecode {
         const int lane = gpu.thread() % kWarp, warp = gpu.thread() / kWarp, group = lane / 4, quad = lane % 4;
         const int64_t column = int64_t{gpu.block_x()} * 16 + group;
         float acc[kTiles][4] = {};
-        for (int64_t k = int64_t{warp} * kPiece; k < a.k; k += int64_t{kWarps} * kPiece) {
-            const Bits16 low = weights(gpu, a, column, k + 8 * quad), high = weights(gpu, a, column + 8, k + 8 * quad);
-            for (int t = 0; t < kTiles; ++t) {
-                const Bits16 x = row_of_x(a, t * 8 + group, k + 8 * quad);
-                for (int half = 0; half < 4; half += 2) {
-                    const uint32_t left[4] = {low.word[half], high.word[half], low.word[half + 1], high.word[half + 1]};
-                    const uint32_t right[2] = {x.word[half], x.word[half + 1]};
-                    gpu.template mma<T>(acc[t], left, right);
+        for (int64_t first = int64_t{warp} * kPiece; first < a.k; first += kAhead * kStep) {
+            Bits16 low[kAhead], high[kAhead];
+            TRIREME_UNROLL
+            for (int s = 0; s < kAhead; ++s) {
+                low[s] = weights(gpu, a, column, first + s * kStep + 8 * quad);
+                high[s] = weights(gpu, a, column + 8, first + s * kStep + 8 * quad);
+            }
+            TRIREME_UNROLL
+            for (int s = 0; s < kAhead; ++s) {
+                if (first + s * kStep >= a.k) continue;  // the whole warp
+                for (int t = 0; t < kTiles; ++t) {
+                    const Bits16 x = row_of_x(gpu, a, t * 8 + group, first + s * kStep + 8 * quad);
+                    for (int half = 0; half < 4; half += 2) {
+                        const uint32_t left[4] = {low[s].word[half], high[s].word[half], low[s].word[half + 1],
+                                                  high[s].word[half + 1]};
+                        const uint32_t right[2] = {x.word[half], x.word[half + 1]};
+                        gpu.template mma<T>(acc[t], left, right);
+                    }
                 }
             }
         }
@@ -78,14 +89,15 @@ struct MatmulDecode {
     TRIREME_GPU static Bits16 weights(Gpu& gpu, const Args& a, int64_t n, int64_t k) {
         if (n < a.n && k + 8 <= a.k && a.aligned) return gpu.stream16(a.w + n * a.k + k);
         Bits16 bits = {};
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < 8 && k < a.k; ++i) {
             if (n < a.n && k + i < a.k)
                 bits.word[i / 2] |= static_cast<uint32_t>(a.w[n * a.k + k + i].bits) << (16 * (i % 2));
         }
         return bits;
     }
-    TRIREME_GPU static Bits16 row_of_x(const Args& a, int64_t row, int64_t k) {
-        if (row < a.rows) return *reinterpret_cast<const Bits16*>(a.x(row) + k);
+    template <class Gpu>
+    TRIREME_GPU static Bits16 row_of_x(Gpu& gpu, const Args& a, int64_t row, int64_t k) {
+        if (row < a.rows) return gpu.load16(a.x(row) + k);
         return Bits16{};
     }
 };
@@ -93,6 +105,7 @@ struct MatmulDecode {
 /// f32 weights: a warp a column of out, fused multiply-adds in f32, 8 rows at a time.
 struct MatmulDecodeF32 {
     static constexpr int kThreads = 256, kRows = 8;
+    static constexpr int kAhead = 4;  // weights of a lane that are on their way at once
     struct Args {
         Rows<float> out;
         Rows<const float> x;
@@ -107,9 +120,16 @@ struct MatmulDecodeF32 {
         const float* w = a.w + n * a.k;
         for (int64_t first = 0; first < a.rows; first += kRows) {
             float acc[kRows] = {};
-            for (int64_t i = lane; i < a.k; i += kWarp) {
-                for (int r = 0; r < kRows; ++r) {
-                    if (first + r < a.rows) acc[r] = fmaf(a.x(first + r)[i], w[i], acc[r]);
+            for (int64_t i = lane; i < a.k; i += kAhead * kWarp) {
+                float weight[kAhead];
+                TRIREME_UNROLL
+                for (int s = 0; s < kAhead; ++s) weight[s] = i + s * kWarp < a.k ? w[i + s * kWarp] : 0;
+                TRIREME_UNROLL
+                for (int s = 0; s < kAhead; ++s) {
+                    if (i + s * kWarp >= a.k) continue;
+                    for (int r = 0; r < kRows; ++r) {
+                        if (first + r < a.rows) acc[r] = fmaf(a.x(first + r)[i + s * kWarp], weight[s], acc[r]);
+                    }
                 }
             }
             for (int r = 0; r < kRows; ++r) {

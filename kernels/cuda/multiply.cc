@@ -1,8 +1,6 @@
 #include "kernels/cuda/multiply.h"
 
-#include <algorithm>
-#include <bit>
-
+#include "kernels/cuda/alignment.h"
 #include "kernels/cuda/scratch.h"
 #include "runtime/cuda/call.h"
 #include "runtime/error.h"
@@ -10,20 +8,12 @@
 namespace trireme::gpu {
 namespace {
 
-constexpr uint32_t kMostAligned = 256;
-
 void blas(cublasStatus_t status, const char* call) {
     require(status == CUBLAS_STATUS_SUCCESS, Exit::kUnavailable, "{}: {}", call, cublasLtGetStatusString(status));
 }
 
 cudaDataType_t cuda_type(DType type) {
     return type == DType::kF32 ? CUDA_R_32F : type == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
-}
-
-uint32_t alignment(const Tensor& t) {
-    const auto address = reinterpret_cast<uintptr_t>(t.data());
-    const auto stride = static_cast<uintptr_t>(t.stride()) * size_of(t.dtype());
-    return std::min<uint32_t>(kMostAligned, 1u << std::min(8, std::countr_zero(address | stride | kMostAligned)));
 }
 
 /// A matrix by columns: what is row-major to us is its own transpose to the library.
@@ -77,10 +67,10 @@ Multiply::Plan& Multiply::plan(const Key& key) {
         blas(cublasLtMatmulPreferenceSetAttribute(wishes, what, &value, sizeof value), "cublasLtMatmulPreferenceSet");
     };
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMultiplyWorkspace);
-    for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-        wish(what, key.alignment);
-    }
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.w_alignment);
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.x_alignment);
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.out_alignment);
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.out_alignment);
     cublasLtMatmulHeuristicResult_t best{};
     int results = 0;
     const cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(handle_, fresh->product, fresh->w, fresh->x, fresh->out,
@@ -102,7 +92,9 @@ void Multiply::operator()(CudaStream& stream, const char* name, size_t bytes, co
                      .x_stride = x.stride(),
                      .out_stride = out.stride(),
                      .type = w.dtype(),
-                     .alignment = std::min({alignment(out), alignment(x), alignment(w)})};
+                     .w_alignment = alignment_of(w),
+                     .x_alignment = alignment_of(x),
+                     .out_alignment = alignment_of(out)};
     const Plan& p = plan(key);
     const float one = 1, zero = 0;
     stream.run(name, bytes, [&](cudaStream_t s) {

@@ -20,7 +20,8 @@ class Multiply {
     Multiply& operator=(const Multiply&) = delete;
 
     /// out = x w^T with sums in f32.  out f32 [rows, n], x of w's type [rows, k], w f32, f16 or bf16 [n, k] contiguous.
-    /// The algorithm depends on shapes, types, strides and card alone; f32 is multiplied as f32, never as TF32.
+    /// The algorithm depends on shapes, types, strides, alignment and card alone; f32 is multiplied as f32, never as
+    /// TF32.
     void operator()(CudaStream& stream, const char* name, size_t bytes, const Tensor& out, const Tensor& x,
                     const Tensor& w);
 
@@ -30,7 +31,7 @@ class Multiply {
     struct Key {
         int64_t rows, n, k, x_stride, out_stride;
         DType type;
-        uint32_t alignment;  // the least of the operands', in bytes
+        uint32_t w_alignment, x_alignment, out_alignment;  // in bytes
         auto operator<=>(const Key&) const = default;
     };
     Plan& plan(const Key& key);

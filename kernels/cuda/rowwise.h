@@ -57,11 +57,11 @@ struct Rope {
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t pairs = a.head_dim / 2;
+        const auto pairs = static_cast<int>(a.head_dim / 2), n = static_cast<int>(a.heads) * pairs;
         const float* angle = a.cos_sin(gpu.block_x());
-        for (int64_t i = gpu.thread(); i < a.heads * pairs; i += kThreads) {
-            const int64_t pair = i % pairs;
-            float* x = a.x(gpu.block_x()) + i / pairs * a.head_dim + pair;
+        for (int i = gpu.thread(); i < n; i += kThreads) {
+            const int head = i / pairs, pair = i - head * pairs;
+            float* x = a.x(gpu.block_x()) + 2 * head * pairs + pair;
             const float c = angle[pair], s = angle[pairs + pair], x0 = x[0], x1 = x[pairs];
             x[0] = x0 * c - x1 * s;
             x[pairs] = x1 * c + x0 * s;

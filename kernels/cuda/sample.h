@@ -8,12 +8,21 @@
 namespace trireme::gpu {
 
 /// Tokens are told apart and ordered by keys: the logit's bits so that a larger logit is a larger number, then the id
-/// so that a lower one is. "The first token" has the largest key. A threshold is found two bits at a time: which
-/// quarter of the keys holds it is told by sums of whole numbers, whose order does not matter. Nothing is sorted.
+/// so that a lower one is. "The first token" has the largest key. A threshold is found by digits of 8 bits: which of
+/// 256 ranges of keys holds it is told by sums of whole numbers, whose order does not matter. Nothing is sorted.
 struct Sample {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp;
-    static constexpr int64_t kListed = 2048;  // tokens that top-k leaves over fit the list in shared memory
-    static constexpr int64_t kSharedBytes = kListed * 8 + 4 * kWarps * 8 + 16;
+    static constexpr int kAhead = 4;      // logits of a thread that are on their way at once
+    static constexpr int kListed = 2048;  // tokens that top-k leaves over fit the list in shared memory
+    static constexpr int kBits = 8, kDigits = 1 << kBits, kGroup = 16, kGroups = kDigits / kGroup;
+    static constexpr int kCopies = 8;  // of a digit's sum: lanes that add to the same one wait for each other
+    struct Shared {
+        uint64_t list[kListed];
+        uint64_t sums[kDigits], groups[kGroups];
+        uint32_t low[kDigits * kCopies], high[kDigits];  // words of sums under way
+        uint32_t next;
+    };
+    static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
         const float* logits;  // [parts, rows, cols]: id = part * cols + column
         int64_t rows, cols, vocab;
@@ -24,7 +33,7 @@ struct Sample {
 
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        Row<Gpu> row{gpu, a, static_cast<uint64_t*>(gpu.shared())};
+        Row<Gpu> row{gpu, a, *static_cast<Shared*>(gpu.shared())};
         const uint64_t top = row.largest();
         if (top == kNotANumber || !(logit_of(top) < infinity() && logit_of(top) > -infinity())) {
             if (gpu.thread() == 0) gpu.fault(Fault::kLogits, gpu.block_x(), 0);
@@ -56,17 +65,34 @@ struct Sample {
     struct Row {
         Gpu& gpu;
         const Args& a;
-        uint64_t* shared;
+        Shared& shared;
         float top = 0;
-        uint64_t floor = 0;   // keys below are out
-        uint64_t least = 0;   // and weights below
-        int64_t listed = -1;  // tokens in the list; -1: all are read from the logits
+        uint64_t floor = 0;  // keys below are out
+        uint64_t least = 0;  // and weights below
+        int listed = -1;     // tokens in the list; -1: all are read from the logits
 
-        TRIREME_GPU uint64_t* sums() const { return shared + kListed; }
-        TRIREME_GPU int64_t size() const { return listed >= 0 ? listed : a.vocab; }
-        TRIREME_GPU uint64_t key(int64_t i) const {
-            if (listed >= 0) return shared[i];
-            return key_of(a.logits[(i / a.cols * a.rows + gpu.block_x()) * a.cols + i % a.cols], i);
+        /// visit(key) by this thread for its tokens: together the block's threads have all of them.
+        template <class Visit>
+        TRIREME_GPU void each(const Visit& visit) const {
+            for (int i = gpu.thread(); i < listed; i += kThreads) visit(shared.list[i]);
+            if (listed >= 0) return;
+            const float* logits = a.logits + gpu.block_x() * a.cols;
+            for (int64_t id = 0; id < a.vocab; id += a.cols, logits += a.rows * a.cols) {
+                const auto here = static_cast<int>(min_of(a.cols, a.vocab - id));
+                for (int first = gpu.thread(); first < here; first += kAhead * kThreads) {
+                    float logit[kAhead];
+                    TRIREME_UNROLL
+                    for (int i = 0; i < kAhead; ++i) {
+                        const int column = first + i * kThreads;
+                        logit[i] = column < here ? logits[column] : -infinity();
+                    }
+                    TRIREME_UNROLL
+                    for (int i = 0; i < kAhead; ++i) {
+                        const int column = first + i * kThreads;
+                        if (column < here) visit(key_of(logit[i], id + column));
+                    }
+                }
+            }
         }
         TRIREME_GPU uint64_t weight(uint64_t key) const {
             const float below = logit_of(key) - top;  // an infinite scale must not meet 0
@@ -77,92 +103,112 @@ struct Sample {
 
         TRIREME_GPU uint64_t largest() {
             uint64_t most = 0;
-            for (int64_t i = gpu.thread(); i < a.vocab; i += kThreads) {
-                const uint64_t k = key(i);
+            each([&](uint64_t k) {
                 if (k > most) most = k;
-            }
+            });
             for (int mask = kWarp / 2; mask > 0; mask /= 2) {
                 const uint64_t other = gpu.shuffle_xor(most, mask);
                 if (other > most) most = other;
             }
-            if (gpu.thread() % kWarp == 0) sums()[gpu.thread() / kWarp] = most;
+            if (gpu.thread() % kWarp == 0) shared.sums[gpu.thread() / kWarp] = most;
             gpu.sync();
             for (int w = 0; w < kWarps; ++w) {
-                if (sums()[w] > most) most = sums()[w];
+                if (shared.sums[w] > most) most = shared.sums[w];
             }
-            gpu.sync();
             return most;
         }
 
-        /// How much the keys from `floor` on weigh, or how many they are.
-        TRIREME_GPU uint64_t total(bool counted) {
-            uint64_t quarter[4];
-            quarters(0, 64, counted, quarter);
-            return quarter[0] + quarter[1] + quarter[2] + quarter[3];
-        }
-        /// The same by quarters: of the keys whose bits from `high` on are prefix's, by the two bits below.
-        TRIREME_GPU void quarters(uint64_t prefix, int high, bool counted, uint64_t (&quarter)[4]) {
-            uint64_t mine[4] = {0, 0, 0, 0};
-            for (int64_t i = gpu.thread(); i < size(); i += kThreads) {
-                const uint64_t k = key(i);
-                if (k < floor || (high < 64 && k >> high != prefix >> high)) continue;
+        /// Into shared.sums, for each digit at `shift`, how much those keys weigh, or how many they are, which begin as
+        /// prefix does; sums of kGroup digits into shared.groups.
+        TRIREME_GPU void add_up(uint64_t prefix, int shift, bool counted) {
+            const int thread = gpu.thread();
+            for (int i = thread; i < kDigits * kCopies; i += kThreads) shared.low[i] = 0;
+            if (thread < kDigits) shared.high[thread] = 0;
+            gpu.sync();
+            each([&](uint64_t k) {
+                if (k < floor || (k ^ prefix) >> shift >> kBits != 0) return;
                 const uint64_t w = counted ? 1 : weight(k);
-                const auto digit = static_cast<int>(k >> (high - 2) & 3);
-                TRIREME_UNROLL
-                for (int d = 0; d < 4; ++d) mine[d] += d == digit ? w : 0;
-            }
-            TRIREME_UNROLL
-            for (int d = 0; d < 4; ++d) {
-                for (int mask = kWarp / 2; mask > 0; mask /= 2) mine[d] += gpu.shuffle_xor(mine[d], mask);
-                if (gpu.thread() % kWarp == 0) sums()[d * kWarps + gpu.thread() / kWarp] = mine[d];
+                const auto digit = static_cast<int>(k >> shift & (kDigits - 1));
+                const auto low = static_cast<uint32_t>(w);
+                auto high = static_cast<uint32_t>(w >> 32);
+                // Adding in 32 bits takes one instruction; who overflows carries.
+                if (low != 0 && gpu.fetch_add(&shared.low[digit * kCopies + thread % kCopies], low) > ~low) ++high;
+                if (high != 0) gpu.fetch_add(&shared.high[digit], high);
+            });
+            gpu.sync();
+            if (thread < kDigits) {
+                uint64_t sum = static_cast<uint64_t>(shared.high[thread]) << 32;
+                for (int i = 0; i < kCopies; ++i) sum += shared.low[thread * kCopies + i];
+                shared.sums[thread] = sum;
             }
             gpu.sync();
-            TRIREME_UNROLL
-            for (int d = 0; d < 4; ++d) {
-                quarter[d] = 0;
-                for (int w = 0; w < kWarps; ++w) quarter[d] += sums()[d * kWarps + w];
+            if (thread < kGroups) {
+                uint64_t sum = 0;
+                for (int i = 0; i < kGroup; ++i) sum += shared.sums[thread * kGroup + i];
+                shared.groups[thread] = sum;
             }
             gpu.sync();
         }
-        /// The first key at which the running sum exceeds `t`, which is below the total.
-        TRIREME_GPU uint64_t select(uint64_t t, bool counted) {
-            uint64_t prefix = 0;
-            for (int high = 64; high > 0; high -= 2) {
-                uint64_t quarter[4];
-                quarters(prefix, high, counted, quarter);
-                int digit = 3;
-                for (; digit > 0 && t >= quarter[digit]; --digit) t -= quarter[digit];
-                prefix |= static_cast<uint64_t>(digit) << (high - 2);
+        /// The digit in whose sum `t` lies when the larger ones come first; they are taken from t.
+        TRIREME_GPU int digit_of(uint64_t& t) const {
+            int group = kGroups - 1;
+            for (; group > 0 && t >= shared.groups[group]; --group) t -= shared.groups[group];
+            int digit = group * kGroup + kGroup - 1;
+            for (; digit > 0 && t >= shared.sums[digit]; --digit) t -= shared.sums[digit];
+            return digit;
+        }
+        /// `found` becomes the first key at which the running sum exceeds threshold(total); it stays where none does.
+        template <class Threshold>
+        TRIREME_GPU void select(bool counted, const Threshold& threshold, uint64_t& found) {
+            uint64_t prefix = 0, t = 0;
+            for (int shift = 64 - kBits; shift >= 0; shift -= kBits) {
+                uint64_t digit = kDigits - 1;
+                if (shift >= 32 ||
+                    (a.vocab - 1) >> shift > 0) {  // else ids end in front of it: their complements are ones
+                    add_up(prefix, shift, counted);
+                    if (shift == 64 - kBits) {
+                        uint64_t total = 0;
+                        for (int g = 0; g < kGroups; ++g) total += shared.groups[g];
+                        t = threshold(total);
+                        if (t >= total) return;
+                    }
+                    digit = static_cast<uint64_t>(digit_of(t));
+                }
+                prefix |= digit << shift;
             }
-            return prefix;
+            found = prefix;
         }
         /// From here on only the keys from `floor` on are looked at, in the list.
-        TRIREME_GPU void list(int64_t n) {
-            auto* next = reinterpret_cast<uint32_t*>(sums() + 4 * kWarps);
-            if (gpu.thread() == 0) *next = 0;
+        TRIREME_GPU void list() {
+            if (gpu.thread() == 0) shared.next = 0;
             gpu.sync();
-            for (int64_t i = gpu.thread(); i < a.vocab; i += kThreads) {
-                const uint64_t k = key(i);
-                if (k >= floor) shared[gpu.fetch_add(next, 1)] = k;  // in any order
-            }
+            each([&](uint64_t k) {
+                if (k >= floor) shared.list[gpu.fetch_add(&shared.next, 1)] = k;  // in any order
+            });
             gpu.sync();
-            listed = n;
+            listed = static_cast<int>(shared.next);
         }
 
         TRIREME_GPU uint64_t draw() {
             floor = (static_cast<uint64_t>(key_of(-infinity(), 0) >> 32) + 1) << 32;
             const auto k = static_cast<uint64_t>(a.rule.top_k);
-            const uint64_t finite = total(/*counted=*/true);
-            const uint64_t kept = k > 0 && k < finite ? k : finite;
-            if (kept < finite) floor = select(k - 1, /*counted=*/true);
-            if (kept <= static_cast<uint64_t>(kListed)) list(static_cast<int64_t>(kept));
+            if (k > 0)
+                select(
+                    true, [&](uint64_t) { return k - 1; }, floor);
+            if (min_of(k > 0 ? a.rule.top_k : a.vocab, a.vocab) <= kListed) list();
             if (a.rule.top_p < SamplingRule::kOne) {
-                const uint64_t reach = part_of(total(false), a.rule.top_p, /*up=*/true);
-                floor = select(reach > 0 ? reach - 1 : 0, false);
+                const auto last = [&](uint64_t total) {
+                    const uint64_t reach = part_of(total, a.rule.top_p, /*up=*/true);
+                    return reach > 0 ? reach - 1 : 0;
+                };
+                select(false, last, floor);
             }
             least = a.rule.min_weight;
             const auto u = static_cast<uint64_t>(a.uniforms[gpu.block_x()]);
-            return select(part_of(total(false), u, /*up=*/false), false);
+            uint64_t drawn = 0;
+            select(
+                false, [&](uint64_t total) { return part_of(total, u, /*up=*/false); }, drawn);
+            return drawn;
         }
     };
 };

@@ -50,6 +50,14 @@ class DeviceGpu {
         MmaType<T>::mma(d, a, b);
     }
     template <class T>
+    __device__ __forceinline__ Bits16 load16(const T* p) const {
+        Bits16 bits;
+        asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                     : "l"(p));
+        return bits;
+    }
+    template <class T>
     __device__ __forceinline__ Bits16 stream16(const T* p) const {
         Bits16 bits;
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -70,9 +78,15 @@ class DeviceGpu {
     const char* operation_;  // the host's
 };
 
+template <class Body>
+constexpr int blocks_of_sm() {
+    if constexpr (requires { Body::kBlocksOfSm; }) return Body::kBlocksOfSm;
+    return 0;  // as ptxas likes
+}
+
 /// One body, one kernel.
 template <class Body>
-__global__ void __launch_bounds__(Body::kThreads)
+__global__ void __launch_bounds__(Body::kThreads, blocks_of_sm<Body>())
     run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault, const char* operation) {
     DeviceGpu gpu(fault, operation);
     Body::run(gpu, args);

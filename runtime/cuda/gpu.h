@@ -4,7 +4,8 @@
 ///
 /// A body is a struct with `Args` (what the kernel is launched with, by value), `kThreads`, and
 ///     template <class Gpu> TRIREME_GPU static void run(Gpu& gpu, const Args& args);
-/// which one thread of a block executes. Gpu is the thread's view of its machine:
+/// which one thread of a block executes. It may have `kSharedBytes`, and `kBlocksOfSm`: how many blocks the registers
+/// of an SM must suffice for. Gpu is the thread's view of its machine:
 ///     thread()                        index in the block, below kThreads
 ///     block_x(), block_y(), block_z() index of the block in the grid
 ///     sync()                          all threads of the block meet
@@ -12,7 +13,8 @@
 ///     fetch_add(p, x)                 *p before x was added to it, in shared memory, whole for every thread
 ///     mma<T>(d, a, b)                 d += a b for one m16n8k16 tile of f16 or bf16, fragments as in the PTX ISA
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
-///     stream16(p)                     16 aligned bytes that will not be read again
+///     load16(p)                       16 bytes, aligned so, of global memory that this kernel does not write
+///     stream16(p)                     the same where they will not be read again
 ///     fault(kind, x, y)               ends the stream with an error; the first one counts
 /// A pointer in Args is global memory. Nothing is added in an order that depends on the launch.
 

@@ -159,7 +159,7 @@ void CudaStream::collect_spans() {
 std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
     check(capturing_ == nullptr, "stream {}: a graph within a graph", name_);
     auto recorded = std::make_unique<Recorded>(*this);
-    // Relaxed: NCCL works in threads of its own, with calls that are refused to others while a stream is recorded.
+    // Relaxed: behind NCCL's calls, and in its own threads, are some that are refused while a stream is recorded.
     cuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture", name_, last_);
     capturing_ = recorded.get();
     cudaGraph_t graph = nullptr;

@@ -31,6 +31,14 @@ struct Report {
     }
 };
 
+TEST(Watchdog, WhatHangsIsSaidOnStderrInOneLine) {
+    testing::internal::CaptureStderr();
+    say_that_it_hangs(3, "ncclCommInitRankConfig", 7, 20.2);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "trireme: error: rank 3: ncclCommInitRankConfig (number 7) has waited 20 s for its peers: one has died, "
+              "hangs or is slow (TRIREME_TIMEOUT_S); the run ends\n");
+}
+
 TEST(Watchdog, FiresWhenACallLastsTooLong) {
     Report report;
     Watchdog dog(0.05, report.fire());

@@ -71,11 +71,12 @@ struct Scene {
             if (r == row) {
                 m->attention(out.tensor(), q.tensor().slice_rows(r, 1), kv.view(), heads.vector(), set.view(at + 1));
             }
+            const LayerKv layer = kv.view();
             Operand kept(DType::kI32, 1, 3);
             kept.at<int32_t>(0, 0) = 0;
             kept.at<int32_t>(0, 1) = static_cast<int32_t>(at++);
             kept.at<int32_t>(0, 2) = 1;
-            m->kv_keep(kv.view(), kept.tensor());
+            m->kv_keep({&layer, 1}, kept.tensor());
             m.stream->synchronize();
         }
         return out.floats();
@@ -191,6 +192,27 @@ TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
 
     const std::vector<float> x = a.floats(), y = b.floats();
     EXPECT_TRUE(same_bits<float>(x, y));
+}
+
+// A graph's bound is the end of the context. Records of 4 tiles at a time: rows end in one wave, in the next, and waves
+// are left over.
+TEST(AttentionDecode, ABoundFarBehindTheRowsGivesTheSameBits) {
+    for (const int64_t context : {0, 200, 990, 2030}) {
+        Scene s(kCases[1], context, chain(64), 43);
+        RowSet set(64);
+        for (int64_t r = 0; r < 64; ++r) set.set(r, 1, s.cached, s.path(r));
+        on_every_target([&] {
+            Machine wide,
+                narrow(Phase::kDecode, 2, {.max_rows = 64, .max_k = 8, .max_n = 8, .heads = 5, .head_dim = 64});
+            Operand want = s.attend(wide), out(DType::kF32, 64, s.q.cols(), 3);
+
+            narrow->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), set.view(12 * kTileTokens));
+            narrow.stream->synchronize();
+
+            EXPECT_TRUE(out.intact());
+            EXPECT_TRUE(same_bits<float>(out.floats(), want.floats())) << context;
+        });
+    }
 }
 
 // Tiles arrive a few at a time, and every part knows only its own.
@@ -410,6 +432,7 @@ TEST(AttentionDecode, RefusesRowsThatContradictThemselves) {
     EXPECT_NO_THROW(run(10, 10, 0, 11));
     EXPECT_TRUE(refused([&] { run(10, 10, 0, 10); }, "stands at 10 after 10"));
     EXPECT_TRUE(refuses(9, 10, 0, "stands at 9 after 10"));
+    EXPECT_TRUE(refuses(-1, 0, 0, "stands at -1 after 0"));
     EXPECT_TRUE(refuses(10, 10, 1, "ancestor 1 of"));   // not staged
     EXPECT_TRUE(refuses(11, 10, 0, "ancestor -1 of"));  // its second one is missing
     EXPECT_TRUE(refuses(74, 10, 0, "stands at 74 after 10"));

@@ -93,6 +93,26 @@ TEST(AttentionPrefill, SurvivesScoresFarApart) {
     });
 }
 
+// Keys and values of a row that overflow f16 are nobody's but that row's.
+TEST(AttentionPrefill, ARowThatOverflowsLeavesTheOthersAlone) {
+    const Case c = {64, 1, {0}, DType::kF16, DType::kF16, 0, 40};
+    on_every_target([&] {
+        Machine m(Phase::kPrefill);
+        Scene s(c);
+        const Operand plain = s.attend(m);
+        for (int64_t i = 0; i < 64; ++i) {
+            s.k.set(39, i, 1e6);
+            s.v.set(39, i, i % 2 == 0 ? 1e6 : -1e6);
+        }
+        append_all(m, s.kv, 0, s.k, s.v);
+
+        Operand want = plain, out = s.attend(m);
+
+        for (int64_t r = 0; r < 39; ++r) ASSERT_TRUE(same_bits(out.row(r), want.row(r))) << r;
+        for (int64_t i = 0; i < 64; ++i) EXPECT_TRUE(std::isfinite(out.get(39, i))) << i;
+    });
+}
+
 // As AttentionDecode's: means of whole numbers.
 TEST(AttentionPrefill, WeighsEqualKeysExactly) {
     for (const Case& c : kCases) {

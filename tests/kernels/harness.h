@@ -179,7 +179,7 @@ struct Machine {
                                                    .max_n = 4096,
                                                    .heads = 50,
                                                    .head_dim = 96,
-                                                   .vocab = 5000})
+                                                   .vocab = 70000})
         : device(backend_device(threads)),
           stream(device->make_stream("test")),
           kernels(make_kernels(*device, *stream, phase, limits)) {}

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/kernels/kv_harness.h"
 
 namespace trireme::test {
@@ -42,18 +44,51 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
     });
 }
 
+// Infinities of an f16 cache would be NaN to rows that do not see them; a NaN is the model's own.
+TEST(KvWrites, SaturateInF16Alone) {
+    const double inf = std::numeric_limits<double>::infinity(), most = 65504;
+    const double given[] = {1e6, -1e6, inf, -inf, 65519, -65519, 65520, 65504, 65488, std::nan(""), 1, -1};
+    const double f16s[] = {most, -most, most, -most, most, -most, most, most, 65472, std::nan(""), 1, -1};
+    on_every_target([&] {
+        for (const auto& [k_type, v_type] :
+             {std::pair{DType::kF16, DType::kBF16}, {DType::kBF16, DType::kF16}, {DType::kF16, DType::kF32}}) {
+            Machine prefill(Phase::kPrefill), decode;
+            Kv kv({1, 40, k_type, v_type}, 1, 1);
+            const LayerKv layer = kv.view();
+            Operand x = Operand(DType::kF32, 1, 40).randomize(9);  // whole vectors of every width, and a rest
+            for (int64_t i = 0; i < 40; ++i) x.set(0, i, given[static_cast<size_t>(i) % std::size(given)]);
+
+            append_all(prefill, kv, 0, x, x);
+            stage_all(decode, layer, x.tensor(), x.tensor());
+
+            for (int64_t i = 0; i < 40; ++i) {
+                for (const bool value : {false, true}) {
+                    const DType type = value ? v_type : k_type;
+                    const double got = slot(kv, 0, 0, 0, i, value);
+                    const double staged = (value ? kv.staged_v : kv.staged_k).get(0, i);
+                    const double want = type == DType::kF16 ? f16s[static_cast<size_t>(i) % std::size(given)]
+                                                            : reference::rounded(x.get(0, i), type);
+                    EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << name_of(type) << " " << i;
+                    EXPECT_TRUE(staged == got || (std::isnan(staged) && std::isnan(got))) << name_of(type) << " " << i;
+                }
+            }
+        }
+    });
+}
+
 TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
     on_every_target([] {
         for (const DType type : kFloatTypes) {
             Machine m;
             Kv kv({2, 40, type, type}, 2, 2);
+            const LayerKv layer = kv.view();
             Operand k = Operand(DType::kF32, 5, 80, 3).randomize(3), v = Operand(DType::kF32, 5, 80).randomize(4);
             Operand kept(DType::kI32, 3, 3);
             const int32_t moves[3][3] = {{4, 255, 0}, {0, 256, 0}, {2, 0, 1}};
             for (int64_t i = 0; i < 9; ++i) kept.at<int32_t>(i / 3, i % 3) = moves[i / 3][i % 3];
 
-            stage_all(m, kv.view(), k.tensor(), v.tensor());
-            m->kv_keep(kv.view(), kept.tensor());
+            stage_all(m, layer, k.tensor(), v.tensor());
+            m->kv_keep({&layer, 1}, kept.tensor());
             m.stream->synchronize();
 
             EXPECT_TRUE(kv.staged_k.intact() && kv.staged_v.intact());
@@ -67,6 +102,53 @@ TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
     });
 }
 
+// More layers than the GPU's kernel takes at a time.
+TEST(KvKeep, MovesTheRowsOfEveryLayer) {
+    on_every_target([] {
+        constexpr size_t kLayers = 131;
+        Machine m;
+        std::vector<std::unique_ptr<Kv>> stores;
+        std::vector<LayerKv> layers;
+        Operand kept(DType::kI32, 2, 3);
+        const int32_t moves[2][3] = {{1, 255, 0}, {0, 3, 0}};
+        for (int64_t i = 0; i < 6; ++i) kept.at<int32_t>(i / 3, i % 3) = moves[i / 3][i % 3];
+        Operand k = Operand(DType::kF32, 2, kLayers * 8).randomize(7),
+                v = Operand(DType::kF32, 2, kLayers * 8).randomize(8);
+        for (size_t l = 0; l < kLayers; ++l) {
+            stores.push_back(std::make_unique<Kv>(KvLayout{1, 8, DType::kF32, DType::kF32}, 1, 1));
+            layers.push_back(stores.back()->view());
+            const auto column = static_cast<int64_t>(l) * 8;
+            stage_all(m, layers.back(), k.tensor().slice_cols(column, 8), v.tensor().slice_cols(column, 8));
+        }
+
+        m->kv_keep(layers, kept.tensor());
+        m.stream->synchronize();
+
+        for (size_t l = 0; l < kLayers; ++l) {
+            for (const auto& [row, position, sequence] : moves) {
+                for (int64_t i = 0; i < 8; ++i) {
+                    const auto column = static_cast<int64_t>(l) * 8 + i;
+                    ASSERT_EQ(slot(*stores[l], sequence, position, 0, i, false), k.get(row, column)) << "layer " << l;
+                    ASSERT_EQ(slot(*stores[l], sequence, position, 0, i, true), v.get(row, column)) << "layer " << l;
+                }
+            }
+        }
+    });
+}
+
+TEST(KvKeep, RefusesLayersThatAreNotLaidOutAlike) {
+    Machine m;
+    Kv kv({1, 8, DType::kF16, DType::kF16}, 2, 2), wide({1, 16, DType::kF16, DType::kF16}, 2, 2),
+        longer({1, 8, DType::kF16, DType::kF16}, 2, 3);
+    Operand kept(DType::kI32, 1, 3);
+    LayerKv later = kv.view();
+    later.first_tile = 1;
+    for (const LayerKv& other : {wide.view(), longer.view(), later}) {
+        const LayerKv layers[] = {kv.view(), other};
+        EXPECT_THROW(m->kv_keep(layers, kept.tensor()), Error);
+    }
+}
+
 TEST(KvKeep, RefusesRowsThatAreNotStagedAndPositionsWithoutATile) {
     struct Case {
         int32_t row, position, sequence;
@@ -78,12 +160,13 @@ TEST(KvKeep, RefusesRowsThatAreNotStagedAndPositionsWithoutATile) {
           Case{63, 3, -1, "no tile holds slot 3 of sequence -1"}}) {
         Machine m;
         Kv kv({1, 8, DType::kF16, DType::kF16}, 2, 2);
+        const LayerKv layer = kv.view();
         Operand kept(DType::kI32, 1, 3);
         kept.at<int32_t>(0, 0) = c.row;
         kept.at<int32_t>(0, 1) = c.position;
         kept.at<int32_t>(0, 2) = c.sequence;
 
-        m->kv_keep(kv.view(), kept.tensor());
+        m->kv_keep({&layer, 1}, kept.tensor());
 
         EXPECT_TRUE(refused(m, c.words));
     }
@@ -102,6 +185,18 @@ TEST(KvAppend, RefusesPositionsWithoutATile) {
         EXPECT_TRUE(refused(m, "kv_append: no tile holds slot " + std::to_string(position) + " of sequence " +
                                    std::to_string(sequence)));
     }
+}
+
+TEST(KvWrites, RefuseRowsThatAreTooLongToCount) {
+    constexpr int64_t kHeads = kMostRowElements / 8 + 1;
+    Machine m, prefill(Phase::kPrefill);
+    const auto operand = [&](DType type, const Shape& shape) { return Tensor(&m, type, shape); };
+    const Tensor k = operand(DType::kF32, {1, kHeads * 8}), staged = operand(DType::kF16, {kHeads, kMaxRows, 8});
+    const LayerKv kv = {{kHeads, 8, DType::kF16, DType::kF16}, operand(DType::kI64, {1, 1}), staged, staged};
+    RowSet rows(1);
+
+    EXPECT_TRUE(refused([&] { m->kv_stage(kv, k, k, rows.view(1)); }, "kv_stage: rows of 1073741832 elements"));
+    EXPECT_TRUE(refused([&] { prefill->kv_append(kv, k, k, rows.view(1)); }, "kv_append: rows of 1073741832"));
 }
 
 TEST(KvStage, RefusesMoreRowsThanAreStaged) {

@@ -130,6 +130,14 @@ TEST(Rope, RefusesAHeadThatDoesNotDivideTheRow) {
     EXPECT_THROW(m->rope(x.tensor(), table.tensor(), 12), Error);
 }
 
+TEST(Rope, RefusesRowsThatAreTooLongToCount) {
+    Machine m;
+    constexpr int64_t kDim = 8;
+    const Tensor x(&m, DType::kF32, Shape{1, kMostRowElements + kDim}), table(&m, DType::kF32, Shape{1, kDim});
+
+    EXPECT_TRUE(refused([&] { m->rope(x, table, kDim); }, "rope: rows of 1073741832 elements"));
+}
+
 TEST(Swiglu, MatchesTheReferenceOnOddShapesAndStrides) {
     on_every_target([] {
         for (const auto& [rows, n] : kShapes) {

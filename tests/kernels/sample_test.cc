@@ -107,6 +107,26 @@ TEST(Sample, TopKKeepsTheLowerIdsOfATie) {
     expect_law({1, 1}, p, {0, 1}, {0.5, 0.5});
 }
 
+// Equal logits: token i is drawn by the i-th part of [0, 1), whatever the bytes of its id.
+TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
+    const std::vector<float> all(65537, 0.25f);
+    for (const int32_t vocab : {1, 2, 256, 257, 4000, 65536, 65537}) {
+        for (const int32_t top_k : {0, 300, 2049}) {
+            SamplingParams p = off();
+            p.top_k = top_k;
+            const int32_t n = top_k > 0 ? std::min(top_k, vocab) : vocab;
+            std::vector<int32_t> want;
+            std::vector<double> u;
+            for (const int32_t id : {0, 1, 255, 256, n / 2, n - 1}) {
+                if (id >= n) continue;
+                want.push_back(id);
+                u.push_back((id + 0.5) / n);
+            }
+            EXPECT_EQ(drawn({{all.begin(), all.begin() + vocab}}, p, u), want) << vocab << " ids, top-k " << top_k;
+        }
+    }
+}
+
 TEST(Sample, FiltersKeepAtLeastOneToken) {
     for (const double top_p : {1e-9, 1e-30}) {
         expect_law(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 1, .top_p = top_p, .min_p = 1}, {1}, {1.0});
@@ -208,7 +228,7 @@ int32_t expected(const std::vector<float>& logits, const SamplingParams& p, doub
 
 TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
     int compared = 0;
-    for (const int64_t vocab : {1, 2, 33, 513, 5000}) {
+    for (const int64_t vocab : {1, 2, 33, 513, 5000, 70000}) {
         Normal normal(static_cast<uint32_t>(vocab));
         std::vector<std::vector<float>> logits(2);
         for (auto& row : logits) {
@@ -235,7 +255,7 @@ TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
 }
 
 // Chi-square of 32,768 draws over 16 cells against the law itself: the 1 - 1e-6 quantile for 15 degrees is 57. An
-// emulated row takes a tenth of a second: there a few draws are compared one by one.
+// emulated row takes a millisecond: there a few draws are compared one by one.
 TEST(Sample, DrawsTheDistribution) {
     std::vector<double> weights(16);
     Normal normal(5);

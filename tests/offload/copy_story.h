@@ -49,12 +49,14 @@ class OrderedKernels final : public KvKernels {
         const int64_t first = of(rows.slots, 0);
         touch(kv, of(rows.sequences, 0), first, first + k.rows(), /*write=*/true, "kv_append");
     }
-    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override {
+    void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override {
         const Matrix<int32_t> list = kept.as<int32_t>();
         stream_.next_operation();
-        for (int64_t i = 0; i < kept.rows(); ++i) {
-            for_slots(kv, list(i, 2), list(i, 1), list(i, 1) + 1,
-                      [&](const char* data, size_t bytes) { stream_.writes(data, bytes, "kv_keep"); });
+        for (const LayerKv& kv : layers) {
+            for (int64_t i = 0; i < kept.rows(); ++i) {
+                for_slots(kv, list(i, 2), list(i, 1), list(i, 1) + 1,
+                          [&](const char* data, size_t bytes) { stream_.writes(data, bytes, "kv_keep"); });
+            }
         }
     }
     /// Of each sequence what lies in these tiles.

@@ -26,7 +26,7 @@ class MovingKernels final : public KvKernels {
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         real_->kv_append(kv, k, v, rows);
     }
-    void do_kv_keep(const LayerKv& kv, const Tensor& kept) override { real_->kv_keep(kv, kept); }
+    void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override { real_->kv_keep(layers, kept); }
     void do_attention(const Tensor&, const Tensor&, const LayerKv&, const Tensor&, const RowsView&,
                       const TileRange&) override {}
 

@@ -18,6 +18,10 @@ void* Gpu::shared() const {
     return block_.shared_;
 }
 
+void Gpu::check_aligned(const void* p) {
+    check(reinterpret_cast<uintptr_t>(p) % sizeof(gpu::Bits16) == 0, "simt: 16 bytes are read at {}", p);
+}
+
 void Gpu::sync() {
     block_.meet(block_.all_, block_.threads_, 0);
 }

@@ -78,10 +78,15 @@ class Gpu {
         }
     }
     template <class T>
-    gpu::Bits16 stream16(const T* p) const {
+    gpu::Bits16 load16(const T* p) const {
+        check_aligned(p);
         gpu::Bits16 bits;
         std::memcpy(&bits, p, sizeof bits);
         return bits;
+    }
+    template <class T>
+    gpu::Bits16 stream16(const T* p) const {
+        return load16(p);
     }
 
   private:
@@ -90,6 +95,8 @@ class Gpu {
     using Letters = std::array<std::array<std::byte, kLetter>, gpu::kWarp>;
     friend class Block;
 
+    /// Errors: Exit::kInternal where a GPU would end the run.
+    static void check_aligned(const void* p);
     int lane() const { return thread_ % gpu::kWarp; }
     /// What every lane of the warp has handed in; `operation` must be the same in all of them.
     const Letters& exchange(const std::array<std::byte, kLetter>& letter, int operation);

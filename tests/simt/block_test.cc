@@ -110,6 +110,19 @@ TEST(SimtBlock, RefusesLanesInDifferentOperations) {
                  Error);
 }
 
+TEST(SimtBlock, RefusesLoadsOf16BytesThatAreNotAligned) {
+    Block block;
+    alignas(16) const std::array<char, 64> bytes{};
+    const auto load_at = [&](size_t i) {
+        block.run({0, 0, 0}, 1, 0, [&](Gpu& gpu) {
+            gpu.load16(bytes.data() + i);
+            gpu.stream16(bytes.data() + i);
+        });
+    };
+    EXPECT_NO_THROW(load_at(16));
+    for (const size_t i : {1U, 4U, 8U}) EXPECT_THROW(load_at(i), Error);
+}
+
 TEST(SimtBlock, ShufflesWithinTheWarp) {
     Block block;
     for (const int mask : {1, 8, 31}) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <numeric>
+#include <vector>
 
 #include "kernels/cuda/describe.h"
 #include "kernels/cuda/gpu_kernels.h"
@@ -19,21 +20,14 @@ class Launcher {
 
     template <class Body>
     void launch(const char* name, size_t bytes, const gpu::Grid& grid, const typename Body::Args& args) {
-        stream_->enqueue(name, bytes, [name, grid, args, block = block_.get()] {
-            size_t shared = 0;
-            if constexpr (requires { Body::kSharedBytes; }) shared = static_cast<size_t>(Body::kSharedBytes);
-            const std::function<void(Gpu&)> body = [&args](Gpu& gpu) { Body::run(gpu, args); };
-            block->fault = {};
-            // Every kind of neighbours in one order and in the other: blocks must not build on each other.
-            const int64_t plane = int64_t{grid.x} * grid.y, blocks = plane * grid.z, stride = stride_through(blocks);
-            for (int64_t i = 0; i < blocks; ++i) {
-                const int64_t at = (blocks - 1 - i) * stride % blocks;
-                const std::array<int, 3> index = {static_cast<int>(at % grid.x), static_cast<int>(at % plane / grid.x),
-                                                  static_cast<int>(at / plane)};
-                block->run(index, Body::kThreads, shared, body);
-            }
-            if (block->fault.kind != gpu::Fault::kNone) throw gpu::describe(name, block->fault);
-        });
+        if constexpr (sizeof args <= kInClosure) {
+            stream_->enqueue(name, bytes, [name, grid, args, b = block_.get()] { run<Body>(*b, name, grid, args); });
+        } else {
+            const auto kept = std::make_shared<const typename Body::Args>(args);
+            large_.push_back(kept);
+            stream_->enqueue(name, bytes,
+                             [name, grid, a = kept.get(), b = block_.get()] { run<Body>(*b, name, grid, *a); });
+        }
     }
 
     /// Stands for the library's product.
@@ -57,6 +51,25 @@ class Launcher {
     }
 
   private:
+    static constexpr size_t kInClosure = 512;
+
+    template <class Body>
+    static void run(Block& block, const char* name, const gpu::Grid& grid, const typename Body::Args& args) {
+        size_t shared = 0;
+        if constexpr (requires { Body::kSharedBytes; }) shared = static_cast<size_t>(Body::kSharedBytes);
+        const std::function<void(Gpu&)> body = [&args](Gpu& gpu) { Body::run(gpu, args); };
+        block.fault = {};
+        // Every kind of neighbours in one order and in the other: blocks must not build on each other.
+        const int64_t plane = int64_t{grid.x} * grid.y, blocks = plane * grid.z, stride = stride_through(blocks);
+        for (int64_t i = 0; i < blocks; ++i) {
+            const int64_t at = (blocks - 1 - i) * stride % blocks;
+            const std::array<int, 3> index = {static_cast<int>(at % grid.x), static_cast<int>(at % plane / grid.x),
+                                              static_cast<int>(at / plane)};
+            block.run(index, Body::kThreads, shared, body);
+        }
+        if (block.fault.kind != gpu::Fault::kNone) throw gpu::describe(name, block.fault);
+    }
+
     /// Without a common divisor with n, near n / 1.6.
     static int64_t stride_through(int64_t n) {
         int64_t stride = std::max<int64_t>(1, n * 5 / 8);
@@ -66,6 +79,7 @@ class Launcher {
 
     CpuStream* stream_;
     std::unique_ptr<Block> block_;
+    std::vector<std::shared_ptr<const void>> large_;  // arguments that no closure holds; a graph may ask for them again
 };
 
 }  // namespace trireme::simt

@@ -1,0 +1,18 @@
+#pragma once
+/// What a library may assume of where a matrix's rows begin.
+
+#include <bit>
+#include <cstdint>
+
+#include "runtime/tensor.h"
+
+namespace trireme::gpu {
+
+/// The largest power of two, 256 at most, at whose multiples every row of the matrix begins; in bytes.
+inline uint32_t alignment_of(const Tensor& t) {
+    constexpr uint64_t kMost = 256;
+    const uint64_t stride = static_cast<uint64_t>(t.stride()) * size_of(t.dtype());
+    return uint32_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(t.data()) | stride | kMost);
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,147 @@
+// What blocks of the attention leave alone: a graph's grid covers all of the context, whatever is cached.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/attention.h"
+#include "tests/simt/block.h"
+
+namespace trireme::simt {
+namespace {
+
+constexpr int64_t kDim = 8, kTiles = 4, kRecord = gpu::kMaxAndSum + kDim;
+constexpr float kUntouched = -7;
+
+template <class Body>
+void run_block(std::array<int, 3> index, const typename Body::Args& args) {
+    Block block;
+    block.run(index, Body::kThreads, 256 << 10, [&](Gpu& gpu) { Body::run(gpu, args); });
+    EXPECT_EQ(block.fault.kind, gpu::Fault::kNone);
+}
+
+/// One head, one sequence, `slots.size()` rows in tiles of zeros.
+struct Cache {
+    explicit Cache(std::vector<int32_t> rows)
+        : slots(std::move(rows)), cached(slots), sequences(slots.size()), ancestors(slots.size() * gpu::kStaged) {
+        const auto at = [](auto& tile) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data())); };
+        for (auto& tile : tiles) table.push_back(at(tile));
+        for (size_t r = 0; r < slots.size(); ++r) ancestors[r * gpu::kStaged] = static_cast<int32_t>(r);
+    }
+    gpu::AttendTile<float, 1>::Args attend() {
+        const int32_t slot = kDim * sizeof(float);
+        auto* staged_rows = reinterpret_cast<char*>(staged.data());
+        const auto n = static_cast<int64_t>(slots.size());
+        return {.kv = {{table.data(), kTiles},
+                       1,
+                       0,
+                       kTiles,
+                       1,
+                       kDim,
+                       staged_rows,
+                       staged_rows,
+                       DType::kF32,
+                       DType::kF32,
+                       slot,
+                       slot},
+                .seen = {slots.data(), sequences.data(), cached.data(), {ancestors.data(), gpu::kStaged}, n, n, false},
+                .q = {q.data(), kDim},
+                .kv_of_head = sequences.data(),
+                .heads = 1,
+                .first_tile = 0,
+                .max_slots = kTiles * gpu::kTile,
+                .records = records.data(),
+                .scale = 1};
+    }
+
+    std::vector<int32_t> slots, cached, sequences, ancestors;
+    std::vector<std::vector<float>> tiles{kTiles, std::vector<float>(2 * gpu::kTile * kDim)};
+    std::vector<int64_t> table;
+    std::vector<float> staged = std::vector<float>(gpu::kStaged * kDim), q = std::vector<float>(64 * kDim),
+                       records = std::vector<float>(64 * kTiles * kRecord, kUntouched);
+};
+
+TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
+    struct Case {
+        std::vector<int32_t> slots;
+        int64_t tiles;  // of which something is seen
+    };
+    for (const auto& [slots, tiles] : {Case{{0}, 1},
+                                       {{255}, 1},
+                                       {{256}, 2},
+                                       {{700}, 3},
+                                       {{1023}, 4},
+                                       {{300, 2, 1}, 2},
+                                       {{2, 512, 3}, 3},
+                                       {{1, 2, 768}, 4}}) {
+        Cache cache(slots);
+        const auto args = cache.attend();
+        for (int tile = 0; tile < kTiles; ++tile) {
+            run_block<gpu::AttendTile<float, 1>>({tile, 0, 0}, args);
+            const auto* first = cache.records.data() + tile * args.seen.rows * kRecord;
+            const bool untouched =
+                std::all_of(first, first + args.seen.rows * kRecord, [](float x) { return x == kUntouched; });
+            EXPECT_EQ(untouched, tile >= tiles) << "tile " << tile << ", last slot " << slots.back();
+        }
+    }
+}
+
+// Waves of two tiles: what comes after a row's last one touches neither what is running nor out.
+TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
+    struct Case {
+        int32_t slot;
+        int wave;  // that holds its tile
+    };
+    for (const auto& [slot, last] : {Case{0, 0}, {511, 0}, {512, 1}, {1023, 1}, {1024, 2}}) {
+        const std::vector<float> records(2 * kRecord, 1);
+        std::vector<float> running(kRecord, kUntouched);
+        for (int wave = 0; wave < 4; ++wave) {
+            std::vector<float> out(kDim, kUntouched);
+            const std::vector<float> before = running;
+            run_block<gpu::MergeTiles>(
+                {0, 0, 0}, {records.data(), running.data(), {out.data(), kDim}, &slot, 1, 1, kDim, 2 * wave, 2});
+            EXPECT_EQ(out[0] != kUntouched, wave == last) << "slot " << slot << " wave " << wave;
+            EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
+        }
+    }
+}
+
+// The order of the sums is the tiles', however many records are on their way at once.
+TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
+    constexpr int64_t kHeads = 2, kRows = 3, kMerged = kHeads * kRows * kRecord;
+    for (const int64_t tiles : {1, 2, 15, 16, 17, 31, 32, 33, 70}) {
+        std::vector<float> records(static_cast<size_t>(tiles * kMerged)), running(kMerged), out(kRows * kHeads * kDim);
+        uint32_t x = 1;
+        for (float& r : records) r = static_cast<float>((x = x * 1664525 + 1013904223) >> 8) * 0x1p-20f;
+        const std::vector<int32_t> slots(kRows, static_cast<int32_t>(tiles * gpu::kTile - 1));
+        for (int head = 0; head < kHeads; ++head) {
+            for (int row = 0; row < kRows; ++row) {
+                run_block<gpu::MergeTiles>({head, row, 0}, {records.data(),
+                                                            running.data(),
+                                                            {out.data(), kHeads * kDim},
+                                                            slots.data(),
+                                                            kHeads,
+                                                            kRows,
+                                                            kDim,
+                                                            0,
+                                                            tiles});
+                for (int64_t i = 0; i < kDim; ++i) {
+                    float max = -INFINITY, sum = 0, acc = 0;
+                    for (int64_t t = 0; t < tiles; ++t) {
+                        const float* part = records.data() + t * kMerged + (head * kRows + row) * kRecord;
+                        const float top = std::fmax(max, part[0]), old = exp2f(max - top), fresh = exp2f(part[0] - top);
+                        max = top;
+                        sum = fmaf(sum, old, part[1] * fresh);
+                        acc = fmaf(acc, old, part[gpu::kMaxAndSum + i] * fresh);
+                    }
+                    EXPECT_EQ(out[static_cast<size_t>((row * kHeads + head) * kDim + i)], acc / sum) << tiles;
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::simt

@@ -1,0 +1,131 @@
+// What the GPU's operations launch: how many kernels of how many blocks, without running them.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/alignment.h"
+#include "kernels/cuda/gpu_kernels.h"
+#include "runtime/device.h"
+
+namespace trireme::simt {
+namespace {
+
+struct Launch {
+    std::string name;
+    int64_t blocks;
+    std::vector<uint32_t> aligned = {};  // a library's product: w, x, out
+};
+
+/// What gpu_kernels.h calls a Launcher.
+class Recorder {
+  public:
+    explicit Recorder(std::vector<Launch>& launches) : launches_(&launches) {}
+    template <class Body>
+    void launch(const char* name, size_t, const gpu::Grid& grid, const typename Body::Args&) {
+        launches_->push_back({name, grid.x * grid.y * grid.z});
+    }
+    void multiply(const char* name, size_t, const Tensor& out, const Tensor& x, const Tensor& w) {
+        launches_->push_back({name, 1, {gpu::alignment_of(w), gpu::alignment_of(x), gpu::alignment_of(out)}});
+    }
+
+  private:
+    std::vector<Launch>* launches_;
+};
+
+/// Kernels whose operands nobody looks at.
+struct Dry {
+    explicit Dry(Phase phase)
+        : device(open_device("cpu", {.threads = 1})),
+          kernels(*device, Recorder(launches), phase,
+                  {.max_rows = kPrefillRows, .max_k = 1024, .max_n = 1024, .heads = 32, .head_dim = 128}) {}
+
+    /// An operand of this shape that is never read.
+    Tensor operand(DType type, const Shape& shape) { return at(4096, type, shape); }
+    static Tensor at(uintptr_t address, DType type, const Shape& shape) {
+        return Tensor(reinterpret_cast<void*>(address), type, shape);
+    }
+    LayerKv layer(int64_t kv_heads, int64_t head_dim) {
+        const Shape staged{kv_heads, kMaxRows, head_dim};
+        return {.layout = {.kv_heads = kv_heads, .head_dim = head_dim},
+                .tiles = operand(DType::kI64, {1, 4}),
+                .staged_k = operand(DType::kF16, staged),
+                .staged_v = operand(DType::kF16, staged)};
+    }
+
+    std::vector<Launch> launches;
+    std::unique_ptr<Device> device;
+    gpu::GpuKernels<Recorder> kernels;
+};
+
+TEST(Launches, PrefillAttentionHasBlocksForTheHeadsThatShareAKvHead) {
+    constexpr int64_t kVectors = gpu::AttendPrefill<f16, 128>::kVectors;
+    for (const std::vector<int64_t>& runs : {std::vector<int64_t>(32, 1), std::vector<int64_t>(8, 4), {32}, {2, 3}}) {
+        for (const int64_t rows : {int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, kPrefillRows}) {
+            int64_t heads = 0, needed = 0;
+            for (const int64_t run : runs) {
+                heads += run;
+                needed += (rows * run + kVectors - 1) / kVectors;
+            }
+            Dry dry(Phase::kPrefill);
+            const auto kv_heads = static_cast<int64_t>(runs.size());
+            const Tensor q = dry.operand(DType::kF32, {rows, heads * 128}), ids = dry.operand(DType::kI32, {rows});
+
+            dry.kernels.attention(q, q, dry.layer(kv_heads, 128), dry.operand(DType::kI32, {heads}),
+                                  {.slots = ids, .sequences = ids, .cached = ids, .ancestors = {}, .max_slots = rows});
+
+            ASSERT_EQ(dry.launches.size(), 1U);
+            EXPECT_GE(dry.launches[0].blocks, needed) << heads << " heads, " << rows << " rows";
+            EXPECT_LT(dry.launches[0].blocks, needed + kv_heads) << heads << " heads, " << rows << " rows";
+        }
+    }
+}
+
+// An odd k makes rows of f16 weights begin anywhere. What is multiplied by them does not suffer for it.
+TEST(Launches, EveryOperandOfALibrarysProductIsAsAlignedAsItIs) {
+    struct Case {
+        DType type;
+        int64_t n, k;
+        uint32_t w, out;
+    };
+    for (const Case& c : {Case{DType::kF16, 100, 577, 2, 16},
+                          {DType::kBF16, 576, 578, 4, 256},
+                          {DType::kF16, 33, 576, 128, 4},
+                          {DType::kBF16, 64, 1024, 256, 256},
+                          {DType::kF32, 64, 577, 4, 256}}) {
+        Dry dry(Phase::kPrefill);
+
+        dry.kernels.matmul(Dry::at(1 << 24, DType::kF32, {8, c.n}), dry.operand(DType::kF32, {8, c.k}),
+                           Dry::at(1 << 20, c.type, {c.n, c.k}));
+
+        const std::vector<uint32_t>& aligned = dry.launches.back().aligned;
+        ASSERT_EQ(aligned.size(), 3U);
+        EXPECT_EQ(aligned[0], c.w) << c.k;
+        EXPECT_GE(aligned[1], c.type == DType::kF32 ? 4U : 64U) << c.k;
+        EXPECT_EQ(aligned[2], c.out) << c.n;
+    }
+}
+
+TEST(Launches, AnAddressCountsForTheAlignmentToo) {
+    EXPECT_EQ(gpu::alignment_of(Dry::at(4096 + 8, DType::kF16, {2, 64})), 8U);
+    EXPECT_EQ(gpu::alignment_of(Dry::at(4096 + 2, DType::kF16, {2, 64})), 2U);
+}
+
+TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
+    for (const auto& [layers, launches] : {std::pair{1, 1U}, {32, 1U}, {128, 1U}, {129, 2U}}) {
+        Dry dry(Phase::kDecode);
+        const std::vector<LayerKv> kv(static_cast<size_t>(layers), dry.layer(8, 128));
+
+        dry.kernels.kv_keep(kv, dry.operand(DType::kI32, {5, 3}));
+
+        EXPECT_EQ(dry.launches.size(), launches);
+        int64_t blocks = 0;
+        for (const Launch& l : dry.launches) blocks += l.blocks;
+        EXPECT_EQ(blocks, 5 * 8 * layers);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::simt
