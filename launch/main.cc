@@ -62,7 +62,8 @@ void settle(Start& start, const RankEnv& rank) {
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
     if (!placement.warning.empty()) start.call.warnings.push_back(placement.warning);
-    // On a CPU the copies are some core's work. The plan, which knows what streams, comes later than the threads.
+    // On a CPU a core has to do the copies of streamed layers. Whether there are any is planned only after the threads
+    // have been started, so flags decide.
     const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
     if (streams && !o.device.starts_with("cuda") && o.threads == 0 && start.threads > 1) --start.threads;
     start.local_rank = rank.local_rank;
@@ -106,9 +107,10 @@ void run_command(const Start& start, const Crew& crew) {
 
 constexpr std::chrono::milliseconds kHeadStart(100);
 
-/// A signal came before there is anything to keep: one line, and all ranks leave with its code. It may have reached one
-/// of them alone, whose end the launcher makes the others': by a signal. Rank 0 speaks, so the others wait before that.
-/// Who is late finds the launcher too busy with ending the ranks to be asked to do so: it just goes.
+/// A signal came before there is anything to keep: rank 0 writes one line, and all ranks leave with the signal's code.
+/// It may have reached this rank alone: every rank that got it asks the launcher to end the run, which reaches the
+/// others as a signal. The other ranks do so a little later than rank 0, so that its line is written. A launcher that
+/// is ending the ranks already may not answer: then the rank exits by itself.
 void leave_for(int number, Comm& comm) {
     const ProgressSink sink = stderr_progress(true);
     if (comm.rank() == 0 && sink.terminal) sink.draw("\r\033[K");
@@ -155,8 +157,8 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
     });
     if (outcome.status == 0) return 0;
 
-    // Ranks that fail by themselves often fail alike. Rank 0 then speaks for all: its end is the end of the others,
-    // which mpirun takes about a second to bring about.
+    // Ranks that fail without having agreed on it often fail for the same reason. Rank 0 then writes the line for all;
+    // its end makes mpirun end the others, which takes about a second.
     const int rank = comm ? comm->rank() : launched.rank;
     if (!outcome.agreed && rank != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     if (!outcome.message.empty() && !(outcome.agreed && rank != 0)) print_error(outcome.message);

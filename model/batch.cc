@@ -18,7 +18,7 @@ Shape slot_shape(int64_t head_dim, int64_t max_rows) {
 
 }  // namespace
 
-/// A multiple of the places: a batch takes the place that has been longest in use, in every round.
+/// A multiple of the number of places: slot i then always goes to place i modulo places, the one written longest ago.
 int64_t BatchMaker::slots_for(int64_t places) {
     return (kSlots + places - 1) / places * places;
 }

@@ -65,7 +65,7 @@ class Keys {
     std::string_view what_;
 };
 
-/// The family must compute what model/llama.cc computes: refuse by name what would change the result.
+/// The family must compute what model/forward.cc computes: refuse by name what would change the result.
 std::string read_arch(const Keys& keys, std::string_view what) {
     const std::string arch = keys.required(keys.string("model_type"), "model_type");
     require(arch == "llama" || arch == "mistral", Exit::kData,

@@ -35,7 +35,7 @@ class LayerMap {
     OwnerIndex reads(LayerIndex layer) const { return number_[source(layer).at()]; }
     std::vector<OwnerIndex> reads() const;
     bool windowed(LayerIndex layer) const { return !windowed_.empty() && windowed_[layer.at()]; }
-    /// The first layer that reads one above it; none: one pass over the layers is a prefill.
+    /// The first layer that reads one above it; none: a prefill takes one pass over the layers.
     std::optional<LayerIndex> first_upward() const;
 
     /// As parse() takes it.

@@ -44,7 +44,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
       rope_(config_.rope, config_.head_dim),
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
-      // Layer by layer every batch of the prompt is used again and again: all of them stay.
+      // A prefill that goes layer by layer uses every batch of the prompt once a layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
                      view_->transport() ? prefill_batches(context()) : 1),
       hidden_(device, view_->transport(), view_->transport() ? context() : 0, config_.dim, kPrefillRows,
@@ -61,7 +61,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
 
 Level::~Level() {
     comm_.leave(*compute_);
-    // What is queued reads and writes the members below the stream.
+    // Work that is still queued uses members that are destroyed before the stream.
     compute_->drain();
     if (view_->transport() != nullptr) view_->transport()->drain();
 }

@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-/// What streaming needs to know where `layers` of the owners are streamed.
+/// The sizes that streaming needs to know, where `layers` of the owners are streamed.
 StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
 
 /// Where the tiles live.

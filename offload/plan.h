@@ -37,15 +37,15 @@ struct PlanInput {
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
     MemoryBytes work = {};             // activations, scratch, tables: wherever the KV lives
     size_t prefill_work_bytes = 0;     // of the device's: what decoding leaves alone
-    // Only where layers are streamed: a prompt's residual streams on the device, or in host memory, and the batches of
-    // a prompt, of which all stay.
+    // Only where layers are streamed: a prompt's residual streams, on the device or in host memory, and the inputs of
+    // all its batches, which every layer reads again.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     Retrieval retrieval = {};
     size_t draft_bytes = 0;  // a draft model, whole: its weights, its window, its work
 };
 
-/// What one rank has, here or as flags describe it. 0 GB/s: not known, so nothing is said of times.
+/// What one rank has: this machine, or one that flags describe. 0 GB/s: not known, and no times are predicted.
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
     size_t together = SIZE_MAX;  // where both are one memory: what they may take of it
@@ -57,7 +57,7 @@ struct Machine {
 /// Bytes that a plan needs beyond what there is.
 struct Shortage {
     size_t device = 0, host = 0, together = 0;
-    /// What would have to be found: what is one memory is not counted twice.
+    /// Bytes that are lacking in all. Where device and host are one memory, what both lack is counted once.
     size_t total() const { return std::max(device + host, together); }
 };
 
@@ -71,13 +71,13 @@ struct Plan {
     size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;
     bool hidden_on_host = false;
 
-    /// All of it is taken before the prompt and kept. A prefill uses all: it fills the retrieval set as layers pass.
+    /// Everything is allocated before the prompt is read and kept to the end. A prefill uses all of it.
     MemoryBytes total() const {
         MemoryBytes all = kv + hidden + work;
         all.device += weight_bytes + ring_bytes + tail_bytes + retrieval_bytes + summary_bytes + draft_bytes;
         return all;
     }
-    /// Of the device's: what decoding needs.
+    /// Device bytes that decoding needs.
     size_t decode_bytes() const { return total().device - hidden.device - prefill_work_bytes; }
     Shortage shortage(const Machine& m) const {
         const auto beyond = [](size_t wanted, size_t there) { return wanted - std::min(wanted, there); };
@@ -89,19 +89,21 @@ struct Plan {
     bool fits(const Machine& m) const { return shortage(m).total() == 0; }
 };
 
-/// n of `owners` layers on chip, spread evenly: what is streamed then hides behind what is not.
+/// Which n of `owners` layers stay on chip: spread evenly, so that a streamed layer is copied while layers on chip are
+/// computed.
 std::vector<bool> interleaved(int64_t owners, int64_t n);
 
 /// With exactly this many owner layers on chip.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
-/// As asked for; auto: the most that fit. Hidden states go to the host where as many layers do not fit otherwise: a
-/// prefill hides their copies behind its compute, a decode step hides no layer's. Where nothing fits: what lacks least.
+/// With the number of layers that the input asks for; kAuto: the most that fit. A prompt's hidden states go to the host
+/// where that lets more layers stay on chip: a prefill overlaps their copies with its compute, and every layer that
+/// stays spares each decode step a copy. Where nothing fits: the plan that lacks least.
 Plan make_plan(const PlanInput& input, const Machine& machine);
-/// The least memory of one kind with which a plan fits, the rest of the machine as it is. 0: no amount of it is enough,
-/// or none is needed, since it fits.
+/// The least memory of one kind (`which`) with which a plan fits, the rest of the machine unchanged. 0: the plan fits
+/// as it is, or no amount of this memory is enough.
 size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machine::*which);
-/// The most tokens, in whole tiles, for which a plan fits, 0 for none; `input_for` describes the run with that many of
-/// what is asked for: context, or a retrieval budget.
+/// The most tokens, in whole tiles, for which a plan fits; 0: none. input_for(n) describes the run with n tokens of
+/// what is looked for: context, or retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
 
 /// A decode step of one row behind `length` tokens, in the steady state: the ring's copies and the layers' reads,

@@ -40,12 +40,12 @@ struct AttentionCall {
     RowsView rows;
 };
 
-/// Wants to know when tiles are complete: whoever sums keys up by tile.
+/// Is told when tiles are complete, for example to compute summaries of their keys.
 class TileWatcher {
   public:
     virtual ~TileWatcher() = default;
-    /// Compute has been given what writes the last slots of these tiles of a sequence. `kv` reaches them for what `op`
-    /// enqueues during this call. A tile that was truncated is complete again when it has been filled again.
+    /// The work that fills these tiles of a sequence has been enqueued. `kv` has their addresses, for work that `op`
+    /// enqueues during this call. A tile that was truncated is reported again once it has been filled again.
     virtual void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
                           const TileRange& tiles) = 0;
 };
@@ -74,7 +74,8 @@ class KvView {
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Forgets all staged rows.
     void drop() { staged_.clear(); }
-    /// Null: nobody is told. The watcher outlives the view, or is taken back.
+    /// Who is told of complete tiles from here on; null: nobody. It must outlive the view, or be replaced before it
+    /// ends.
     void watch(TileWatcher* watcher) { watcher_ = watcher; }
 
     /// Memory of keys and values, wherever they lie, and of what they pass through.
@@ -86,7 +87,8 @@ class KvView {
     /// A decode forward of these groups, whose rows have been staged, begins.
     virtual void begin(std::span<const RowGroup> groups) = 0;
     virtual void end() = 0;
-    /// attend() of this owner enqueues the same work for every forward of as many rows: it may be part of a graph.
+    /// Whether attend() of this owner enqueues the same work for every forward with as many rows, so that a graph may
+    /// hold it.
     virtual bool recordable(OwnerIndex owner) const = 0;
 
     /// New rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated: staged in a decode forward; in a
@@ -117,7 +119,8 @@ class KvView {
         lengths_[static_cast<size_t>(sequence)] = tokens;
         staged_.drop(sequence);
     }
-    /// Slots [first, first + n) of a sequence have been given to compute to write: tells the watcher what is complete.
+    /// The work that writes slots [first, first + n) of a sequence has been enqueued: tells the watcher which tiles
+    /// that completes.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
         if (watcher_ != nullptr && complete.first < complete.end) watcher_->complete(op, owner, sequence, kv, complete);

@@ -83,7 +83,7 @@ void run_doctor(const Start& start, const Crew& crew) {
         const Buffer<Space::kHost> host(device, kReadBytes);
         const Buffer<Space::kDevice> a(device, kCopyBytes), b(device, kCopyBytes);
         const Shape bytes{static_cast<int64_t>(kCopyBytes)};
-        // Several at once: beside a card's memory, a copy's start and the host's waiting take time.
+        // Several at once: starting a copy and waiting for it takes time beside what a card's memory needs.
         const int copies = device.backend() == "cuda" ? 16 : 2;
         const auto copied = [&](const auto& to, const auto& from) {
             for (int i = 0; i < copies; ++i) stream->copy(to, from);

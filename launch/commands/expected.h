@@ -1,5 +1,5 @@
 #pragma once
-/// What hardware that is recognised should do, and what to look at first where it does not. Pure.
+/// Rates that known hardware should reach, and what to look at first where it does not. Pure arithmetic.
 
 #include <optional>
 #include <string>
@@ -15,8 +15,7 @@ struct Measured {
     double value;  // GB/s; kReduceLatency: microseconds
 };
 
-/// GB/s or microseconds, of `device` by its name as the driver says it and `ranks` ranks on one node. Nothing: not
-/// known.
+/// In GB/s or microseconds, for a `device` (the driver's name of it) and `ranks` ranks on one node. Nothing: not known.
 std::optional<double> expected(Measure what, std::string_view device, int ranks);
 
 /// A line a measure, with its expectation; where one is missed by more than a fifth, the first remedy below it.

@@ -49,8 +49,9 @@ class Printer {
         }
         if (id < 0) ids_.clear();
     }
-    /// Lets the log begin a line of its own on a terminal. On stderr: stdout has nothing but the text, and whether it
-    /// is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
+    /// Ends the text's line on a terminal, so that the log begins a new one. The line break goes to stderr: stdout
+    /// has nothing but the text, and whether it is a terminal cannot be told (mpirun puts a pseudo-terminal in
+    /// between).
     void end_line() const {
         if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
     }
@@ -68,9 +69,9 @@ class Printer {
     std::vector<int32_t> ids_;
 };
 
-// The one control message of a round. A signal may reach the ranks in different rounds, and stdout concerns rank 0
-// alone: the ranks agree on both, and on the tokens that each has drawn for itself. 0, kReaderGone, or 128 + the
-// signal's number.
+// The one control message of a round. Ranks tell each other whether a signal has reached them, which it may do in
+// different rounds, whether stdout has been closed, which only rank 0 notices, and a digest of the round's tokens,
+// which each has drawn for itself. 0, kReaderGone, or 128 + the signal's number.
 int agreed_status(const Crew& crew, const Printer& printer, std::span<const int32_t> round) {
     const int number = remembered_signal();
     const uint64_t drawn = XXH3_64bits(round.data(), round.size_bytes());

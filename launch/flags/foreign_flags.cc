@@ -28,7 +28,7 @@ std::span<const ForeignFlags> foreign_flags() {
         // How it is computed.
         {{"-b", "--batch-size", "-ub", "--ubatch-size", "--max-num-batched-tokens", "--enable-chunked-prefill",
           "--chunked-prefill-size"},
-         "there is no such thing: a prompt is computed in chunks of one size, so that the size changes no token"},
+         "there is no such thing: a prompt is computed in batches of one size, so that the size changes no token"},
         {{"-fa", "--flash-attn", "--flash-attention", "--attention-backend"},
          "there is no such thing: attention goes through keys and values tile by tile, always"},
         {{"--enforce-eager"}, "use --no-graphs"},

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// from_chars knows neither blanks, '+' nor a hexadecimal prefix; what it leaves unread makes the text wrong.
+// from_chars accepts neither blanks, '+' nor a hexadecimal prefix; any text that it leaves unread is an error.
 template <class T>
 std::optional<T> whole(std::string_view text) {
     T value{};

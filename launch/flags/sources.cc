@@ -26,7 +26,8 @@ po::options_description description() {
     return all;
 }
 
-/// What helps who wrote `wrong`, which on the command line is `spelling`: another program's flag, or a slip.
+/// A hint for an unknown name `wrong` (on the command line written as `spelling`): what to use instead of another
+/// program's flag, or the nearest flag here.
 std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
                          std::string_view otherwise) {
     if (const std::string_view answer = foreign_answer(spelling); !answer.empty()) return std::string(answer);
@@ -36,7 +37,7 @@ std::string did_you_mean(std::string_view spelling, std::string_view wrong, std:
 
 enum class Again { kLastWins, kRefused };  // a flag that does not repeat, a second time in one source
 
-// Appends, refusing company that a flag does not stand.
+// Appends a setting. Errors: where a flag contradicts one that is there already.
 void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code, Again again) {
     for (const Assignment& a : all) {
         if (a.flag == &flag && !flag.repeatable && again == Again::kRefused) {

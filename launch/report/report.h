@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// What one rank knows of itself alone.
+/// Facts of one rank, which the others do not know.
 struct RankFacts {
     std::string host, device;
     int64_t threads = 0;

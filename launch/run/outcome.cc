@@ -52,7 +52,7 @@ void print_error(const std::string& message) {
     }
     if (message.size() > kLongest) line += "...";
     line += '\n';
-    // One write, so that lines of several processes do not mix. If stderr is gone there is nobody to tell.
+    // One write, so that lines of several processes do not mix. If stderr is closed, nothing can be done about it.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -41,7 +41,7 @@ std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
     for (const Json& id : json) {
         require(id.is_number_integer(), Exit::kData, "{}: element {} is {}, want a token id: a whole number", what,
                 ids.size(), id.is_number() ? id.dump() : id.type_name());
-        // Beyond int64 is beyond every vocabulary, too.
+        // A number beyond int64 is beyond every vocabulary.
         const bool huge = id.is_number_unsigned() && id.get<uint64_t>() > uint64_t{INT64_MAX};
         ids.push_back(huge ? INT64_MAX : id.get<int64_t>());
     }

@@ -25,7 +25,8 @@ std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 /// Errors: Exit::kConfig for no ids, an id outside the vocabulary (which, and where), more ids than room.
 std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command);
 
-/// The ids of whichever source the options name; `tokenizer` may be null for ids. Not checked against a model yet.
+/// The ids of the prompt that the options name; `tokenizer` may be null where that is ids. They are not checked against
+/// a model yet.
 std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special,
                                      const std::function<void()>& waiting = {});
 

@@ -19,8 +19,9 @@ struct ResidencyChoice {
     std::vector<std::string> table;  // what goes where, for those who ask
 };
 
-/// Says what the plan that comes closest lacks, and what would fit: the largest context (0: none), and memory that
-/// flags withhold though it is `there`. Exit::kOs.
+/// Fails with Exit::kOs. The message says what the plan that comes closest lacks, the largest context that would fit
+/// (`largest`; 0: none), and by how much --device-memory or --host-memory could be raised on a machine that has
+/// `there`.
 [[noreturn]] void refuse_plan(const PlanInput& input, const Machine& machine, const Machine& there, int64_t context,
                               int64_t largest, const Options& o);
 

@@ -17,7 +17,7 @@ std::unique_ptr<Device> open(const Start& start, const std::string& name) {
                        {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks});
 }
 
-/// The same of a device that the user has named: what is wrong with it is said of the flag.
+/// The same for a device that the user has named: errors begin with the flag.
 std::unique_ptr<Device> open_named(const Start& start, const std::string& name) {
     std::unique_ptr<Device> device;
     const Outcome opened = attempt([&] { device = open(start, name); });
@@ -43,7 +43,7 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
         opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
         if (!all && !expected) log::debug("{}", why);
     }
-    // Which card a rank sees is the launcher's business: who shares one is asked, not guessed.
+    // Launchers decide which cards a rank sees: ranks compare what they got to find out who shares a card.
     const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
     opened.device->shared_by(
         static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));

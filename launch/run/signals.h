@@ -11,8 +11,9 @@ namespace trireme {
 /// with an error instead of ending the process.
 void ignore_signals_of_writes();
 
-/// As long as there is one, and until remember_signals(): SIGINT and SIGTERM end the run, whatever its threads are
-/// doing then. A second signal, or one behind its life, ends the process as ever. One at a time.
+/// While an object of this type exists, and until remember_signals(), SIGINT and SIGTERM end the run, whatever its
+/// threads are doing. A second signal, and any signal later, ends the process as it does by default. At most one
+/// exists.
 class LeaveOnSignal {
   public:
     /// `leave` gets the signal's number, on a thread of its own, `delay` after it came, and does not return.
@@ -25,8 +26,8 @@ class LeaveOnSignal {
     std::thread thread_;
 };
 
-/// From here on the first signal is only remembered: who has something to finish asks for it. Does not return where a
-/// signal came before and the run is being left.
+/// From here on the first signal is only remembered, for remembered_signal() to tell. Does not return where a signal
+/// has come before and the run is being left.
 void remember_signals();
 /// The number of the signal that came; 0: none.
 int remembered_signal();

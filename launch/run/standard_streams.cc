@@ -10,8 +10,8 @@
 namespace trireme {
 
 void hold_standard_streams() {
-    // In rising order: open() gives the lowest number that is free. Each is opened for what it is not used for, but
-    // stderr: who has closed it wants to hear nothing.
+    // In rising order, as open() takes the lowest free number. stdin is opened for writing and stdout for reading, so
+    // that using them fails; stderr for writing, so that what is written there is lost without an error.
     constexpr int kWrongWay[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -11,7 +11,7 @@
 namespace trireme {
 
 /// A (layer, sequence) is contiguous in tile order. Rows of tiles lie in blocks: one allocation of many tens of GiB
-/// fails on machines that have them in pieces (a socket each), and pins for seconds without a sign of life.
+/// fails where no single NUMA node has as much free, and pins for seconds without a sign of life.
 class HostStore {
   public:
     static constexpr size_t kBlockBytes = size_t{16} << 30;

@@ -25,11 +25,11 @@ class PrefillWindow {
     /// reads what an earlier one has written, else of the tokens from before the prefill. The window's table: i64
     /// [sequences, tiles].
     const Tensor& open(StreamedIndex layer, bool writes);
-    /// Compute is about to write positions [first, first + n) of the open layer.
+    /// Work that is about to be enqueued on compute writes positions [first, first + n) of the open layer.
     void open_rows(int64_t first, int64_t n);
-    /// It has been given that work: what is complete goes to the host, whole spans at a time.
+    /// That work has been enqueued: complete tiles go to the host behind it, whole spans at a time.
     void rows_written(int64_t first, int64_t n);
-    /// Compute has been given all it does to the open layer: the window is the next one's, or decode's.
+    /// All work on the open layer has been enqueued: the window's memory is free for the next layer, or for decoding.
     void close();
 
   private:

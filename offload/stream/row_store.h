@@ -21,12 +21,13 @@ class RowStore {
 
     /// A pass over the blocks of `rows` rows begins: what was there before is void.
     void begin(int64_t rows);
-    /// What compute is about to do to a block: write it without reading it, change it, only read it.
+    /// What the work that is about to be enqueued does to a block: writes it without reading it, changes it, only reads
+    /// it.
     enum class Use : uint8_t { kWrite, kChange, kRead };
-    /// Block i, for what compute is given from here on. Unless it is written, the next block is sent for, the first
-    /// behind the last.
+    /// Block i, for work that is enqueued on compute from here on. Unless it is about to be overwritten, the copy of
+    /// the next block (behind the last one: the first) is started, too.
     Tensor open(int64_t block, Use use);
-    /// Compute has been given what it does to block i, which is stored unless it was only read.
+    /// The work on block i has been enqueued: the block is stored behind it, unless it was only read.
     void close(int64_t block);
 
   private:

@@ -28,16 +28,16 @@ class Tails {
     Tails(Device& device, Transport& transport, const StreamShape& shape);
 
     size_t bytes() const { return memory_.bytes(); }
-    /// i64 [sequences, tiles]: for ever, but only the tiles from first_tile() on are what it says.
+    /// The table, i64 [sequences, tiles]. It never changes; only its tiles from first_tile() on hold what it says.
     const Tensor& table(StreamedIndex layer) const { return tables_[layer.at()]; }
 
-    /// Compute is about to write positions [first, first + n) of every layer.
+    /// Work that is about to be enqueued on compute writes positions [first, first + n) of every layer.
     void open(int64_t sequence, int64_t first, int64_t n);
-    /// It has been given that work: what is complete goes to the host.
+    /// That work has been enqueued: complete tiles go to the host behind it.
     void written(int64_t sequence, int64_t first, int64_t n);
     /// The sequence ends at n now: tiles that became the newest come back.
     void truncate(int64_t sequence, int64_t n);
-    /// Compute is about to read the newest tiles.
+    /// Work that is about to be enqueued on compute reads the newest tiles.
     void use() { transport_.order().wait(Lane::kCompute, returned_); }
 
     /// After a prefill that wrote a window of all tiles of a layer: copies of the newest, for `length` tokens, which

@@ -31,7 +31,7 @@ class TileRing {
     TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
              std::vector<StreamedIndex> reads);
 
-    /// A forward begins: each of its attentions will read these. What was fetched for it already is used.
+    /// A forward begins, each of whose attentions will read these. Spans that were fetched ahead for it are used.
     void begin(std::span<const Reading> readings);
     /// Attention of the next layer to be read, over one sequence: part(tables, tiles) for each span, enqueued on
     /// compute behind its arrival. `kv` gives layout and staged rows.
@@ -47,16 +47,18 @@ class TileRing {
     }
     /// The forward's attentions are enqueued: fetches for the next one, as far as there is room.
     void end();
-    /// What was fetched and not yet used is void: tiles have changed, or the memory is wanted for something else.
+    /// Spans that were fetched and not used yet are thrown away: tiles have changed, or their memory is wanted for
+    /// something else.
     void forget();
 
     size_t bytes() const { return memory_.bytes(); }
     /// The memory as one layer's tiles, for a prefill.
     char* memory() const { return static_cast<char*>(memory_.data()); }
     int64_t span() const { return span_; }
-    /// Compute, or the link, is about to write the slots that hold these tiles of the window.
+    /// Work that is about to be enqueued, on compute or on the link, writes the slots that hold these tiles of the
+    /// window.
     void claim(Lane lane, const TileRange& tiles);
-    /// The slots' tiles have been read, or are being stored, by what is enqueued until now.
+    /// All work that reads these tiles, or stores them, has been enqueued: their slots may be written behind it.
     void release(Lane lane, const TileRange& tiles);
 
   private:

@@ -52,7 +52,7 @@ class Transport {
     /// From here on copies travel over another link.
     void emulate_link(const Link& link);
     LinkUse use() const;
-    /// Waits for everything on all three lanes; errors are left to who synchronizes next.
+    /// Waits for everything on all three lanes. Errors are not thrown here, but when a stream is synchronized next.
     void drain() noexcept;
     /// Waits until what is to be stored lies in host memory, and throws what went wrong on its way.
     void settle();
@@ -61,8 +61,8 @@ class Transport {
 
     /// Tiles [tiles.first, tiles.end) from host memory to `to`, one after the other. The mark of their arrival.
     Ordering::Mark fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
-    /// Compute has been given what writes these tiles, which lie at `from`: their digests are taken, if that is asked
-    /// for.
+    /// The work that writes these tiles, which lie at `from`, has been enqueued on compute: their digests are taken
+    /// behind it, if that is asked for.
     void seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
     /// Sealed tiles to host memory, behind compute's mark. The mark of their being there.
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
