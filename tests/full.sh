@@ -1,25 +1,29 @@
 #!/usr/bin/env bash
 # The whole acceptance list, about four hours on 2 cores; figures go to docs/ledger.md.
-#   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--no-ledger]
+#   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--again] [--no-ledger]
+# Mutants and fuzzing are run only against what has changed since they were last withstood (tests/attacked.txt);
+# --again repeats them all.
 # An item prints its figures and fails if what it must show is not shown. Speed is printed beside what is wanted of it, and
 # never fails: it belongs to the machine. The last line is "N passed, N failed", counted in items.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10' fuzz_seconds=600 ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
         --fuzz-seconds) fuzz_seconds=${2:?tests/full.sh: --fuzz-seconds wants a number}; shift ;;
+        --again) again=1 ;;
         --no-ledger) ledger=/dev/null ;;
-        *) echo "tests/full.sh: unknown argument '$1'; want --items, --fuzz-seconds or --no-ledger" >&2; exit 64 ;;
+        *) echo "tests/full.sh: unknown argument '$1'; want --items, --fuzz-seconds, --again or --no-ledger" >&2; exit 64 ;;
     esac
     shift
 done
 
 ./launch/setup.sh --full
 source launch/steps.sh
+source tests/attacked.sh
 export OMPI_MCA_rmaps_base_oversubscribe=1
 TRIREME_DEMO_MODEL=$(./launch/fetch_demo_model.sh)
 export TRIREME_DEMO_MODEL
@@ -93,25 +97,28 @@ item_6() {
 }
 
 fuzz() {
-    local program=$1 corpus=${1##*/fuzz_} work=$root/build/fuzz-work inputs
+    local program=$1 corpus=${1##*/fuzz_} work=$root/build/fuzz-work inputs files
+    mapfile -t files < <(fuzzed_files "$corpus" | tr ' ' '\n')
+    if held_off "fuzz_$corpus" "${files[@]}"; then return; fi
     mkdir -p "$work/$corpus"
     if "$program" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="$work/$corpus-" "$work/$corpus" "tests/fuzz/corpus/$corpus" >"$logs/fuzz-$corpus.log" 2>&1; then
         inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$corpus.log")
         echo "fuzz_$corpus: $inputs inputs in $fuzz_seconds s, clean"
+        if (( fuzz_seconds >= 600 )); then withstood "fuzz_$corpus" "${files[@]}"; fi
     else
         echo "fuzz_$corpus: a finding; see $logs/fuzz-$corpus.log and $work/$corpus-*"
         return 1
     fi
 }
-export -f fuzz
+export -f fuzz fuzzed_files held_off withstood digest_of
 
 item_7() {
     suite release '(BadInput|Refuse|refuse|Truncation|fuzz_replay)' || return
     build fuzz || return
     mkdir -p "$root/build/fuzz-work"
     # As many at a time as there are cores; new inputs go to the work folder, the committed corpus is only read.
-    export logs root fuzz_seconds
+    export logs root fuzz_seconds again attacked
     printf '%s\n' build/fuzz/tests/fuzz/fuzz_*[a-z] | xargs -P "$(nproc)" -I {} bash -c 'fuzz {}'
 }
 
@@ -136,9 +143,20 @@ item_10() {
     around=("${without_cuda[@]}")
     echo 'every test, CUDA libraries hidden:'
     suite release . || return
-    (ulimit -c 0 && cmake --build build/release --target mutants >"$logs/mutants.log" 2>&1) || { tail -n 5 "$logs/mutants.log"; return 1; }
-    tail -n 1 "$logs/mutants.log"
+    mutants || return
     tests/bundle.sh
+}
+
+mutants() {
+    local file changed=()
+    for file in $(tests/mutants/mutants.py files); do
+        held_off "mutants:$file" "$file" || changed+=("$file")
+    done
+    if (( ${#changed[@]} == 0 )); then return; fi
+    (ulimit -c 0 && TRIREME_MUTATED_FILES=${changed[*]} cmake --build build/release --target mutants >"$logs/mutants.log" 2>&1) ||
+        { tail -n 5 "$logs/mutants.log"; return 1; }
+    grep ' of .* mutants killed' "$logs/mutants.log"
+    for file in "${changed[@]}"; do withstood "mutants:$file" "$file"; done
 }
 
 # Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.

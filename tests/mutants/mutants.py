@@ -3,7 +3,9 @@
 
   mutants.py generate OUT GROUPS copies of the kernels with every mutant in them, switched by TRIREME_MUTANT, and OUT/list.txt
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
-                                 A % in a program's name stands for the mutant's group (mutant.h)
+                                 A % in a program's name stands for the mutant's group (mutant.h); of the files that
+                                 TRIREME_MUTATED_FILES names, if it does
+  mutants.py files               the files that are mutated
 
 A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a
 reason: those that are the same program do not count.
@@ -153,6 +155,8 @@ def run(arguments):
             programs.append(word)
     mutants = [line.split("\t") for line in pathlib.Path(listed).read_text().splitlines()]
     mutants = [m for m in mutants if only is None or int(m[0]) in only]
+    if files := os.environ.get("TRIREME_MUTATED_FILES", "").split():
+        mutants = [m for m in mutants if m[1].split(":")[0] in files]
     begin, patience = time.time(), {}
     for name in dict.fromkeys(place.split(":")[0] for _, place, *_ in mutants):
         for stage in FILES[name]:
@@ -186,5 +190,7 @@ if __name__ == "__main__":
         generate(pathlib.Path(sys.argv[2]), sys.argv[3])
     elif len(sys.argv) > 3 and sys.argv[1] == "run":
         run(sys.argv[2:])
+    elif sys.argv[1:] == ["files"]:
+        print("\n".join(FILES))
     else:
         sys.exit(__doc__)

@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# Mutants and fuzzing run for an hour and more. They are run again when what they attack has changed; sourced by
+# tests/full.sh, after `root` is set. tests/attacked.txt has a line for each attack that found nothing left to mend: its
+# name, the digest of the files it attacked, and the commit.
+attacked=$root/tests/attacked.txt
+
+# digest_of <path>...: of the tracked files below these paths, as they lie here.
+digest_of() { (cd "$root" && git ls-files -z -- "$@" | xargs -0 sha1sum | sha1sum | cut -c 1-16); }
+
+# held_off <name> <path>...: whether these files are as they were when the attack was last withstood; says so.
+held_off() {
+    local name=$1 commit
+    shift
+    if [[ $again ]]; then return 1; fi
+    commit=$(awk -v name="$name" -v digest="$(digest_of "$@")" '$1 == name && $2 == digest { print $3 }' "$attacked")
+    if [[ ! $commit ]]; then return 1; fi
+    echo "$name: not repeated, what it attacks is as it was at $commit (--again repeats it)"
+}
+
+# withstood <name> <path>...: remembers it.
+withstood() {
+    local name=$1 digest
+    shift
+    digest=$(digest_of "$@")
+    (
+        flock 9
+        awk -v name="$name" '$1 != name' "$attacked" >"$attacked.new"
+        printf '%s %s %s\n' "$name" "$digest" "$(cd "$root" && git rev-parse --short=7 HEAD)" >>"$attacked.new"
+        { grep '^#' "$attacked.new"; grep -v '^#' "$attacked.new" | sort; } >"$attacked"
+        rm "$attacked.new"
+    ) 9<"$root/tests/full.sh"
+}
+
+# fuzzed_files <target>: what a fuzz target reads its inputs with.
+fuzzed_files() {
+    echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
+    case $1 in
+        config_json) echo 'model/config.* model/layer_map.* model/rope.* model/files/json*' ;;
+        gguf | safetensors) echo 'model/files model/config.*' ;;
+        tokenizer_*) echo 'model/tokenizer model/files/gguf_*' ;;
+        *) echo . ;;  # not known: anything
+    esac
+}
