@@ -21,11 +21,12 @@ ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
-NEXT = "Attention*.WeighsEqual*"
+ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "AttentionDecode*:AttentionPrefill*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 FILES = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
-         "kernels/cuda/attention.h": [QUICK, NEXT, "AttentionDecode*:AttentionPrefill*"],
+         "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
+         "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))

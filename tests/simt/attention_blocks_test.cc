@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/merge_tiles.h"
 #include "tests/simt/block.h"
 
 namespace trireme::simt {
