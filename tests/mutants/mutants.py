@@ -155,13 +155,12 @@ def run(arguments):
     mutants = [line.split("\t") for line in pathlib.Path(listed).read_text().splitlines()]
     mutants = [m for m in mutants if only is None or int(m[0]) in only]
     begin, patience = time.time(), {}
-    for name in dict.fromkeys(place.split(":")[0] for _, place, *_ in mutants):
-        for stage in FILES[name]:
-            start = time.time()
-            if not passes(programs, 0, stage):
-                sys.exit(f"mutants: {stage} fail without any mutant")
-            patience[stage] = 15 + 5 * (time.time() - start)
-            print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
+    for stage in dict.fromkeys(stage for _, place, *_ in mutants for stage in FILES[place.split(":")[0]]):
+        start = time.time()
+        if not passes(programs, 0, stage):
+            sys.exit(f"mutants: {stage} fail without any mutant")
+        patience[stage] = 15 + 5 * (time.time() - start)
+        print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
     known, deaths, survivors = known_survivors(), 0, {"same": 0, "unseen": 0, "unexplained": 0}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         def dies(mutant):
