@@ -1,5 +1,6 @@
 #include "kernels/cuda/attention.h"
 
+#include "kernels/cuda/merge_tiles.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace trireme::gpu {

@@ -5,85 +5,10 @@
 /// A score adds its products in an order fixed by head_dim; the sums over a tile run in an order fixed by the slot;
 /// where a key lies (tile or staged row) and how many vectors share it changes none of that.
 
-#include "kernels/cuda/kv.h"
+#include "kernels/cuda/attention_rows.h"
+#include "kernels/cuda/eight.h"
 
 namespace trireme::gpu {
-
-inline constexpr float kLog2E = 1.44269504f;
-inline constexpr int kMaxAndSum = 2;  // of a record, before the accumulator
-
-/// Rows as attention sees them (kernels/kv.h, RowsView). Prefill rows are consecutive and have nothing staged.
-struct Seen {
-    const int32_t *slots, *sequences, *cached;
-    Rows<const int32_t> ancestors;
-    int64_t rows, staged;
-    bool prefill;
-
-    /// Slots of tiles that row r sees.
-    TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }
-    /// Of `n` rows from `first` on, the largest slot.
-    TRIREME_GPU int64_t last_slot(int64_t first, int64_t n) const {
-        if (prefill) return slots[first + n - 1];
-        int64_t last = slots[first];
-        for (int64_t r = first + 1; r < first + n; ++r) last = max_of(last, slots[r]);
-        return last;
-    }
-};
-
-/// How many equal ids follow each other from `at` on; 0 where their run has begun before.
-TRIREME_GPU int64_t run_at(const int32_t* ids, int64_t at, int64_t count) {
-    if (at > 0 && ids[at - 1] == ids[at]) return 0;
-    int64_t length = 1;
-    while (at + length < count && ids[at + length] == ids[at]) ++length;
-    return length;
-}
-
-/// 8 consecutive elements of a slot, as they travel and widened. Types are known to the compiler, or looked at as the
-/// kernel runs: mixed ones are rare and need not be fast.
-template <class T>
-struct Eight {
-    Bits16 bits = {};
-
-    template <class Gpu>
-    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType) {
-        bits = gpu.load16(reinterpret_cast<const T*>(slot) + first);
-    }
-    TRIREME_GPU void widen_to(float (&to)[8], DType) const {
-        for (int i = 0; i < 8; ++i) to[i] = widen(element<T>(bits, i));
-    }
-};
-template <>
-struct Eight<float> {
-    Bits16 low = {}, high = {};
-
-    template <class Gpu>
-    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType) {
-        low = gpu.load16(reinterpret_cast<const float*>(slot) + first);
-        high = gpu.load16(reinterpret_cast<const float*>(slot) + first + 4);
-    }
-    TRIREME_GPU void widen_to(float (&to)[8], DType) const {
-        for (int i = 0; i < 4; ++i) {
-            to[i] = float_of(low.word[i]);
-            to[i + 4] = float_of(high.word[i]);
-        }
-    }
-};
-struct AnyType {};
-template <>
-struct Eight<AnyType> {
-    Eight<float> held;  // those of 16 bits in its lower half
-
-    template <class Gpu>
-    TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType type) {
-        if (type == DType::kF32) return held.load(gpu, slot, first, type);
-        held.low = gpu.load16(reinterpret_cast<const uint16_t*>(slot) + first);
-    }
-    TRIREME_GPU void widen_to(float (&to)[8], DType type) const {
-        if (type == DType::kF16) return Eight<f16>{held.low}.widen_to(to, type);
-        if (type == DType::kBF16) return Eight<bf16>{held.low}.widen_to(to, type);
-        held.widen_to(to, type);
-    }
-};
 
 /// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once,
 /// and those of a tile of which no row sees anything: its records stay as they are.
@@ -353,69 +278,6 @@ struct AttendTile {
     TRIREME_GPU static float* record_of(const Args& a, const Vectors& c, int v, int64_t tile_of_wave) {
         return a.records +
                ((tile_of_wave * a.heads + c.head_of(v)) * a.seen.rows + c.row_of(v)) * (kMaxAndSum + a.kv.dim);
-    }
-};
-
-/// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
-/// row's last tile. Grid: heads, rows; a thread an element of head_dim.
-struct MergeTiles {
-    static constexpr int kThreads = 256, kBlocksOfSm = 4;
-    static constexpr int kAhead = 16;  // tiles whose records are on their way at once
-    static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
-    struct Args {
-        const float* records;
-        float* running;  // [head][row][kMaxAndSum + head_dim]
-        Rows<float> out;
-        const int32_t* slots;
-        int64_t heads, rows, dim, first_tile, tiles;  // of this wave
-    };
-    template <class Gpu>
-    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
-        const int64_t left = a.slots[row] / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
-        if (a.first_tile > 0 && left <= 0) return;
-        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.rows * record;
-        const int element = gpu.thread();
-        const bool used = element < a.dim;
-        float* running = a.running + (head * a.rows + row) * record;
-        const float* records = a.records + (head * a.rows + row) * record;
-        float* tops = static_cast<float*>(gpu.shared());  // [tile][kMaxAndSum]
-        float max = -infinity(), sum = 0, acc = 0;
-        if (a.first_tile > 0) {
-            max = running[0];
-            sum = running[1];
-            if (used) acc = running[kMaxAndSum + element];
-        }
-        for (int64_t first = 0; first < reach; first += kAhead) {
-            float part[kAhead] = {};
-            TRIREME_UNROLL
-            for (int t = 0; t < kAhead; ++t) {
-                if (used && first + t < reach) part[t] = records[(first + t) * step + kMaxAndSum + element];
-            }
-            gpu.sync();  // everybody has read what is running, and the tops before these
-            if (element < kAhead * kMaxAndSum && first + element / kMaxAndSum < reach) {
-                tops[element] = records[(first + element / kMaxAndSum) * step + element % kMaxAndSum];
-            }
-            gpu.sync();
-            TRIREME_UNROLL
-            for (int t = 0; t < kAhead; ++t) {
-                if (first + t >= reach) continue;
-                const float tile_max = tops[t * kMaxAndSum], tile_sum = tops[t * kMaxAndSum + 1];
-                const float top = fmaxf(max, tile_max), old = exp2f(max - top), fresh = exp2f(tile_max - top);
-                max = top;
-                sum = fmaf(sum, old, tile_sum * fresh);
-                acc = fmaf(acc, old, part[t] * fresh);
-            }
-        }
-        if (left <= a.tiles) {
-            if (used) a.out(row)[head * a.dim + element] = acc / sum;
-            return;
-        }
-        if (used) running[kMaxAndSum + element] = acc;
-        if (element == 0) {
-            running[0] = max;
-            running[1] = sum;
-        }
     }
 };
 

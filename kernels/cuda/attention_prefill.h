@@ -3,7 +3,7 @@
 /// and walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's
 /// type.
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_rows.h"
 
 namespace trireme::gpu {
 

@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "kernels/bytes.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/matmul_decode.h"
+#include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/scratch.h"

@@ -306,6 +306,29 @@ TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
     EXPECT_TRUE(same_bits(out.row(1), want.row(1)));
 }
 
+// Row 0 has another token staged where row 1 has one in its tile: neither sees the other's.
+TEST(AttentionDecode, RowsOfOneSequenceMayStageWhatOthersHaveInTiles) {
+    Scene s(kCases[0], 256, chain(2), 73);
+    RowSet set(2);
+    set.set(0, 1, 255, {0});
+    set.set(1, 1, 256, {1});
+    const RowsView both = set.view(257);
+    on_every_target([&] {
+        Machine m;
+        Operand out(DType::kF32, 2, s.q.cols()), alone(DType::kF32, 2, s.q.cols());
+        stage_all(m, s.kv.view(), s.new_k.tensor(), s.new_v.tensor());
+
+        m->attention(out.tensor(), s.q.tensor(), s.kv.view(), s.heads.vector(), both);
+        for (int64_t r = 0; r < 2; ++r) {
+            m->attention(alone.tensor().slice_rows(r, 1), s.q.tensor().slice_rows(r, 1), s.kv.view(), s.heads.vector(),
+                         both.some(r, 1, 257));
+        }
+        m.stream->synchronize();
+
+        for (int64_t r = 0; r < 2; ++r) EXPECT_TRUE(same_bits(out.row(r), alone.row(r))) << r;
+    });
+}
+
 // Queries of zeros weigh all keys alike: the result is the mean of whole numbers, sums of which are exact. A key too
 // many, too few or from elsewhere shows however many there are.
 TEST(AttentionDecode, WeighsEqualKeysExactly) {

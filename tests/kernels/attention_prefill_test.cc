@@ -20,6 +20,7 @@ const Case kCases[] = {
     {96, 1, {0}, DType::kF16, DType::kF16, 700, 7},
     {64, 1, {0}, DType::kF16, DType::kF16, 256, 1},
     {8, 1, std::vector<int32_t>(50, 0), DType::kBF16, DType::kBF16, 1, 40},
+    {16, 4, {1, 1, 3}, DType::kF16, DType::kF16, 3, 64},  // KV heads that nobody reads
 };
 
 struct Scene {

@@ -11,6 +11,7 @@ namespace trireme::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr double kLargestUniform = 1 - 0x1p-53;
 constexpr double kClose = 1e-5;  // of a probability: f32 exponentials and logits are off by some 1e-6
 
 SamplingParams off(double temperature = 1) {
@@ -127,14 +128,25 @@ TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
     }
 }
 
+// Masked vocabularies: what top-k leaves over are the finite ones.
+TEST(Sample, TopKMayKeepAsManyAsAreFiniteAndMore) {
+    std::vector<float> logits(5000, -kInf);
+    logits[4] = logits[700] = logits[4999] = 1;
+    for (const int64_t top_k : {2, 3, 4, 5}) {
+        SamplingParams p = off();
+        p.top_k = top_k;
+        EXPECT_EQ(drawn({logits}, p, {0, 0.4, kLargestUniform}),
+                  (std::vector<int32_t>{4, top_k == 2 ? 4 : 700, top_k == 2 ? 700 : 4999}))
+            << top_k;
+    }
+}
+
 TEST(Sample, FiltersKeepAtLeastOneToken) {
     for (const double top_p : {1e-9, 1e-30}) {
         expect_law(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 1, .top_p = top_p, .min_p = 1}, {1}, {1.0});
         expect_law(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 0, .top_p = top_p, .min_p = 0}, {1}, {1.0});
     }
 }
-
-constexpr double kLargestUniform = 1 - 0x1p-53;
 
 TEST(Sample, AScaleOfOneIsNotGreedy) {
     EXPECT_EQ(draw({0, 0}, off(M_LOG2E), kLargestUniform), 1);

@@ -23,11 +23,12 @@ ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
-NEXT = "Attention*.WeighsEqual*"
+ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "AttentionDecode*:AttentionPrefill*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 FILES = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
-         "kernels/cuda/attention.h": [QUICK, NEXT, "AttentionDecode*:AttentionPrefill*"],
+         "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
+         "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
@@ -158,13 +159,12 @@ def run(arguments):
     if files := os.environ.get("TRIREME_MUTATED_FILES", "").split():
         mutants = [m for m in mutants if m[1].split(":")[0] in files]
     begin, patience = time.time(), {}
-    for name in dict.fromkeys(place.split(":")[0] for _, place, *_ in mutants):
-        for stage in FILES[name]:
-            start = time.time()
-            if not passes(programs, 0, stage):
-                sys.exit(f"mutants: {stage} fail without any mutant")
-            patience[stage] = 15 + 5 * (time.time() - start)
-            print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
+    for stage in dict.fromkeys(stage for _, place, *_ in mutants for stage in FILES[place.split(":")[0]]):
+        start = time.time()
+        if not passes(programs, 0, stage):
+            sys.exit(f"mutants: {stage} fail without any mutant")
+        patience[stage] = 15 + 5 * (time.time() - start)
+        print(f"{stage}: {time.time() - start:.1f} s without a mutant", flush=True)
     known, deaths, survivors = known_survivors(), 0, {"same": 0, "unseen": 0, "unexplained": 0}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         def dies(mutant):

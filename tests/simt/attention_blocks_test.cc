@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/merge_tiles.h"
 #include "tests/simt/block.h"
 
 namespace trireme::simt {
@@ -17,8 +18,8 @@ constexpr float kUntouched = -7;
 
 template <class Body>
 void run_block(std::array<int, 3> index, const typename Body::Args& args) {
-    Block block;
-    block.run(index, Body::kThreads, 256 << 10, [&](Gpu& gpu) { Body::run(gpu, args); });
+    static Block block;  // it runs its threads in another order every time
+    block.run(index, Body::kThreads, Body::kSharedBytes, [&](Gpu& gpu) { Body::run(gpu, args); });
     EXPECT_EQ(block.fault.kind, gpu::Fault::kNone);
 }
 
@@ -29,11 +30,12 @@ struct Cache {
         const auto at = [](auto& tile) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data())); };
         for (auto& tile : tiles) table.push_back(at(tile));
         for (size_t r = 0; r < slots.size(); ++r) ancestors[r * gpu::kStaged] = static_cast<int32_t>(r);
+        slots.push_back(kTiles * gpu::kTile);  // of a row that is not meant
     }
     gpu::AttendTile<float, 1>::Args attend() {
         const int32_t slot = kDim * sizeof(float);
         auto* staged_rows = reinterpret_cast<char*>(staged.data());
-        const auto n = static_cast<int64_t>(slots.size());
+        const auto n = static_cast<int64_t>(cached.size());
         return {.kv = {{table.data(), kTiles},
                        1,
                        0,
@@ -88,22 +90,22 @@ TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
     }
 }
 
-// Waves of two tiles: what comes after a row's last one touches neither what is running nor out.
+// Behind a row's last tile neither what is running nor out is touched.
 TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
-    struct Case {
-        int32_t slot;
-        int wave;  // that holds its tile
-    };
-    for (const auto& [slot, last] : {Case{0, 0}, {511, 0}, {512, 1}, {1023, 1}, {1024, 2}}) {
-        const std::vector<float> records(2 * kRecord, 1);
-        std::vector<float> running(kRecord, kUntouched);
-        for (int wave = 0; wave < 4; ++wave) {
-            std::vector<float> out(kDim, kUntouched);
-            const std::vector<float> before = running;
-            run_block<gpu::MergeTiles>(
-                {0, 0, 0}, {records.data(), running.data(), {out.data(), kDim}, &slot, 1, 1, kDim, 2 * wave, 2});
-            EXPECT_EQ(out[0] != kUntouched, wave == last) << "slot " << slot << " wave " << wave;
-            EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
+    const std::vector<float> records(2 * kRecord, 1);
+    for (const int tiles : {1, 2}) {
+        for (const int32_t slot : {0, 255, 256, 511, 512, 1023, 1024}) {
+            const int last = slot / gpu::kTile / tiles;  // wave
+            std::vector<float> running(kRecord, kUntouched);
+            for (int wave = 0; wave < 6; ++wave) {
+                std::vector<float> out(kDim, kUntouched);
+                const std::vector<float> before = running;
+                run_block<gpu::MergeTiles>(
+                    {0, 0, 0},
+                    {records.data(), running.data(), {out.data(), kDim}, &slot, 1, 1, kDim, wave * tiles, tiles});
+                EXPECT_EQ(out[0], wave == last ? 1 : kUntouched) << "slot " << slot << " wave " << wave;
+                EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
+            }
         }
     }
 }

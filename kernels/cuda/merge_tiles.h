@@ -1,0 +1,71 @@
+#pragma once
+/// Attention's second step: what tiles gave becomes the result.
+
+#include "kernels/cuda/attention_rows.h"
+
+namespace trireme::gpu {
+
+/// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
+/// row's last tile. Grid: heads, rows; a thread an element of head_dim.
+struct MergeTiles {
+    static constexpr int kThreads = 256, kBlocksOfSm = 4;
+    static constexpr int kAhead = 16;  // tiles whose records are on their way at once
+    static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
+    struct Args {
+        const float* records;
+        float* running;  // [head][row][kMaxAndSum + head_dim]
+        Rows<float> out;
+        const int32_t* slots;
+        int64_t heads, rows, dim, first_tile, tiles;  // of this wave
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
+        const int64_t left = a.slots[row] / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
+        if (a.first_tile > 0 && left <= 0) return;
+        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.rows * record;
+        const int element = gpu.thread();
+        const bool used = element < a.dim;
+        float* running = a.running + (head * a.rows + row) * record;
+        const float* records = a.records + (head * a.rows + row) * record;
+        float* tops = static_cast<float*>(gpu.shared());  // [tile][kMaxAndSum]
+        float max = -infinity(), sum = 0, acc = 0;
+        if (a.first_tile > 0) {
+            max = running[0];
+            sum = running[1];
+            if (used) acc = running[kMaxAndSum + element];
+        }
+        for (int64_t first = 0; first < reach; first += kAhead) {
+            float part[kAhead] = {};
+            TRIREME_UNROLL
+            for (int t = 0; t < kAhead; ++t) {
+                if (used && first + t < reach) part[t] = records[(first + t) * step + kMaxAndSum + element];
+            }
+            gpu.sync();  // everybody has read what is running, and the tops before these
+            if (element < kAhead * kMaxAndSum && first + element / kMaxAndSum < reach) {
+                tops[element] = records[(first + element / kMaxAndSum) * step + element % kMaxAndSum];
+            }
+            gpu.sync();
+            TRIREME_UNROLL
+            for (int t = 0; t < kAhead; ++t) {
+                if (first + t >= reach) continue;
+                const float tile_max = tops[t * kMaxAndSum], tile_sum = tops[t * kMaxAndSum + 1];
+                const float top = fmaxf(max, tile_max), old = exp2f(max - top), fresh = exp2f(tile_max - top);
+                max = top;
+                sum = fmaf(sum, old, tile_sum * fresh);
+                acc = fmaf(acc, old, part[t] * fresh);
+            }
+        }
+        if (left <= a.tiles) {
+            if (used) a.out(row)[head * a.dim + element] = acc / sum;
+            return;
+        }
+        if (used) running[kMaxAndSum + element] = acc;
+        if (element == 0) {
+            running[0] = max;
+            running[1] = sum;
+        }
+    }
+};
+
+}  // namespace trireme::gpu
