@@ -9,10 +9,11 @@
 namespace trireme {
 namespace {
 
-/// What a card needs beside what is asked of it: kernels that are loaded when they first run, graphs, granules.
+/// Bytes of a card's memory that CUDA takes beside our allocations: kernels loaded when they first run, graphs,
+/// rounding up to its granularity.
 constexpr size_t kCardReserve = size_t{256} << 20;
 
-/// The least that any rank has: the plan is one for all.
+/// The least that any rank has: all ranks use the same plan.
 Machine least_machine(const Machine& mine, const Crew& crew) {
     Machine least = mine;
     for (const auto& [device, host, together] :
@@ -67,7 +68,7 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
         Bound{"device and host (one)", all.device + all.host, m.together, lacking.together, false}};
     const Bound& b = *std::ranges::max_element(bounds, {}, &Bound::lacking);
 
-    // What is available is what the machine has, or what this process may take of it.
+    // What is available is limited by the machine, or by what this process may take of it (ulimit).
     const HostMemory host = host_memory();
     const bool by_process = !b.by_flag && host.mappable < host.available;
     std::string remedy = largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
@@ -102,7 +103,8 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
     const Machine there = least_machine(own_machine(unlimited, device), crew);
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
-    // Scratch is per thread, and ranks may have a core more or less: one plan for all of them.
+    // Scratch is per thread, and ranks may differ by a core: the plan, which is the same for all, is for the most
+    // threads.
     const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
     crew.phase([&] {
         check_link(o);

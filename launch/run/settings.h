@@ -1,5 +1,5 @@
 #pragma once
-/// What every rank must have been told alike, as text that ranks compare.
+/// The settings that must be the same on every rank, as text that ranks compare.
 
 #include "dist/agreement.h"
 #include "launch/flags/options.h"

@@ -11,11 +11,13 @@ namespace trireme {
 /// with an error instead of ending the process.
 void ignore_signals_of_writes();
 
-/// As long as there is one, and until remember_signals(): SIGINT and SIGTERM end the run, whatever its threads are
-/// doing then. A second signal, or one behind its life, ends the process as ever. One at a time.
+/// From its construction until remember_signals(), SIGINT and SIGTERM end the run, whatever its threads are doing. A
+/// second signal, or one after the object's destruction, ends the process by the signal's default action. At most one
+/// object may exist.
 class LeaveOnSignal {
   public:
-    /// `leave` gets the signal's number, on a thread of its own, `delay` after it came, and does not return.
+    /// `leave` is called with the signal's number, on a thread of its own, `delay` after the signal, and must not
+    /// return.
     LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave);
     LeaveOnSignal(const LeaveOnSignal&) = delete;
     LeaveOnSignal& operator=(const LeaveOnSignal&) = delete;
@@ -25,8 +27,8 @@ class LeaveOnSignal {
     std::thread thread_;
 };
 
-/// From here on the first signal is only remembered: who has something to finish asks for it. Does not return where a
-/// signal came before and the run is being left.
+/// From here on the first signal is only remembered: code that has something to finish asks for remembered_signal().
+/// Does not return if a signal came before, and `leave` has been called.
 void remember_signals();
 /// The number of the signal that came; 0: none.
 int remembered_signal();

@@ -90,7 +90,8 @@ TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
         const bool special = type == SpmPieceType::kControl || type == SpmPieceType::kUnknown;
         const std::string& text = gguf.tokens[i];
         if ((!user && !special) || !is_utf8(text)) continue;
-        if (user && gguf.model == "llama" && text.find(kSpmSpace) != std::string::npos) continue;  // by SpmTokenizer
+        // SpmTokenizer looks for user-defined pieces with spaces by itself.
+        if (user && gguf.model == "llama" && text.find(kSpmSpace) != std::string::npos) continue;
         AddedToken token;
         token.text = text;
         token.id = static_cast<int32_t>(i);
