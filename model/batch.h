@@ -70,7 +70,7 @@ class BatchMaker {
 
     Stream& stream_;
     Rope& rope_;
-    int64_t head_dim_, max_rows_, ancestors_;  // ancestors a row has room for
+    int64_t head_dim_, max_rows_, ancestors_;  // ancestors that a row may have
     Arena<Space::kHost> host_;
     Arena<Space::kDevice> device_;
     std::vector<Slot> slots_;

@@ -41,8 +41,8 @@ class Tails {
     void written(int64_t sequence, int64_t first, int64_t n);
     /// Cuts a sequence to n tokens: tiles that thereby become the newest are copied back from host memory.
     void truncate(int64_t sequence, int64_t n);
-    /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles on their way
-    /// back.
+    /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles that truncate()
+    /// copies back.
     void use() { transport_.order().wait(Lane::kCompute, returned_); }
 
     /// After a prefill has written all tiles of a layer of `length` tokens into `window`: copies the newest from there
