@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A tree that runs where nothing is installed: the program, the CUDA module if it was built, the tests that want a card,
+# Makes a tree that runs where nothing is installed: program, CUDA module if it was built, tests that need a GPU,
 # Open MPI, and every library but glibc's, the driver's and CUDA's. Debian 12 or a newer Linux (glibc 2.36), x86-64.
 #   launch/bundle.sh FOLDER [--cuda-libs]
 #     --cuda-libs  copies cuBLASLt and NCCL into the tree as well (800 MB); otherwise they are looked for where it runs
@@ -26,7 +26,7 @@ source launch/steps.sh
 build release all bench_device
 logged install cmake --install build/release --prefix "$out" --strip
 
-# What a card is tested with (tests/gpu.sh), and the models it decodes.
+# The tests and benchmarks for a GPU (tests/gpu.sh), and the models that they decode.
 mkdir -p "$out/tests/data"
 for program in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
     if [[ -x $program ]]; then install -s -m 755 "$program" "$out/tests/"; fi
@@ -37,7 +37,7 @@ install -m 755 tests/gpu.sh "$out/"
 install -m 644 tests/bench/torch_rates.py "$out/tests/"
 git rev-parse HEAD >"$out/commit"
 
-# Open MPI: its launcher, its plug-ins but those for networks of clusters, its texts.
+# Open MPI: its launcher, its plug-ins except those for cluster networks, its help texts.
 plugins=/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3
 install -s -m 755 /usr/bin/orterun "$out/bin/mpirun"
 install -s -m 755 /usr/bin/orted "$out/bin/orted"
@@ -50,7 +50,7 @@ pmix=$(find /usr/lib/x86_64-linux-gnu/pmix2 -type d -name pmix -print -quit)
 mkdir -p "$out/lib/pmix"
 find "$pmix" -name '*.so' -exec install -s -m 644 -t "$out/lib/pmix" {} +
 
-# Every library these name, and those name, but glibc's, the driver's and CUDA's.
+# Every library that these need, directly or not, except glibc's, the driver's and CUDA's.
 own_to_system='^(ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnsl|libanl|libcuda|libcudart|libcublas|libcublasLt|libnccl|libnvidia)[.-]'
 elves() { find "$out/bin" "$out/lib" "$out/tests" -maxdepth 2 -type f \( -name '*.so*' -o -perm -u+x \) ! -name '*.sh'; }
 while :; do
@@ -72,7 +72,7 @@ if [[ $cuda_libs ]]; then
     done
 fi
 
-# RUNPATH does not reach the libraries of libraries: each says by itself where its neighbours are.
+# RUNPATH is not searched for the libraries of a library: every file gets an RPATH of its own.
 while read -r elf; do
     case $elf in
         "$out"/lib/openmpi/* | "$out"/lib/pmix/*) path='$ORIGIN/..' ;;

@@ -9,7 +9,7 @@ cd "$root"
 ./launch/setup.sh --build
 source launch/steps.sh
 with_tests=OFF
-# The CUDA module where a card can be: nvcc alone is no reason to wait for it.
+# The CUDA module, which takes long to build, only where NVIDIA's driver is: nvcc may be there without a card.
 if [[ $(ldconfig -p) != *'libcuda.so.1 '* ]]; then cuda=OFF; fi
 build release all
 model=$(./launch/fetch_demo_model.sh)

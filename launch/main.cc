@@ -35,7 +35,7 @@ void warn(const std::vector<std::string>& warnings) {
     for (const std::string& w : warnings) log::warn("{}", w);
 }
 
-// What needs no ranks and no model.
+// Help, version, list of devices: needs neither ranks nor a model.
 void print_about(const Invocation& call, const std::vector<std::string>& environment) {
     TextOut out(STDOUT_FILENO);
     switch (call.what) {
@@ -54,7 +54,8 @@ void print_about(const Invocation& call, const std::vector<std::string>& environ
     }
 }
 
-// Before any thread is started, MPI's included: threads inherit the binding.
+// Binds this rank to its cores and sets its number of threads. Before any thread is started, MPI's included: threads
+// inherit the binding.
 void settle(Start& start, const RankEnv& rank) {
     if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan) return;
     const Options& o = start.call.options;
@@ -62,8 +63,8 @@ void settle(Start& start, const RankEnv& rank) {
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
     if (!placement.warning.empty()) start.call.warnings.push_back(placement.warning);
-    // On a CPU a core has to do the copies of streamed layers. Whether there are any is planned only after the threads
-    // have been started, so flags decide.
+    // On a CPU a core does the copies of streamed layers: one is left to them if flags say that layers may be streamed.
+    // (The plan, which knows, is made after the threads.)
     const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
     if (streams && !o.device.starts_with("cuda") && o.threads == 0 && start.threads > 1) --start.threads;
     start.local_rank = rank.local_rank;
@@ -72,7 +73,7 @@ void settle(Start& start, const RankEnv& rank) {
     if (start.threads < placement.threads) start.placement += "; one core is left to copies (-t)";
 }
 
-// Rank 0 draws for all: every rank then computes the same numbers from it.
+// Rank 0 draws the seed for all ranks, so that all draw the same random numbers from it.
 void draw_seed(Start& start, const Crew& crew) {
     uint64_t drawn = 0;
     crew.first_only([&] {
@@ -107,10 +108,10 @@ void run_command(const Start& start, const Crew& crew) {
 
 constexpr std::chrono::milliseconds kHeadStart(100);
 
-/// A signal came before there is anything to keep: rank 0 writes one line, and all ranks leave with the signal's code.
-/// It may have reached this rank alone: every rank that got it asks the launcher to end the run, which reaches the
-/// others as a signal. The other ranks do so a little later than rank 0, so that its line is written. A launcher that
-/// is ending the ranks already may not answer: then the rank exits by itself.
+/// Ends the run after a signal that came before any output: rank 0 logs one line, and all ranks exit with the signal's
+/// code. The signal may have reached one rank only; when that one exits, the launcher ends the others by a signal.
+/// Ranks other than 0 therefore wait for kHeadStart first (LeaveOnSignal's delay), so that rank 0 can log its line.
+/// abort() may hang while the launcher is already ending the ranks: after kHeadStart the process exits without it.
 void leave_for(int number, Comm& comm) {
     const ProgressSink sink = stderr_progress(true);
     if (comm.rank() == 0 && sink.terminal) sink.draw("\r\033[K");
@@ -157,8 +158,8 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
     });
     if (outcome.status == 0) return 0;
 
-    // Ranks that fail without having agreed on it often fail for the same reason. Rank 0 then writes the line for all;
-    // its end makes mpirun end the others, which takes about a second.
+    // Ranks that fail without having agreed on it often fail for the same reason. Rank 0 then prints the error for all:
+    // when it exits mpirun ends the others, within about a second, before they print theirs.
     const int rank = comm ? comm->rank() : launched.rank;
     if (!outcome.agreed && rank != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     if (!outcome.message.empty() && !(outcome.agreed && rank != 0)) print_error(outcome.message);
@@ -170,7 +171,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-    // Where addresses are limited (ulimit -v), a heap for each thread would reserve 64 MiB of them.
+    // Where address space is limited (ulimit -v): malloc's heap for each thread would reserve 64 MiB of it.
     if (rlimit addresses = {}; ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
         ::mallopt(M_ARENA_MAX, 1);
     }

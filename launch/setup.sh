@@ -50,7 +50,7 @@ apt() {
 }
 
 echo "setup: installing ${#missing[@]} packages: ${missing[*]}" >&2
-# One unreachable foreign source must not stop the rest: what matters is whether the packages can be had.
+# One unreachable source of other packages must not stop the rest: the installation below fails if ours cannot be had.
 apt update || echo "setup: 'apt-get update' had errors; trying with the lists at hand" >&2
 if ! apt install --no-install-recommends "${missing[@]}"; then
     cat "$log" >&2

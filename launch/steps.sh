@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # What demo.sh, tests/run.sh and tests/full.sh share; sourced, after `root` is set to the repository.
 
-# Ranks as processes: root may start them (containers), more ranks than cores take turns instead of spinning, and
-# messages go through shared memory, which at a decode step's sizes beats kernel copies (16 KiB: 2.4 against 6 us).
+# For Open MPI: root may start ranks (containers), and messages go through shared memory, which at a decode step's sizes
+# is faster than copies by the kernel (16 KiB: 2.4 against 6 us).
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
 

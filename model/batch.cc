@@ -18,7 +18,7 @@ Shape slot_shape(int64_t head_dim, int64_t max_rows) {
 
 }  // namespace
 
-/// A multiple of the number of places: slot i then always goes to place i modulo places, the one written longest ago.
+/// A multiple of `places`: when the slots start again from the first, so do the places on the device.
 int64_t BatchMaker::slots_for(int64_t places) {
     return (kSlots + places - 1) / places * places;
 }
@@ -49,7 +49,7 @@ BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_
 BatchMaker::Slot& BatchMaker::next_slot() {
     Slot& slot = slots_[next_];
     next_ = (next_ + 1) % slots_.size();
-    if (slot.free.stream != nullptr) stream_.synchronize(slot.free);  // sent four forwards ago
+    if (slot.free.stream != nullptr) stream_.synchronize(slot.free);  // its copy was enqueued at least four batches ago
     return slot;
 }
 

@@ -32,34 +32,36 @@ struct Batch {
     RowsView view;
 };
 
-/// Makes batches in device memory by way of pinned slots: no allocation after construction. A batch is valid for what
-/// is enqueued before `places` more are made.
+/// Makes batches in device memory through slots of pinned host memory. A batch may be used by work that is enqueued
+/// before `places` further batches are made. No allocation after construction.
 class BatchMaker {
   public:
     static MemoryBytes memory(int64_t head_dim, int64_t max_rows, int64_t places = 1);
-    /// Of at most `max_rows` rows. More than kMaxRows: for prefills only.
+    /// Makes batches of at most `max_rows` rows; with more than kMaxRows, for prefills only. Errors: Exit::kOs.
     BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places = 1);
 
-    /// A decode batch of rows that `view` has staged under the numbers `first`, `first` + 1, .. A row at position p
-    /// counts as p + 1 tokens. `bounds`: what the batch says every slot, and every ancestor's number, is below.
+    /// A decode batch of rows that `view` has staged under the numbers `first`, `first` + 1, .. Dynamic rotary scaling
+    /// takes p + 1 tokens as the length for a row at position p. `bounds`: exclusive upper bounds of the rows' slots
+    /// and of their ancestors' numbers, for kernels.
     struct Bounds {
         int64_t slots = 0, staged = 0;
     };
     Batch decode(std::span<const Row> rows, const KvView& view, int32_t first, const Bounds& bounds);
-    /// Consecutive prompt tokens from `position` on; all count as `length` tokens, the prompt's own.
+    /// A prefill batch of consecutive prompt tokens from `position` on. Dynamic rotary scaling takes `length` tokens,
+    /// those of the whole prompt, as the length for all rows.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length);
 
   private:
     struct Slot {
         HostTensor host;  // u8: the fields below, one after the other
         Tensor device;    // the same
-        Event free;       // it has been copied
+        Event free;       // reached when it has been copied to the device
     };
     struct Fields {
         int32_t *ids, *slots, *sequences, *cached, *ancestors;
         float* cos_sin;
     };
-    static constexpr int64_t kSlots = 4;  // at least: the host runs ahead
+    static constexpr int64_t kSlots = 4;  // at least: how many batches the host may be ahead of the device
     static int64_t slots_for(int64_t places);
 
     Slot& next_slot();
@@ -68,7 +70,7 @@ class BatchMaker {
 
     Stream& stream_;
     Rope& rope_;
-    int64_t head_dim_, max_rows_, ancestors_;  // ancestors a row has room for
+    int64_t head_dim_, max_rows_, ancestors_;  // ancestors that a row may have
     Arena<Space::kHost> host_;
     Arena<Space::kDevice> device_;
     std::vector<Slot> slots_;

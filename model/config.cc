@@ -65,7 +65,8 @@ class Keys {
     std::string_view what_;
 };
 
-/// The family must compute what model/forward.cc computes: refuse by name what would change the result.
+/// Returns the architecture. Refuses, by name, every setting with which it computes something else than
+/// model/forward.cc.
 std::string read_arch(const Keys& keys, std::string_view what) {
     const std::string arch = keys.required(keys.string("model_type"), "model_type");
     require(arch == "llama" || arch == "mistral", Exit::kData,
@@ -122,7 +123,7 @@ void read_yarn(RopeConfig& r, const Keys& rope) {
     r.attention_factor = rope.number("attention_factor").value_or(r.attention_factor);
 }
 
-/// `context` on entry: max_position_embeddings. On exit: what the scaling serves.
+/// `context` on entry: max_position_embeddings. On exit: the context with scaling.
 RopeConfig read_rope(const Keys& keys, int64_t& context, std::string_view what) {
     const Json none = Json::object();
     const Json* dict = keys.find("rope_scaling");  // wins over rope_parameters where a file has both
@@ -242,7 +243,7 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
     c.n_heads = keys.required(keys.integer("num_attention_heads"), "num_attention_heads");
     c.ffn_dim = keys.required(keys.integer("intermediate_size"), "intermediate_size");
     c.vocab = keys.required(keys.integer("vocab_size"), "vocab_size");
-    // From here on a missing key means what transformers' LlamaConfig means by it; mistral's defaults are others.
+    // From here on a missing key has the default of transformers' LlamaConfig; mistral's defaults differ.
     const bool mistral = c.arch == "mistral";
     const auto n_kv = keys.integer("num_key_value_heads");
     c.n_kv_heads = mistral ? keys.required(n_kv, "num_key_value_heads") : n_kv.value_or(c.n_heads);

@@ -16,7 +16,7 @@ struct LlamaConfig {
     std::string arch;  // "llama"
     std::string name;  // for people; may be empty
     int64_t n_layers = 0, dim = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, ffn_dim = 0, vocab = 0;
-    int64_t context = 0;  // tokens the checkpoint serves, scaling included
+    int64_t context = 0;  // tokens that the checkpoint supports, rotary scaling included
     double norm_eps = 0;
     bool tied_embeddings = false;  // lm_head is the embedding
     RopeConfig rope;
@@ -29,7 +29,8 @@ struct LlamaConfig {
 /// Errors: Exit::kData with the key, what it says and what is supported.
 LlamaConfig parse_config(const Json& json, std::string_view what);
 
-/// A generation_config.json, where there is one, has the last word on what ends a text. Errors: as parse_config.
+/// Applies a generation_config.json: if it names tokens that end a text, they replace the config's. Errors: as
+/// parse_config.
 void apply_generation_config(LlamaConfig& config, const Json& json, std::string_view what);
 
 /// The checks that any source of a LlamaConfig must pass. Errors: Exit::kData.

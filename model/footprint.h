@@ -1,5 +1,5 @@
 #pragma once
-/// What a rank's model asks of memory, known before there is one. Pure arithmetic.
+/// How much memory a rank's model takes, computed before anything is loaded. Pure arithmetic.
 
 #include <cstdint>
 #include <string_view>
@@ -15,11 +15,12 @@ KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_
 /// Batches of kPrefillRows rows that a prompt is computed in.
 int64_t prefill_batches(int64_t tokens);
 
-/// A model held as `weights` and a level with these options, on a device of `backend` with `threads` threads. Of
-/// options.residency the ring alone is looked at: where the layers' KV lies is what the plan is to find.
+/// The plan's input for a model with weights of type `weights` and one level with these options, on a device of
+/// `backend` with `threads` threads. Of options.residency only `ring` and `span_bytes` are read: where KV lies is for
+/// the plan to decide. `on_chip`: as PlanInput::on_chip.
 PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
-/// A draft model, whole on every rank, that sees a window of so many tokens: device bytes.
+/// Device bytes of a draft model, whole on every rank, whose KV holds `window` tokens.
 size_t draft_bytes(const LlamaConfig& config, DType weights, const LevelOptions& options, std::string_view backend,
                    int threads, int64_t window);
 /// The shard that needs most memory.

@@ -1,6 +1,6 @@
 #pragma once
 /// Which layer's keys and values each layer of a model reads. Identity is Llama; CLA, YOCO and LCKV are other maps
-/// (lckv.md 1.1, 1.3 in the project's references; arXiv 2410.14442). Pure arithmetic.
+/// (arXiv 2410.14442). Pure arithmetic.
 
 #include <cstdint>
 #include <optional>
@@ -28,17 +28,18 @@ class LayerMap {
     int64_t layers() const { return static_cast<int64_t>(sources_.size()); }
     int64_t owners() const { return owners_; }
     LayerIndex source(LayerIndex layer) const { return sources_[layer.at()]; }
-    /// The layer has keys and values of its own.
+    /// Whether the layer has keys and values of its own.
     bool owns(LayerIndex layer) const { return number_[layer.at()].i >= 0; }
-    /// An owner's number; and the number of the owner that a layer reads.
+    /// number(): of an owner. reads(): of the owner that a layer reads; without an argument, for all layers in order.
     OwnerIndex number(LayerIndex owner) const { return number_[owner.at()]; }
     OwnerIndex reads(LayerIndex layer) const { return number_[source(layer).at()]; }
     std::vector<OwnerIndex> reads() const;
     bool windowed(LayerIndex layer) const { return !windowed_.empty() && windowed_[layer.at()]; }
-    /// The first layer that reads one above it; none: a prefill takes one pass over the layers.
+    /// The first layer that reads the keys and values of a later one. If there is none, a prefill takes one pass over
+    /// the layers.
     std::optional<LayerIndex> first_upward() const;
 
-    /// As parse() takes it.
+    /// The map in the form that parse() reads.
     std::string text() const;
     bool operator==(const LayerMap&) const = default;
 

@@ -15,7 +15,7 @@ std::unique_ptr<KvView> make_view(Device& device, Stream& compute, const KvShape
     return maker(device, compute, shape, reads);
 }
 
-/// A forward goes through the layers once, from the first to the last.
+/// The layer map of a model that Level can compute: one pass over the layers, full attention. Errors: Exit::kData.
 const LayerMap& downward(const LlamaConfig& config) {
     const LayerMap& map = config.layer_map;
     const std::optional<LayerIndex> up = map.first_upward();
@@ -44,7 +44,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
       rope_(config_.rope, config_.head_dim),
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
-      // A prefill that goes layer by layer uses every batch of the prompt once a layer: all of them are kept.
+      // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
                      view_->transport() ? prefill_batches(context()) : 1),
       hidden_(device, view_->transport(), view_->transport() ? context() : 0, config_.dim, kPrefillRows,
@@ -61,7 +61,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
 
 Level::~Level() {
     comm_.leave(*compute_);
-    // Work that is still queued uses members that are destroyed before the stream.
+    // Queued work still uses members that are destroyed before the stream.
     compute_->drain();
     if (view_->transport() != nullptr) view_->transport()->drain();
 }
@@ -87,7 +87,8 @@ void Level::extend(std::span<const Row> rows) {
         ++group.rows;
         group.bound = std::max(group.bound, view_->cached(row.sequence) + view_->staged().depth(staged) + 1);
     }
-    // A graph's grids are for the whole context; what a row sees is told by the batch, in device memory.
+    // A recorded graph's launches are sized for the whole context; kernels read what a row attends to from the batch,
+    // in device memory.
     BatchMaker::Bounds bounds = {.slots = context(), .staged = kMaxRows};
     if (!graphs_) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
@@ -96,7 +97,8 @@ void Level::extend(std::span<const Row> rows) {
     decode(decode_batch_.decode(rows, *view_, first, bounds));
 }
 
-// Attention that is not the same work in every forward is enqueued as it is; the stretches between are graphs.
+// Attention of streamed layers is different work in every forward and is enqueued op by op; each stretch of work
+// between such attentions is replayed as a graph.
 void Level::decode(const Batch& batch) {
     size_t stretch = 0;
     LayerIndex after(-1);
@@ -113,7 +115,8 @@ void Level::decode(const Batch& batch) {
     warm_[static_cast<size_t>(batch.rows - 1)] = true;
 }
 
-// What lies between attention of layer `after` and attention of layer `before`: -1 and n_layers are the two ends.
+// Enqueues everything between the attention of layer `after` and that of layer `before`. after = -1: from the start of
+// the forward; before = n_layers: to its end.
 void Level::stretch(const Batch& batch, LayerIndex after, LayerIndex before) {
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
@@ -141,7 +144,8 @@ void Level::stretch(const Batch& batch, LayerIndex after, LayerIndex before) {
 void Level::replay(size_t i, const Batch& batch, LayerIndex after, LayerIndex before) {
     const auto rows = static_cast<size_t>(batch.rows - 1);
     const auto enqueue = [&] { stretch(batch, after, before); };
-    if (!graphs_ || !warm_[rows]) return enqueue();  // kernels are loaded, messages find their memory, outside graphs
+    // The first forward of a size runs op by op: it loads kernels and allocates messages, which a capture must not.
+    if (!graphs_ || !warm_[rows]) return enqueue();
     if (recorded_[rows].size() <= i) recorded_[rows].resize(i + 1);
     std::unique_ptr<Graph>& graph = recorded_[rows][i];
     if (!graph) graph = compute_->capture(enqueue);

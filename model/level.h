@@ -1,6 +1,6 @@
 #pragma once
-/// One way of using a model's weights on this rank: a stream, scratch, graphs and a view of the KV. Rows in, logits out
-/// (DESIGN section 3). Several levels may share the weights.
+/// One way of using a model's weights on this rank: a stream, scratch, graphs and a view of the KV cache. Rows in,
+/// logits out. Several levels may share the weights.
 
 #include <array>
 #include <cstdint>
@@ -28,13 +28,13 @@ struct LevelOptions {
     int64_t sequences = 1;
     bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
     Residency residency = {};
-    ViewMaker view = {};  // what attention sees; empty: every token, with that residency
+    ViewMaker view = {};  // makes the view of the KV; empty: full_view(residency)
 };
 
 class Level {
   public:
-    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kConfig
-    /// (context), kOs (memory).
+    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kData
+    /// for a layer map that points upward or a sliding window, kOs (memory).
     Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options);
     ~Level();
 
@@ -44,28 +44,30 @@ class Level {
     /// Committed tokens of a sequence.
     int64_t length(int sequence = 0) const { return view_->length(sequence); }
 
-    /// Appends tokens to a sequence by the prefill path and commits them. Logits of the last token: `logits()` row 0.
-    /// With `each`, also hands out the logits of every row: each(first position, f32 [rows, vocab]).
-    /// Blocks until done. Errors: Exit::kConfig beyond the context.
+    /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
+    /// logits() is then the last token's. With it, each(first position, f32 [rows, vocab]) gets the logits of all
+    /// tokens, at most kMaxRows rows at a time. Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
     void prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress = {},
                  const EachLogits& each = {});
 
-    /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent; their parents are rows of this
-    /// forward. Enqueues only: nothing waits, nothing is allocated. Keys and values stay provisional until keep();
-    /// those of earlier forwards are dropped. Streamed layers are attended as their tiles arrive.
+    /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. A row's parent is an earlier row of
+    /// this forward, or -1. Enqueues only: nothing is allocated, and the host waits only if it is four forwards ahead.
+    /// The rows stay staged until keep(); those of earlier forwards are dropped. Errors: Exit::kConfig beyond the
+    /// context.
     void forward(std::span<const Row> rows);
-    /// The same, behind the rows that forwards have staged since the last forward(), keep() or truncate(): a tree grows
-    /// level by level, to kMaxRows rows in all. Parents are numbered from the first of those.
+    /// The same, but rows that are staged stay so, and may be parents: a tree grows level by level. Rows are numbered
+    /// from the first row of the last forward(), and there are at most kMaxRows since then.
     void extend(std::span<const Row> rows);
     /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
-    /// The logits where they are, f32 [parts, rows, cols]: id = part * cols + column. Valid as long.
+    /// The logits in device memory, f32 [ranks, rows, cols]: token id = rank * cols + column. Valid until the next
+    /// forward.
     Tensor device_logits() const { return gathered(); }
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
     /// `uniforms` [rows], in [0, 1). Every rank draws the same. Errors: Exit::kData where logits are not finite.
     std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms);
-    /// Keeps a copy of the logits, of one row; makes that copy the current logits again.
+    /// save_logits() copies the current logits, which must be one row; restore_logits() makes that copy current again.
     void save_logits();
     void restore_logits();
     /// Commits a path of staged rows, from its first row on, behind the sequence's committed tokens; its other rows are

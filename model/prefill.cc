@@ -48,7 +48,7 @@ void Level::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
 void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                                const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
-    Event before;  // the batch before this one: progress is reported as batches finish
+    Event before;  // end of the batch before: progress is reported as batches finish
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done);
         const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
@@ -63,7 +63,8 @@ void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, co
     }
 }
 
-// An owner's keys and values alone; queries, attention and the rest come in a pass of their own.
+// A pass that only computes and stores an owner's keys and values; attention and the rest of the layer follow in
+// another pass.
 void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->open_layer(map_.number(layer), KvView::Pass::kWrites);
     for (size_t b = 0; b < batches.size(); ++b) {
@@ -74,8 +75,9 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->close_layer(map_.number(layer));
 }
 
-// The residual streams of the whole prompt are kept while it goes through a layer: a streamed layer's tiles are
-// produced, used and stored once (DESIGN section 3). The same batches and so the same bits as above.
+// The residual streams of the whole prompt are kept, and each layer is computed for the whole prompt before the next: a
+// streamed layer's tiles are computed, read and stored once. The batches are those of prefill_by_batches(), hence the
+// same bits.
 void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
@@ -91,7 +93,8 @@ void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
     const auto blocks = static_cast<int64_t>(batches.size());
     Event before;
     for (LayerIndex l; l < end(); ++l) {
-        // One layer's keys and values are at hand at a time: an owner that reads another's writes its own beforehand.
+        // The window holds one streamed layer's keys and values at a time: an owner that reads another layer's writes
+        // its own in a pass before.
         const bool reads_its_own = map_.source(l) == l;
         if (map_.owns(l) && !reads_its_own) write_layer(l, batches);
         view_->open_layer(map_.reads(l), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);

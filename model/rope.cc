@@ -17,7 +17,7 @@ void wavelengths(double base, int64_t head_dim, std::vector<float>& w) {
     }
 }
 
-/// theta' = theta * (s L / C - (s - 1))^(d / (d - 2)), L the length, C the trained one: nothing up to C.
+/// theta' = theta * (s L / C - (s - 1))^(d / (d - 2)), L the length, C the trained one; theta itself for L <= C.
 double dynamic_base(const RopeConfig& r, int64_t head_dim, int64_t length) {
     if (length <= r.original_context) return r.theta;
     const float reach =

@@ -20,7 +20,7 @@ struct RopeConfig {
     double factor = 1;
     int64_t original_context = 0;                      // tokens of pretraining; dynamic, yarn and llama3 read it
     double beta_fast = 32, beta_slow = 1;              // yarn: rotations over the original context that bound the ramp
-    bool truncate = true;                              // yarn: the ramp's ends are whole dimensions
+    bool truncate = true;                              // yarn: the ramp's ends are rounded to whole pairs
     double attention_factor = 0;                       // yarn: scale of cos and sin; 0: 0.1 ln(factor) + 1
     double low_freq_factor = 1, high_freq_factor = 4;  // llama3
     std::vector<float> factors = {};  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
@@ -32,9 +32,10 @@ struct RopeTable {
     float attention_scale = 1;
 };
 
-/// Float32 arithmetic in the order transformers does it. `length` (tokens) matters only for dynamic scaling.
+/// The table of a checkpoint, in f32 arithmetic in the order of transformers. `length` (tokens) matters only for
+/// dynamic scaling.
 RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length);
-/// The same into `table`, whose memory is reused: dynamic scaling makes one a token.
+/// The same into `table`, whose memory is reused: dynamic scaling makes a table for every token.
 void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table);
 
 /// Cosines and sines of a row's position. Angles are f32 products as in transformers; the table of dynamic scaling
@@ -42,7 +43,8 @@ void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTa
 class Rope {
   public:
     Rope(const RopeConfig& config, int64_t head_dim);
-    /// out f32 [head_dim]. `length`: tokens the row counts as its sequence's length (dynamic scaling).
+    /// out: f32 [head_dim], cosines of the pairs, then sines. `length`: the tokens that dynamic scaling takes as the
+    /// sequence's length.
     void fill(std::span<float> out, int64_t position, int64_t length);
 
   private:

@@ -12,7 +12,7 @@ const Shape kDrawn{kMaxRows};
 Shape all_logits(const Shard& shard) {
     return {shard.ranks, kMaxRows, shard.vocab_part};
 }
-/// The logits that callers see: one rank's are where they were gathered.
+/// The host buffer of logits in [rows, vocab] order; empty for one rank, whose gathered logits have that order.
 Shape seen_logits(const LlamaConfig& c, const Shard& shard) {
     return {shard.ranks == 1 ? 0 : kMaxRows, c.vocab};
 }

@@ -24,10 +24,10 @@ struct Scratch {
     Tensor last;               // [kMaxRows, dim] rows whose logits are wanted, normed
     Tensor part;               // [kMaxRows, vocab_part] this rank's logits
     Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; one rank: part
-    Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for later
-    HostTensor gathered_host;  // the same, pinned
+    Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for Level::restore_logits()
+    HostTensor gathered_host;  // `gathered` in pinned host memory
     HostTensor logits;         // [kMaxRows, vocab] what callers see; one rank: a view of gathered_host
-    Tensor uniforms, ids;      // i64, i32 [kMaxRows]: what tokens are drawn by, and the tokens
+    Tensor uniforms, ids;      // i64 (times 2^53), i32 [kMaxRows]: random numbers, and the tokens drawn
     HostTensor uniforms_host, ids_host;
 
   private:

@@ -19,12 +19,12 @@ struct Shard {
     std::vector<int32_t> kv_of_head;       // local query head -> local KV head
 };
 
-/// The model's heads, KV heads, feed-forward columns and vocabulary; n_kv_heads divides n_heads.
-/// Errors: Exit::kConfig with more ranks than query heads.
+/// The shard of `rank` for the model's query heads, KV heads, feed-forward columns and vocabulary; n_kv_heads divides
+/// n_heads. Errors: Exit::kConfig with more ranks than query heads.
 Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t vocab, int rank, int ranks);
 
 struct LlamaConfig;
-/// Of a model's config.
+/// The same for a model's config.
 Shard make_shard(const LlamaConfig& config, int rank, int ranks);
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ struct Piece {
     Tensor to;
 };
 
-/// Of this rank's tensors.
+/// Shapes of this rank's tensors.
 struct Shapes {
     Shapes(const LlamaConfig& c, const Shard& shard)
         : config(c),
@@ -40,7 +40,7 @@ struct Shapes {
     Shape norm, wo, gate_up, down, embedding, head;
 };
 
-/// Copies pieces through two pinned buffers: one is read from the file while the other travels.
+/// Copies pieces through two pinned buffers: one is filled from the file while the other is copied to the device.
 class Loader {
   public:
     Loader(Device& device, Stream& stream, const WeightSource& source, const Progress& progress, int64_t total)
@@ -49,7 +49,7 @@ class Loader {
     }
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
-    ~Loader() { stream_.drain(); }  // a bad tensor throws while the one before it travels
+    ~Loader() { stream_.drain(); }  // a bad tensor throws while the copy of the one before may run
 
     void load(const Piece& piece) {
         const int64_t rows = piece.to.rows(), cols = piece.to.cols();

@@ -28,9 +28,9 @@ struct LayerWeights {
 /// A model's weights on one rank: loaded once, shared by every Level that computes with them.
 class Weights {
   public:
-    /// bytes() of them.
+    /// What bytes() will be, computed before loading.
     static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
-    /// bytes_per_step() of them.
+    /// What bytes_per_step() will be.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype);
     /// Reads only this rank's slices; blocks until they are on the device. `dtype`: of the matrices in memory, f32, f16
     /// or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
@@ -44,12 +44,12 @@ class Weights {
     std::vector<LayerWeights> layers;
     Tensor final_norm;  // [dim]
     Tensor lm_head;     // [this rank's rows of the vocabulary, dim]; with tied embeddings a part of `embedding`
-    Tensor kv_of_head;  // i32 [n_heads]: the KV head that a query head of this rank reads
+    Tensor kv_of_head;  // i32 [n_heads]: the KV head that each query head reads, both numbered within this rank
 
     /// Bytes in device memory.
     size_t bytes() const { return arena_.used(); }
-    /// What a decode step of one row reads of them: all but the embedding's rows (one a token), which count as lm_head
-    /// if tied.
+    /// Bytes of weights that a decode step of one row reads: all but the embedding, of which it reads one row. A tied
+    /// embedding counts as lm_head.
     size_t bytes_per_step() const { return bytes_per_step_; }
 
   private:

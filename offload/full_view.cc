@@ -20,7 +20,7 @@ Shape staged_shape(const KvShape& s) {
 }
 const Shape kKeptShape{kMaxRows, 3};
 
-/// Of every owner, its number among those that are streamed; -1 for those on chip.
+/// [owner layers] An owner's number among the streamed ones; -1 if it is on chip.
 std::vector<StreamedIndex> number_streamed(const KvShape& shape, const std::vector<bool>& on_chip) {
     check(on_chip.empty() || static_cast<int64_t>(on_chip.size()) == shape.owner_layers,
           "kv: the residency of {} layers for {} owners", on_chip.size(), shape.owner_layers);
@@ -120,7 +120,7 @@ ViewMaker full_view(const Residency& residency) {
     };
 }
 
-/// Tiles of owners on chip follow each other: owner, sequence, tile.
+/// Fills the address tables of the owners on chip. Their tiles are contiguous: [owner, sequence, tile].
 void FullView::place_on_chip(Device& device) {
     TableWriter tables(device, compute_, table_shape(shape()));
     auto* next_tile = static_cast<char*>(tiles_.data());
@@ -166,7 +166,8 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     attend_arriving(op, owner, a);
 }
 
-/// A group's streamed tiles, span by span as they arrive, then its newest ones, which lie on the device.
+/// Attention of each row group over its sequence's streamed tiles, span by span as they arrive, then over the newest
+/// ones, which lie on the device.
 void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     for (size_t i = 0; i < groups_.size(); ++i) {
         const RowGroup& g = groups_[i];
@@ -189,7 +190,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
 
     KeptSlot& slot = kept_[next_kept_];
     next_kept_ = (next_kept_ + 1) % kept_.size();
-    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // eight keeps ago: reached long since
+    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // recorded kKeptSlots keeps ago
     const Matrix<int32_t> list = slot.host.as<int32_t>();
     for (int64_t i = 0; i < n; ++i) {
         list(i, 0) = rows[static_cast<size_t>(i)];
@@ -215,7 +216,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->ring.forget();
         streaming_->tails.truncate(sequence, n);
     }
-    prefill_.running = false;  // one that failed
+    prefill_.running = false;  // still set if a prefill has failed
     commit(sequence, n);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-/// The view that sees every token. An owner layer's tiles lie on the device, or in host memory and pass through the
-/// device in every forward; attention walks them in index order either way.
+/// The view that shows attention every token. An owner layer's tiles either stay on the device, or lie in host memory
+/// and are copied to the device in every forward. Attention reads them in index order in both cases, so its results
+/// have the same bits.
 
 #include <array>
 #include <cstdint>
@@ -17,32 +18,34 @@
 
 namespace trireme {
 
-/// The sizes that streaming needs to know, where `layers` of the owners are streamed.
+/// Sizes of the streaming where `layers` of the owner layers are streamed in spans of at least `span_bytes` bytes.
 StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
 
-/// Where the tiles live.
+/// Where the tiles of a view lie, and how streamed ones are copied.
 struct Residency {
-    std::vector<bool> on_chip = {};       // by owner; empty: all of them
-    int64_t ring = 4;                     // slots that streamed tiles pass through, 2 .. 8
-    size_t span_bytes = size_t{2} << 20;  // that a slot holds at least: shorter copies leave the link idle
+    std::vector<bool> on_chip = {};       // [owner layers] its tiles stay on the device; empty: all do
+    int64_t ring = 4;                     // slots of the ring that streamed tiles pass through, 2 to 8
+    size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
-    bool hidden_on_host = false;  // a prompt's residual streams, where any layer is streamed
+    bool hidden_on_host = false;  // where a prompt's residual streams lie; only read where a layer is streamed
     bool verify = false;          // compare digests of tiles where they are written and where they arrive
 };
 
 class FullView final : public KvView {
   public:
-    /// `reads`: the owner that each attention of a forward reads, in order; empty: every owner once. Errors: Exit::kOs.
+    /// `reads`: the owner that each attention of a forward reads, in order; empty: every owner once. Errors: Exit::kOs
+    /// where device or host memory does not suffice.
     FullView(Device& device, Stream& compute, const KvShape& shape, const Residency& residency = {},
              std::vector<OwnerIndex> reads = {});
     ~FullView() override;
 
-    /// Memory for tables, staged rows and lists, wherever the tiles live.
+    /// Memory for address tables, staged rows and keep() lists; the same for every residency.
     static MemoryBytes table_memory(const KvShape& shape);
 
     bool on_chip(OwnerIndex owner) const { return streamed_[owner.at()].i < 0; }
     int64_t streamed_layers() const { return streamed_layers_; }
-    /// Where rows of an owner are staged and kept, and what attention sees of an owner on chip.
+    /// An owner's staging buffers and the tiles that keep() writes: all of its tiles if it is on chip, else the newest
+    /// ones (Tails).
     const LayerKv& layer(OwnerIndex owner) const { return layers_[owner.at()]; }
 
     int64_t cached(int64_t sequence) const override { return length(sequence); }
@@ -74,32 +77,33 @@ class FullView final : public KvView {
         Tails tails;
         PrefillWindow window;
     };
-    /// A keep() list on its way to the device. There are several, so that enqueueing need not wait for the last.
+    /// A keep() list in pinned host memory and on the device. There are several, so that a keep() need not wait until
+    /// the previous list has been read.
     struct KeptSlot {
-        HostTensor host;  // i32 [kMaxRows, 3]
+        HostTensor host;  // i32 [kMaxRows, 3]: staged row, slot, sequence
         Tensor device;
-        Event free;  // the kernels that read it are done
+        Event free;  // reached when the kernels that read it are done
     };
     static constexpr size_t kKeptSlots = 8;
     struct Prefill {
         bool running = false;
         int64_t sequence = 0, tokens = 0;
-        LayerKv open;  // of the layer that a pass is going through, where that is streamed
+        LayerKv open;  // the layer between open_layer() and close_layer(), if it is streamed
     };
 
     void place_on_chip(Device& device);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
     Stream& compute_;
-    std::vector<StreamedIndex> streamed_;  // by owner; -1: on chip
+    std::vector<StreamedIndex> streamed_;  // [owner layers] number among the streamed ones; -1: on chip
     int64_t streamed_layers_ = 0;
     Buffer<Space::kDevice> tiles_;         // of owners on chip
     Arena<Space::kDevice> device_tables_;  // address tables, staged rows, keep() lists
     Arena<Space::kHost> host_tables_;
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
-    std::vector<RowGroup> groups_;          // of the decode forward
-    std::vector<Reading> readings_;         // of groups_
+    std::vector<RowGroup> groups_;          // of the current decode forward
+    std::vector<Reading> readings_;         // [groups_] which tiles come from host memory
     std::array<KeptSlot, kKeptSlots> kept_;
     size_t next_kept_ = 0;
     Prefill prefill_;

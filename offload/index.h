@@ -1,5 +1,5 @@
 #pragma once
-/// The ways in which layers are counted. One is not taken for another: each is a type of its own.
+/// Layers are numbered in three ways. Each numbering is a type of its own, so that the compiler rejects a mix-up.
 
 #include <compare>
 #include <cstddef>
@@ -25,9 +25,10 @@ struct Index {
 
 /// A layer of the model, as the checkpoint numbers it: 0 .. n_layers - 1.
 using LayerIndex = Index<struct OfModel>;
-/// A layer among those that have keys and values of their own (owners), in layer order: what a view is asked for.
+/// An owner layer (one with keys and values of its own), numbered among the owners in layer order. Views take these.
 using OwnerIndex = Index<struct OfOwners>;
-/// An owner among those whose tiles lie in host memory, in layer order: what the parts of offload/stream are asked for.
+/// A streamed owner (its tiles lie in host memory), numbered among the streamed ones in layer order. The parts of
+/// offload/stream take these.
 using StreamedIndex = Index<struct OfStreamed>;
 
 }  // namespace trireme

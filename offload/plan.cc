@@ -126,10 +126,10 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
     const int64_t host_tiles = Tails::first_tile(length);
 
     StepForecast f;
-    std::vector<double> free_at(static_cast<size_t>(in.ring), 0);  // of the ring's slots
+    std::vector<double> free_at(static_cast<size_t>(in.ring), 0);  // ms, by slot: when it may be overwritten
     double link = 0, compute = 0, before = 0;
     size_t turn = 0;
-    constexpr int kForwards = 3;  // the last one begins as all after it do: with the ring filled meanwhile
+    constexpr int kForwards = 3;  // the last one is in the steady state: it starts with the ring filled
     for (int forward = 0; forward < kForwards; ++forward) {
         f = {.step_ms = 0};
         before = compute;

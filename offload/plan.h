@@ -1,6 +1,6 @@
 #pragma once
-/// Where a rank's KV lives, before any memory is asked for: which owner layers fit on the device, what the others need
-/// to pass through it, and what a decode step then costs. Pure arithmetic (DESIGN section 4, "Residency").
+/// Plans where a rank's KV cache lies, before memory is allocated: which owner layers stay on the device, which buffers
+/// the streamed ones need there, and what a decode step then costs. Pure arithmetic.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,69 +15,70 @@ namespace trireme {
 /// What speculation over retrieved keys and values (TriForce, arXiv 2404.11912, section 4) keeps on the device.
 struct Retrieval {
     int64_t budget = 0;  // tokens of every owner layer that the middle level attends to; 0: there is no such level
-    int64_t chunk = 8;   // tokens that one summary, the mean of their keys, stands for
-    int64_t rows = 0;    // speculated, behind the budget
+    int64_t chunk = 8;   // tokens of a chunk, which is summarised by the mean of its keys
+    int64_t rows = 0;    // of speculated tokens, stored behind the retrieved ones
 
-    /// The middle level's keys and values, in whole tiles.
+    /// Bytes of the middle level's keys and values, in whole tiles.
     size_t set_bytes(const KvShape& kv) const;
-    /// Of every owner layer's context, in the keys' type.
+    /// Bytes of the summaries of every owner layer's whole context, in the keys' type.
     size_t summary_bytes(const KvShape& kv) const;
 };
 
-/// Everything that decides a plan but the machine. Bytes are one rank's: the one that needs most.
+/// Everything that a plan depends on, except the machine. Bytes are those of the rank that needs most.
 struct PlanInput {
     static constexpr int64_t kAuto = -1, kAll = -2;
 
     KvShape kv;
     std::vector<OwnerIndex> reads;  // the owner that each layer's attention reads
-    int64_t on_chip = kAuto;        // owner layers, or as many as fit, or all
-    int64_t ring = 4;               // slots of streamed tiles
+    int64_t on_chip = kAuto;        // number of owner layers, kAuto: as many as fit, or kAll
+    int64_t ring = 4;               // slots that streamed tiles pass through
     size_t span_bytes = size_t{2} << 20;
     size_t weight_bytes = 0;           // on the device
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
-    MemoryBytes work = {};             // activations, scratch, tables: wherever the KV lives
-    size_t prefill_work_bytes = 0;     // of the device's: what decoding leaves alone
-    // Only where layers are streamed: a prompt's residual streams, on the device or in host memory, and the inputs of
-    // all its batches, which every layer reads again.
+    MemoryBytes work = {};             // activations, scratch, tables; the same for every residency
+    size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
+    // Counted only where layers are streamed: a prompt's residual streams, if they lie on the device or in host memory;
+    // and the batches of a prompt beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     Retrieval retrieval = {};
-    size_t draft_bytes = 0;  // a draft model, whole: its weights, its window, its work
+    size_t draft_bytes = 0;  // a draft model: its weights, KV window and activations
 };
 
-/// What one rank has: this machine, or one that flags describe. 0 GB/s: not known, and no times are predicted.
+/// What one rank may use, of this machine or of one that flags describe. Bytes; a rate of 0 means unknown.
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
-    size_t together = SIZE_MAX;  // where both are one memory: what they may take of it
-    double device_gbps = 0;      // of weights and KV on the device
-    double link_gbps = 0;        // host to device
-    double link_us = 0;          // of a copy, before its bytes
+    size_t together = SIZE_MAX;  // limit of device plus host where both are the same memory
+    double device_gbps = 0;      // GB/s at which weights and KV are read on the device
+    double link_gbps = 0;        // GB/s from host to device
+    double link_us = 0;          // latency of a copy, us
 };
 
-/// Bytes that a plan needs beyond what there is.
+/// Bytes that a plan needs beyond what the machine has.
 struct Shortage {
     size_t device = 0, host = 0, together = 0;
-    /// Bytes that are lacking in all. Where device and host are one memory, what both lack is counted once.
+    /// Bytes that would have to be added; where device and host are the same memory, they are not counted twice.
     size_t total() const { return std::max(device + host, together); }
 };
 
 struct Plan {
-    std::vector<bool> on_chip;  // by owner layer
+    std::vector<bool> on_chip;  // [owner layers]
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
-    MemoryBytes kv, hidden, work;   // in `work`: tables, too
-    size_t prefill_work_bytes = 0;  // of work.device
-    // On the device alone.
+    MemoryBytes kv, hidden, work;   // `work` includes the tables of streaming
+    size_t prefill_work_bytes = 0;  // the part of work.device that only a prefill uses
+    // All on the device.
     size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;
     bool hidden_on_host = false;
 
-    /// Everything is allocated before the prompt is read and kept to the end. A prefill uses all of it.
+    /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
+    /// layer by layer.
     MemoryBytes total() const {
         MemoryBytes all = kv + hidden + work;
         all.device += weight_bytes + ring_bytes + tail_bytes + retrieval_bytes + summary_bytes + draft_bytes;
         return all;
     }
-    /// Device bytes that decoding needs.
+    /// The part of total().device that decoding uses.
     size_t decode_bytes() const { return total().device - hidden.device - prefill_work_bytes; }
     Shortage shortage(const Machine& m) const {
         const auto beyond = [](size_t wanted, size_t there) { return wanted - std::min(wanted, there); };
@@ -89,30 +90,31 @@ struct Plan {
     bool fits(const Machine& m) const { return shortage(m).total() == 0; }
 };
 
-/// Which n of `owners` layers stay on chip: spread evenly, so that a streamed layer is copied while layers on chip are
-/// computed.
+/// [owners] True for n layers on chip, spread evenly: a streamed layer's copies then overlap with the compute of layers
+/// on chip.
 std::vector<bool> interleaved(int64_t owners, int64_t n);
 
-/// With exactly this many owner layers on chip.
+/// The plan with exactly `on_chip` owner layers on chip, whether or not it fits a machine.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
-/// With the number of layers that the input asks for; kAuto: the most that fit. A prompt's hidden states go to the host
-/// where that lets more layers stay on chip: a prefill overlaps their copies with its compute, and every layer that
-/// stays spares each decode step a copy. Where nothing fits: the plan that lacks least.
+/// The plan with input.on_chip layers on chip; kAuto: with as many as fit. A prompt's hidden states go to host memory
+/// if that keeps more layers on chip: a prefill overlaps their copies with compute, whereas each streamed layer slows
+/// every decode step. If nothing fits: the plan with the least shortage. Errors: Exit::kConfig for more layers than
+/// there are owners.
 Plan make_plan(const PlanInput& input, const Machine& machine);
-/// The least memory of one kind (`which`) with which a plan fits, the rest of the machine unchanged. 0: the plan fits
-/// as it is, or no amount of this memory is enough.
+/// The least value of machine.*which, in bytes, with which a plan fits, the rest of the machine unchanged. 0: no value
+/// is enough, or the plan fits already.
 size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machine::*which);
-/// The most tokens, in whole tiles, for which a plan fits; 0: none. input_for(n) describes the run with n tokens of
-/// what is looked for: context, or retrieval budget.
+/// The most tokens, in whole tiles and up to `at_most`, for which a plan fits; 0: none. `input_for(tokens)` describes
+/// the run with that many tokens of what is searched for: context, or retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
 
-/// A decode step of one row behind `length` tokens, in the steady state: the ring's copies and the layers' reads,
-/// played through. Times in milliseconds.
+/// A decode step of one row after `length` tokens, in the steady state. It simulates the copies through the ring and
+/// the reads of the layers; the machine's rates must be known. Times in milliseconds.
 struct StepForecast {
     size_t h2d_bytes = 0;
-    double copy_ms = 0;     // the link at work
-    double compute_ms = 0;  // the device at work
-    double step_ms = 0;     // both, as far as they overlap
+    double copy_ms = 0;     // time the link is busy
+    double compute_ms = 0;  // time the device is busy
+    double step_ms = 0;     // length of the step: copies and compute overlapped
 };
 StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length);
 

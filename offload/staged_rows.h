@@ -1,6 +1,6 @@
 #pragma once
-/// Rows that decode forwards have staged and that nobody has kept or dropped yet: for each sequence a tree that grows
-/// out of its last committed token. Rows may be added over several forwards. No allocation after construction.
+/// The rows that decode forwards have staged and that have been neither kept nor dropped. Those of a sequence form a
+/// tree below its last committed token. Rows may be added over several forwards. No allocation after construction.
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@ class StagedRows {
 
     /// Rows staged so far, dropped ones included: the number that the next one gets.
     int32_t size() const { return static_cast<int32_t>(rows_.size()); }
-    /// One more row; its number. `parent`: an earlier row of the same sequence, or -1: the last committed token.
-    /// Errors: Exit::kInternal for a row too many, or a parent that is none.
+    /// Adds a row and returns its number. `parent`: an earlier row of the same sequence, or -1: the last committed
+    /// token. Errors: Exit::kInternal beyond kMaxRows rows, or if the parent is no such row.
     int32_t add(int64_t sequence, int32_t parent) {
         const int32_t number = size();
         check(number < kMaxRows, "staged rows: {} and one more, at most {}", number, kMaxRows);
@@ -36,14 +36,14 @@ class StagedRows {
         row.path[static_cast<size_t>(row.depth)] = number;
         return number;
     }
-    /// Rows above it in its tree: 0 behind the last committed token.
+    /// How many ancestors the row has in its tree: 0 if its parent is the last committed token.
     int32_t depth(int32_t row) const { return rows_[static_cast<size_t>(row)].depth; }
-    /// From the row of depth 0 down to the row itself.
+    /// The rows of its tree from depth 0 down to the row itself.
     std::span<const int32_t> path(int32_t row) const {
         const Row& r = rows_[static_cast<size_t>(row)];
         return {r.path.data(), static_cast<size_t>(r.depth) + 1};
     }
-    /// These rows of a sequence are a path: each the next one's parent, the first of depth 0.
+    /// Whether these rows of a sequence are a path: the first has depth 0, and each is the parent of the next.
     bool are_path(int64_t sequence, std::span<const int32_t> rows) const {
         if (rows.empty()) return true;
         const int32_t last = rows.back();

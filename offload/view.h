@@ -1,6 +1,6 @@
 #pragma once
 /// What attention sees of a level's keys and values. A view owns the lengths of the sequences and the rows that are
-/// staged; attention goes through it wherever tiles lie, so that it sees every query (DESIGN section 4, "Views").
+/// staged. All attention is called through it, wherever tiles lie, so that a view can use every query.
 
 #include <cstdint>
 #include <functional>
@@ -34,18 +34,20 @@ struct RowGroup {
     int64_t sequence = 0, first = 0, rows = 0, bound = 0;
 };
 
-/// One attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads].
+/// One attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads], the KV head that each query head
+/// reads.
 struct AttentionCall {
     Tensor out, q, kv_of_head;
     RowsView rows;
 };
 
-/// Is told when tiles are complete, for example to compute summaries of their keys.
+/// Is told when tiles are complete; for code that summarises keys by tile.
 class TileWatcher {
   public:
     virtual ~TileWatcher() = default;
-    /// The work that fills these tiles of a sequence has been enqueued. `kv` has their addresses, for work that `op`
-    /// enqueues during this call. A tile that was truncated is reported again once it has been filled again.
+    /// Called when the kernels that fill the last slots of these tiles have been enqueued. Kernels that this call
+    /// enqueues on `op` may read the tiles through `kv`. A tile that was truncated is reported again when it has been
+    /// refilled.
     virtual void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
                           const TileRange& tiles) = 0;
 };
@@ -53,12 +55,13 @@ class TileWatcher {
 /// Calls come in this order.
 ///
 /// A decode forward: stage() for each row, begin(); for each layer write() where it is an owner, then attend(); end().
-/// Its rows stay staged, and later forwards may add to their trees, until keep() makes a path of them the sequence's
-/// next tokens, or drop().
+/// Its rows stay staged, and later forwards may add to their trees, until keep() commits a path of them as the
+/// sequence's next tokens, or drop() discards them.
 ///
 /// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
-/// then close_layer(); end_prefill(), which commits the tokens. A layer's last writing pass counts. Where no tiles are
-/// streamed (transport() is null) layers need not be opened and closed, so that a prompt may go batch by batch.
+/// then close_layer(); end_prefill(), which commits the tokens. Of several passes that write a layer, the last one's
+/// keys and values stay. Where no tiles are streamed (transport() is null) layers need not be opened and closed, so
+/// that a prompt may be computed batch by batch.
 class KvView {
   public:
     virtual ~KvView() = default;
@@ -66,46 +69,46 @@ class KvView {
     const KvShape& shape() const { return shape_; }
     /// Committed tokens of a sequence.
     int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
-    /// Slots that hold them.
+    /// Slots that these tokens occupy: fewer than length() in a view that keeps only some of them.
     virtual int64_t cached(int64_t sequence) const = 0;
 
     const StagedRows& staged() const { return staged_; }
-    /// One more row behind a sequence's tokens; its number (StagedRows::add).
+    /// Stages one more row of a sequence and returns its number (StagedRows::add).
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Forgets all staged rows.
     void drop() { staged_.clear(); }
-    /// Who is told of complete tiles from here on; null: nobody. It must outlive the view, or be replaced before it
-    /// ends.
+    /// Sets the watcher; null removes it. A watcher must outlive the view or be removed first.
     void watch(TileWatcher* watcher) { watcher_ = watcher; }
 
-    /// Memory of keys and values, wherever they lie, and of what they pass through.
+    /// Bytes of the tiles on the device and in host memory, and of the device buffers that streamed tiles pass through.
     virtual MemoryBytes memory() const = 0;
-    /// What streamed tiles travel over; null where none do.
+    /// The copy streams of streamed tiles; null where no layer is streamed.
     virtual Transport* transport() { return nullptr; }
     const Transport* transport() const { return const_cast<KvView*>(this)->transport(); }
 
-    /// A decode forward of these groups, whose rows have been staged, begins.
+    /// Begins a decode forward of these groups, whose rows have been staged.
     virtual void begin(std::span<const RowGroup> groups) = 0;
     virtual void end() = 0;
-    /// Whether attend() of this owner enqueues the same work for every forward with as many rows, so that a graph may
-    /// hold it.
+    /// Whether attend() of this owner enqueues the same work in all forwards of the same number of rows, so that it may
+    /// be part of a recorded graph.
     virtual bool recordable(OwnerIndex owner) const = 0;
 
-    /// New rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated: staged in a decode forward; in a
-    /// prefill into their tiles, which are consecutive slots that end at rows.max_slots.
+    /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated. A decode forward writes them to
+    /// the staging buffers, a prefill to the consecutive slots of the tiles that end before rows.max_slots.
     virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     /// Attention over an owner's keys and values.
     virtual void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) = 0;
 
-    /// A path of staged rows becomes the sequence's next tokens; its other rows are dropped. Errors: Exit::kInternal
-    /// where the rows are no path, or do not fit the context.
+    /// Commits a path of staged rows as the sequence's next tokens and drops its other rows. Errors: Exit::kInternal if
+    /// the rows are no path, or exceed the context.
     virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
     /// Forgets the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
 
-    /// A prefill that appends n tokens begins.
+    /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
     virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
-    /// What a pass does to an owner's keys and values: produces them, or reads those of an earlier pass alone.
+    /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier
+    /// pass.
     enum class Pass : uint8_t { kWrites, kReads };
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     virtual void close_layer(OwnerIndex owner) = 0;
@@ -114,13 +117,13 @@ class KvView {
   protected:
     explicit KvView(const KvShape& shape) : shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {}
 
-    /// The sequence has so many tokens now, and no staged rows.
+    /// Sets the sequence's number of committed tokens and drops its staged rows.
     void commit(int64_t sequence, int64_t tokens) {
         lengths_[static_cast<size_t>(sequence)] = tokens;
         staged_.drop(sequence);
     }
-    /// The work that writes slots [first, first + n) of a sequence has been enqueued: tells the watcher which tiles
-    /// that completes.
+    /// To be called when the kernels that write slots [first, first + n) of a sequence have been enqueued: tells the
+    /// watcher which tiles they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
         if (watcher_ != nullptr && complete.first < complete.end) watcher_->complete(op, owner, sequence, kv, complete);
@@ -134,7 +137,7 @@ class KvView {
 };
 
 /// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on
-/// `compute`. Errors: Exit::kOs where device or host have no room.
+/// `compute`. Errors: Exit::kOs where device or host memory does not suffice.
 using ViewMaker = std::function<std::unique_ptr<KvView>(Device& device, Stream& compute, const KvShape& shape,
                                                         std::vector<OwnerIndex> reads)>;
 

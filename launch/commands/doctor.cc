@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{512} << 20;  // more than caches hold
 constexpr size_t kCopyBytes = size_t{128} << 20, kReduceBytes = size_t{64} << 20;
-constexpr size_t kReadPasses = 4;  // beside which starting the threads takes no time
+constexpr size_t kReadPasses = 4;  // enough that starting the threads takes no time beside them
 constexpr int kRepeats = 7;
 
 double seconds_since(uint64_t begin_ns) {
@@ -29,7 +29,7 @@ double median(std::vector<double> x) {
     return x[x.size() / 2];
 }
 
-/// All ranks together, several times: the median of this rank's rates, bytes / s * 1e-9.
+/// Runs `work` on all ranks at once, several times. Returns the median of this rank's rates, bytes / s * 1e-9.
 template <class Work>
 double gbps(const Crew& crew, double bytes, const Work& work) {
     work();  // pages are touched, libraries loaded
@@ -64,7 +64,7 @@ uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {
     return all;
 }
 
-/// The slowest rank's.
+/// The slowest rank's value.
 double worst(const Crew& crew, double value, bool smallest) {
     const std::vector<double> all = crew.comm().gather_values(value);
     return smallest ? std::ranges::min(all) : std::ranges::max(all);
@@ -83,7 +83,7 @@ void run_doctor(const Start& start, const Crew& crew) {
         const Buffer<Space::kHost> host(device, kReadBytes);
         const Buffer<Space::kDevice> a(device, kCopyBytes), b(device, kCopyBytes);
         const Shape bytes{static_cast<int64_t>(kCopyBytes)};
-        // Several at once: starting a copy and waiting for it takes time beside what a card's memory needs.
+        // Several copies for one wait: a card copies so fast that a copy's launch and the host's wait would count, too.
         const int copies = device.backend() == "cuda" ? 16 : 2;
         const auto copied = [&](const auto& to, const auto& from) {
             for (int i = 0; i < copies; ++i) stream->copy(to, from);

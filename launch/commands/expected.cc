@@ -12,7 +12,7 @@ struct Card {
     bool peer_access;  // ranks' cards read each other's memory
 };
 constexpr Card kCards[] = {
-    // a name that another one holds comes behind it
+    // a name that is part of another one comes after it: the first match counts
     {"RTX 4090", 1008, 25, false}, {"RTX 4080", 717, 25, false}, {"RTX 6000 Ada", 960, 25, true},
     {"L40", 864, 25, true},        {"L4", 300, 25, true},        {"GH200", 4000, 350, true},
     {"H200", 4800, 52, true},      {"H100 NVL", 3900, 52, true}, {"H100 PCIe", 2039, 52, true},

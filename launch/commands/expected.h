@@ -1,5 +1,5 @@
 #pragma once
-/// Rates that known hardware should reach, and what to look at first where it does not. Pure arithmetic.
+/// What known hardware should reach in doctor's measurements, and what to look at first where it does not. Pure.
 
 #include <optional>
 #include <string>
@@ -15,10 +15,12 @@ struct Measured {
     double value;  // GB/s; kReduceLatency: microseconds
 };
 
-/// In GB/s or microseconds, for a `device` (the driver's name of it) and `ranks` ranks on one node. Nothing: not known.
+/// The expected value, GB/s or microseconds as in Measured, for `device`, named as the driver names it, and `ranks`
+/// ranks on one node. Nothing: not known.
 std::optional<double> expected(Measure what, std::string_view device, int ranks);
 
-/// A line a measure, with its expectation; where one is missed by more than a fifth, the first remedy below it.
+/// A line for each measure, with the expected value; below it the first remedy, if a rate is below 0.8 or a latency
+/// above 1.25 times that.
 std::vector<std::string> doctor_lines(const std::vector<Measured>& all, std::string_view device, int ranks);
 
 }  // namespace trireme

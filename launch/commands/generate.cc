@@ -24,7 +24,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kReaderGone = 1;  // among statuses that ranks agree on: below every signal's
+constexpr int kReaderGone = 1;  // a status of agreed_status(), below those of signals
 
 // Prints samples as they come. Text: exactly what was generated, with a heading a sample if there are several.
 // Ids: one array a line.
@@ -49,9 +49,8 @@ class Printer {
         }
         if (id < 0) ids_.clear();
     }
-    /// Ends the text's line on a terminal, so that the log begins a new one. The line break goes to stderr: stdout
-    /// has nothing but the text, and whether it is a terminal cannot be told (mpirun puts a pseudo-terminal in
-    /// between).
+    /// Ends the line, so that the log begins on a new one on a terminal. Writes to stderr: stdout gets nothing but the
+    /// text, and whether it is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
     void end_line() const {
         if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
     }
@@ -69,9 +68,9 @@ class Printer {
     std::vector<int32_t> ids_;
 };
 
-// The one control message of a round. Ranks tell each other whether a signal has reached them, which it may do in
-// different rounds, whether stdout has been closed, which only rank 0 notices, and a digest of the round's tokens,
-// which each has drawn for itself. 0, kReaderGone, or 128 + the signal's number.
+// The one control message of a round. Ranks agree whether to stop, since a signal may reach them in different rounds
+// and only rank 0 sees that stdout was closed; and they compare the tokens that each has drawn. Returns 0, kReaderGone,
+// or 128 + the signal's number.
 int agreed_status(const Crew& crew, const Printer& printer, std::span<const int32_t> round) {
     const int number = remembered_signal();
     const uint64_t drawn = XXH3_64bits(round.data(), round.size_bytes());

@@ -36,8 +36,8 @@ WeightType planned_type(const Options& o) {
     return choose_weight_type(*open_model(o.model), {});
 }
 
-/// The machine that flags describe. Memory that no flag describes is what this machine and its --device have, divided
-/// among the ranks.
+/// The machine that flags describe. Memory that they do not describe is that of this machine and of its --device,
+/// divided among the ranks.
 Machine described(const Options& o, std::string_view backend) {
     const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
     Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
@@ -46,7 +46,7 @@ Machine described(const Options& o, std::string_view backend) {
         const bool card = backend == "cuda" && o.device_memory == 0;
         if (card) load_cuda_module();
         m = own_machine(o, *open_device(card ? o.device : "cpu", {.local_ranks = static_cast<int>(o.ranks)}));
-        // A machine that flags describe, in part or as a GPU, is taken to have two memories.
+        // Device and host share one memory only on this machine's CPU, as it is: not where flags describe a part of it.
         if (backend == "cuda" || o.device_memory > 0 || o.host_memory > 0) m.together = SIZE_MAX;
     }
     m.device_gbps = o.device_gbps;
@@ -75,7 +75,7 @@ std::string lacking(const Shortage& s) {
     return text;
 }
 
-/// The memory with which the run would fit, where more memory alone is enough.
+/// Adds the device memory, and the host memory, with which the run would fit, where more of that alone is enough.
 void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>& changes) {
     const auto add = [&](const char* flag, size_t Machine::*which) {
         const size_t enough = least_memory(in, m, which);

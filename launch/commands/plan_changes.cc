@@ -17,7 +17,7 @@ class Search {
         return p.fits(machine_) ? std::optional(p) : std::nullopt;
     }
 
-    /// The chunk that was asked for, doubled until the run fits.
+    /// The smallest chunk, larger than the wished one, with which the run fits.
     std::string chunk(int64_t on_chip) const {
         PlanWish w = wish_;
         w.on_chip = on_chip;

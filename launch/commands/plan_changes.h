@@ -18,12 +18,12 @@ struct PlanWish {
 };
 using PlanInputFor = std::function<PlanInput(const PlanWish&)>;
 
-/// The most tokens of context, up to the wished ones, with which it fits; 0: none.
+/// The most tokens of context, up to wish.context, with which the run fits; 0: none.
 int64_t largest_context(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine);
 
-/// Each line is a change with which the run fits, the flag first. Tried one at a time, the rest unchanged: chunk size,
-/// layers on chip, budget, context, ranks; and, where none of the first three is enough alone, chunk size and layers on
-/// chip together. Empty: no change is enough.
+/// Changes after which the run fits, a line each, the flag first. A line changes the chunk, the layers on chip, the
+/// budget, the context or the ranks, and nothing else; if none of the first three is enough alone, a line changes chunk
+/// and layers together. Empty: no change is enough.
 std::vector<std::string> changes_that_fit(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine,
                                           int64_t most_ranks);
 

@@ -43,13 +43,13 @@ void run_score(const Start& start, const Crew& crew) {
         ProgressMeter progress("score", "tokens", sink);
         score = trireme::score(engine.model(), request.ids, keep, std::ref(progress));
     }
-    remember_signals();  // what is there now is put out
+    remember_signals();  // from here on results are written even if a signal comes
     log::info("{} tokens, perplexity {:.6f}", tokens, score.perplexity);
 
     crew.first_only([&] {
         const nlohmann::ordered_json json = {
             {"tokens", request.ids}, {"logprobs", score.logprobs}, {"perplexity", score.perplexity}};
-        // First what needs no disk: should that be full, the log probabilities are there.
+        // stdout first: if the disk is full, the log probabilities are written all the same.
         TextOut(STDOUT_FILENO).write(json.dump() + "\n");  // doubles with all their digits
         if (image) image->save(o.dump_logits, o.old_outputs());
     });

@@ -18,7 +18,7 @@ struct Invocation {
     std::optional<Command> command;  // always there for kRun; for kHelp where one was named
     std::string help_keyword;        // --help=WORD: only flags that mention it
     Options options;
-    std::vector<std::string> warnings;  // variables named like a flag's, that are none
+    std::vector<std::string> warnings;  // of environment variables that resemble a flag's and are none
 };
 
 /// `environment` holds "NAME=value". Errors: Exit::kUsage (unknown command or flag, contradictions),

@@ -1,5 +1,5 @@
 #pragma once
-/// The pieces that the table of flags is put together from, and what they share.
+/// The groups that the table of flags (flags.h) consists of, and constants that they share.
 
 #include "launch/flags/flags.h"
 #include "runtime/error.h"

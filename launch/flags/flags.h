@@ -18,10 +18,10 @@ struct Flag {
     std::string_view value;                   // how --help calls the value; empty: a switch
     std::string_view help;                    // what it does, with the unit
     void (*set)(Options&, const Setting&);
-    /// As a user would write it; empty: not set. Shows the default, given a fresh Options.
+    /// The flag's value in these Options, as a user would write it; empty: not set. For a fresh Options: the default.
     std::string (*show)(const Options&);
     std::string_view fallback = "";                // what --help says where show() of the default is empty
-    std::vector<std::string_view> conflicts = {};  // names that may not stand in the same source
+    std::vector<std::string_view> conflicts = {};  // flags that may not be set in the same source
     bool repeatable = false;
 
     bool is_switch() const { return value.empty(); }

@@ -1,4 +1,4 @@
-// The flags that say where keys and values live, and how they travel.
+// The flags that say where keys and values live, and how they are copied.
 
 #include "launch/flags/flag_groups.h"
 

@@ -18,7 +18,7 @@ DType cache_type(const S& s) {
     return kTypes[s.one_of({"f16", "bf16", "f32"})];
 }
 
-// Also what a module or a test has registered.
+// Also accepts devices that a module or a test has registered.
 std::string device_of(const S& s) {
     constexpr std::string_view kCard = "cuda:";
     const bool card = s.text.starts_with(kCard) && parse_integer(s.text.substr(kCard.size())).value_or(-1) >= 0;
@@ -26,7 +26,7 @@ std::string device_of(const S& s) {
     return s.text;
 }
 
-// By name, or by llama.cpp's number: both lists start at silence, log::Level ends with it.
+// By name, or by llama.cpp's number. Both begin with silence (0 is off), whereas log::Level ends with it.
 log::Level level_of(const S& s) {
     const std::optional<int64_t> n = parse_integer(s.text);
     const bool counted = n && *n >= 0 && *n <= static_cast<int64_t>(log::Level::kOff);

@@ -49,7 +49,7 @@ struct Options {
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
-    // Speculation, so far of plans only.
+    // Speculation; so far only `plan` reads it.
     std::string model_draft;       // a folder or a .gguf file; empty: none
     int64_t draft_tokens = 6;      // proposed before they are verified
     int64_t retrieval_budget = 0;  // tokens; 0: none
@@ -59,7 +59,7 @@ struct Options {
     bool graphs = true;           // decode steps as graphs, where the device has them
     int64_t threads = 0;          // a rank; 0: its share of the cores
     bool bind = true;             // widen the binding to the rank's share of the cores
-    int64_t tensor_parallel = 0;  // ranks there must be; 0: as many as there are
+    int64_t tensor_parallel = 0;  // number of ranks that there must be; 0: any
 
     std::string report_json, dump_logits, trace;  // files; empty: none. report_json "-": stdout, and nothing else there
     bool report_to_stdout() const { return report_json == "-"; }

@@ -23,7 +23,7 @@ std::optional<bool> parse_switch(std::string_view text);
 struct Setting {
     std::string where;
     std::string text;
-    bool first = true;  // of its name in its source: a flag that may repeat starts a new list
+    bool first = true;  // of this flag in its source: a repeatable flag then starts a new list
 
     int64_t integer(int64_t least, int64_t most) const;
     /// `or_else`: what else is legal, for the message.

@@ -26,8 +26,8 @@ po::options_description description() {
     return all;
 }
 
-/// A hint for an unknown name `wrong` (on the command line written as `spelling`): what to use instead of another
-/// program's flag, or the nearest flag here.
+/// A hint for a user who wrote `wrong` (`spelling` on the command line): what to use instead of another program's flag,
+/// or the nearest of `names`, or `otherwise`.
 std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
                          std::string_view otherwise) {
     if (const std::string_view answer = foreign_answer(spelling); !answer.empty()) return std::string(answer);
@@ -35,9 +35,9 @@ std::string did_you_mean(std::string_view spelling, std::string_view wrong, std:
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
 
-enum class Again { kLastWins, kRefused };  // a flag that does not repeat, a second time in one source
+enum class Again { kLastWins, kRefused };  // the second time in a source, of a flag that is not repeatable
 
-// Appends a setting. Errors: where a flag contradicts one that is there already.
+// Appends the assignment. Fails with `code` if the flag conflicts with one that is set already.
 void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code, Again again) {
     for (const Assignment& a : all) {
         if (a.flag == &flag && !flag.repeatable && again == Again::kRefused) {

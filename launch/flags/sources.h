@@ -28,8 +28,8 @@ CommandLine read_words(Command command, std::span<const std::string> words);
 /// Every flag's variable in "NAME=value" lines; an empty one counts as unset. Errors: Exit::kConfig for contradictions.
 std::vector<Assignment> read_environment(std::span<const std::string> lines);
 
-/// A warning for each variable that seems to be meant for this program but is not one that it or its scripts read: its
-/// name begins with TRIREME_, or is nearly the name of one.
+/// A warning for each variable that is probably meant for this program, but that neither it nor its scripts read: its
+/// name begins with TRIREME, or differs from a known one by at most two letters.
 std::vector<std::string> misspelt_variables(std::span<const std::string> lines);
 
 /// `name = value` lines; '#' begins a comment. Errors, with the line: Exit::kConfig (not such a line, an unknown key

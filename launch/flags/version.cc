@@ -59,7 +59,8 @@ std::string version_text() {
     line("compiler", compiler);
     line("MPI", mpi_version());
     line("HDF5", hdf5_version());
-    // As pkg-config says: their headers do not, or only to code compiled for a SIMD target.
+    // Versions from pkg-config (also sentencepiece's): the headers do not say, or only to code compiled for a SIMD
+    // target.
     line("Highway", TRIREME_HIGHWAY_VERSION);
     line("Boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     line("PCRE2", pcre2_version());

@@ -1,5 +1,5 @@
 #pragma once
-/// What a run puts out: stdout as it comes, and files that must be writable before work begins.
+/// A run's outputs: stdout, unbuffered, and files, for which it is checked before work begins that they can be written.
 
 #include <string>
 #include <string_view>
@@ -25,8 +25,8 @@ class TextOut {
     char last_ = '\n';
 };
 
-/// Proves that `path` can become a file, leaving nothing behind; an empty path is no file at all. `flag` is what named
-/// it. Errors: Exit::kCantCreate (exists, without `force`; no regular file; no folder for it), kPermission.
+/// Checks that a file can be created at `path`, and leaves nothing behind; does nothing for an empty path. `flag`: for
+/// messages. Errors: Exit::kCantCreate (exists, without `force`; no regular file; no folder for it), kPermission.
 void probe_output(std::string_view flag, const std::string& path, bool force);
 
 /// The same of every file that the run will write, no two of which may be one, however they are spelt (Exit::kUsage).

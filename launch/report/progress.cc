@@ -70,7 +70,7 @@ ProgressMeter::~ProgressMeter() {
 
 void ProgressMeter::operator()(int64_t done, int64_t total) {
     if (!sink_.enabled) return;
-    if (done >= total) {  // the line is somebody else's from here on
+    if (done >= total) {  // from here on others may write to the line
         if (drawn_) sink_.draw(kWipe);
         drawn_ = false;
         return;

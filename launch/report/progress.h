@@ -25,8 +25,7 @@ struct ProgressSink {
 /// stderr as it is. On a terminal that cannot move its cursor (TERM=dumb): lines.
 ProgressSink stderr_progress(bool enabled);
 
-/// Call with (done, total), as model/weights.h's Progress says. Draws at most ten times a second, and wipes its bar at
-/// the end.
+/// A Progress (model/weights.h). Draws at most ten times a second, and wipes its bar at the end.
 class ProgressMeter {
   public:
     /// `what` and `unit` ("bytes", shown as MB, or "tokens") must outlive the meter.

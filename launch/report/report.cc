@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// Facts as JSON, for other ranks and for the report. nlohmann finds it by argument-dependent lookup, so it must not be
-// in the anonymous namespace below.
+// RankFacts as JSON, for messages between ranks and for the report. Not in the anonymous namespace: argument-dependent
+// lookup must find it.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes_per_step,
                                    weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, host_kv_bytes, h2d_bytes,
                                    d2h_bytes, stall_ms, allreduce_ms)
@@ -32,7 +32,7 @@ std::string utc_now() {
     return text;
 }
 
-/// The figures both forms print.
+/// The figures that the lines and the JSON have in common.
 struct Rates {
     double prefill_tok_s, decode_tok_s, read_gbps;
     // Of all ranks.
@@ -89,14 +89,14 @@ double h2d_gbps(const LinkUse& use) {
     return per_second(static_cast<double>(use.h2d_bytes + use.hidden_h2d_bytes) * 1e-9, use.h2d_ms);
 }
 
-/// The part of the busier direction's time that compute did not spend waiting.
+/// The fraction of the busier direction's copy time that compute did not wait for.
 double hidden_part(const LinkUse& use) {
     const double busy = std::max(use.h2d_ms, use.d2h_ms);
     return busy > 0 ? std::max(0.0, 1 - use.stall_ms / busy) : 1;
 }
 
-/// Rank 0's link over `steps` forwards that took `took_ms` together. Times of a card's copies are known with --trace
-/// only.
+/// The link's figures, of rank 0: over `steps` forwards that took `took_ms` together. Times of a card's copies are
+/// known only with --trace.
 OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     const double n = std::max(1.0, steps);
     const uint64_t h2d = use.h2d_bytes + use.hidden_h2d_bytes, d2h = use.d2h_bytes + use.hidden_d2h_bytes;

@@ -1,5 +1,5 @@
 #pragma once
-/// What a run cost: lines for people, JSON for programs. Metric names as in DESIGN section 4.
+/// What a run cost: lines for people, JSON for programs. Both use the same name for a metric.
 
 #include <cstdint>
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace trireme {
 
-/// Facts of one rank, which the others do not know.
+/// What only the rank itself knows.
 struct RankFacts {
     std::string host, device;
     int64_t threads = 0;
     uint64_t read_bytes_per_token = 0;   // weights once, and the KV at the mean length
-    uint64_t weight_bytes_per_step = 0;  // of them the weights: all but the embedding, unless it is the head, too
+    uint64_t weight_bytes_per_step = 0;  // of them the weights: all but the embedding, unless it is lm_head, too
     uint64_t weight_bytes = 0;           // in memory
     uint64_t kv_bytes = 0;               // of the whole context
     uint64_t device_peak_bytes = 0;      // all that was allocated at once for device memory
     uint64_t peak_rss_bytes = 0;         // of the process, as the kernel counts it
     uint64_t host_kv_bytes = 0;          // of streamed layers, pinned
-    uint64_t h2d_bytes = 0;              // that tiles of them travelled to the device, over the whole run
+    uint64_t h2d_bytes = 0;              // of their tiles copied to the device, over the whole run
     uint64_t d2h_bytes = 0;              // and back
     double stall_ms = 0;                 // compute waiting for tiles, over the whole run
     double allreduce_ms = 0;             // in all_reduce, waiting for peers included, over the whole run

@@ -61,7 +61,8 @@ Process process(pid_t pid) {
     return p;
 }
 
-/// The process of Open MPI that started this one, perhaps through a shell or a wrapper; 0 if none is found.
+/// The process of Open MPI that started this one, perhaps through a shell or a wrapper; 0 if it is not among this
+/// process's ancestors.
 pid_t find_launcher() {
     for (pid_t pid = getppid(); pid > 1;) {
         const Process p = process(pid);

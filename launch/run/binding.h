@@ -5,11 +5,11 @@
 
 namespace trireme {
 
-/// What place() wants to know of this node. Where /sys or /proc cannot be read, the answer is "not known".
+/// Reads what place() needs to know of this node. What /sys or /proc do not tell is set to "not known".
 NodeCores read_node(const RankEnv& rank);
 
-/// Binds the calling thread and the threads it will start. Call before others run. Nothing to do for no cpus.
-/// false: the system refused, and the binding is as it was.
+/// Binds the calling thread, and threads that it starts later, to `cpus`; if empty, does nothing. To be called before
+/// other threads are started. Returns false if the system refused: the binding is then unchanged.
 bool bind_to(const Cpus& cpus);
 
 }  // namespace trireme

@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-// The model's own, unless --tokenizer names one. Where ids go in and out none is needed, but one that is there says
-// which token ends a text.
+// The model's tokenizer, unless --tokenizer names one. A run with ids in and ids out does not need it, and it may be
+// missing then; if there is one, it still says which tokens end a text.
 std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
     const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
     const bool needed = o.prompt_from != PromptFrom::kIds || text_out || !o.tokenizer.empty();

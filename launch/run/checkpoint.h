@@ -14,14 +14,14 @@ namespace trireme {
 
 struct Checkpoint {
     std::unique_ptr<WeightSource> source;
-    std::unique_ptr<Tokenizer> tokenizer;  // null where ids go in, ids come out, and the model has none
+    std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and the run needs none: ids in, ids out
     std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
     WeightType weight_type;
 
     const LlamaConfig& config() const { return source->config(); }
 };
 
-/// What --model and --tokenizer name. Errors: as open_model and load_tokenizer.
+/// Opens what --model and --tokenizer name. Errors: as open_model and load_tokenizer.
 Checkpoint open_checkpoint(Command command, const Options& options);
 
 }  // namespace trireme

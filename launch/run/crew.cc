@@ -39,7 +39,7 @@ void Crew::first_only_waiting(const std::function<void(const StillWaiting&)>& wo
     const auto tell = [&](Rank0 state) { return comm_.gather_values(state)[0]; };
     std::exception_ptr failure;
     if (first()) {
-        bool peers = true;  // they answer
+        bool peers = true;  // false: a message to them has failed
         auto told = Clock::now();
         try {
             work([&] {

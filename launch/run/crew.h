@@ -1,5 +1,5 @@
 #pragma once
-/// The ranks of a run as one: they pass each phase together, or leave together with one message and one code.
+/// The ranks of a run, acting together: all pass a phase, or all fail with the same message and exit code.
 
 #include <functional>
 
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Called again and again, at least several times a second, by work that waits for the outside.
+/// Work that waits for something outside (a person, a pipe) calls this several times a second or more.
 using StillWaiting = std::function<void()>;
 
 class Crew {
@@ -17,13 +17,15 @@ class Crew {
     Comm& comm() const { return comm_; }
     bool first() const { return comm_.rank() == 0; }
 
-    /// Runs `work` on every rank; it may fail on some, and makes no calls of Comm. If it failed anywhere, every rank
-    /// throws the most severe failure (of the lowest rank that has it) as an AgreedError. A control call.
+    /// Runs `work` on every rank. It must not call Comm, and may fail on some ranks only. If it failed on any, every
+    /// rank throws an AgreedError: the failure with the highest exit code, of the lowest rank that has it. A control
+    /// call.
     void phase(const std::function<void()>& work) const;
     /// A phase that only rank 0 has work in.
     void first_only(const std::function<void()>& work) const;
-    /// The same for work that may wait for a person or a pipe, longer than ranks wait for each other. It calls what it
-    /// is given now and then: the ranks tell each other that they are there, as often as their deadline asks for.
+    /// The same for work that may wait for a person or a pipe, longer than the deadline of control calls. `work` must
+    /// keep calling the StillWaiting that it is given: rank 0 thereby tells the others, often enough for the deadline,
+    /// that it is still waiting.
     void first_only_waiting(const std::function<void(const StillWaiting&)>& work) const;
 
   private:

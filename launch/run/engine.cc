@@ -54,13 +54,13 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
     });
     load_ms_ += ms_since(begin);
-    // Logged only now, so that a run that cannot start writes one line: the error.
+    // Logged only now, so that a run that cannot start prints the reason alone.
     if (!device_.line.empty()) log::info("{}", device_.line);
     log::info("weights {}: {}", name_of(type.type), type.reason);
     log::info("{}", residency_.line);
     for (const std::string& line : residency_.table) log::debug("{}", line);
     log::info("{}", start.placement);
-    // The traces of all ranks start here, at the same time.
+    // All ranks start their trace totals and spans here, together.
     crew.comm().barrier();
     trace::reset_totals();
     if (!o.trace.empty()) trace::start();

@@ -1,6 +1,6 @@
 #pragma once
-/// A model that is ready to run: device, ranks, files and, once it is known for how much context, weights in memory.
-/// Requests come and go; an engine serves one after the other.
+/// What a run needs to compute: device, ranks, the model's files and, after load(), weights and KV memory. An engine
+/// may serve several requests, one after the other.
 
 #include <cstdint>
 #include <memory>
@@ -16,15 +16,16 @@ namespace trireme {
 
 class Engine {
   public:
-    /// Opens device and files, which ranks must agree on. No weights are read yet. Ranks pass or leave together.
+    /// Opens device and files, and compares between ranks what they hold. Reads no weights yet. All ranks pass, or all
+    /// throw: errors as open_run_device, open_checkpoint and require_agreement.
     Engine(const Start& start, const Crew& crew);
 
-    /// Tokens that a sequence may have: what --ctx-size says, or the model.
+    /// Tokens that a sequence may have: --ctx-size, else the model's context.
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
-    /// Reads the weights, and makes room for sequences of `context` tokens. Ranks pass or leave together. Errors: as
-    /// choose_residency, Weights and Level.
+    /// Reads the weights, and allocates KV memory for sequences of `context` tokens. All ranks pass, or all throw:
+    /// errors as choose_residency, Weights and Level.
     void load(const Start& start, const Crew& crew, int64_t context);
 
     Device& device() const { return *device_.device; }
@@ -39,7 +40,7 @@ class Engine {
     OpenedDevice device_;
     Checkpoint checkpoint_;
     int64_t longest_context_ = 0;
-    std::unique_ptr<Comm> device_comm_;  // what the model's ranks talk through; null: the crew's own
+    std::unique_ptr<Comm> device_comm_;  // for the model's collectives; null: the crew's Comm
     ResidencyChoice residency_;
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> model_;

@@ -16,7 +16,7 @@ struct Stopped {
 struct Outcome {
     int status = 0;       // what the process would exit with
     std::string message;  // one line; empty: nothing to say
-    bool agreed = false;  // every rank ended so, and knows it
+    bool agreed = false;  // every rank has this outcome, and knows that it has
 };
 
 /// Runs `work`. Whatever it throws becomes the outcome.

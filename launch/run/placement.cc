@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Of each core the hardware threads within `allowed`; cores without any are left out.
+/// The hardware threads of each core that are in `allowed`; cores without any are left out.
 std::vector<Cpus> within(const std::vector<Cpus>& cores, const Cpus& allowed) {
     std::vector<Cpus> result;
     for (const Cpus& core : cores) {

@@ -1,5 +1,6 @@
 #pragma once
-/// Which cores a rank may use, and how many threads that feeds. Pure: binding.h reads the machine and applies this.
+/// Which cores a rank may use, and how many compute threads it starts. Pure: binding.h reads the machine and applies
+/// the result.
 
 #include <string>
 #include <string_view>
@@ -17,16 +18,16 @@ struct NodeCores {
     std::vector<Cpus> cores;  // the hardware threads of each core, neighbouring cores adjacent
     Cpus bound;               // where this process may run now
     Cpus job;                 // where the job may run: the launcher's own binding; empty: not known
-    int64_t job_cpus = 0;     // how many that are, also where only the number is known; 0: not known
-    double quota = 0;         // CPUs' worth of time that the container may use; 0: as much as there is
-    std::string policy;       // the binding the user asked the launcher for; empty: the launcher's default
+    int64_t job_cpus = 0;  // hardware threads of the job on this node, if only the number is known, too; 0: not known
+    double quota = 0;      // CPUs' worth of time that the container may use; 0: no limit
+    std::string policy;    // the binding the user asked the launcher for; empty: the launcher's default
 };
 
 struct Placement {
     Cpus cpus;                 // bind to these; empty: stay where the launcher put this rank
     int threads = 1;           // compute threads: those asked for, or one for each core
     std::string line;          // what was decided and why, for the log
-    std::string warning = {};  // of what was asked for and is not done; empty: nothing
+    std::string warning = {};  // what was asked for and is not done; empty: nothing
 };
 
 /// Open MPI binds two ranks to one core each, which starves copy and worker threads: ranks it has bound by its own

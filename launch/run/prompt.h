@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// The text that --prompt or --file name. `waiting` as in text_file.h, and its errors.
+/// The text that --prompt or --file name. `waiting` and errors: as read_text_file_or_stdin.
 std::string read_prompt_text(const Options& options, const std::function<void()>& waiting = {});
 
 /// The ids of a text. Warns of bytes that the tokenizer leaves out, as the references do.
@@ -21,8 +21,9 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
 /// A JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 
-/// Ids that a model of `vocab` tokens and room for `context` can continue (`generate`), or score.
-/// Errors: Exit::kConfig for no ids, an id outside the vocabulary (which, and where), more ids than room.
+/// Returns the ids if a model of `vocab` tokens and a context of `context` tokens can continue them (generate), or
+/// score them. Errors: Exit::kConfig for no ids, an id outside the vocabulary (which, and where), more ids than the
+/// context allows.
 std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command);
 
 /// The ids of the prompt that the options name; `tokenizer` may be null where that is ids. They are not checked against

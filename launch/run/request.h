@@ -1,5 +1,5 @@
 #pragma once
-/// What is asked of an engine: the ids to read, and how far it may have to go.
+/// What is asked of an engine: the ids to read, and how many positions that may take.
 
 #include <cstdint>
 #include <vector>
@@ -12,10 +12,10 @@ namespace trireme {
 
 struct Request {
     std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
-    int64_t positions = 0;     // that it may need: KV memory is for these, not for all that the context would allow
+    int64_t positions = 0;     // it needs at most: KV memory is allocated for these, not for the whole context
 };
 
-/// Rank 0 reads the prompt, from stdin too, and tells the others; ranks pass or leave together. Errors, agreed: of the
+/// Rank 0 reads the prompt (file or stdin) and sends its ids to the others. All ranks pass, or all throw: errors of the
 /// source, and Exit::kConfig for ids outside the vocabulary or more than fit the engine's longest context.
 Request read_request(const Start& start, const Crew& crew, const Engine& engine);
 

@@ -9,11 +9,11 @@
 namespace trireme {
 namespace {
 
-/// Device memory that a card uses beside our allocations: kernels (loaded when they first run), graphs, allocation
-/// granules.
+/// Bytes of a card's memory that CUDA takes beside our allocations: kernels loaded when they first run, graphs,
+/// rounding up to its granularity.
 constexpr size_t kCardReserve = size_t{256} << 20;
 
-/// The least of each memory that any rank has: all ranks follow one plan.
+/// The least that any rank has: all ranks use the same plan.
 Machine least_machine(const Machine& mine, const Crew& crew) {
     Machine least = mine;
     for (const auto& [device, host, together] :
@@ -68,7 +68,7 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
         Bound{"device and host (one)", all.device + all.host, m.together, lacking.together, false}};
     const Bound& b = *std::ranges::max_element(bounds, {}, &Bound::lacking);
 
-    // Available is what the machine has free, or less where this process is limited (ulimit).
+    // What is available is limited by the machine, or by what this process may take of it (ulimit).
     const HostMemory host = host_memory();
     const bool by_process = !b.by_flag && host.mappable < host.available;
     std::string remedy = largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
@@ -103,7 +103,8 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
     const Machine there = least_machine(own_machine(unlimited, device), crew);
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
-    // Scratch memory is per thread, and ranks may differ by a core: the one plan is for the most threads.
+    // Scratch is per thread, and ranks may differ by a core: the plan, which is the same for all, is for the most
+    // threads.
     const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
     crew.phase([&] {
         check_link(o);

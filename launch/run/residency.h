@@ -1,5 +1,5 @@
 #pragma once
-/// Which layers' keys and values a run keeps on the device: the plan for the memory that its ranks have.
+/// Which layers' keys and values a run keeps on the device: chooses the plan for the memory that its ranks have.
 
 #include <string>
 #include <vector>
@@ -19,9 +19,9 @@ struct ResidencyChoice {
     std::vector<std::string> table;  // what goes where, for those who ask
 };
 
-/// Fails with Exit::kOs. The message says what the plan that comes closest lacks, the largest context that would fit
-/// (`largest`; 0: none), and by how much --device-memory or --host-memory could be raised on a machine that has
-/// `there`.
+/// Throws Exit::kOs. The message says what the closest plan for `context` tokens lacks on `machine`, and what would
+/// fit: `largest`, the largest context in tokens (0: none), and larger values of --device-memory and --host-memory
+/// where `there`, the machine without these limits, has as much.
 [[noreturn]] void refuse_plan(const PlanInput& input, const Machine& machine, const Machine& there, int64_t context,
                               int64_t largest, const Options& o);
 
@@ -34,8 +34,9 @@ Machine own_machine(const Options& o, const Device& device);
 /// --link-us without --link-gbps is a mistake (Exit::kConfig).
 void check_link(const Options& o);
 
-/// The same on every rank. Of options.residency the ring alone is looked at. Errors, agreed: Exit::kOs with the largest
-/// context that would fit; kConfig for more layers than there are. Control calls.
+/// Chooses the plan, the same on every rank. Of options.residency only `ring` and `span_bytes` are read. All ranks
+/// return, or all throw: Exit::kOs with the largest context that would fit; kConfig for more layers than there are.
+/// Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew);
 

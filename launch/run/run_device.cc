@@ -17,7 +17,7 @@ std::unique_ptr<Device> open(const Start& start, const std::string& name) {
                        {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks});
 }
 
-/// The same for a device that the user has named: errors begin with the flag.
+/// Opens a device that the user has named: errors name the flag.
 std::unique_ptr<Device> open_named(const Start& start, const std::string& name) {
     std::unique_ptr<Device> device;
     const Outcome opened = attempt([&] { device = open(start, name); });
@@ -37,13 +37,13 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
         const Outcome tried = attempt([&] { opened.device = open(start, "cuda"); });
         const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
         if (!all) crew.phase([&] { opened.device = open(start, "cpu"); });
-        // Where no rank's node has a driver there is nothing to explain.
+        // Where no node has NVIDIA's driver nobody expects a card: the reason is for the debug log alone.
         const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
         const std::string why = "no card: " + (tried.status ? tried.message : "another rank has none");
         opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
         if (!all && !expected) log::debug("{}", why);
     }
-    // Launchers decide which cards a rank sees: ranks compare what they got to find out who shares a card.
+    // The launcher decides which card a rank sees: ranks compare what they have opened to know how many share a card.
     const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
     opened.device->shared_by(
         static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));

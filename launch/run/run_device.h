@@ -15,8 +15,8 @@ struct OpenedDevice {
     std::string line;  // for the log; empty: nothing to say
 };
 
-/// What --device names; auto: a card if every rank has one that works, else the CPU. Control calls. Errors, agreed:
-/// Exit::kUnavailable, kConfig, naming the flag.
+/// Opens what --device names; auto: a card if every rank has one that works, else the CPU. All ranks pass, or all
+/// throw: Exit::kUnavailable or kConfig, naming the flag. Makes control calls.
 OpenedDevice open_run_device(const Start& start, const Crew& crew);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ std::string digest(std::string_view bytes) {
     return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-// Name, type, shape and first row of every tensor: a base model and its finetune differ in the values alone.
+// Name, type, shape and first row of every tensor: a base model and its finetune differ only in the rows' values.
 std::string fingerprint(const WeightSource& source) {
     std::string text;
     std::vector<float> row;
@@ -32,7 +32,7 @@ std::string fingerprint(const WeightSource& source) {
     return digest(text);
 }
 
-// If these differed, ranks would stop at different tokens or stream different layers.
+// The pieces and which of them are special: if these differed, ranks would stop at different tokens.
 std::string fingerprint(const Tokenizer& tokenizer) {
     std::string text;
     for (int32_t id = 0; id < tokenizer.vocab(); ++id) {
@@ -41,7 +41,7 @@ std::string fingerprint(const Tokenizer& tokenizer) {
     return digest(text);
 }
 
-// What the files say beside the tensors.
+// Adds what the files say besides the tensors' shapes and rows.
 void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues& all) {
     const RopeConfig& r = c.rope;
     all.emplace_back("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));

@@ -1,5 +1,5 @@
 #pragma once
-/// Settings that must be the same on every rank, as text that ranks compare.
+/// The settings that must be the same on every rank, as text that ranks compare.
 
 #include "dist/agreement.h"
 #include "launch/flags/options.h"

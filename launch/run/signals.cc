@@ -13,7 +13,7 @@ enum class Signals { kEndTheRun, kHaveEndedIt, kAreRemembered };
 
 std::atomic<Signals> signals{Signals::kAreRemembered};
 volatile std::sig_atomic_t came = 0;
-sem_t news;  // posted when a signal came, and when nobody waits for one any longer
+sem_t news;  // posted by the signal handler, and by ~LeaveOnSignal to end its thread
 
 // The second signal, of either kind, ends the process at once.
 extern "C" void remember(int number) {
@@ -23,7 +23,7 @@ extern "C" void remember(int number) {
     ::sem_post(&news);  // one of the few calls that a handler may make
 }
 
-/// Whether it was this call that changed it.
+/// Returns whether this call changed it.
 bool change(Signals from, Signals to) {
     return signals.compare_exchange_strong(from, to);
 }

@@ -11,12 +11,13 @@ namespace trireme {
 /// with an error instead of ending the process.
 void ignore_signals_of_writes();
 
-/// While an object of this type exists, and until remember_signals(), SIGINT and SIGTERM end the run, whatever its
-/// threads are doing. A second signal, and any signal later, ends the process as it does by default. At most one
-/// exists.
+/// From its construction until remember_signals(), SIGINT and SIGTERM end the run, whatever its threads are doing. A
+/// second signal, or one after the object's destruction, ends the process by the signal's default action. At most one
+/// object may exist.
 class LeaveOnSignal {
   public:
-    /// `leave` gets the signal's number, on a thread of its own, `delay` after it came, and does not return.
+    /// `leave` is called with the signal's number, on a thread of its own, `delay` after the signal, and must not
+    /// return.
     LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave);
     LeaveOnSignal(const LeaveOnSignal&) = delete;
     LeaveOnSignal& operator=(const LeaveOnSignal&) = delete;
@@ -26,8 +27,8 @@ class LeaveOnSignal {
     std::thread thread_;
 };
 
-/// From here on the first signal is only remembered, for remembered_signal() to tell. Does not return where a signal
-/// has come before and the run is being left.
+/// From here on the first signal is only remembered: code that has something to finish asks for remembered_signal().
+/// Does not return if a signal came before, and `leave` has been called.
 void remember_signals();
 /// The number of the signal that came; 0: none.
 int remembered_signal();

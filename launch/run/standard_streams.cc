@@ -10,8 +10,8 @@
 namespace trireme {
 
 void hold_standard_streams() {
-    // In rising order, as open() takes the lowest free number. stdin is opened for writing and stdout for reading, so
-    // that using them fails; stderr for writing, so that what is written there is lost without an error.
+    // In ascending order: open() returns the lowest number that is free. stdin is opened for writing and stdout for
+    // reading, so that using them fails. stderr is opened for writing: whoever has closed it wants no messages.
     constexpr int kWrongWay[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -41,7 +41,8 @@ Exit code_of(int error) {
     }
 }
 
-/// Whether read() would return at once, with bytes or at the end of the file. Always true of what is no pipe.
+/// Waits for up to kPatience until read() would not block (data, the end, or an error), and returns whether that is so.
+/// What is not a pipe is always ready.
 bool ready(int fd) {
     constexpr int kPatience = 100;  // ms
     pollfd p = {fd, POLLIN, 0};
@@ -67,7 +68,7 @@ std::string read_all(int fd, const std::string& what, size_t limit, const std::f
 }
 
 std::string read_file(const std::string& path, size_t limit, const std::function<void()>& waiting) {
-    // Without O_NONBLOCK this would block until somebody opens the pipe's other end, and `waiting` would not be called.
+    // Without O_NONBLOCK this would block until somebody opens a pipe's other end, without calling `waiting` meanwhile.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
     const Descriptor file(fd);

@@ -1,5 +1,5 @@
 #pragma once
-/// Text from outside, read whole: prompts, ids, INI files. Pipes are welcome.
+/// Reads whole texts: prompts, ids, INI files. Pipes are allowed.
 
 #include <cstddef>
 #include <functional>

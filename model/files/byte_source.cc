@@ -138,7 +138,7 @@ std::unique_ptr<ByteSource> open_in_folder(const fs::path& folder, const std::st
     require(is_inside(target, home) || cached, Exit::kData,
             "{}: a link to {}, outside the model's folder; copy the file, or name the folder it lies in", path.string(),
             shown(target.string()));
-    // The resolved path has no links: one that appears now was put there behind our back.
+    // The resolved path has no links. O_NOFOLLOW refuses one that was put there after the check above.
     return open_with(target, path.string(), O_NOFOLLOW);
 }
 

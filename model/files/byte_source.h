@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes at rest, read by position: a regular file, or memory (tests and fuzzers). Const calls are thread safe.
+/// Bytes that are read by position: of a regular file, or of memory (tests and fuzzers). Const calls are thread safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,11 @@ class ByteSource {
   public:
     virtual ~ByteSource() = default;
 
-    /// How messages call it: the file's path.
+    /// The file's path, for messages.
     const std::string& name() const { return name_; }
     uint64_t size() const { return size_; }
 
-    /// Exactly out.size() bytes from `offset`. Errors: Exit::kData past the end, kIo.
+    /// Reads exactly out.size() bytes from `offset`. Errors: Exit::kData past the end, kIo.
     void read(uint64_t offset, std::span<std::byte> out) const;
     /// Exit::kIo unless the file is still the one that was opened (device, inode, size, modification time).
     virtual void check_unchanged() const {}
@@ -40,16 +40,16 @@ std::unique_ptr<ByteSource> memory_source(std::string name, std::span<const std:
 /// the user named the path. Errors: Exit::kNoInput, kPermission, kData (not a regular file), kOs (descriptors).
 std::unique_ptr<ByteSource> open_file(const std::filesystem::path& path);
 
-/// Opens `file`, a plain name out of a foreign index, inside `folder`. A symbolic link must stay inside the folder or
-/// be a Hugging Face cache entry: `folder` is <repo>/snapshots/<revision> and the link ends in <repo>/blobs.
+/// Opens `file`, a plain name (it may come from an index file), inside `folder`. A symbolic link must stay inside the
+/// folder or be a Hugging Face cache entry: `folder` is <repo>/snapshots/<revision> and the link ends in <repo>/blobs.
 /// Errors: as open_file; Exit::kData for a name with a separator, "..", or a link that leads outside.
 std::unique_ptr<ByteSource> open_in_folder(const std::filesystem::path& folder, const std::string& file);
 
-/// Whether `folder` has an entry of that name, be it a broken link or one that may not be read: opening says what it
-/// is.
+/// Whether `folder` has an entry of that name. True also for a broken link or an unreadable file: opening it then
+/// reports the reason.
 bool has_entry(const std::filesystem::path& folder, const std::string& file);
 
-/// All of it. Errors: Exit::kData beyond `limit` bytes.
+/// The whole content. Errors: Exit::kData beyond `limit` bytes, kIo.
 std::string read_text(const ByteSource& source, uint64_t limit);
 
 }  // namespace trireme

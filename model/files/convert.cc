@@ -38,7 +38,8 @@ uint16_t narrow(float x) {
     // Subnormal halves: adding 0.5 makes the float unit round at 2^-24, where the halves' last bit is.
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(a) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
-    // Masks, not conditions: the compiler does not move a float addition behind one, and then does not vectorise.
+    // Masks, not conditions: with a condition the compiler makes the float addition depend on it, and does not
+    // vectorise.
     const uint32_t is_small = 0u - static_cast<uint32_t>(a < 0x38800000u);
     const uint32_t is_large = 0u - static_cast<uint32_t>(a >= 0x477ff000u);
     const uint32_t finite = (small & is_small) | (normal & ~is_small);

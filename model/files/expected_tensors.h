@@ -1,5 +1,5 @@
 #pragma once
-/// What a Llama checkpoint must hold, and the one message that says everything that is wrong with one.
+/// The tensors that a Llama checkpoint must hold, and a message that lists all that are wrong.
 
 #include <cstdint>
 #include <string>
@@ -17,17 +17,18 @@ struct ExpectedTensor {
     Shape shape;
 };
 
-/// In forward order: embedding, layers, norm, lm_head unless tied. Layers that read another's K/V have none.
+/// In forward order: embedding, layers, norm, lm_head unless tied. Layers that are not owners have no k_proj and
+/// v_proj.
 std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& config);
 
-/// "[64, 32]" of extents that need not make sense.
+/// "[64, 32]", for extents that have not been checked.
 std::string dims_text(const std::vector<uint64_t>& dims);
 
 /// Collects wrong tensors; all are shown at once.
 class TensorProblems {
   public:
     void add(std::string_view tensor, std::string_view expected, std::string_view found);
-    /// Compares type and extents. Returns false and adds a line where they differ. `type_name` is the file's word.
+    /// Compares type and extents. Returns false and adds a line where they differ. `type_name`: as the file spells it.
     bool compare(const ExpectedTensor& want, bool type_supported, std::string_view type_name,
                  const std::vector<uint64_t>& dims);
     /// Exit::kData if there was any problem: "what: 3 tensors do not fit the config (tensor: expected / found): ...".

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kEos[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                 "tokenizer.ggml.eom_token_id"};
 
-/// What would change the result and is not computed here.
+/// Refuses settings that would change the result and are not implemented.
 void refuse_variants(const GgufMetadata& m) {
     const std::string arch = m.required_string("general.architecture");
     require(arch == "llama", Exit::kData, "{}: the architecture is '{}'; supported: llama", m.what(), shown(arch));
@@ -31,7 +31,7 @@ void refuse_variants(const GgufMetadata& m) {
 }
 
 RopeScaling scaling_type(const GgufMetadata& m) {
-    const bool old_linear = m.has("llama.rope.scale_linear");  // the key before there were types
+    const bool old_linear = m.has("llama.rope.scale_linear");  // the key of files older than llama.rope.scaling.type
     const std::string type = m.string("llama.rope.scaling.type").value_or(old_linear ? "linear" : "none");
     if (type == "none") return RopeScaling::kNone;
     if (type == "linear") return RopeScaling::kLinear;
@@ -39,7 +39,7 @@ RopeScaling scaling_type(const GgufMetadata& m) {
     fail(Exit::kData, "{}: unknown rope type '{}'; known: none, linear, yarn", m.what(), shown(type));
 }
 
-/// `context` on entry: the file's. On exit: what the scaling serves.
+/// `context` on entry: the file's. On exit: the context with scaling.
 RopeConfig rope_config(const GgufMetadata& m, int64_t& context) {
     RopeConfig r;
     r.theta = m.number("llama.rope.freq_base").value_or(10000);
@@ -56,7 +56,7 @@ RopeConfig rope_config(const GgufMetadata& m, int64_t& context) {
         r.beta_slow = m.number("llama.rope.scaling.yarn_beta_slow").value_or(1);
         const char* key = m.has("llama.rope.scaling.yarn_attn_factor") ? "llama.rope.scaling.yarn_attn_factor"
                                                                        : "llama.rope.scaling.attn_factor";
-        // Here a factor on top of YaRN's own; in config.json it replaces it.
+        // In GGUF this factor multiplies YaRN's own; in config.json it replaces it.
         if (const auto on_top = m.number(key); on_top && *on_top != 1) {
             r.attention_factor = *on_top * (r.factor <= 1 ? 1.0 : 0.1 * std::log(r.factor) + 1.0);
         }

@@ -17,7 +17,7 @@ namespace {
 
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64 };
 
-constexpr uint64_t kShortArray = 4096;  // kept whatever its key: per-layer settings
+constexpr uint64_t kShortArray = 4096;  // elements up to which an array is kept whatever its key: per-layer settings
 
 uint64_t bytes_of(uint32_t type) {
     constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // a string has its length at least
@@ -173,7 +173,7 @@ GgufTensor read_tensor(GgufReader& r) {
 
     const BlockLayout layout = layout_of(*t.type);
     const auto block = static_cast<uint64_t>(layout.elements);
-    const Checked bytes = elements * layout.bytes;  // before the division: an upper bound, and what it must not exceed
+    const Checked bytes = elements * layout.bytes;  // an upper bound: not yet divided by the block's elements
     require(bytes.at_most(static_cast<uint64_t>(std::numeric_limits<int64_t>::max())), Exit::kData,
             "{}: {} are more than 2^63 bytes", where, dims_text(t.dims));
     require(t.dims.back() % block == 0, Exit::kData, "{}: rows of {} are not whole blocks of {} ({})", where,
@@ -209,7 +209,7 @@ void place(std::vector<GgufTensor>& tensors, uint64_t header_end, uint64_t align
     std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
     for (size_t i = 1; i < order.size(); ++i) {
         const GgufTensor &a = *order[i - 1], &b = *order[i];
-        if (!a.type) continue;  // its size is not known here; such a file is refused by what it lacks
+        if (!a.type) continue;  // its size is not known; open_gguf_model() refuses such a file
         const Checked next = (Checked(a.offset - data.value()) + a.bytes).round_up(alignment) + data;
         require(next.equals(b.offset), Exit::kData, "{}: {} between tensors '{}' and '{}'", source.name(),
                 b.offset < next.value() ? "an overlap" : "a hole", shown(a.name), shown(b.name));

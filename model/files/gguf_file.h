@@ -13,15 +13,16 @@
 
 namespace trireme {
 
-/// Integers of all widths are int64_t; those beyond it uint64_t, and no reader wants them. Floats are double, arrays
-/// of bool are int64_t. Long arrays outside `tokenizer.` are checked, skipped and left as monostate.
+/// Integers of all widths are int64_t; those beyond its range are uint64_t, which GgufMetadata refuses to return.
+/// Floats are double, arrays of bool are int64_t. Long arrays outside `tokenizer.` are checked, skipped and left as
+/// monostate.
 using GgufValue = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
                                std::vector<double>, std::vector<std::string>>;
 
 struct GgufTensor {
     std::string name;
     std::vector<uint64_t> dims;      // outermost first, as everywhere here (the file has them the other way round)
-    std::optional<StoredType> type;  // empty: one that is not read
+    std::optional<StoredType> type;  // empty: a type that is not supported
     std::string type_name;           // as llama.cpp spells it
     uint64_t offset;                 // of the first byte in the file
     uint64_t bytes;                  // 0 without type
@@ -36,7 +37,7 @@ class GgufMetadata {
     const std::string& what() const { return what_; }
     bool has(std::string_view key) const { return values_.contains(key); }
     std::optional<int64_t> integer(std::string_view key) const;
-    std::optional<double> number(std::string_view key) const;  // an integer will do
+    std::optional<double> number(std::string_view key) const;  // integers are converted
     std::optional<bool> boolean(std::string_view key) const;
     std::optional<std::string> string(std::string_view key) const;
     /// Empty where the key is missing.
@@ -62,8 +63,9 @@ struct GgufFile {
     std::vector<GgufTensor> tensors;
 };
 
-/// Bounded: no allocation by a number from the file that was not first compared with the bytes left. Tensors of the
-/// types that are read must lie inside the file, aligned, without overlap or hole. Errors: Exit::kData, kIo.
+/// Reads and checks the header. Nothing is allocated by a number from the file that was not first compared with the
+/// bytes left. Tensors of supported types must lie inside the file, aligned, without overlap or hole. Errors:
+/// Exit::kData, kIo.
 GgufFile read_gguf(const ByteSource& source);
 
 }  // namespace trireme

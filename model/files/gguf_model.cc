@@ -114,7 +114,7 @@ class GgufModel final : public WeightSource {
     }
 
     std::unique_ptr<ByteSource> source_;
-    std::vector<StoredMatrix> stored_;  // as tensors_
+    std::vector<StoredMatrix> stored_;  // in the order of tensors_
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// The architecture's keys. Whether embeddings are tied, and the vocabulary where the file has no tokenizer, are seen
-/// in the tensors; rope.factors is left empty. Errors: Exit::kData.
+/// The config that the metadata describes. Whether embeddings are tied is taken from the tensors, and so is the
+/// vocabulary where no key gives it; rope.factors is left empty. Errors: Exit::kData.
 LlamaConfig gguf_config(const GgufFile& file);
 
 /// Errors: those of open_model.

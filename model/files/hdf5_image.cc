@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kGrow = size_t{1} << 20;  // the image's memory grows by
+constexpr size_t kGrow = size_t{1} << 20;  // bytes by which the image's memory grows
 constexpr size_t kElementBytes = 4;        // of a float, and of an int32
 
 /// An HDF5 identifier with the function that closes it.
@@ -59,7 +59,7 @@ int64_t elements(const std::vector<int64_t>& shape) {
     return n;
 }
 
-/// Of the rows' bytes one after the other, whatever lies between them.
+/// The digest of the rows' bytes, without what lies between rows.
 uint64_t digest(const void* data, int64_t rows, size_t row_bytes, size_t stride_bytes) {
     const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
     XXH3_64bits_reset(state.get());
@@ -76,7 +76,7 @@ Id access_in_memory() {
     return access;
 }
 
-/// All calls go through this one: messages of the library never reach stderr, and plugins are off.
+/// Called before anything else of the library: its messages never reach stderr, and plugins are off.
 void configure_library() {
     static const bool done = [] {
         ok(H5open(), "H5open");
@@ -87,7 +87,8 @@ void configure_library() {
     (void)done;
 }
 
-// An image of hundreds of megabytes is verified where it lies: the library may look at it, not copy or free it.
+// Callbacks with which the library reads an image of hundreds of megabytes where it lies, without copying or freeing
+// it.
 void* same_memory(size_t, H5FD_file_image_op_t, void* image) {
     return image;
 }
@@ -220,7 +221,7 @@ class Hdf5Image::Impl {
         return space;
     }
 
-    /// Opens the image as a reader will, and compares every piece with what was handed in.
+    /// Opens the image as a reader will, and compares the digest of every piece with that of what was written.
     void verify(std::vector<std::byte>& bytes) {
         const Id file = open_image(bytes);
         std::vector<std::byte> read;

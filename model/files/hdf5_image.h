@@ -1,5 +1,6 @@
 #pragma once
-/// HDF5 files assembled in memory. The library writes no file itself: it has no durability and crashes on a full disk.
+/// HDF5 files assembled in memory. The library writes no file itself: it does not sync files to disk, and crashes where
+/// a disk is full.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,8 @@ class Hdf5Image {
     Hdf5Image(const Hdf5Image&) = delete;
     Hdf5Image& operator=(const Hdf5Image&) = delete;
 
-    /// Ends a run before its work if floats of this shape cannot be put together here: they are in memory twice at
-    /// finish(). `free`: bytes there are; `what` names the output in the message. Errors: Exit::kOs.
+    /// Throws Exit::kOs if `free` bytes are too few for a dataset of floats of this shape, which is in memory twice at
+    /// finish(). To be called before a run's work starts. `what` names the output in the message.
     static void require_memory(std::string_view what, const std::vector<int64_t>& shape, size_t free);
 
     /// A dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
@@ -39,7 +40,7 @@ class Hdf5Image {
     /// Closes the image, reopens it in memory, checks that every dataset has its shape and checksum, and returns the
     /// file's bytes. The image takes no more data. Errors: Exit::kIo.
     std::vector<std::byte> finish();
-    /// finish(), then runtime/atomic_file.h.
+    /// finish(), then write_file_atomically() (runtime/atomic_file.h) and its errors.
     void save(const std::filesystem::path& path, IfThere old);
 
   private:

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// Builds the value as nlohmann's own DOM parser does, and refuses what that one lets through.
+/// Builds the value as nlohmann's own DOM parser does, but refuses duplicate keys and what exceeds the limits.
 class BoundedSax final : public nlohmann::json_sax<Json> {
   public:
     BoundedSax(std::string_view what, std::string_view text, JsonLimits limits)

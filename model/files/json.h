@@ -1,5 +1,5 @@
 #pragma once
-/// JSON from files nobody vouches for: bounded depth and size, duplicate keys refused (reliability.md 1.1, JSON).
+/// JSON from untrusted files: bounded depth and size, duplicate keys refused.
 
 #include <string_view>
 
@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 struct JsonLimits {
     int depth = 64;
     size_t bytes = size_t{16} << 20;
-    size_t values = size_t{1} << 23;  // memory: a value of two bytes of text costs some hundred as a tree
+    size_t values = size_t{1} << 23;  // bounds memory: two bytes of text may become a value of about a hundred
 };
 
 /// `what` names the source in messages. Errors: Exit::kData with line and byte.

@@ -1,5 +1,6 @@
 #pragma once
-/// The caps of everything read from files. Overflow checks alone do not stop a header that lies within 64 bits.
+/// Upper limits for everything that is read from files. Overflow checks alone do not stop false sizes that fit into 64
+/// bits.
 
 #include <cstddef>
 #include <cstdint>

@@ -38,7 +38,8 @@ Json read_json(const fs::path& folder, const std::string& file, uint64_t limit) 
     return parse_json(read_text(*source, limit), source->name(), {.bytes = static_cast<size_t>(limit)});
 }
 
-/// Tensors nobody needs. Exporters leave rotary buffers in, and an lm_head beside a tied embedding.
+/// Whether a tensor that is not needed may be ignored. Exporters leave rotary buffers in, and an lm_head beside a tied
+/// embedding.
 bool is_harmless(const std::string& name, const LlamaConfig& config) {
     return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight") ||
            (!name.starts_with("model.") && !name.starts_with("lm_head."));
@@ -135,7 +136,7 @@ class SafetensorsModel final : public WeightSource {
     fs::path folder_;
     std::map<std::string, Shard> shards_;
     std::map<std::string, std::string> found_;  // tensor -> file; what is left after take_tensors() is not used
-    std::vector<StoredMatrix> stored_;          // as tensors_
+    std::vector<StoredMatrix> stored_;          // in the order of tensors_
 };
 
 }  // namespace

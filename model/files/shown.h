@@ -1,12 +1,13 @@
 #pragma once
-/// Names out of files, as messages may carry them.
+/// Makes names out of files safe to print in messages.
 
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-/// At most 120 bytes, control characters as \xNN, never half a UTF-8 character: a terminal or a log stays what it is.
+/// `name` with control characters written as \xNN; beyond 120 bytes it is cut, not inside a UTF-8 character, and ends
+/// in "...".
 std::string shown(std::string_view name);
 
 }  // namespace trireme

@@ -77,7 +77,7 @@ class SliceReader {
             const int64_t n = whole_rows() ? std::clamp<int64_t>(fit, 1, left) : 1;
             return {n, row, n};
         }
-        // To the end of the head: its rows lie together, in another order.
+        // Up to the end of the head: its rows are contiguous in the file, in another order.
         const int64_t n = whole_rows() ? std::min(left, m_.paired_rows - row % m_.paired_rows) : 1;
         int64_t low = stored_row(row, m_.paired_rows), high = low;
         for (int64_t i = 1; i < n; ++i) {

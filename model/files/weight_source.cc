@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Download caches name files by their digest alone.
+/// Whether the file starts as GGUF files do: download caches name files by their digest, without an extension.
 bool begins_as_gguf(const fs::path& path) {
     const auto source = open_file(path);
     std::array<char, 4> magic{};

@@ -21,8 +21,8 @@ struct TensorInfo {
     Shape shape;  // [rows, columns], or [elements]
 };
 
-/// Headers are read and every needed tensor's presence, type and shape are checked before one exists. `read` may be
-/// called from several threads at once.
+/// A WeightSource exists only after headers were read and every needed tensor's presence, type and shape were checked.
+/// `read` may be called from several threads at once.
 class WeightSource {
   public:
     virtual ~WeightSource() = default;
@@ -42,7 +42,7 @@ class WeightSource {
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
 
   protected:
-    /// `tensor` indexes tensors(); `out` has its rank. Everything else `read` promises is done here.
+    /// `tensor` indexes tensors(); `out` has as many dimensions. Does all else that read() promises.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
 
     void add_tensor(TensorInfo info);
@@ -62,11 +62,11 @@ std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 /// The config of such a model, or of a config.json alone: no weights are looked for in a folder. Errors: as open_model.
 LlamaConfig open_config(const std::filesystem::path& path);
 
-/// Whether there is more than a config: a .gguf file, or safetensors in a folder. Errors: as find_gguf.
+/// Whether the path has weights and not only a config: a .gguf file, or safetensors in a folder. Errors: as find_gguf.
 bool has_weights(const std::filesystem::path& path);
 
-/// The GGUF file `path` names (by ending or content) or, a folder without config.json, holds; empty if neither.
-/// Errors: Exit::kNoInput (nothing there, or several .gguf files: they are named).
+/// The GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json; empty
+/// if there is none. Errors: Exit::kNoInput (no such path, or several .gguf files), kPermission.
 std::filesystem::path find_gguf(const std::filesystem::path& path);
 
 }  // namespace trireme

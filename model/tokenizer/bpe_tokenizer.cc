@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kPartBytes = 256;
 
-/// Fills a Merger with the symbols a word starts as. Unknown runs wait until a known symbol follows: the references do
-/// so, and byte fallback does not end the wait.
+/// Fills a Merger with the symbols of a word before any merge. A run of unknown characters is added when a known symbol
+/// follows or the word ends; symbols of byte fallback do not end the run. The references do the same.
 class WordBuilder {
   public:
     WordBuilder(const BpeParts& parts, Merger& merger) : parts_(parts), merger_(merger) { merger_.clear(); }

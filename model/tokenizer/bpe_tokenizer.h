@@ -26,13 +26,13 @@ struct BpeParts {
     std::vector<std::unique_ptr<PreTokenizer>> pre_tokenizers;
 
     bool byte_level = false;              // words are encoded byte by byte, not character by character
-    TextIds ids;                          // ordinary tokens; of a byte-level vocabulary by the bytes they spell
+    TextIds ids;                          // ordinary tokens by text; if byte_level, by the bytes they stand for
     PairTable merges;                     // over ids
-    std::array<int32_t, 256> byte_ids{};  // the token of a byte, -1: none. Of characters: their byte fallback
-    CutPoints cuts;                       // of characters: what merges can make
-    bool ignore_merges = false;           // a word that is a token is that token
-    int32_t unknown = -1;                 // for what has no token; -1: left out
-    bool fuse_unknown = false;            // one for a run
+    std::array<int32_t, 256> byte_ids{};  // the token of each byte; -1: none. Unless byte_level: of byte fallback
+    CutPoints cuts;                       // unless byte_level: where a long text may be cut
+    bool ignore_merges = false;           // a word that is a token becomes that token, without merging
+    int32_t unknown = -1;                 // the token for what has none; -1: it is left out
+    bool fuse_unknown = false;            // one unknown token for a whole run
     bool missing_separates = false;       // what is left out keeps its neighbours from merging (llama.cpp's rule)
 };
 

@@ -23,7 +23,7 @@ size_t CutPoints::part(std::string_view text, size_t least, uint32_t space) cons
     uint32_t left = 0;
     for (size_t at = 0; at < text.size();) {
         const size_t length = utf8_length(text.substr(at));
-        const bool near = at + 4 >= least;  // before that nobody asks what the characters are
+        const bool near = at + 4 >= least;  // earlier characters are not looked up
         uint32_t right = near && length > 0 ? utf8_code_point(text.substr(at)) : 0;
         if (right == ' ') right = space;
         const bool right_known = near && length > 0 && characters_.contains(right);

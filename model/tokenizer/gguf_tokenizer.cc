@@ -47,7 +47,8 @@ const PreRule& rule_of(const GgufTokenizer& gguf) {
     fail(Exit::kData, "{}: tokenizer.ggml.pre '{}' is not supported ({} are)", gguf.what, shown(name), known);
 }
 
-/// Texts that end a turn or a text in the families GGUF files come from; the format has room for one eos and one eot.
+/// Tokens that end a turn or a text in the families that GGUF files come from: the format itself names only one eos and
+/// one eot.
 constexpr std::array<std::string_view, 9> kEnds = {"<|eot_id|>",    "<|eom_id|>",    "<|end_of_text|>",
                                                    "<|im_end|>",    "<|endoftext|>", "<|end|>",
                                                    "<end_of_turn>", "<EOT>",         "<|end_of_turn|>"};
@@ -78,7 +79,7 @@ int32_t checked_id(const GgufTokenizer& gguf, const char* key, int64_t id) {
     return static_cast<int32_t>(id);
 }
 
-/// Added tokens, begin and end: the same for both models. Pieces stay empty.
+/// The table with added tokens, bos and eos, which both models share. Pieces stay empty.
 TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
     TokenTable table;
     table.pieces.resize(gguf.tokens.size());
@@ -89,7 +90,8 @@ TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
         const bool special = type == SpmPieceType::kControl || type == SpmPieceType::kUnknown;
         const std::string& text = gguf.tokens[i];
         if ((!user && !special) || !is_utf8(text)) continue;
-        if (user && gguf.model == "llama" && text.find(kSpmSpace) != std::string::npos) continue;  // SpmTokenizer's
+        // SpmTokenizer looks for user-defined pieces with spaces by itself.
+        if (user && gguf.model == "llama" && text.find(kSpmSpace) != std::string::npos) continue;
         AddedToken token;
         token.text = text;
         token.id = static_cast<int32_t>(i);
@@ -130,7 +132,8 @@ TextIds ids_by_text(const GgufTokenizer& gguf) {
     return ids;
 }
 
-/// Which added tokens are found by their letters alone: as bytes those say something else.
+/// [vocab] True for added tokens whose letters, read as GPT-2's byte alphabet, stand for other bytes, or for none. They
+/// are only found as text, and no merge may use them.
 std::vector<bool> apart_of(const TokenTable& table) {
     std::vector<bool> apart(table.pieces.size());
     for (const AddedToken& token : table.added)

@@ -22,7 +22,7 @@ class JsonFields {
         fail(Exit::kData, "{}: {}", where_, fmt::format(reason, std::forward<Args>(args)...));
     }
 
-    /// A missing field and null are the same: nullptr. The name may be one that the file gives.
+    /// A missing field and null are the same: nullptr. `name` may come from the file.
     const Json* find(std::string_view name) const;
     const Json& need(std::string_view name) const;
 

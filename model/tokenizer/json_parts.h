@@ -28,7 +28,7 @@ struct PreTokenizerParts {
 };
 PreTokenizerParts read_pre_tokenizer(const Json* value, std::string_view what);
 
-/// `decoder`: how a token reads inside a text.
+/// `decoder`: how the tokens' texts become the bytes of a text.
 struct DecoderParts {
     bool byte_fallback = false;            // "<0x0A>" is a byte
     std::vector<Normalizer> replacements;  // in order

@@ -1,5 +1,5 @@
 #pragma once
-/// The heart of byte-pair encoding: join neighbours, the best pair first, until no two of them may be joined.
+/// The loop of byte-pair encoding: joins neighbours, the best pair first, until no two of them may be joined.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace trireme {
 /// A run of bytes of the text on its way to becoming a token.
 struct Symbol {
     size_t begin = 0, size = 0;
-    int32_t id = -1;  // what the rule calls it; -1: nothing it may join
+    int32_t id = -1;  // its id for `find`; -1: it is never joined
     int64_t previous = -1, next = -1;
 };
 
@@ -22,7 +22,8 @@ struct Join {
     int32_t id = -1;
 };
 
-/// Scratch that outlives one word, so that a text costs no allocation per word.
+/// The symbols of one word, and the loop that joins them. Reused from word to word, so that a text costs no allocation
+/// per word.
 class Merger {
   public:
     void clear() { symbols_.clear(); }
@@ -32,8 +33,8 @@ class Merger {
         symbols_.push_back({begin, size, id, index - 1, -1});
     }
 
-    /// `find(left, right)` gives the Join of two neighbours, if there is one. O(n log n) for n symbols: a pair that has
-    /// been overtaken stays in the heap and is recognised by its size.
+    /// `find(left, right)` gives the Join of two neighbours, if there is one. O(n log n) for n symbols: a pair that is
+    /// out of date stays in the heap and is recognised by its size.
     template <class Find>
     void run(Find&& find) {
         heap_.clear();
@@ -68,8 +69,8 @@ class Merger {
     Symbol& at(int64_t i) { return symbols_[static_cast<size_t>(i)]; }
     const Symbol& at(int64_t i) const { return symbols_[static_cast<size_t>(i)]; }
 
-    // Symbols only grow, and a swallowed one has size 0: equal size and a live right neighbour mean nothing has
-    // changed.
+    // Symbols only grow, and one that was joined to its left neighbour has size 0: if the size is equal and there is a
+    // right neighbour, the pair has not changed.
     bool is_current(const Pair& pair) const {
         const Symbol& left = at(pair.left);
         return left.size > 0 && left.next >= 0 && left.size + at(left.next).size == pair.size;

@@ -1,5 +1,5 @@
 #pragma once
-/// What happens to a text before it is cut: the `normalizer` of tokenizer.json.
+/// What is done to a text before it is cut into words: the `normalizer` of tokenizer.json.
 
 #include <functional>
 #include <string>
@@ -14,16 +14,16 @@ using Normalizer = std::function<std::string(std::string)>;
 
 /// NFC, NFD, NFKC and NFKD.
 Normalizer unicode_form(bool composed, bool compatibility);
-/// `prefix` in front, except of nothing.
+/// Puts `prefix` in front of a text that is not empty.
 Normalizer prepend(std::string prefix);
-/// All occurrences of `from`, which is not empty, left to right.
+/// Replaces all occurrences of `from`, which is not empty, left to right.
 Normalizer replace_text(std::string from, std::string to);
-/// All matches of a pattern (Oniguruma's dialect; `what` names it in messages).
+/// Replaces all matches of a pattern (Oniguruma's dialect; `what` names it in messages). Errors: as Regex.
 Normalizer replace_matches(std::string_view pattern, std::string to, std::string_view what);
-/// White space at the ends goes.
+/// Removes white space at the left and the right end.
 Normalizer strip(bool left, bool right);
 
-/// All steps, which together are held to the same growth.
+/// Applies all steps; the limit of growth holds for all of them together.
 std::string normalized(const std::vector<Normalizer>& steps, std::string text);
 
 }  // namespace trireme

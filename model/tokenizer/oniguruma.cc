@@ -54,7 +54,7 @@ class Translator {
         if (c == '|') return separator("|");
         if (c == '*' || c == '+' || c == '?') return quantifier();
         if (c == '{' && interval()) return;
-        if (c == '^' || c == '$') return separator(c == '^' ? "(?m:^)" : "(?m:$)");  // always by line
+        if (c == '^' || c == '$') return separator(c == '^' ? "(?m:^)" : "(?m:$)");  // Oniguruma: always of a line
         atom_ = out_.size();
         has_atom_ = true;
         if (c == '[') return char_class();
@@ -119,7 +119,7 @@ class Translator {
         if (!has_atom_ || low.size() > 4 || high.size() > 4) refuse(in_.substr(at_, end + 1 - at_));
         put(end + 1 - at_, fmt::format("{{{}{}{}}}", low.empty() ? "0" : low, comma ? "," : "", comma ? high : ""));
         if (next_is("?")) {
-            if (!comma) refuse("{n}?");  // optional here, lazy there
+            if (!comma) refuse("{n}?");  // Oniguruma: optional; PCRE2: lazy
             put(1, "?");
         }
         again();
@@ -167,7 +167,7 @@ class Translator {
         if (c == 'p' || c == 'P') return property();
         if (c == 's' || c == 'S' || c == 'd' || c == 'D' || c == 'n' || c == 'r' || c == 't' || c == 'f')
             return put(2, both);
-        if (c == 'v') return put(2, "\\x0B");  // one character here, a class there
+        if (c == 'v') return put(2, "\\x0B");  // Oniguruma: one character; PCRE2: a class
         if (c == 'w' && in_class) return put(2, kWordSet);
         if ((c == 'w' || c == 'W') && !in_class)
             return put(2, fmt::format("[{}{}{}]", c == 'w' ? "" : "^", kWordSet, kLatinNumbers));
@@ -202,7 +202,7 @@ class Translator {
         if (is_one_of(name, kCategories)) {
             put(close + 1 - at_, fmt::format("\\{}{{{}}}", letter, name));
         } else if (is_one_of(name, kScripts)) {
-            put(close + 1 - at_, fmt::format("\\{}{{sc:{}}}", letter, name));  // plain names mean extensions there
+            put(close + 1 - at_, fmt::format("\\{}{{sc:{}}}", letter, name));  // else PCRE2 adds Script_Extensions
         } else {
             refuse(in_.substr(at_, std::min<size_t>(close + 1 - at_, 40)));
         }

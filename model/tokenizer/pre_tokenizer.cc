@@ -84,7 +84,7 @@ std::vector<Span> words_of(const std::vector<Part>& parts, SplitBehavior behavio
     return words;
 }
 
-/// Cuts every word by the parts `find` sees in it; a word's spans are relative to it.
+/// Cuts every word at the matches that `find` returns for it, as spans relative to the word.
 template <class Find>
 void cut_words(Words& words, SplitBehavior behavior, bool invert, Find&& find) {
     std::vector<Span> cut;

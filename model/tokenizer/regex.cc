@@ -48,7 +48,8 @@ class Search {
           context_(pcre2_match_context_create(nullptr)) {
         require(data_ != nullptr && context_ != nullptr, Exit::kOs, "out of memory while matching {} bytes",
                 shape.size());
-        // A sound pattern passes over a run of white space a few times; a bad one stops after seconds, not years.
+        // A sound pattern passes over a run of white space a few times, far below this limit; one that backtracks
+        // exponentially is stopped within seconds.
         const size_t steps = 1'000'000 + 64 * shape.size();
         pcre2_set_match_limit(context_, static_cast<uint32_t>(std::min<size_t>(steps, 0xFFFFFFFFu)));
     }

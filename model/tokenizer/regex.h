@@ -20,7 +20,7 @@ class Regex {
     Regex(std::string_view pattern, std::string_view what);
 
     /// The matches in `shape` (see unicode_shape), left to right, none overlapping; an empty one only where no match
-    /// has just ended. Errors: Exit::kData if the pattern backtracks beyond reason.
+    /// has just ended. Errors: Exit::kData if a search takes too many backtracking steps.
     std::vector<Span> find_all(std::string_view shape) const;
 
   private:

@@ -30,7 +30,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
         for (size_t i = 0; i < model.pieces.size(); ++i) {
             if (model.pieces[i].type == SpmPieceType::kByte)
                 byte_ids_[static_cast<size_t>(byte_of_piece(model.pieces[i].text))] = static_cast<int32_t>(i);
-            // What the library would rewrite, only it can cut.
+            // A text may only be cut here if the library does not rewrite it first.
             if (model.charsmap.empty() && !model.remove_extra_whitespaces) cuts_.add_token(model.pieces[i].text);
         }
         model.add_dummy_prefix = true;
@@ -57,7 +57,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
                             std::vector<int32_t>& ids) {
         std::vector<int> part;
         const auto status = processor.Encode(text, &part);
-        // A control piece of one character that a character map makes out of another one: the library cannot do that.
+        // Fails where the character map turns a character into a control piece: the library cannot encode that.
         require(status.ok(), Exit::kData, "sentencepiece cannot encode {} bytes with this tokenizer.model: {}",
                 text.size(), shown(status.ToString()));
         ids.insert(ids.end(), part.begin(), part.end());
@@ -124,7 +124,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_spm(std::string_view file, const std::
     table.eos = table.id_of_added(model.eos_piece);
     files.apply(table, find);
     if (!files.add_bos && table.bos >= 0)
-        table.before = {table.bos};  // the format cannot say so; Llama's models want it
+        table.before = {table.bos};  // the format cannot say so; Llama's models need it
     return std::make_unique<SentencePieceTokenizer>(std::move(table), std::move(model), what);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The small files beside a tokenizer: who begins and ends a text, and tokens added after training.
+/// The small files beside a tokenizer: which tokens begin and end a text, and which were added after training.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 namespace trireme {
 
 /// tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json (config.json where that is
-/// missing). Every file may be missing; what one says goes before what a later one says.
+/// missing). Every file may be missing; an earlier one has precedence over a later one.
 struct SpecialFiles {
     std::optional<std::string> bos, eos;   // texts
     std::optional<bool> add_bos, add_eos;  // only if said
@@ -38,7 +38,7 @@ struct SpecialFiles {
   private:
     int32_t named(const char* field, const std::string& text, int32_t id) const;
     int32_t in_vocab(const char* field, int64_t id, const TokenTable& table) const;
-    /// As the reference does, asking for a token that does not exist asks for nothing.
+    /// Like the reference, adds nothing where the wanted token does not exist.
     static void set_around(std::vector<int32_t>& ids, bool wanted, int32_t id);
 };
 

@@ -34,17 +34,17 @@ struct SpmModel {
     bool has_denormalizer = false;
 };
 
-/// Pieces as every user wants them: 1 byte to 4 KiB of UTF-8 without NUL, none twice, finite scores, all 256 byte
-/// pieces and U+2581, which is neither a control piece nor the unknown one. Errors: Exit::kData naming `what` and the
-/// first piece that is wrong.
+/// Checks what all users of pieces rely on: 1 byte to 4 KiB of UTF-8 without NUL, none twice, finite scores, all 256
+/// byte pieces and U+2581, which is neither a control piece nor the unknown one. Errors: Exit::kData naming `what` and
+/// the first piece that is wrong.
 void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what);
 
-/// Reads and checks: at most 2^21 pieces, as check_spm_pieces() wants them, one of them the unknown one; byte fallback;
-/// no rule that is not implemented; a normalizer_spec; a character map that cannot lead its reader astray. Unknown
+/// Reads the file and checks it: at most 2^21 pieces that pass check_spm_pieces(), one of them the unknown one; byte
+/// fallback; no rule that is not implemented; a normalizer_spec; a character map that passes check_charsmap(). Unknown
 /// fields are skipped. Errors: Exit::kData naming `what` and the first thing wrong.
 SpmModel read_spm_model(std::string_view file, std::string_view what);
 
-/// How a piece reads inside a text.
+/// The bytes that a piece stands for inside a text.
 std::string text_of(const SpmPiece& piece);
 
 /// A ModelProto with these fields and no others: the only bytes the library is given.

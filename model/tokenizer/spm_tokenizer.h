@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Same ids as sentencepiece for BPE models. A model passes the checks of read_spm_model().
+/// Same ids as sentencepiece for BPE models. The pieces must pass check_spm_pieces().
 class SpmTokenizer final : public TableTokenizer {
   public:
     SpmTokenizer(TokenTable table, const std::vector<SpmPiece>& pieces);

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Holds back the bytes of an unfinished UTF-8 character, so that no output ends in half a one. Bytes that can no
+/// Holds back the bytes of an unfinished UTF-8 character, so that no output ends inside a character. Bytes that can no
 /// longer become a character come out as they are. The tokenizer must outlive the decoder.
 class StreamDecoder {
   public:

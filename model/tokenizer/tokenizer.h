@@ -14,8 +14,8 @@ namespace trireme {
 /// What encode() leaves out of a text, because no token stands for it.
 struct LeftOut {
     int64_t bytes = 0;
-    uint8_t first = 0;   // of those bytes
-    int64_t offset = 0;  // of it, in the text
+    uint8_t first = 0;   // the first of those bytes
+    int64_t offset = 0;  // of that byte in the text
 };
 
 /// Thread-compatible, const after construction. A text is any byte string: what is not UTF-8 goes through byte tokens.
@@ -46,7 +46,7 @@ class Tokenizer {
     /// False where some bytes have no token (SmolLM2: 21 control and never-used bytes). encode() leaves them out or
     /// maps them to the unknown token, as the references do; a caller who cares asks left_out().
     virtual bool keeps_every_byte() const { return true; }
-    /// Of byte-level vocabularies.
+    /// What encode() leaves out of a text. Reported by byte-level vocabularies only.
     virtual LeftOut left_out(std::string_view) const { return {}; }
 };
 

@@ -112,7 +112,7 @@ std::array<int32_t, 256> byte_ids_of(const TextIds& ids, bool byte_level, bool b
     return byte_ids;
 }
 
-/// None if merges can join what a character falls back to: such a token's text is not what it covers.
+/// Adds no cut points if a merge joins an unknown or byte fallback token, whose text is not the text it stands for.
 void add_cuts(const JsonFields& model, BpeParts& parts) {
     const auto is_fallback = [&](const std::string& token) {
         const auto found = parts.ids.find(token);
@@ -132,7 +132,7 @@ void add_cuts(const JsonFields& model, BpeParts& parts) {
     }
 }
 
-/// Added tokens agree with the vocabulary about ids, and do not share one with another token.
+/// Requires that added tokens have the vocabulary's ids, and share no id with another token.
 void check_added(const std::vector<AddedToken>& added, const TextIds& ids, const std::string& what) {
     std::unordered_map<int32_t, std::string_view> texts;
     for (const auto& [text, id] : ids) texts.emplace(id, text);

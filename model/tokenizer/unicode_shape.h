@@ -1,5 +1,6 @@
 #pragma once
-/// Texts as PCRE2 may see them: valid UTF-8, and of the Unicode version that tokenizers were made with.
+/// Texts rewritten for PCRE2: valid UTF-8, with character categories of the Unicode version that tokenizers were made
+/// with.
 
 #include <string>
 #include <string_view>

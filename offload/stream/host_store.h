@@ -1,5 +1,5 @@
 #pragma once
-/// The tiles of layers that do not live on the device, in pinned host memory.
+/// The tiles of streamed layers, in pinned host memory.
 
 #include <cstdint>
 #include <vector>
@@ -10,18 +10,19 @@
 
 namespace trireme {
 
-/// A (layer, sequence) is contiguous in tile order. Rows of tiles lie in blocks: one allocation of many tens of GiB
-/// fails where no single NUMA node has as much free, and pins for seconds without a sign of life.
+/// The tiles of a (layer, sequence) are contiguous, in tile order: a row. Rows are grouped into blocks of one pinned
+/// allocation each: a single allocation of tens of GiB fails where memory is divided among sockets, and takes seconds
+/// during which no progress is reported.
 class HostStore {
   public:
     static constexpr size_t kBlockBytes = size_t{16} << 30;
 
-    /// A block is at most so large, unless a row alone is larger. Errors: Exit::kOs when the host has no room, or may
-    /// not pin that much.
+    /// `tiles`: of each sequence. `block_bytes`: the largest block, unless a single row is larger. Errors: Exit::kOs if
+    /// the host lacks memory, or may not pin that much.
     HostStore(Device& device, size_t tile_bytes, int64_t layers, int64_t sequences, int64_t tiles,
               size_t block_bytes = kBlockBytes);
 
-    /// Tile `tile` of a layer's sequence; the tiles behind it follow.
+    /// The address of tile `tile` of a layer's sequence; the tiles after it are contiguous.
     char* at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         const int64_t row = layer.i * sequences_ + sequence;
         return static_cast<char*>(blocks_[static_cast<size_t>(row / rows_per_block_)].data()) +

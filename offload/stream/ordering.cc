@@ -30,7 +30,8 @@ void Ordering::wait(Lane lane, const Mark& mark, const char* what) {
 }
 
 void Ordering::wait_all(Lane lane, std::span<const Mark> marks, const char* what) {
-    // Marks behind which most is done are waited for first: what they imply needs no wait of its own.
+    // Waits for the marks that imply most first: wait() then leaves out those that they imply. (If mark a implies mark
+    // b, the sum of a.reached is larger.)
     const auto knows = [](const Mark& m) { return m.reached[0] + m.reached[1] + m.reached[2]; };
     for (uint64_t next = UINT64_MAX;;) {
         const Mark* best = nullptr;

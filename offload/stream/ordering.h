@@ -1,6 +1,6 @@
 #pragma once
-/// Which work of the three streams is done before which. A wait that says nothing new is not enqueued, so every one
-/// that is enqueued is needed.
+/// Orders the work of three streams by marks and waits, and knows by vector clocks what each stream has already waited
+/// for. A wait that would add nothing is not enqueued, so every wait that is enqueued is needed.
 
 #include <array>
 #include <cstdint>
@@ -10,30 +10,34 @@
 
 namespace trireme {
 
+/// The three streams: kernels, copies from host to device, copies from device to host.
 enum class Lane : uint8_t { kCompute, kH2d, kD2h };
 
 class Ordering {
   public:
     static constexpr size_t kLanes = 3;
-    using Clock = std::array<uint64_t, kLanes>;  // of each lane: how many of its marks are known to be reached
+    using Clock = std::array<uint64_t, kLanes>;  // [lane] how many of its marks are known to be reached
 
-    /// A point in a lane's past and all that is done by then. A default-made mark has always been reached.
+    /// A point in a lane, and the marks of all lanes that are reached when it is. A default-constructed mark counts as
+    /// reached.
     struct Mark {
-        Event event, before;  // this point's, and the lane's mark before it
+        Event event, before;  // of this mark, and of the lane's mark before it
         Clock reached{};
     };
 
     Ordering(Stream& compute, Stream& h2d, Stream& d2h) : streams_{&compute, &h2d, &d2h} {}
 
     Stream& stream(Lane lane) const { return *streams_[static_cast<size_t>(lane)]; }
-    /// The point after everything enqueued on the lane so far; the same again where nothing was enqueued since.
+    /// A mark after everything enqueued on the lane so far; the previous mark again if nothing was enqueued since.
     Mark record(Lane lane);
-    /// What is enqueued on the lane from here on starts after the mark. `what` (a literal) is the span of the waiting.
+    /// Work that is enqueued on the lane from here on starts after the mark is reached. `what` (a string literal) names
+    /// the waiting time in traces.
     void wait(Lane lane, const Mark& mark, const char* what = "wait");
-    /// The same for several marks, as few waits as that takes.
+    /// The same for several marks, with as few waits as possible.
     void wait_all(Lane lane, std::span<const Mark> marks, const char* what = "wait");
 
-    /// For tests: waits enqueued so far, and one of them that goes wrong, as if a line of the program were missing.
+    /// For tests: the number of waits enqueued so far; and a fault at one of them (counted from 0), as if a line of the
+    /// program were missing. kNoWait leaves the wait out; kNoRecord waits for the lane's previous mark instead.
     enum class Slip : uint8_t { kNone, kNoWait, kNoRecord };
     int64_t waits() const { return waits_; }
     void slip(int64_t wait, Slip how) {

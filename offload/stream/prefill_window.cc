@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Tiles that hold any of the first n tokens.
+/// How many tiles the first n tokens occupy.
 int64_t tiles_of(int64_t n) {
     return (n + kTileTokens - 1) / kTileTokens;
 }
@@ -46,10 +46,11 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes) {
     return table_;
 }
 
-/// The layer's tiles of the first `tokens` tokens, or of those that it has.
+/// Copies the tiles of the layer's first `tokens` tokens into the window, or of all that it has if those are fewer:
+/// older tiles from host memory, the newest from the tails.
 void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     layer_ = layer;
-    const int64_t length = written_[layer.at()] ? after_ : before_;  // what the layer has
+    const int64_t length = written_[layer.at()] ? after_ : before_;  // tokens that the layer has
     const int64_t wanted = tiles_of(std::min(tokens, length)), on_host = std::min(Tails::first_tile(length), wanted);
     for (int64_t first = 0; first < on_host; first += ring_.span()) {
         const TileRange tiles{first, std::min(first + ring_.span(), on_host)};
@@ -75,7 +76,7 @@ void PrefillWindow::store_up_to(int64_t tile) {
 }
 
 void PrefillWindow::rows_written(int64_t first, int64_t n) {
-    // Whole slots: the next layer waits for a slot, not for a part of it.
+    // Whole slots only: the next layer waits for a whole slot, so that it would gain nothing from a part of one.
     store_up_to((first + n) / kTileTokens / ring_.span() * ring_.span());
 }
 
@@ -83,7 +84,7 @@ void PrefillWindow::close() {
     const int64_t newest = Tails::first_tile(after_);
     ring_.release(Lane::kCompute, {0, newest});
     if (writes_) {
-        tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first: whoever waits for the store waits for this
+        tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first, so that a wait for the store covers this
         store_up_to(after_ / kTileTokens);
         written_[layer_.at()] = true;
     }

@@ -1,7 +1,7 @@
 #pragma once
-/// A prefill goes through a streamed layer with all of its tiles at hand, in the ring's memory: each is produced, used
-/// and stored once, and the next layer's takes its place. A prompt may pass through a layer several times: each pass
-/// that writes produces the tiles anew, and the last one's are what is stored.
+/// In a layer-by-layer prefill the ring's memory is a window that holds all tiles of one streamed layer. Each tile is
+/// computed, read and copied to host memory once; then the next layer's tiles take its place. A prompt may need several
+/// passes over a layer: each writing pass computes the tiles anew, and host memory keeps those of the last one.
 
 #include <cstdint>
 #include <vector>
@@ -19,17 +19,18 @@ class PrefillWindow {
     }
     PrefillWindow(Device& device, Transport& transport, TileRing& ring, Tails& tails, const StreamShape& shape);
 
-    /// A prefill begins that makes `before` tokens of a sequence `after`.
+    /// Begins a prefill that extends a sequence from `before` to `after` tokens.
     void begin(int64_t sequence, int64_t before, int64_t after);
-    /// A pass goes through a layer. Its tiles are brought if they do not lie here: of all tokens where the pass only
-    /// reads what an earlier one has written, else of the tokens from before the prefill. The window's table: i64
-    /// [sequences, tiles].
+    /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]. Unless the window holds
+    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes, else all.
     const Tensor& open(StreamedIndex layer, bool writes);
-    /// Work that is about to be enqueued on compute writes positions [first, first + n) of the open layer.
+    /// To be called before kernels that write positions [first, first + n) of the open layer are enqueued: makes them
+    /// wait until that memory is free.
     void open_rows(int64_t first, int64_t n);
-    /// That work has been enqueued: complete tiles go to the host behind it, whole spans at a time.
+    /// To be called after they are enqueued: copies complete tiles to host memory, whole spans at a time.
     void rows_written(int64_t first, int64_t n);
-    /// All work on the open layer has been enqueued: the window's memory is free for the next layer, or for decoding.
+    /// Ends the pass; to be called after all of its kernels are enqueued. The next layer, or decode, may then use the
+    /// memory.
     void close();
 
   private:
@@ -41,13 +42,13 @@ class PrefillWindow {
     TileRing& ring_;
     Tails& tails_;
     StreamShape shape_;
-    std::vector<bool> written_;  // by layer: a pass of this prefill has
+    std::vector<bool> written_;  // [streamed layers] a pass of this prefill has written it
     Arena<Space::kDevice> table_memory_;
     Tensor table_;
     int64_t sequence_ = 0, before_ = 0, after_ = 0;
-    StreamedIndex layer_{-1};  // whose tiles lie here
-    bool writes_ = false;      // they are being produced
-    int64_t stored_ = 0;       // its tiles below this one are stored, or were
+    StreamedIndex layer_{-1};  // whose tiles the window holds; -1: none
+    bool writes_ = false;      // the open pass writes them
+    int64_t stored_ = 0;       // tiles below this one are in host memory
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes as tensors, for copies.
+/// Memory as u8 tensors, for copies.
 
 #include "runtime/tensor.h"
 

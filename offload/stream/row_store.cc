@@ -36,7 +36,7 @@ void RowStore::begin(int64_t rows) {
     rows_ = rows;
     for (Place& p : places_) {
         p.block = -1;
-        if (on_host_) order().wait(Lane::kD2h, p.filled);  // sent for and never used: its rows are about to be stored
+        if (on_host_) order().wait(Lane::kD2h, p.filled);  // fetched but not used: its host rows will be overwritten
     }
 }
 
@@ -85,9 +85,10 @@ Tensor RowStore::open(int64_t block, Use use) {
     p.use = use;
     if (use == Use::kWrite) return rows_at(p);
     order().wait(Lane::kCompute, p.filled, "rows_stall");
-    // Where few blocks never leave their places, the copy of the last change.
+    // Where there are few blocks, one may have stayed in its place, and the copy of its last change may still be
+    // reading it.
     if (use == Use::kChange) order().wait(Lane::kCompute, p.stored, "rows_stall");
-    fetch((block + 1) % blocks_of(rows_, block_rows_));  // behind the last comes the first again, for the next layer
+    fetch((block + 1) % blocks_of(rows_, block_rows_));  // after the last block the first, for the next layer
     return rows_at(p);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Rows that a prefill goes over once for every layer, a block at a time: the prompt's residual streams. On the device
-/// while they fit, else in host memory, from where blocks pass through a few places on the device.
+/// The residual streams of a prompt, which a layer-by-layer prefill updates once for every layer, a block of rows at a
+/// time. They lie on the device; or in host memory, and then blocks are copied through a few places on the device.
 
 #include <cstdint>
 #include <vector>
@@ -15,32 +15,33 @@ class RowStore {
   public:
     static constexpr int64_t kPlaces = 3;  // one is computed on, one arrives, one leaves
 
-    /// f32 rows [rows, cols]. `transport` may be null where they lie on the device. Nothing is allocated for 0 rows.
+    /// f32 [rows, cols], in blocks of `block_rows` rows. `transport`: for the copies; may be null unless `on_host`.
+    /// Nothing is allocated for 0 rows. Errors: Exit::kOs where memory does not suffice.
     RowStore(Device& device, Transport* transport, int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
     static MemoryBytes memory(int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
 
-    /// A pass over the blocks of `rows` rows begins: what was there before is void.
+    /// Begins a prompt of `rows` rows; the rows of the previous one are discarded.
     void begin(int64_t rows);
-    /// What the work that is about to be enqueued does to a block: writes it without reading it, changes it, only reads
-    /// it.
+    /// What kernels will do to a block: write it without reading it, change it, or only read it.
     enum class Use : uint8_t { kWrite, kChange, kRead };
-    /// Block i, for work that is enqueued on compute from here on. Unless it is about to be overwritten, the copy of
-    /// the next block (behind the last one: the first) is started, too.
+    /// Returns block i, f32 [rows of the block, cols], for kernels that are enqueued from here on. Unless `use` is
+    /// kWrite, the copy of the next block is enqueued as well; after the last block, that of the first.
     Tensor open(int64_t block, Use use);
-    /// The work on block i has been enqueued: the block is stored behind it, unless it was only read.
+    /// To be called after all kernels that use block i are enqueued: copies the block back to host memory, unless it
+    /// was only read.
     void close(int64_t block);
 
   private:
     struct Place {
         int64_t block = -1;
         Use use = Use::kRead;
-        Ordering::Mark filled, used, stored;  // the last of each
+        Ordering::Mark filled, used, stored;  // last copy in, last use by compute, last copy out
     };
 
     int64_t rows_of(int64_t block) const;
-    /// The place that holds block i; null: none.
+    /// The place that holds block i; null if none does.
     Place* find(int64_t block);
-    /// The place used longest ago, for block i: `lane` may write it.
+    /// Gives the place that was taken longest ago to block i, and makes `lane` wait until it may be overwritten.
     Place& take(Lane lane, int64_t block);
     Place& fetch(int64_t block);
     Tensor rows_at(const Place& place) const;
@@ -54,7 +55,7 @@ class RowStore {
     Buffer<Space::kHost> host_;
     std::vector<Place> places_;
     size_t next_place_ = 0;
-    std::vector<Ordering::Mark> stored_;  // of every block
+    std::vector<Ordering::Mark> stored_;  // [blocks] the last copy of each to host memory
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Tables of tile addresses, written once.
+/// Writes tables of tile addresses to the device.
 
 #include <cstdint>
 
@@ -9,11 +9,11 @@ namespace trireme {
 
 class TableWriter {
   public:
-    /// Of tables i64 [sequences, tiles] of this shape, on `stream`.
+    /// For tables i64 [sequences, tiles] of this shape; copies on `stream`.
     TableWriter(Device& device, Stream& stream, const Shape& shape)
         : stream_(stream), host_(device, static_cast<size_t>(shape.elements()) * sizeof(int64_t)), shape_(shape) {}
 
-    /// table[s, t] = address_of(s, t); there when it returns.
+    /// table[s, t] = address_of(s, t). Blocks until the table is on the device.
     template <class AddressOf>
     void write(const Tensor& table, const AddressOf& address_of) {
         const HostTensor host = host_.tensor(DType::kI64, shape_);

@@ -25,7 +25,7 @@ Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
 void Tails::open(int64_t sequence, int64_t first, int64_t n) {
     use();
     for_tiles(first, n, [&](int64_t t) {
-        // What lies there may still be on its way to the host: an older tile, or this one before it was truncated.
+        // A copy to host memory may still be reading the place: an older tile, or this one from before a truncation.
         transport_.order().wait(Lane::kCompute, held(sequence, t).stored);
         held(sequence, t).tile = t;
     });
@@ -50,7 +50,7 @@ void Tails::truncate(int64_t sequence, int64_t n) {
     for_tiles(first_tile(n) * kTileTokens, n - first_tile(n) * kTileTokens, [&](int64_t t) {
         Held& there = held(sequence, t);
         if (there.tile == t) return;
-        // It may be read by compute, or be on its way to the host.
+        // Kernels, or a copy to host memory, may still be reading the place.
         transport_.order().wait_all(Lane::kH2d, std::array{there.stored, now});
         for (StreamedIndex layer; layer.i < shape_.layers; ++layer) {
             returned_ = transport_.fetch(place(layer, sequence, t), layer, sequence, {t, t + 1});

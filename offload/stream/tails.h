@@ -1,6 +1,7 @@
 #pragma once
-/// The newest tiles of streamed layers, on the device: where rows are written. A tile goes to the host once, when it is
-/// complete, and is read from here until it is two tiles old, so that nobody waits for it to come back.
+/// The two newest tiles of each sequence of each streamed layer, on the device: new rows are written there. A tile is
+/// copied to host memory once, when it is complete, and read from here until it is two tiles old, so that no read has
+/// to wait for that copy.
 
 #include <cstdint>
 #include <vector>
@@ -12,9 +13,9 @@ namespace trireme {
 
 class Tails {
   public:
-    static constexpr int64_t kPlaces = 2;  // of a layer's sequence: tile t lies in place t % 2
+    static constexpr int64_t kPlaces = 2;  // for a layer's sequence: tile t lies in place t % 2
 
-    /// Device memory of the tiles, and of their tables.
+    /// Bytes of device memory: of the tiles, and of their address tables.
     static size_t bytes(const StreamShape& shape) {
         return static_cast<size_t>(shape.layers * shape.sequences * kPlaces) * shape.tile_bytes();
     }
@@ -22,28 +23,32 @@ class Tails {
         return static_cast<size_t>(shape.layers) *
                Arena<Space::kDevice>::bytes_of(DType::kI64, {shape.sequences, shape.tiles});
     }
-    /// Tiles below this one are read from the host, of a sequence of `length` tokens; from it on, here.
+    /// For a sequence of `length` tokens: tiles below this one are read from host memory, this one and later ones from
+    /// here.
     static int64_t first_tile(int64_t length) { return std::max(int64_t{0}, length / kTileTokens - (kPlaces - 1)); }
 
     Tails(Device& device, Transport& transport, const StreamShape& shape);
 
     size_t bytes() const { return memory_.bytes(); }
-    /// The table, i64 [sequences, tiles]. It never changes; only its tiles from first_tile() on hold what it says.
+    /// The layer's address table, i64 [sequences, tiles]. It never changes; as tiles share places, only the entries
+    /// from first_tile() on are valid.
     const Tensor& table(StreamedIndex layer) const { return tables_[layer.at()]; }
 
-    /// Work that is about to be enqueued on compute writes positions [first, first + n) of every layer.
+    /// To be called before kernels that write positions [first, first + n) of every layer are enqueued: makes them wait
+    /// until the places are free.
     void open(int64_t sequence, int64_t first, int64_t n);
-    /// That work has been enqueued: complete tiles go to the host behind it.
+    /// To be called after they are enqueued: copies complete tiles to host memory.
     void written(int64_t sequence, int64_t first, int64_t n);
-    /// The sequence ends at n now: tiles that became the newest come back.
+    /// Cuts a sequence to n tokens: tiles that thereby become the newest are copied back from host memory.
     void truncate(int64_t sequence, int64_t n);
-    /// Work that is about to be enqueued on compute reads the newest tiles.
+    /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles that truncate()
+    /// copies back.
     void use() { transport_.order().wait(Lane::kCompute, returned_); }
 
-    /// After a prefill that wrote a window of all tiles of a layer: copies of the newest, for `length` tokens, which
-    /// have been opened.
+    /// After a prefill has written all tiles of a layer of `length` tokens into `window`: copies the newest from there
+    /// to their places, which must have been opened.
     void adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window);
-    /// The other way, before one: tiles that lie here into the window.
+    /// Before a prefill: copies `tiles`, which lie here, into `window`.
     void hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window);
 
   private:
@@ -52,10 +57,10 @@ class Tails {
                static_cast<size_t>((layer.i * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *
                    shape_.tile_bytes();
     }
-    /// Of all layers alike.
+    /// The state of a place, the same for all layers.
     struct Held {
-        int64_t tile = -1;      // which lies there
-        Ordering::Mark stored;  // the last copy of it from there to the host
+        int64_t tile = -1;      // that lies there
+        Ordering::Mark stored;  // the last copy of that tile to host memory
     };
     Held& held(int64_t sequence, int64_t tile) {
         return held_[static_cast<size_t>(sequence * kPlaces + tile % kPlaces)];
@@ -72,7 +77,7 @@ class Tails {
     Arena<Space::kDevice> table_memory_;
     std::vector<Tensor> tables_;
     std::vector<Held> held_;   // [sequences, kPlaces]
-    Ordering::Mark returned_;  // the last tiles that came back
+    Ordering::Mark returned_;  // the last copy back from host memory
 };
 
 }  // namespace trireme

@@ -82,7 +82,7 @@ void TileRing::begin(std::span<const Reading> readings) {
             fetched_ = turn;
             return;
         }
-        // The sequence has grown since: its last span was shorter then.
+        // The sequence has grown since its last span was fetched: fetch the missing tiles.
         if (s.tiles.end < tiles_at(next_).end) fetch(s, {s.tiles.end, tiles_at(next_).end});
     }
 }
@@ -98,7 +98,7 @@ void TileRing::fetch_ahead() {
     }
 }
 
-/// Behind the tiles that the slot holds already.
+/// Appends tiles to those that the slot holds already.
 void TileRing::fetch(Slot& s, const TileRange& tiles) {
     const auto index = static_cast<size_t>(&s - slots_.data());
     char* base = memory() + index * static_cast<size_t>(span_) * shape_.tile_bytes();

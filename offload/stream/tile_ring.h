@@ -1,6 +1,6 @@
 #pragma once
-/// Device memory that host tiles pass through: slots of a span of tiles each, filled in the order in which the layers
-/// of a forward will read them, and the next forward's after its last.
+/// A ring buffer in device memory for tiles from host memory. A slot holds a span, which is a run of consecutive tiles.
+/// Slots are filled in the order in which the attentions of a forward read them, and then those of the next forward.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// Tiles [0, tiles) of a sequence are read from the host by every streamed layer of a forward.
+/// In a forward every streamed layer reads tiles [0, tiles) of the sequence from host memory.
 struct Reading {
     int64_t sequence = 0, tiles = 0;
     bool operator==(const Reading&) const = default;
@@ -21,9 +21,10 @@ class TileRing {
   public:
     static constexpr size_t kMaxSlots = 8;
 
-    /// A span is long enough that the ring holds a layer, and that the link works at full speed.
+    /// Tiles of a span: enough that the ring holds one sequence of a layer, and that a span has at least
+    /// shape.span_bytes bytes.
     static int64_t span_tiles(const StreamShape& shape, int64_t slots);
-    /// Device memory of a ring, and of its tables.
+    /// Bytes of device memory: of a ring, and of its address tables.
     static size_t bytes(const StreamShape& shape, int64_t slots);
     static size_t table_bytes(const StreamShape& shape, int64_t slots);
 
@@ -31,10 +32,10 @@ class TileRing {
     TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
              std::vector<StreamedIndex> reads);
 
-    /// A forward begins, each of whose attentions will read these. Spans that were fetched ahead for it are used.
+    /// Begins a forward of which each attention reads `readings`. Spans fetched ahead are used as far as they match.
     void begin(std::span<const Reading> readings);
-    /// Attention of the next layer to be read, over one sequence: part(tables, tiles) for each span, enqueued on
-    /// compute behind its arrival. `kv` gives layout and staged rows.
+    /// Attention of the next layer in `reads` over one sequence: calls part(kv, tiles) for each span, whose kernels
+    /// then run after the span's arrival. `kv` gives layout and staged rows; part() gets it with the span's tiles.
     template <class Part>
     void attend(StreamedIndex layer, const Reading& reading, LayerKv kv, const Part& part) {
         for (int64_t first = 0; first < reading.tiles; first += span_) {
@@ -45,20 +46,20 @@ class TileRing {
             leave();
         }
     }
-    /// The forward's attentions are enqueued: fetches for the next one, as far as there is room.
+    /// To be called after the forward's attentions are enqueued: fetches spans for the next forward into the free
+    /// slots.
     void end();
-    /// Spans that were fetched and not used yet are thrown away: tiles have changed, or their memory is wanted for
-    /// something else.
+    /// Discards spans that were fetched and not used yet: tiles have changed, or the memory is needed for a prefill.
     void forget();
 
     size_t bytes() const { return memory_.bytes(); }
-    /// The memory as one layer's tiles, for a prefill.
+    /// The ring's memory as the contiguous tiles of one layer, for a prefill (PrefillWindow).
     char* memory() const { return static_cast<char*>(memory_.data()); }
     int64_t span() const { return span_; }
-    /// Work that is about to be enqueued, on compute or on the link, writes the slots that hold these tiles of the
-    /// window.
+    /// Makes `lane` wait until the slots that hold these tiles of the window may be overwritten.
     void claim(Lane lane, const TileRange& tiles);
-    /// All work that reads these tiles, or stores them, has been enqueued: their slots may be written behind it.
+    /// Notes that what `lane` has enqueued so far uses these slots: fills (kH2d), reads (kCompute) or stores them
+    /// (kD2h).
     void release(Lane lane, const TileRange& tiles);
 
   private:
@@ -67,9 +68,9 @@ class TileRing {
         StreamedIndex layer{-1};
         int64_t sequence = -1;
         TileRange tiles{0, 0};
-        Ordering::Mark filled, read, stored;  // the last of each
+        Ordering::Mark filled, read, stored;  // last copy in, last read by compute, last copy out
     };
-    /// The next span to be fetched: attention `read` of the forward, sequence `reading`, tiles from `first` on.
+    /// A span of the forward: attention reads_[read], sequence readings_[reading], tiles from `first` on.
     struct Cursor {
         size_t read = 0, reading = 0;
         int64_t first = 0;
@@ -93,8 +94,8 @@ class TileRing {
     Arena<Space::kDevice> tables_;
     std::vector<Slot> slots_;
     std::vector<Reading> readings_;
-    Cursor next_;
-    uint64_t fetched_ = 0, used_ = 0;  // spans ever; fetched_ - used_ of them are in the ring
+    Cursor next_;                      // to be fetched
+    uint64_t fetched_ = 0, used_ = 0;  // spans since construction; fetched_ - used_ are in the ring
 };
 
 }  // namespace trireme

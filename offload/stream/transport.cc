@@ -17,7 +17,8 @@ size_t span_bytes(const StreamShape& shape, const TileRange& tiles) {
 
 }  // namespace
 
-/// What a tile's bytes were when compute had written them. Each lane has a place to bring a tile to the host.
+/// The digests of all tiles as compute wrote them. Compute and H2D each have a host buffer that they copy a tile to in
+/// order to digest it.
 class Transport::Digests {
   public:
     Digests(Device& device, const StreamShape& shape, std::vector<OwnerIndex> owners)
@@ -122,7 +123,7 @@ void Transport::settle() {
 
 Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     const size_t bytes = span_bytes(shape_, tiles);
-    order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // and with it every tile before it
+    order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // implies every tile before it: stores are in order
     h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
         digests_->compare(*h2d_, to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(), layer, sequence, t);
@@ -134,7 +135,7 @@ Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence,
 
 void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
-        // Arrivals of the tile as it was are still compared with its old digest.
+        // Earlier fetches of this tile, from before a truncation, must be compared with the old digest first.
         order_.wait(Lane::kCompute, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
         digests_->take(order_.stream(Lane::kCompute), from + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(),
                        layer, sequence, t);
@@ -145,7 +146,7 @@ Ordering::Mark Transport::store(const char* from, StreamedIndex layer, int64_t s
                                 const Ordering::Mark& written) {
     const size_t bytes = span_bytes(shape_, tiles);
     order_.wait(Lane::kD2h, written);
-    for (int64_t t = tiles.first; t < tiles.end; ++t) {  // as it was before a truncation, it may still be read
+    for (int64_t t = tiles.first; t < tiles.end; ++t) {  // a fetch from before a truncation may still read the tile
         order_.wait(Lane::kD2h, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
     }
     d2h_->copy(bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), bytes_on_device(from, bytes), "kv_d2h");

@@ -1,5 +1,5 @@
 #pragma once
-/// Tiles of streamed layers on their way between the device and the host, each way on a stream of its own.
+/// Copies the tiles of streamed layers between device and host memory, each direction on a stream of its own.
 
 #include <cstdint>
 #include <memory>
@@ -12,62 +12,67 @@
 
 namespace trireme {
 
-/// What every part of the streaming needs to know.
+/// Sizes that all parts of offload/stream share.
 struct StreamShape {
     KvLayout layout;
-    int64_t layers = 0;  // streamed ones
+    int64_t layers = 0;  // streamed layers
     int64_t sequences = 1;
     int64_t tiles = 0;      // of a sequence
-    size_t span_bytes = 0;  // a span is at least so long, where there are that many tiles
+    size_t span_bytes = 0;  // least size of a span, unless a sequence has fewer tiles
 
     size_t tile_bytes() const { return layout.tile_bytes(); }
 };
 
-/// A link of another machine, emulated (CPU only): what a copy takes at least. 0 gbps: as fast as it goes.
+/// An emulated link between host and device (CPU only): a copy takes at least `us` plus its bytes at `gbps`. 0 gbps:
+/// none is emulated.
 struct Link {
-    double gbps = 0;  // each way
-    double us = 0;    // from the start of a copy to its first byte
+    double gbps = 0;  // GB/s in each direction
+    double us = 0;    // latency: microseconds until a copy's first byte
 };
 
-/// What streamed tiles, and hidden states that lie in host memory, did on their way, on this rank: since the transport
-/// was made, or between two moments. A copy counts when it is done; on a card its bytes count when it is enqueued, and
-/// its time is known only while a trace is kept.
+/// The traffic of streamed tiles, and of hidden states that lie in host memory, on this rank: since the transport was
+/// made, or, as the difference of two, between two calls of use(). On a CPU a copy counts when it is done. On a card
+/// its bytes count when it is enqueued, and its time is measured only while a trace is recorded.
 struct LinkUse {
     uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
     uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states
-    double h2d_ms = 0, d2h_ms = 0;                        // the link at work, for both
-    double stall_ms = 0;                                  // compute waiting for what comes, or for room
+    double h2d_ms = 0, d2h_ms = 0;                        // busy time of each direction, for both
+    double stall_ms = 0;                                  // compute waiting for a copy, or for a free buffer
     LinkUse operator-(const LinkUse& before) const;
 };
 
 class Transport {
   public:
-    /// `compute` is where tiles are written and read; it must outlive the object. With `verify` every tile's digest is
-    /// taken when it is written and again when it has arrived: the stream fails with Exit::kInternal if they differ,
-    /// and names the tile and its layer: `owners` has the owner that each streamed layer is.
+    /// `compute`: the stream whose kernels write and read tiles; it must outlive the object. `owners` [streamed
+    /// layers]: the owner that each one is. With `verify` every tile's digest is taken when it is written and again
+    /// when it has arrived; if they differ the stream fails with Exit::kInternal, naming tile and owner. Errors:
+    /// Exit::kOs where host memory does not suffice, kConfig if the device cannot emulate a link.
     Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
               const Link& link, bool verify);
     ~Transport();
 
-    /// From here on copies travel over another link.
+    /// Emulates another link for copies from here on. Errors: Exit::kConfig if the device cannot.
     void emulate_link(const Link& link);
     LinkUse use() const;
-    /// Waits for everything on all three lanes. Errors are not thrown here, but when a stream is synchronized next.
+    /// Waits for everything on all three lanes; errors are left to the next synchronize() of a stream.
     void drain() noexcept;
-    /// Waits until what is to be stored lies in host memory, and throws what went wrong on its way.
+    /// Waits until all tiles that have been given to store() lie in host memory; throws the error of that stream, if
+    /// any.
     void settle();
     Ordering& order() { return order_; }
     size_t host_bytes() const { return store_.bytes(); }
 
-    /// Tiles [tiles.first, tiles.end) from host memory to `to`, one after the other. The mark of their arrival.
+    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. Returns the
+    /// mark of their arrival.
     Ordering::Mark fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
-    /// The work that writes these tiles, which lie at `from`, has been enqueued on compute: their digests are taken
-    /// behind it, if that is asked for.
+    /// To be called after the kernels that complete these tiles, at the device address `from`, are enqueued: takes the
+    /// tiles' digests, if `verify` is set.
     void seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
-    /// Sealed tiles to host memory, behind compute's mark. The mark of their being there.
+    /// Copies sealed tiles from the device address `from` to host memory, after compute's mark `written`. Returns the
+    /// mark of their arrival.
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                          const Ordering::Mark& written);
-    /// The last store of a tile, of any layer's.
+    /// The last store of this tile index, of whichever layer.
     const Ordering::Mark& stored(int64_t sequence, int64_t tile) const {
         return stored_[static_cast<size_t>(sequence * shape_.tiles + tile)];
     }
@@ -79,7 +84,7 @@ class Transport {
     std::unique_ptr<Stream> h2d_, d2h_;
     Ordering order_;
     HostStore store_;
-    std::vector<Ordering::Mark> stored_, fetched_;  // [sequences, tiles]: the last of each
+    std::vector<Ordering::Mark> stored_, fetched_;  // [sequences, tiles] the last of each, of whichever layer
     std::unique_ptr<Digests> digests_;
 };
 
