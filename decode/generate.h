@@ -19,7 +19,7 @@ struct GenerateRequest {
     StopRules stops = {};
 };
 
-/// Metric names as in reports (DESIGN section 4). Times in milliseconds.
+/// Named as in reports. Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;              // prompt to logits

@@ -1,6 +1,6 @@
 #pragma once
 /// What yields tokens. A model alone is a proposer of one token a round; a proposer checked by a model is a proposer
-/// again (DESIGN section 2, "One chain").
+/// again, so that proposers form chains.
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-/// A backend that is not linked but opened: the program starts where its libraries are not (DESIGN section 6).
+/// A backend that is not linked but opened: the program starts where its libraries are not.
 
 #include <string>
 #include <vector>

@@ -94,7 +94,7 @@ size_t CudaDevice::host_memory_free() const {
     return std::min(left_to_rank(host_at_start_, now.available, used(Space::kHost), local_ranks_), now.mappable);
 }
 
-// Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs (DESIGN section 3).
+// Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs.
 void* CudaDevice::pinned(size_t bytes) {
     HostMemory memory = host_memory();
     memory.available = left_to_rank(host_at_start_, memory.available, used(Space::kHost), local_ranks_);
