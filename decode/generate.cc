@@ -20,15 +20,20 @@ LinkUse link_use(const Level& model) {
     return transport == nullptr ? LinkUse{} : transport->use();
 }
 
-/// Rounds of the proposer until something ends the continuation. The time of the first token, 0 for none.
-uint64_t run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, const Interrupt& interrupt) {
-    uint64_t first_ns = 0;
+struct Run {
+    uint64_t first_ns = 0;     // when the first token was there; 0: none was
+    bool interrupted = false;  // whether or not the continuation had ended by itself
+};
+
+/// Rounds of the proposer until something ends the continuation.
+Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, const Interrupt& interrupt) {
+    Run result;
     std::array<int32_t, kMaxRows> path, ids;
     while (!text.done()) {
         const std::span<const Proposed> round = proposer.propose(text.left());
         check(!round.empty() && round.size() <= path.size(), "{}: a round of {} tokens", proposer.name(), round.size());
         ++stats.rounds;
-        if (first_ns == 0) first_ns = trace::now();
+        if (result.first_ns == 0) result.first_ns = trace::now();
         // A block may run past EOS, a stop string or the limit: what is behind is not part of the text.
         size_t taken = 0;
         for (; taken < round.size() && !text.done(); ++taken) {
@@ -40,9 +45,11 @@ uint64_t run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats
         stats.new_tokens += static_cast<int64_t>(taken);
         std::iota(path.begin(), path.end(), 0);
         proposer.commit(std::span(path).first(taken), -1);
-        if (interrupt && interrupt(std::span(ids).first(taken))) text.stop(StopReason::kInterrupted);
+        if (!interrupt || !interrupt(std::span(ids).first(taken))) continue;
+        result.interrupted = true;
+        if (!text.done()) text.stop(StopReason::kInterrupted);
     }
-    return first_ns;
+    return result;
 }
 
 }  // namespace
@@ -71,11 +78,13 @@ std::vector<Continuation> generate(Proposer& proposer, const Tokenizer* tokenize
     const int64_t room = model.context() - prompt_tokens;
     const bool limited = request.max_new >= 0 && request.max_new <= room;
     std::vector<Continuation> out;
-    for (int64_t i = 0; i < request.num_samples && (out.empty() || out.back().stop != StopReason::kInterrupted); ++i) {
+    bool interrupted = false;
+    for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
         proposer.begin(static_cast<uint32_t>(i));
         ContinuationBuilder text(tokenizer, request.stops, i, limited ? request.max_new : room,
                                  limited ? StopReason::kLimit : StopReason::kContext, on_token);
-        const uint64_t first_ns = run(proposer, text, stats, interrupt);
+        const auto [first_ns, stopped] = run(proposer, text, stats, interrupt);
+        interrupted = stopped;
         out.push_back(text.finish());
         if (first_ns == 0) continue;
         if (i == 0) stats.ttft_ms = ms_between(begin, first_ns);

@@ -12,6 +12,7 @@ void Comm::turn(Stream& stream) {
 
 void Comm::leave(const Stream& stream) noexcept {
     if (stream_ == &stream) stream_ = nullptr;
+    do_leave(stream);
 }
 
 void Comm::all_reduce(Stream& stream, const Tensor& x) {

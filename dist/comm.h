@@ -76,6 +76,8 @@ class Comm {
     virtual void do_all_reduce(Stream& stream, const Tensor& x) = 0;
     virtual void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) = 0;
     /// The one primitive of control calls: what every rank gave, in rank order. Blocks. Sizes may differ.
+    /// Another stream may come to lie where this one was.
+    virtual void do_leave(const Stream&) noexcept {}
     virtual std::vector<std::string> do_gather(const std::string& mine) = 0;
 
     /// Gathers with a header, so that ranks in different calls find out. Errors: AgreedError, Exit::kInternal.

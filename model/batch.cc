@@ -103,19 +103,20 @@ Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t 
     return send(slot, n, bounds);
 }
 
-Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t length) {
+Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t first_slot,
+                          int64_t length) {
     const auto n = static_cast<int64_t>(tokens.size());
     check(n >= 1 && n <= max_rows_, "prefill: {} rows, at most {}", n, max_rows_);
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
     for (int64_t r = 0; r < n; ++r) {
         f.ids[r] = tokens[static_cast<size_t>(r)];
-        f.slots[r] = static_cast<int32_t>(position + r);
+        f.slots[r] = static_cast<int32_t>(first_slot + r);
         f.sequences[r] = static_cast<int32_t>(sequence);
-        f.cached[r] = static_cast<int32_t>(position + n);
+        f.cached[r] = static_cast<int32_t>(first_slot + n);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, position + r, length);
     }
-    Batch batch = send(slot, n, {.slots = position + n});
+    Batch batch = send(slot, n, {.slots = first_slot + n});
     batch.prefill = true;
     return batch;
 }

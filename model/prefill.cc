@@ -47,12 +47,12 @@ void Level::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
 
 void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                                const EachLogits& each) {
-    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
+    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence), slot = view_->cached(sequence);
     Event before;  // end of the batch before: progress is reported as batches finish
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done);
         const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
-                                                   sequence, first + done, first + n);
+                                                   sequence, first + done, slot + done, first + n);
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
         for (LayerIndex l; l < end(); ++l) prefill_rows(l, batch, x, /*writes=*/true);
@@ -80,13 +80,13 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
 // same bits.
 void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
-    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
+    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence), slot = view_->cached(sequence);
     std::vector<Batch> batches;
     hidden_.begin(n);
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done), block = done / kPrefillRows;
         batches.push_back(prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
-                                                 sequence, first + done, first + n));
+                                                 sequence, first + done, slot + done, first + n));
         prefill_op_->embed(hidden_.open(block, RowStore::Use::kWrite), weights_.embedding, batches.back().ids);
         hidden_.close(block);
     }

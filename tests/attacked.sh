@@ -31,13 +31,23 @@ withstood() {
     ) 9<"$root/tests/full.sh"
 }
 
+# mutated_files <kernel file>: itself, the tests that are to notice its mutants, and what runs them.
+mutated_files() {
+    echo "$1 runtime/cuda/gpu.h tests/simt/block.* tests/simt/launcher.h tests/kernels/*harness.h tests/mutants/mutant*"
+    case ${1##*/} in
+        attention*.h | eight.h | merge_tiles.h) echo 'kernels/cuda/attention*.h tests/kernels/attention_*.cc tests/simt/attention_*' ;;
+        kv.h) echo 'tests/kernels/kv_test.cc tests/kernels/attention_decode_test.cc' ;;
+        sum_parts.h) echo 'tests/simt/sum_parts_test.cc' ;;
+        *) echo "tests/kernels/$(basename "${1%%_*}" .h)*_test.cc" ;;
+    esac
+}
+
 # fuzzed_files <target>: what a fuzz target reads its inputs with.
 fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
-        config_json) echo 'model/config.* model/layer_map.* model/rope.* model/files/json*' ;;
-        gguf | safetensors) echo 'model/files model/config.*' ;;
-        tokenizer_*) echo 'model/tokenizer model/files/gguf_*' ;;
+        config_json | gguf | safetensors) echo 'model/files model/config.* model/layer_map.* model/rope.*' ;;
+        tokenizer_*) echo 'model/tokenizer model/files' ;;
         *) echo . ;;  # not known: anything
     esac
 }

@@ -148,15 +148,19 @@ item_10() {
 }
 
 mutants() {
-    local file changed=()
+    local file files changed=()
     for file in $(tests/mutants/mutants.py files); do
-        held_off "mutants:$file" "$file" || changed+=("$file")
+        mapfile -t files < <(mutated_files "$file" | tr ' ' '\n')
+        held_off "mutants:$file" "${files[@]}" || changed+=("$file")
     done
     if (( ${#changed[@]} == 0 )); then return; fi
     (ulimit -c 0 && TRIREME_MUTATED_FILES=${changed[*]} cmake --build build/release --target mutants >"$logs/mutants.log" 2>&1) ||
         { tail -n 5 "$logs/mutants.log"; return 1; }
     grep ' of .* mutants killed' "$logs/mutants.log"
-    for file in "${changed[@]}"; do withstood "mutants:$file" "$file"; done
+    for file in "${changed[@]}"; do
+        mapfile -t files < <(mutated_files "$file" | tr ' ' '\n')
+        withstood "mutants:$file" "${files[@]}"
+    done
 }
 
 # Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.

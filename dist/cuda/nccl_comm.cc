@@ -77,7 +77,7 @@ void NcclComm::connect() {
     }
     all_gather(*stream, all.tensor(DType::kF32, {size()}), sums.tensor(DType::kF32, {1}));
     stream->synchronize();
-    watched_ = nullptr;  // another stream may come to lie where this one was
+    watched_.clear();  // other streams may come to lie where these were
 }
 
 void NcclComm::abort(Exit code) {
@@ -108,8 +108,8 @@ void NcclComm::settle(ncclResult_t result, const char* call) const {
 
 CudaStream& NcclComm::watched(Stream& stream) {
     CudaStream& s = cuda(stream);
-    if (watched_ != &stream) {
-        watched_ = &stream;
+    if (std::find(watched_.begin(), watched_.end(), &stream) == watched_.end()) {
+        watched_.push_back(&stream);
         s.on_wait([this] {
             const ncclResult_t now = state();
             if (now != ncclInProgress) settle(now, "a collective");

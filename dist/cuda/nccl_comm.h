@@ -48,6 +48,7 @@ class NcclComm final : public Comm {
     /// Throws what went wrong; under watch, as NCCL_COMM_BLOCKING=0 makes it wait here.
     void settle(ncclResult_t result, const char* call) const;
     CudaStream& watched(Stream& stream);
+    void do_leave(const Stream& stream) noexcept override { std::erase(watched_, &stream); }
 
     const NcclApi& api_;
     Comm& control_;
@@ -55,7 +56,7 @@ class NcclComm final : public Comm {
     ncclComm_t comm_ = nullptr;
     std::atomic<bool> given_up_{false};       // by the watchdog or by who uses this
     GrowingBuffer<Space::kDevice> received_;  // what peers send
-    const Stream* watched_ = nullptr;
+    std::vector<const Stream*> watched_;
     Watchdog watchdog_;
 };
 

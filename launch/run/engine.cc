@@ -35,6 +35,9 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
 void Engine::load(const Start& start, const Crew& crew, int64_t context) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
+    // What was loaded before makes room, in this order: a level uses its weights, and its ranks talk through the comm.
+    model_.reset();
+    weights_.reset();
     const LlamaConfig& config = checkpoint_.config();
     const WeightType& type = checkpoint_.weight_type;
     device_comm_ = make_device_comm(crew.comm(), device());

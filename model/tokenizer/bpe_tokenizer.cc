@@ -68,14 +68,25 @@ bool BpeTokenizer::keeps_every_byte() const {
     return has_all_bytes_;
 }
 
-LeftOut BpeTokenizer::left_out(std::string_view text) const {
+LeftOut BpeTokenizer::left_out_of_plain(std::string_view text) const {
     LeftOut out;
     if (!parts_.byte_level || has_all_bytes_ || parts_.unknown >= 0) return out;
-    for (const char byte : normalized(parts_.normalizers, std::string(text))) {
-        if (parts_.byte_ids[static_cast<uint8_t>(byte)] >= 0) continue;
-        if (++out.bytes > 1) continue;
-        out.first = static_cast<uint8_t>(byte);
-        out.offset = static_cast<int64_t>(std::min(text.find(byte), text.size()));
+    const auto count = [&](std::string_view word) {
+        if (parts_.ignore_merges && parts_.ids.contains(word)) return;
+        for (const char byte : word) {
+            if (parts_.byte_ids[static_cast<uint8_t>(byte)] >= 0) continue;
+            if (++out.bytes > 1) continue;
+            out.first = static_cast<uint8_t>(byte);
+            out.offset = static_cast<int64_t>(std::min(text.find(byte), text.size()));  // a normaliser may have made it
+        }
+    };
+    const std::string rewritten = normalized(parts_.normalizers, std::string(text));
+    if (normalized_matcher_.empty()) {
+        for_each_word(rewritten, false, count);
+        return out;
+    }
+    for (const Segment& segment : normalized_matcher_.split(rewritten)) {
+        if (segment.id < 0) for_each_word(std::string(segment.text), false, count);
     }
     return out;
 }
@@ -94,11 +105,16 @@ void BpeTokenizer::encode_plain(std::string_view text, bool prefix, std::vector<
     }
 }
 
-void BpeTokenizer::encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const {
-    if (parts_.pre_tokenizers.empty()) return encode_word(text, merger, ids);
+template <class Visit>
+void BpeTokenizer::for_each_word(std::string text, bool prefix, const Visit& visit) const {
+    if (parts_.pre_tokenizers.empty()) return visit(text);
     Words words(std::move(text), prefix);
     for (const auto& step : parts_.pre_tokenizers) step->apply(words);
-    for (const Span span : words.spans()) encode_word(words.word(span), merger, ids);
+    for (const Span span : words.spans()) visit(words.word(span));
+}
+
+void BpeTokenizer::encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const {
+    for_each_word(std::move(text), prefix, [&](std::string_view word) { encode_word(word, merger, ids); });
 }
 
 void BpeTokenizer::encode_word(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const {

@@ -41,10 +41,13 @@ class BpeTokenizer final : public TableTokenizer {
     BpeTokenizer(const TokenTable& table, BpeParts parts);
 
     bool keeps_every_byte() const override;
-    LeftOut left_out(std::string_view text) const override;
 
   private:
+    LeftOut left_out_of_plain(std::string_view text) const override;
     void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;
+    /// visit(word) for each word that the pre-tokenizers make of a text.
+    template <class Visit>
+    void for_each_word(std::string text, bool prefix, const Visit& visit) const;
     void encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const;
     void encode_word(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const;
     void merge(std::string_view word, Merger& merger, std::vector<int32_t>& ids) const;

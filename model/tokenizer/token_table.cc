@@ -58,6 +58,17 @@ std::vector<int32_t> TableTokenizer::encode(std::string_view text, bool add_spec
     return ids;
 }
 
+LeftOut TableTokenizer::left_out(std::string_view text) const {
+    LeftOut all;
+    for (const Segment& segment : matcher_.split(text)) {
+        if (segment.id >= 0) continue;
+        const LeftOut here = left_out_of_plain(segment.text);
+        if (all.bytes == 0) all = {0, here.first, segment.text.data() - text.data() + here.offset};
+        all.bytes += here.bytes;
+    }
+    return all.bytes > 0 ? all : LeftOut();
+}
+
 std::string TableTokenizer::piece(int32_t id) const {
     require(id >= 0, Exit::kData, "token id {} is negative", id);
     return id < vocab() ? table_.pieces[static_cast<size_t>(id)] : std::string();

@@ -44,6 +44,7 @@ class TableTokenizer : public Tokenizer {
     std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
     std::string piece(int32_t id) const override;
     std::string decode(std::span<const int32_t> ids) const override;
+    LeftOut left_out(std::string_view text) const override;
     int64_t vocab() const override { return static_cast<int64_t>(table_.pieces.size()); }
     int32_t bos() const override { return table_.bos; }
     int32_t eos() const override { return table_.eos; }
@@ -56,6 +57,8 @@ class TableTokenizer : public Tokenizer {
 
     /// Appends the ids of a text without added tokens. `prefix`: the table's rule wants a space before it.
     virtual void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const = 0;
+    /// What encode_plain() leaves out of such a text.
+    virtual LeftOut left_out_of_plain(std::string_view) const { return {}; }
 
   private:
     bool is_added(int32_t id) const { return id >= 0 && id < vocab() && is_added_[static_cast<size_t>(id)]; }

@@ -83,6 +83,24 @@ TEST_F(Stopping, AnInterruptEndsTheRunAfterTheTokenAtHand) {
     EXPECT_EQ(stats.new_tokens, 15);
 }
 
+TEST_F(Stopping, AnInterruptAtTheLastTokenEndsTheRunAndLeavesTheReason) {
+    request.num_samples = 3;
+    const auto interrupted_after = [&](size_t tokens) {
+        size_t asked = 0;
+        return generate(*engine, tokenizer.get(), request, stats, {}, {},
+                        [&](std::span<const int32_t>) { return ++asked == tokens; });
+    };
+    const auto limited = interrupted_after(plain.size());
+    ASSERT_EQ(limited.size(), 1u);
+    EXPECT_EQ(limited[0].ids, plain);
+    EXPECT_EQ(limited[0].stop, StopReason::kLimit);
+
+    request.eos = {plain.at(7)};
+    const auto ended = interrupted_after(static_cast<size_t>(first_of(plain, plain.at(7))) + 1);
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_EQ(ended[0].stop, StopReason::kEos);
+}
+
 /// Proposes three known tokens a round, and writes down what it is told.
 class Threes final : public Proposer {
   public:

@@ -220,6 +220,7 @@ TEST(AttentionDecode, PartsGiveTheSameBits) {
     on_every_target([] {
         for (const Case& c : kCases) {
             for (const int64_t context : {255, 256, 700, 2100}) {
+                if (kSanitized && context != 700) continue;  // the same code, one tile or nine
                 Scene s(c, context, random_tree(5, 7), 35);
                 RowSet set(s.rows());
                 for (int64_t r = 0; r < s.rows(); ++r) set.set(r, 1, s.cached, s.path(r));

@@ -83,6 +83,20 @@ TEST(Bpe, WhatBecomesTheUnknownTokenIsNotLeftOut) {
     EXPECT_EQ(load(json)->left_out("a\xC0").bytes, 0);
 }
 
+// An added token is one id, whatever bytes its name has; a word that is a token needs no bytes.
+TEST(Bpe, NothingIsLeftOutOfWhatATokenStandsFor) {
+    Json json = json_byte_level({"||"}, {});
+    json["model"]["vocab"].erase("|");
+    json["added_tokens"].push_back(json_added(257, "<|end|>", {"special"}));
+    json["model"]["ignore_merges"] = true;
+    const auto tokenizer = load(json);
+    EXPECT_EQ(tokenizer->left_out("a<|end|>||").bytes, 0);
+    const LeftOut one = tokenizer->left_out("b<|end|>c|");
+    EXPECT_EQ(one.bytes, 1);
+    EXPECT_EQ(one.first, '|');
+    EXPECT_EQ(one.offset, 9);
+}
+
 TEST(Bpe, LongTextIsTheSumOfItsParts) {
     std::vector<std::string> tokens = {"\u2581",
                                        "a",
