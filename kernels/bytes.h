@@ -39,6 +39,10 @@ inline size_t swiglu(const Tensor& gate_up) {
 inline size_t add(const Tensor& x) {
     return 3 * x.bytes();
 }
+/// A refusal reads two laws once: the verifier's and the proposal's.
+inline size_t accept(const Tensor& logits) {
+    return 2 * logits.bytes() / static_cast<size_t>(logits.dim(1));
+}
 inline size_t sample(const Tensor& logits) {
     return logits.bytes();
 }

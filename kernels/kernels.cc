@@ -191,16 +191,41 @@ void Kernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows
     if (out.rows() > 0) do_gather_rows(out, x, rows);
 }
 
+namespace {
+
+void check_logits(const char* op, const Tensor& logits, int64_t vocab, const KernelLimits& limits) {
+    check_rank(op, "logits", logits, 3);
+    check_operand(op, "logits", logits, DType::kF32, logits.shape());
+    check(logits.contiguous() && vocab >= 1 && vocab <= logits.dim(0) * logits.dim(2) && vocab <= limits.vocab,
+          "{}: {} ids in logits {}, the limit is {}", op, vocab, logits.shape(), limits.vocab);
+}
+
+}  // namespace
+
 void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                     const SamplingRule& rule) {
-    check_rank("sample", "logits", logits, 3);
+                     const SamplingRule& rule, const Tensor& laws) {
+    check_logits("sample", logits, vocab, limits_);
     const int64_t rows = logits.dim(1);
-    check_operand("sample", "logits", logits, DType::kF32, logits.shape());
-    check(logits.contiguous() && vocab >= 1 && vocab <= logits.dim(0) * logits.dim(2) && vocab <= limits_.vocab,
-          "sample: {} ids in logits {}, the limit is {}", vocab, logits.shape(), limits_.vocab);
-    check_operand("sample", "ids", ids, DType::kI32, Shape{rows});
-    check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{rows});
-    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule);
+    if (laws.data() != nullptr) check_operand("sample", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
+    if (ids.data() != nullptr || laws.data() == nullptr) {
+        check_operand("sample", "ids", ids, DType::kI32, Shape{rows});
+        check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{rows});
+    }
+    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule, laws);
+}
+
+void Kernels::accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                     int64_t vocab) {
+    check_logits("accept", logits, vocab, limits_);
+    const int64_t rows = logits.dim(1);
+    check_rank("accept", "proposals", proposals, 2);
+    const int64_t n = proposals.rows();
+    check(n >= 1 && n <= rows && rows <= kMaxRows, "accept: {} proposals in {} rows, want 1 to {} of them", n, rows,
+          kMaxRows);
+    check_operand("accept", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
+    check_operand("accept", "proposals", proposals, DType::kI64, Shape{n, kProposalWords});
+    check_operand("accept", "out", out, DType::kI32, Shape{n + 1});
+    do_accept(out, logits, laws, proposals, vocab);
 }
 
 Registry<KernelsMaker>& kernels_makers() {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kernels/kv.h"
+#include "kernels/law.h"
 #include "kernels/sampling.h"
 #include "runtime/device.h"
 #include "runtime/registry.h"
@@ -74,8 +75,16 @@ class Kernels {
     /// ids[r] = the token that row r's uniform draws (kernels/sampling.h).  ids i32 [rows]; logits f32 [parts, rows,
     /// cols] contiguous, id = part * cols + column, below `vocab`; uniforms i64 [rows], times 2^53. The stream fails
     /// with Exit::kData where a row holds a NaN or has no finite maximum.
+    /// With `laws`, i64 [rows, kRowLawWords], also says the law of each row (RowLaw). Without `ids` and `uniforms`,
+    /// nothing is drawn.
     void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                const SamplingRule& rule);
+                const SamplingRule& rule, const Tensor& laws = {});
+    /// Which of the proposed tokens stay behind the text's last one, and what stands behind them
+    /// (kernels/acceptance.h). proposals i64 [1 + n, kProposalWords] (Proposal: first the text's last token, parents
+    /// before children). The verifier's logits f32 [parts, rows, cols] and laws i64 [rows, kRowLawWords]: of them the
+    /// last 1 + n rows, in the same order. out i32 [2 + n]: how many stay; the token behind them; those that stay, by
+    /// number, in order.
+    void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab);
 
   protected:
     Kernels(Phase phase, const KernelLimits& limits) : phase_(phase), limits_(limits) {}
@@ -96,7 +105,9 @@ class Kernels {
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
     virtual void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule) = 0;
+                           const SamplingRule& rule, const Tensor& laws) = 0;
+    virtual void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                           int64_t vocab) = 0;
 
     Phase phase_;
     KernelLimits limits_;

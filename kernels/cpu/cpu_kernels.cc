@@ -7,8 +7,8 @@ namespace trireme {
 
 size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
     if (phase == Phase::kDecode) {
-        return std::max(
-            {matmul_decode_scratch(limits), attention_decode_scratch(limits, threads), sample_scratch(limits)});
+        return std::max({matmul_decode_scratch(limits), attention_decode_scratch(limits, threads),
+                         sample_scratch(limits), accept_scratch(limits)});
     }
     return std::max(matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads));
 }
@@ -71,9 +71,16 @@ void CpuKernels::do_add(const Tensor& x, const Tensor& y) {
 }
 
 void CpuKernels::do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule) {
-    stream_.enqueue("sample", bytes::sample(logits),
-                    [=, scratch = scratch_.data()] { trireme::sample(ids, logits, vocab, uniforms, rule, scratch); });
+                           const SamplingRule& rule, const Tensor& laws) {
+    stream_.enqueue("sample", bytes::sample(logits), [=, scratch = scratch_.data()] {
+        trireme::sample(ids, laws, logits, vocab, uniforms, rule, scratch);
+    });
+}
+
+void CpuKernels::do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                           int64_t vocab) {
+    stream_.enqueue("accept", bytes::accept(logits),
+                    [=, scratch = scratch_.data()] { trireme::accept(out, logits, laws, proposals, vocab, scratch); });
 }
 
 void CpuKernels::do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {

@@ -28,7 +28,9 @@ class CpuKernels final : public Kernels {
     void do_add(const Tensor& x, const Tensor& y) override;
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule) override;
+                   const SamplingRule& rule, const Tensor& laws) override;
+    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                   int64_t vocab) override;
 
     CpuStream& stream_;
     Buffer<Space::kDevice> scratch_;  // of the operation that runs; they never overlap

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "kernels/law.h"
 #include "runtime/cpu/parallel.h"
 
 namespace trireme {
@@ -17,6 +18,7 @@ size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
 size_t sample_scratch(const KernelLimits& limits);
+size_t accept_scratch(const KernelLimits& limits);
 
 void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
 void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
@@ -33,7 +35,9 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
 void swiglu(const Tensor& out, const Tensor& gate_up);
 void add(const Tensor& x, const Tensor& y);
 void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
-void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms, const SamplingRule& rule,
+void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+            const SamplingRule& rule, void* scratch);
+void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
             void* scratch);
 
 /// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).

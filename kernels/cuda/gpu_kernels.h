@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/bytes.h"
+#include "kernels/cuda/accept.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/matmul_decode.h"
@@ -104,11 +105,19 @@ class GpuKernels final : public Kernels {
                                                static_cast<const int32_t*>(rows.data()), x.rows(), out.cols()});
     }
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule) override {
-        launcher_.template launch<Sample>(
-            "sample", bytes::sample(logits), {logits.dim(1)},
-            {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
-             static_cast<const int64_t*>(uniforms.data()), static_cast<int32_t*>(ids.data()), rule});
+                   const SamplingRule& rule, const Tensor& laws) override {
+        launcher_.template launch<Sample>("sample", bytes::sample(logits), {logits.dim(1)},
+                                          {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2),
+                                           vocab, static_cast<const int64_t*>(uniforms.data()),
+                                           static_cast<int32_t*>(ids.data()), static_cast<RowLaw*>(laws.data()), rule});
+    }
+    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                   int64_t vocab) override {
+        launcher_.template launch<Accept>(
+            "accept", bytes::accept(logits), {1},
+            {static_cast<const Proposal*>(proposals.data()), static_cast<const RowLaw*>(laws.data()),
+             static_cast<const float*>(logits.data()), proposals.rows() - 1, logits.dim(1), logits.dim(2), vocab,
+             static_cast<uint64_t*>(scratch_.data()), static_cast<int32_t*>(out.data())});
     }
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         launcher_.template launch<KvStage>(

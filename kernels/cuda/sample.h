@@ -2,7 +2,7 @@
 /// Sampling on a GPU: a row of logits to a token by kernels/sampling.h, a block a row.
 
 #include "kernels/cuda/fault.h"
-#include "kernels/sampling.h"
+#include "kernels/law.h"
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
@@ -27,7 +27,8 @@ struct Sample {
         const float* logits;  // [parts, rows, cols]: id = part * cols + column
         int64_t rows, cols, vocab;
         const int64_t* uniforms;
-        int32_t* ids;
+        int32_t* ids;  // null: nothing is drawn
+        RowLaw* laws;  // null: nobody asks
         SamplingRule rule;
     };
 
@@ -39,27 +40,22 @@ struct Sample {
             if (gpu.thread() == 0) gpu.fault(Fault::kLogits, gpu.block_x(), 0);
             return;
         }
-        uint64_t drawn = top;
-        if (a.rule.scale != 0) {
-            row.top = logit_of(top);
-            drawn = row.draw();
-        }
-        if (gpu.thread() == 0) a.ids[gpu.block_x()] = static_cast<int32_t>(~static_cast<uint32_t>(drawn));
+        uint64_t drawn = top, sum = static_cast<uint64_t>(SamplingRule::kFirstWeight);
+        row.top = logit_of(top);
+        row.floor = top;
+        if (a.rule.scale != 0) drawn = row.draw(sum);
+        if (gpu.thread() != 0) return;
+        if (a.ids != nullptr) a.ids[gpu.block_x()] = static_cast<int32_t>(~static_cast<uint32_t>(drawn));
+        if (a.laws != nullptr) a.laws[gpu.block_x()] = {row.floor, row.least, sum, row.top, a.rule.scale};
     }
 
   private:
     static constexpr uint64_t kNotANumber = ~uint64_t{0};
 
     TRIREME_GPU static uint64_t key_of(float logit, int64_t id) {
-        if (!(logit == logit)) return kNotANumber;
-        const uint32_t bits = bits_of(logit + 0.0f);  // -0 is 0
-        const uint32_t order = bits >> 31 ? ~bits : bits | 0x80000000u;
-        return static_cast<uint64_t>(order) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
+        return logit == logit ? order_key(logit, id) : kNotANumber;
     }
-    TRIREME_GPU static float logit_of(uint64_t key) {
-        const auto order = static_cast<uint32_t>(key >> 32);
-        return float_of(order >> 31 ? order & 0x7fffffffu : ~order);
-    }
+    TRIREME_GPU static float logit_of(uint64_t key) { return logit_of_key(key); }
     /// What all threads of the block know alike.
     template <class Gpu>
     struct Row {
@@ -189,7 +185,8 @@ struct Sample {
             listed = static_cast<int>(shared.next);
         }
 
-        TRIREME_GPU uint64_t draw() {
+        /// `sum`: of the weights that the filters leave.
+        TRIREME_GPU uint64_t draw(uint64_t& sum) {
             floor = (static_cast<uint64_t>(key_of(-infinity(), 0) >> 32) + 1) << 32;
             const auto k = static_cast<uint64_t>(a.rule.top_k);
             if (k > 0)
@@ -204,10 +201,13 @@ struct Sample {
                 select(false, last, floor);
             }
             least = a.rule.min_weight;
-            const auto u = static_cast<uint64_t>(a.uniforms[gpu.block_x()]);
             uint64_t drawn = 0;
-            select(
-                false, [&](uint64_t total) { return part_of(total, u, /*up=*/false); }, drawn);
+            const auto reach = [&](uint64_t total) {
+                sum = total;
+                if (a.ids == nullptr) return total;  // which no sum exceeds
+                return part_of(total, static_cast<uint64_t>(a.uniforms[gpu.block_x()]), /*up=*/false);
+            };
+            select(false, reach, drawn);
             return drawn;
         }
     };

@@ -28,7 +28,8 @@ inline int64_t wave_floats(const KernelLimits& l) {
 }
 inline size_t scratch_bytes(const KernelLimits& l) {
     const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
-    return static_cast<size_t>(std::max(rounded, (running_floats(l) + wave_floats(l)) * 4));
+    // Or the weights of a vocabulary (accept).
+    return static_cast<size_t>(std::max({rounded, (running_floats(l) + wave_floats(l)) * 4, l.vocab * 8}));
 }
 
 }  // namespace trireme::gpu

@@ -1,0 +1,51 @@
+#pragma once
+/// A row of logits on the CPU: its law (kernels/law.h), and draws from it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/law.h"
+
+namespace trireme {
+
+/// exp2 of what the logit is below the top, as a whole number; 2^40 at the top.
+uint64_t weight_of(float logit, float top, float scale);
+
+inline float logit_at(const LogitsRow& row, int64_t id) {
+    return row.data[id / row.cols * row.stride + id % row.cols];
+}
+
+/// What an id weighs. `row` is the one the law was made of.
+inline uint64_t weight_at(const RowLaw& law, const LogitsRow& row, int64_t id) {
+    const float logit = logit_at(row, id);
+    if (order_key(logit, id) < law.floor) return 0;
+    const uint64_t w = weight_of(logit, law.top, law.scale);
+    return w < law.least ? 0 : w;
+}
+
+/// Tokens of a row in their order, sorted only as far as somebody looks.
+class OrderedRow {
+  public:
+    static size_t scratch_bytes(int64_t vocab) { return static_cast<size_t>(vocab) * (2 * sizeof(uint64_t)); }
+
+    /// `scratch` [scratch_bytes], aligned for 8 bytes. Errors: Exit::kData for a NaN, or no finite maximum.
+    OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, void* scratch);
+
+    const RowLaw& law() const { return law_; }
+    /// The token that a uniform, times 2^53, draws.
+    int32_t draw(uint64_t u);
+
+  private:
+    /// Tokens 0 .. n - 1 are in their order, and weighed.
+    void order(size_t n);
+    /// Tokens of the shortest head that weighs `least` or more.
+    size_t head(uint64_t least);
+    uint64_t total() const;
+
+    uint64_t* keys_;     // of the tokens that are left, size_ of them
+    uint64_t* weights_;  // of the first ordered_
+    size_t size_ = 0, ordered_ = 0;
+    RowLaw law_;
+};
+
+}  // namespace trireme
