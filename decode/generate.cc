@@ -54,7 +54,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 }  // namespace
 
-std::vector<Continuation> generate(Proposer& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
                                    const Interrupt& interrupt) {
     Level& model = proposer.target();

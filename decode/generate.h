@@ -38,7 +38,7 @@ using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 /// `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked for if
 /// interrupted.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
-std::vector<Continuation> generate(Proposer& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {});
 

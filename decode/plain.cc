@@ -6,43 +6,41 @@
 namespace trireme {
 
 Plain::Plain(Level& model, const SamplingParams& sampling, uint64_t seed)
-    : model_(model), sampling_(sampling), seed_(seed) {
+    : text_(model), sampling_(sampling), seed_(seed) {
     validate(sampling);
 }
 
 void Plain::prefill(std::span<const int32_t> prompt, const Progress& progress) {
-    model_.truncate(0, 0);
-    model_.prefill(0, prompt, progress);
-    model_.save_logits();
-    prompt_tokens_ = model_.length();
+    text_.prefill(prompt, progress);
 }
 
 void Plain::begin(uint32_t sample) {
-    model_.truncate(0, prompt_tokens_);
+    text_.begin();
     sample_ = sample;
     round_ = 0;
-    last_ = -1;
 }
 
 std::span<const Proposed> Plain::propose(int64_t) {
-    if (last_ < 0) {
-        model_.restore_logits();
-    } else {
-        const std::array<Row, 1> rows = {Row{.token = last_, .position = static_cast<int32_t>(model_.length())}};
-        constexpr std::array<int32_t, 1> kFirst = {0};
-        model_.forward(rows);
-        model_.keep(0, kFirst);
+    Level& model = text_.level();
+    if (!text_.at_prompt()) {
+        text_.rows_of_pending(rows_);
+        model.extend(rows_);
+        text_.computed();
+        text_.settle();
     }
     const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
-    proposal_[0] = {.token = model_.sample(sampling_, u)[0],
-                    .law = {.logits = model_.device_logits(), .rule = rule_of(sampling_)}};
+    proposal_[0] = {.token = model.sample(sampling_, u)[0]};
     return proposal_;
 }
 
 void Plain::commit(std::span<const int32_t> path, int32_t next) {
-    check(path.size() == 1 && path[0] == 0 && next < 0, "plain: {} tokens and {} behind its own one", path.size(),
-          next);
-    last_ = proposal_[0].token;
+    check(path.size() <= 1 && (path.empty() || path[0] == 0), "plain: a path of {} tokens", path.size());
+    if (!path.empty()) text_.append(proposal_[0].token);
+    if (next >= 0) text_.append(next);
+}
+
+void Plain::rewind(int64_t n, int32_t next) {
+    text_.end_at(text_.length() - n, next);
 }
 
 }  // namespace trireme

@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-/// The law that a token was drawn from: row `row` of logits on the device, weighed by `rule` (kernels/sampling.h).
-/// Without logits: a point mass on the token itself.
+/// The law that a token was drawn from, on the device: a row of logits and what the sampling rule leaves of it
+/// (kernels/law.h). Without data: a point mass on the token itself.
 struct Law {
-    Tensor logits = {};  // f32 [parts, rows, cols], id = part * cols + column, as Kernels::sample takes them
-    int64_t row = 0;
-    SamplingRule rule = {};
+    const RowLaw* law = nullptr;
+    LogitsRow row = {};
+    Event ready = {};  // behind it both are there
 };
 
 /// A proposed token behind another one, or behind the text.
@@ -25,26 +25,35 @@ struct Proposed {
 };
 
 /// Calls come in this order: prefill() once a prompt, then for each sample begin(), and by turns propose() and
-/// commit().
+/// commit(). The text is the prompt and what has been committed since begin().
 class Proposer {
   public:
     virtual ~Proposer() = default;
 
     /// What reports call it: "plain".
     virtual const char* name() const = 0;
-    /// The model whose law the tokens have: vocabulary, context, its view of the KV.
-    virtual Level& target() = 0;
 
     /// Forgets everything and reads a prompt, of at least one token. Blocks until done.
     virtual void prefill(std::span<const int32_t> prompt, const Progress& progress) = 0;
     /// Sample i begins, in the state after the prefill. It depends on the seed and i alone.
     virtual void begin(uint32_t sample) = 0;
-    /// Tokens behind the text so far: at least one, none deeper than `limit`. A chain's parents are 0, 1, .. from the
-    /// second token on. Valid until the next call.
+    /// Tokens behind the text so far, none deeper than `limit`, which is at least 1; there may be none. A chain's
+    /// parents are -1, 0, 1, ... Valid until the next call.
     virtual std::span<const Proposed> propose(int64_t limit) = 0;
     /// What has become of the last proposal: the tokens of this path of it, in order, are text now, and behind them
-    /// `next`, which somebody else drew; -1: nothing.
+    /// `next`, which somebody else drew; -1: nothing. An empty path may come without a proposal.
     virtual void commit(std::span<const int32_t> path, int32_t next = -1) = 0;
+    /// The last n committed tokens are not text after all; `next` stands behind what is left; -1: nothing.
+    virtual void rewind(int64_t n, int32_t next) = 0;
+    /// What has been committed so far will not be taken back.
+    virtual void settle() {}
+};
+
+/// A proposer whose tokens have the law of a model: what generate() takes.
+class Decoder : public Proposer {
+  public:
+    /// The model: vocabulary, context, its view of the KV.
+    virtual Level& target() = 0;
 };
 
 }  // namespace trireme

@@ -53,7 +53,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     groups_.reserve(kMaxRows);
-    if (context() > config_.context) {
+    if (view_->most_slots() > config_.context) {
         log::warn("context {} is beyond the {} tokens the model was made for: expect worse text there", context(),
                   config_.context);
     }
@@ -89,7 +89,7 @@ void Level::extend(std::span<const Row> rows) {
     }
     // A recorded graph's launches are sized for the whole context; kernels read what a row attends to from the batch,
     // in device memory.
-    BatchMaker::Bounds bounds = {.slots = context(), .staged = kMaxRows};
+    BatchMaker::Bounds bounds = {.slots = view_->most_slots(), .staged = kMaxRows};
     if (!graphs_) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
         for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);

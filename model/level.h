@@ -65,8 +65,20 @@ class Level {
     /// forward.
     Tensor device_logits() const { return gathered(); }
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
-    /// `uniforms` [rows], in [0, 1). Every rank draws the same. Errors: Exit::kData where logits are not finite.
-    std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms);
+    /// `uniforms` [rows], in [0, 1). Every rank draws the same. With `laws`, law() of each row is known from then on.
+    /// Errors: Exit::kData where logits are not finite.
+    std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms, bool laws = false);
+    /// What has become of a proposal whose rows, behind that of the text's last token, are the logits' last ones.
+    struct Accepted {
+        std::span<const int32_t> stays;  // proposed tokens, by number, each behind the one before it
+        int32_t next;                    // what stands behind them
+    };
+    /// Decides on the device and waits for the answer; valid until the next call. proposals[0] stands for the text's
+    /// last token (kernels/law.h). Every rank decides the same. Errors: as sample.
+    Accepted accept(const SamplingParams& params, std::span<const Proposal> proposals);
+    /// Row `row` of the current logits and, once sample() or accept() has been asked for them, its law.
+    LogitsRow logits_row(int64_t row) const;
+    const RowLaw* law(int64_t row) const { return static_cast<const RowLaw*>(s_.laws.data()) + row; }
     /// save_logits() copies the current logits, which must be one row; restore_logits() makes that copy current again.
     void save_logits();
     void restore_logits();

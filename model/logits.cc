@@ -7,17 +7,38 @@
 
 namespace trireme {
 
-std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms) {
+std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms, bool laws) {
     const int64_t rows = logits_rows_;
     check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
     auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
     std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
     const Tensor ids = s_.ids.first_rows(rows);
     compute_->copy(s_.uniforms.first_rows(rows), s_.uniforms_host.first_rows(rows));
-    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(rows), rule_of(params));
+    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(rows), rule_of(params),
+                       laws ? s_.laws.first_rows(rows) : Tensor());
     compute_->copy(s_.ids_host.first_rows(rows), ids);
     compute_->synchronize();
     return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(rows)};
+}
+
+Level::Accepted Level::accept(const SamplingParams& params, std::span<const Proposal> proposals) {
+    const int64_t rows = logits_rows_, n = static_cast<int64_t>(proposals.size());
+    check(n >= 1 && n <= rows, "accept: {} proposals for {} rows", n - 1, rows);
+    std::copy(proposals.begin(), proposals.end(), static_cast<Proposal*>(s_.proposals_host.data()));
+    const Tensor out(s_.accepted.data(), DType::kI32, {n + 1}), laws = s_.laws.first_rows(rows);
+    const HostTensor out_host(s_.accepted_host.data(), DType::kI32, {n + 1});
+    compute_->copy(s_.proposals.first_rows(n), s_.proposals_host.first_rows(n));
+    decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params), laws);
+    decode_op_->accept(out, gathered(), laws, s_.proposals.first_rows(n), config_.vocab);
+    compute_->copy(out_host, out);
+    compute_->synchronize();
+    const auto* answer = static_cast<const int32_t*>(out_host.data());
+    return {{answer + 2, static_cast<size_t>(answer[0])}, answer[1]};
+}
+
+LogitsRow Level::logits_row(int64_t row) const {
+    const int64_t cols = shard_.vocab_part;
+    return {static_cast<const float*>(gathered().data()) + row * cols, cols, logits_rows_ * cols};
 }
 
 void Level::save_logits() {

@@ -111,11 +111,19 @@ void Rope::fill(std::span<float> out, int64_t position, int64_t length) {
         rope_table(config_, head_dim_, length, table_);
         table_length_ = length;
     }
+    rotate(out, position, table_.attention_scale);
+}
+
+void Rope::turn(std::span<float> out, int64_t positions) {
+    rotate(out, positions, 1);
+}
+
+void Rope::rotate(std::span<float> out, int64_t position, float scale) const {
     const size_t pairs = table_.inv_freq.size();
     for (size_t i = 0; i < pairs; ++i) {
         const float angle = static_cast<float>(position) * table_.inv_freq[i];
-        out[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table_.attention_scale;
-        out[pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table_.attention_scale;
+        out[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * scale;
+        out[pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * scale;
     }
 }
 

@@ -46,8 +46,13 @@ class Rope {
     /// out: f32 [head_dim], cosines of the pairs, then sines. `length`: the tokens that dynamic scaling takes as the
     /// sequence's length.
     void fill(std::span<float> out, int64_t position, int64_t length);
+    /// What rotates a key on by so many positions: the same angles, not scaled. (With dynamic scaling only up to the
+    /// trained length.)
+    void turn(std::span<float> out, int64_t positions);
 
   private:
+    void rotate(std::span<float> out, int64_t position, float scale) const;
+
     RopeConfig config_;
     int64_t head_dim_, table_length_ = -1;
     RopeTable table_;

@@ -1,13 +1,14 @@
 #include "model/scratch.h"
 
 #include "kernels/kv.h"
+#include "kernels/law.h"
 
 namespace trireme {
 namespace {
 
 using HostArena = Arena<Space::kHost>;
 
-const Shape kDrawn{kMaxRows};
+const Shape kDrawn{kMaxRows}, kProposed{kMaxRows, kProposalWords}, kAccepted{kMaxRows + 1};
 
 Shape all_logits(const Shard& shard) {
     return {shard.ranks, kMaxRows, shard.vocab_part};
@@ -19,7 +20,7 @@ Shape seen_logits(const LlamaConfig& c, const Shard& shard) {
 
 }  // namespace
 
-std::array<Scratch::Want, 12> Scratch::wants(const LlamaConfig& c, const Shard& shard) {
+std::array<Scratch::Want, 15> Scratch::wants(const LlamaConfig& c, const Shard& shard) {
     const int64_t q = shard.n_heads * c.head_dim, kv = shard.n_kv_heads * c.head_dim, n = kPrefillRows;
     return {{{&x, {n, c.dim}},
              {&h, {n, c.dim}},
@@ -32,13 +33,18 @@ std::array<Scratch::Want, 12> Scratch::wants(const LlamaConfig& c, const Shard& 
              {&gathered, {shard.ranks == 1 ? 0 : shard.ranks, kMaxRows, shard.vocab_part}},
              {&saved, {shard.ranks, 1, shard.vocab_part}},
              {&uniforms, kDrawn, DType::kI64},
-             {&ids, kDrawn, DType::kI32}}};
+             {&ids, kDrawn, DType::kI32},
+             {&laws, {kMaxRows, kRowLawWords}, DType::kI64},
+             {&proposals, kProposed, DType::kI64},
+             {&accepted, kAccepted, DType::kI32}}};
 }
 
 MemoryBytes Scratch::memory(const LlamaConfig& c, const Shard& shard) {
     MemoryBytes bytes = {.host = HostArena::bytes_of(DType::kF32, all_logits(shard)) +
                                  HostArena::bytes_of(DType::kF32, seen_logits(c, shard)) +
-                                 HostArena::bytes_of(DType::kI64, kDrawn) + HostArena::bytes_of(DType::kI32, kDrawn)};
+                                 HostArena::bytes_of(DType::kI64, kDrawn) + HostArena::bytes_of(DType::kI32, kDrawn) +
+                                 HostArena::bytes_of(DType::kI64, kProposed) +
+                                 HostArena::bytes_of(DType::kI32, kAccepted)};
     for (const Want& w : Scratch().wants(c, shard)) bytes.device += Arena<Space::kDevice>::bytes_of(w.dtype, w.shape);
     return bytes;
 }
@@ -54,6 +60,8 @@ Scratch::Scratch(Device& device, const LlamaConfig& c, const Shard& shard)
                               : host_.take(DType::kF32, seen_logits(c, shard));
     uniforms_host = host_.take(DType::kI64, kDrawn);
     ids_host = host_.take(DType::kI32, kDrawn);
+    proposals_host = host_.take(DType::kI64, kProposed);
+    accepted_host = host_.take(DType::kI32, kAccepted);
 }
 
 }  // namespace trireme

@@ -10,7 +10,6 @@ namespace trireme {
 namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
-using HostArena = Arena<Space::kHost>;
 
 Shape table_shape(const KvShape& s) {
     return {s.sequences, s.tiles_per_sequence()};
@@ -18,7 +17,6 @@ Shape table_shape(const KvShape& s) {
 Shape staged_shape(const KvShape& s) {
     return {s.layout.kv_heads, kMaxRows, s.layout.head_dim};
 }
-const Shape kKeptShape{kMaxRows, 3};
 
 /// [owner layers] An owner's number among the streamed ones; -1 if it is on chip.
 std::vector<StreamedIndex> number_streamed(const KvShape& shape, const std::vector<bool>& on_chip) {
@@ -58,9 +56,7 @@ MemoryBytes FullView::table_memory(const KvShape& s) {
     const size_t layer = DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
                          DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
                          DeviceArena::bytes_of(s.layout.v_type, staged_shape(s));
-    return {.device = static_cast<size_t>(s.owner_layers) * layer +
-                      kKeptSlots * DeviceArena::bytes_of(DType::kI32, kKeptShape),
-            .host = kKeptSlots * HostArena::bytes_of(DType::kI32, kKeptShape)};
+    return MemoryBytes{.device = static_cast<size_t>(s.owner_layers) * layer} + KeptLists::memory();
 }
 
 FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
@@ -91,7 +87,7 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
       tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
       device_tables_(device, table_memory(kv).device),
-      host_tables_(device, table_memory(kv).host),
+      kept_(device, compute),
       streaming_(streamed_layers_ == 0 ? nullptr
                                        : std::make_unique<Streaming>(
                                              device, compute, stream_shape(kv, streamed_layers_, residency.span_bytes),
@@ -102,10 +98,6 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
                                                    : streaming_->tails.table(streamed_[owner.at()]),
                            .staged_k = device_tables_.take(kv.layout.k_type, staged_shape(kv)),
                            .staged_v = device_tables_.take(kv.layout.v_type, staged_shape(kv))});
-    }
-    for (KeptSlot& slot : kept_) {
-        slot.host = host_tables_.take(DType::kI32, kKeptShape);
-        slot.device = device_tables_.take(DType::kI32, kKeptShape);
     }
     groups_.reserve(kMaxRows);
     readings_.reserve(kMaxRows);
@@ -188,21 +180,10 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
           fmt::join(rows, " "), sequence);
     if (n == 0) return commit(sequence, first);
 
-    KeptSlot& slot = kept_[next_kept_];
-    next_kept_ = (next_kept_ + 1) % kept_.size();
-    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // recorded kKeptSlots keeps ago
-    const Matrix<int32_t> list = slot.host.as<int32_t>();
-    for (int64_t i = 0; i < n; ++i) {
-        list(i, 0) = rows[static_cast<size_t>(i)];
-        list(i, 1) = static_cast<int32_t>(first + i);
-        list(i, 2) = static_cast<int32_t>(sequence);
-    }
-
-    const Tensor kept = slot.device.first_rows(n);
-    compute_.copy(kept, slot.host.first_rows(n));
+    const Tensor kept = kept_.send(rows, sequence, [&](int64_t i) { return first + i; });
     if (streaming_) streaming_->tails.open(sequence, first, n);
     op.kv_keep(layers_, kept);
-    slot.free = compute_.record();
+    kept_.used();
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);

@@ -3,12 +3,12 @@
 /// and are copied to the device in every forward. Attention reads them in index order in both cases, so its results
 /// have the same bits.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "offload/kept_lists.h"
 #include "offload/stream/prefill_window.h"
 #include "offload/stream/tails.h"
 #include "offload/stream/tile_ring.h"
@@ -77,14 +77,6 @@ class FullView final : public KvView {
         Tails tails;
         PrefillWindow window;
     };
-    /// A keep() list in pinned host memory and on the device. There are several, so that a keep() need not wait until
-    /// the previous list has been read.
-    struct KeptSlot {
-        HostTensor host;  // i32 [kMaxRows, 3]: staged row, slot, sequence
-        Tensor device;
-        Event free;  // reached when the kernels that read it are done
-    };
-    static constexpr size_t kKeptSlots = 8;
     struct Prefill {
         bool running = false;
         int64_t sequence = 0, tokens = 0;
@@ -98,14 +90,12 @@ class FullView final : public KvView {
     std::vector<StreamedIndex> streamed_;  // [owner layers] number among the streamed ones; -1: on chip
     int64_t streamed_layers_ = 0;
     Buffer<Space::kDevice> tiles_;         // of owners on chip
-    Arena<Space::kDevice> device_tables_;  // address tables, staged rows, keep() lists
-    Arena<Space::kHost> host_tables_;
+    Arena<Space::kDevice> device_tables_;  // address tables, staged rows
+    KeptLists kept_;
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
     std::vector<RowGroup> groups_;          // of the current decode forward
     std::vector<Reading> readings_;         // [groups_] which tiles come from host memory
-    std::array<KeptSlot, kKeptSlots> kept_;
-    size_t next_kept_ = 0;
     Prefill prefill_;
 };
 

@@ -17,7 +17,7 @@ class StagedRows {
   public:
     StagedRows() { rows_.reserve(kMaxRows); }
 
-    /// Rows staged so far, dropped ones included: the number that the next one gets.
+    /// Rows staged so far, those dropped beside others included: the number that the next one gets.
     int32_t size() const { return static_cast<int32_t>(rows_.size()); }
     /// Adds a row and returns its number. `parent`: an earlier row of the same sequence, or -1: the last committed
     /// token. Errors: Exit::kInternal beyond kMaxRows rows, or if the parent is no such row.
@@ -50,11 +50,14 @@ class StagedRows {
         return last >= 0 && last < size() && rows_[static_cast<size_t>(last)].sequence == sequence &&
                std::ranges::equal(path(last), rows);
     }
-    /// Forgets the rows of a sequence; the others keep their numbers.
+    /// Forgets the rows of a sequence; the others keep their numbers. Without others numbers begin again at 0.
     void drop(int64_t sequence) {
+        bool others = false;
         for (Row& r : rows_) {
             if (r.sequence == sequence) r.sequence = -1;
+            others |= r.sequence >= 0;
         }
+        if (!others) clear();
     }
     void clear() { rows_.clear(); }
 

@@ -71,6 +71,16 @@ class KvView {
     int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
     /// Slots that these tokens occupy: fewer than length() in a view that keeps only some of them.
     virtual int64_t cached(int64_t sequence) const = 0;
+    /// Every slot that a row of a decode forward sees or takes is below this.
+    virtual int64_t most_slots() const { return shape_.context; }
+
+    /// Of a prompt of n tokens, how many of the first and of the last ones it wants to see: a prefill is given these.
+    struct PromptPart {
+        int64_t first = 0, last = 0;
+    };
+    virtual PromptPart part_of_prompt(int64_t n) const { return {n, 0}; }
+    /// Whether truncate(n) is possible; back to 0 it always is.
+    virtual bool reaches(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
     const StagedRows& staged() const { return staged_; }
     /// Stages one more row of a sequence and returns its number (StagedRows::add).

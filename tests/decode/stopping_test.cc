@@ -102,7 +102,7 @@ TEST_F(Stopping, AnInterruptAtTheLastTokenEndsTheRunAndLeavesTheReason) {
 }
 
 /// Proposes three known tokens a round, and writes down what it is told.
-class Threes final : public Proposer {
+class Threes final : public Decoder {
   public:
     explicit Threes(Level& model) : model_(model) {}
     const char* name() const override { return "threes"; }
@@ -118,6 +118,8 @@ class Threes final : public Proposer {
         EXPECT_EQ(next, -1);
         committed.emplace_back(path.begin(), path.end());
     }
+
+    void rewind(int64_t, int32_t) override { ADD_FAILURE() << "nobody is behind it"; }
 
     std::vector<int64_t> limits;
     std::vector<std::vector<int32_t>> committed;

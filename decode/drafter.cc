@@ -1,0 +1,66 @@
+#include "decode/drafter.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+#include "runtime/random.h"
+
+namespace trireme {
+
+Drafter::Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
+                 uint32_t level, int64_t length)
+    : name_(name), text_(model), held_(device, model, length), sampling_(sampling), seed_(seed), level_(level) {}
+
+void Drafter::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    text_.prefill(prompt, progress);
+}
+
+void Drafter::begin(uint32_t sample) {
+    text_.begin();
+    sample_ = sample;
+    round_ = 0;
+    proposal_.clear();
+}
+
+std::span<const Proposed> Drafter::propose(int64_t limit) {
+    Level& model = text_.level();
+    const uint32_t round = round_++;
+    // The first token takes a row for each that is pending, each other one its own.
+    const int64_t n =
+        std::min({limit, held_.size(), model.context() - text_.length(), text_.room() - text_.pending() + 1});
+    proposal_.clear();
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t rows = 1;
+        if (!text_.at_prompt()) {
+            text_.rows_of_pending(rows_);
+            rows = static_cast<int64_t>(rows_.size());
+            model.extend(rows_);
+            text_.computed();
+        }
+        const auto node = static_cast<uint32_t>(i);
+        uniforms_.assign(static_cast<size_t>(rows),
+                         uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = node}));
+        const int32_t token = model.sample(sampling_, uniforms_, /*laws=*/true).back();
+        proposal_.push_back({.token = token, .parent = static_cast<int32_t>(i) - 1, .law = held_.hold(i, rows - 1)});
+        text_.append(token);
+    }
+    return proposal_;
+}
+
+// What was proposed is text already: what does not stay is taken back.
+void Drafter::commit(std::span<const int32_t> path, int32_t next) {
+    check(path.size() <= proposal_.size(), "{}: {} of {} tokens stay", name_, path.size(), proposal_.size());
+    const auto drop = static_cast<int64_t>(proposal_.size() - path.size());
+    proposal_.clear();
+    rewind(drop, next);
+}
+
+void Drafter::rewind(int64_t n, int32_t next) {
+    if (n > 0 || next >= 0) text_.end_at(text_.length() - n, next);
+}
+
+void Drafter::settle() {
+    text_.settle();
+}
+
+}  // namespace trireme

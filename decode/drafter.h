@@ -1,0 +1,42 @@
+#pragma once
+/// A model that proposes a chain: each token is one forward of one row, and keeps the law it was drawn from.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/held_laws.h"
+#include "decode/proposer.h"
+#include "decode/sampling.h"
+#include "decode/text_level.h"
+
+namespace trireme {
+
+class Drafter final : public Proposer {
+  public:
+    /// `model` is its own, and proposes at most `length` tokens a round. `level`: its number in the chain, above 0
+    /// (DrawKey). Errors: as HeldLaws.
+    Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
+            uint32_t level, int64_t length);
+
+    const char* name() const override { return name_; }
+    void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
+    void begin(uint32_t sample) override;
+    std::span<const Proposed> propose(int64_t limit) override;
+    void commit(std::span<const int32_t> path, int32_t next) override;
+    void rewind(int64_t n, int32_t next) override;
+    void settle() override;
+
+  private:
+    const char* name_;
+    TextLevel text_;
+    HeldLaws held_;
+    SamplingParams sampling_;
+    uint64_t seed_;
+    uint32_t level_, sample_ = 0, round_ = 0;
+    std::vector<Row> rows_;
+    std::vector<double> uniforms_;
+    std::vector<Proposed> proposal_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,137 @@
+#include "decode/speculate.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/error.h"
+#include "runtime/random.h"
+
+namespace trireme {
+
+Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed,
+                     const Options& options)
+    : inner_(inner),
+      text_(verifier),
+      sampling_(sampling),
+      seed_(seed),
+      options_(options),
+      name_(fmt::format("{}+{}", inner.name(), options.verifier)) {
+    validate(sampling);
+}
+
+void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    text_.prefill(prompt, progress);
+    inner_.prefill(prompt, {});
+}
+
+void Speculate::begin(uint32_t sample) {
+    text_.begin();
+    inner_.begin(sample);
+    sample_ = sample;
+    round_ = 0;
+}
+
+std::span<const Proposed> Speculate::propose(int64_t limit) {
+    collected_.clear();
+    if (options_.held != nullptr) limit = std::min(limit, options_.held->size());
+    if (text_.at_prompt()) first_token();
+    const auto collected = [&] { return static_cast<int64_t>(collected_.size()); };
+    while (collected() < std::min(limit, options_.length) && text_.room() >= text_.pending()) {
+        round(limit - collected());
+    }
+    return collected_;
+}
+
+// Behind a prefill the logits are there, and nothing has been proposed.
+void Speculate::first_token() {
+    const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++, .level = options_.level})};
+    const int32_t token = text_.level().sample(sampling_, u, /*laws=*/true)[0];
+    collect(token, 0);
+    text_.append(token);
+    inner_.commit({}, token);
+}
+
+// Behind those collected; its law is that of this row of the verifier's logits.
+void Speculate::collect(int32_t token, int64_t row) {
+    const auto i = static_cast<int32_t>(collected_.size());
+    const Law law = options_.held == nullptr ? Law() : options_.held->hold(i, row);
+    collected_.push_back({.token = token, .parent = i - 1, .law = law});
+}
+
+void Speculate::round(int64_t limit) {
+    Level& verifier = text_.level();
+    const DrawKey key = {.sample = sample_, .round = round_++, .level = options_.level};
+    const auto draw = [&](Purpose purpose, size_t node) {
+        DrawKey of = key;
+        of.purpose = purpose;
+        of.node = static_cast<uint32_t>(node);
+        return static_cast<uint64_t>(fraction_of(uniform(seed_, of)));
+    };
+    const auto pending = static_cast<int32_t>(text_.pending()), first_row = verifier.view().staged().size();
+    // The last token of a round is the verifier's own.
+    const int64_t most = std::min(limit - 1, text_.room() - pending);
+    const std::span<const Proposed> proposed = most > 0 ? inner_.propose(most) : std::span<const Proposed>();
+
+    text_.rows_of_pending(rows_);
+    proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
+    for (const Proposed& p : proposed) {
+        const int32_t parent = pending + p.parent;
+        const int32_t position = rows_[static_cast<size_t>(parent)].position + 1;
+        rows_.push_back({.token = p.token, .position = position, .parent = first_row + parent});
+        proposals_.push_back({.token = p.token,
+                              .parent = p.parent,
+                              .law = p.law.law,
+                              .row = p.law.row,
+                              .uniform = draw(Purpose::kAccept, proposals_.size())});
+    }
+    verifier.extend(rows_);
+    if (!proposed.empty()) verifier.stream().wait(proposed.back().law.ready);
+    const Level::Accepted answer = verifier.accept(sampling_, proposals_);
+
+    path_.clear();
+    int64_t place = pending - 1;  // the row behind which the next token stands
+    for (const int32_t i : answer.stays) {
+        collect(proposed[static_cast<size_t>(i)].token, place);
+        place = pending + i;
+        path_.push_back(static_cast<int32_t>(place));
+    }
+    collect(answer.next, place);
+    count(proposed, answer.stays);
+    text_.computed(path_);
+    text_.append(answer.next);
+    inner_.commit(answer.stays, answer.next);
+    if (options_.level == 0) settle();
+}
+
+// What was collected is text already: what does not stay is taken back.
+void Speculate::commit(std::span<const int32_t> path, int32_t next) {
+    check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
+    const auto drop = static_cast<int64_t>(collected_.size() - path.size());
+    collected_.clear();
+    if (drop > 0 || next >= 0) rewind(drop, next);
+}
+
+void Speculate::settle() {
+    text_.settle();
+    inner_.settle();
+}
+
+void Speculate::rewind(int64_t n, int32_t next) {
+    text_.end_at(text_.length() - n, next);
+    inner_.rewind(n, next);
+}
+
+void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> stays) {
+    ++stats_.rounds;
+    stats_.proposed += static_cast<int64_t>(proposed.size());
+    stats_.accepted += static_cast<int64_t>(stays.size());
+    for (const Proposed& p : proposed) {
+        size_t depth = 0;
+        for (int32_t at = p.parent; at >= 0; at = proposed[static_cast<size_t>(at)].parent) ++depth;
+        ++stats_.proposed_at[depth];
+    }
+    for (size_t depth = 0; depth < stays.size(); ++depth) ++stats_.accepted_at[depth];
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+#pragma once
+/// A proposer whose proposals a model checks: what comes out has the model's law alone (DESIGN section 2, "One chain";
+/// kernels/acceptance.h). It is a proposer again, so chains of any length are made of it.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/held_laws.h"
+#include "decode/proposer.h"
+#include "decode/sampling.h"
+#include "decode/text_level.h"
+
+namespace trireme {
+
+/// What one level has checked so far.
+struct SpeculationStats {
+    int64_t rounds = 0;                              // forwards that checked proposals
+    int64_t proposed = 0, accepted = 0;              // tokens
+    std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
+    std::array<int64_t, kMaxRows> accepted_at = {};
+};
+
+class Speculate final : public Decoder {
+  public:
+    /// What sets an inner one apart from the outermost.
+    struct Options {
+        const char* verifier = "full";  // what reports call it
+        uint32_t level = 0;             // its number in the chain (DrawKey)
+        int64_t length = 1;             // tokens that a proposal has at least, unless there is no room: rounds go on
+        HeldLaws* held = nullptr;       // of `verifier`'s laws, for whoever checks what is proposed; null: nobody does
+    };
+    /// `inner` proposes, `verifier` checks; both are this object's own while it lives. Errors: Exit::kConfig for
+    /// sampling parameters out of range.
+    Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed, const Options& options);
+    Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed)
+        : Speculate(inner, verifier, sampling, seed, Options{}) {}
+
+    const char* name() const override { return name_.c_str(); }
+    Level& target() override { return text_.level(); }
+    const SpeculationStats& stats() const { return stats_; }
+
+    void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
+    void begin(uint32_t sample) override;
+    std::span<const Proposed> propose(int64_t limit) override;
+    void commit(std::span<const int32_t> path, int32_t next) override;
+    void rewind(int64_t n, int32_t next) override;
+    void settle() override;
+
+  private:
+    void first_token();
+    void round(int64_t limit);
+    void collect(int32_t token, int64_t row);
+    void count(std::span<const Proposed> proposed, std::span<const int32_t> stays);
+
+    Proposer& inner_;
+    TextLevel text_;
+    SamplingParams sampling_;
+    uint64_t seed_;
+    Options options_;
+    uint32_t sample_ = 0, round_ = 0;
+    std::string name_;
+    SpeculationStats stats_;
+    std::vector<Row> rows_;
+    std::vector<Proposal> proposals_;
+    std::vector<int32_t> path_;
+    std::vector<Proposed> collected_;  // a chain
+};
+
+}  // namespace trireme

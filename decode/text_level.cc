@@ -1,0 +1,70 @@
+#include "decode/text_level.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace trireme {
+
+void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
+    const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
+    prompt_.assign(prompt.begin(), prompt.begin() + part.first);
+    prompt_.insert(prompt_.end(), last.begin(), last.end());
+    level_.truncate(0, 0);
+    level_.prefill(0, prompt_, progress);
+    level_.save_logits();
+}
+
+void TextLevel::begin() {
+    if (level_.view().reaches(0, tokens(prompt_))) {
+        level_.truncate(0, tokens(prompt_));
+        level_.restore_logits();
+    } else {
+        level_.truncate(0, 0);
+        level_.prefill(0, prompt_);
+    }
+    staged_.clear();
+    pending_.clear();
+    at_prompt_ = true;
+}
+
+void TextLevel::append(int32_t token) {
+    pending_.push_back(token);
+    at_prompt_ = false;
+}
+
+void TextLevel::rows_of_pending(std::vector<Row>& rows) {
+    check(!pending_.empty(), "text: nothing is pending, and no logits are at hand");
+    first_row_ = level_.view().staged().size();
+    rows.clear();
+    int32_t parent = staged_.empty() ? -1 : staged_.back();
+    auto position = static_cast<int32_t>(level_.length() + tokens(staged_));
+    for (const int32_t token : pending_) {
+        rows.push_back({.token = token, .position = position++, .parent = parent});
+        parent = first_row_ + static_cast<int32_t>(rows.size()) - 1;
+    }
+}
+
+void TextLevel::computed(std::span<const int32_t> path) {
+    for (int32_t r = 0; r < tokens(pending_); ++r) staged_.push_back(first_row_ + r);
+    for (const int32_t r : path) staged_.push_back(first_row_ + r);
+    pending_.clear();
+}
+
+void TextLevel::settle() {
+    if (!staged_.empty()) level_.keep(0, staged_);
+    staged_.clear();
+}
+
+void TextLevel::end_at(int64_t n, int32_t next) {
+    check(n >= tokens(prompt_) && n <= length(), "text: {} of {} tokens are to stay, {} of them the prompt's", n,
+          length(), tokens(prompt_));
+    if (n < level_.length()) level_.truncate(0, n);
+    const int64_t behind = n - level_.length(), staged = std::min(behind, tokens(staged_));
+    staged_.resize(static_cast<size_t>(staged));
+    pending_.resize(static_cast<size_t>(behind - staged));
+    if (next >= 0) append(next);
+}
+
+}  // namespace trireme

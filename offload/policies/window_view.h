@@ -1,0 +1,93 @@
+#pragma once
+/// The view that sees a text's first tokens (attention sinks) and its most recent ones, as if these stood behind each
+/// other (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory does not grow with the text. All of it lies on the
+/// device, for one sequence.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "offload/kept_lists.h"
+#include "offload/view.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+struct WindowShape {
+    int64_t sinks = 16, recent = 240;  // tokens
+    int64_t tokens() const { return sinks + recent; }
+};
+
+/// Cosines and sines that rotate a key on by so many positions: out f32 [head_dim], as Kernels::rope takes a row of
+/// them.
+using Rotation = std::function<void(std::span<float> out, int64_t position)>;
+
+/// A prompt is at most the window: of a longer one the tokens between sinks and recent ones are left out
+/// (part_of_prompt). Attention sees differences of positions alone. So positions just count on from the window's
+/// beginning, each recent key is rotated once, and when the window moves the sinks are rotated by as much: they stand
+/// right in front of the recent tokens, as if positions were numbered within the window.
+class WindowView final : public KvView {
+  public:
+    /// Errors: Exit::kOs.
+    WindowView(Device& device, Stream& compute, const KvShape& shape, const WindowShape& window, Rotation rotation);
+    static MemoryBytes memory_for(const KvShape& shape, const WindowShape& window);
+
+    int64_t cached(int64_t sequence) const override { return std::min(length(sequence), window_.tokens()); }
+    int64_t most_slots() const override { return window_.tokens() + kMaxRows; }
+    PromptPart part_of_prompt(int64_t n) const override {
+        return n <= window_.tokens() ? PromptPart{n, 0} : PromptPart{window_.sinks, window_.recent};
+    }
+    /// Not to tokens that the window has left behind.
+    bool reaches(int64_t sequence, int64_t n) const override {
+        return n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
+    }
+    MemoryBytes memory() const override { return memory_for(shape(), window_); }
+
+    void begin(std::span<const RowGroup>) override {}
+    void end() override {}
+    bool recordable(OwnerIndex) const override { return true; }
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
+
+    void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
+    void truncate(int64_t sequence, int64_t n) override;
+
+    void begin_prefill(int64_t sequence, int64_t n) override;
+    void open_layer(OwnerIndex, Pass) override {}
+    void close_layer(OwnerIndex) override {}
+    void end_prefill() override;
+
+  private:
+    /// Of one owner: the sinks' keys, rotated for where they stood at first, and values, before they were rounded.
+    struct Sinks {
+        Tensor k, v;  // f32 [sinks, kv_heads * head_dim]
+    };
+    int64_t slot_of(int64_t token) const;
+    void move_sinks(Kernels& op);
+
+    WindowShape window_;
+    Rotation rotation_;
+    Stream& compute_;
+    Arena<Space::kDevice> device_;
+    Arena<Space::kHost> host_;
+    KeptLists kept_;
+    std::vector<LayerKv> layers_;  // by owner
+    std::vector<Sinks> sinks_;     // by owner
+    Tensor first_rows_;            // i32 [sinks]: 0, 1, ...
+    Tensor sequence_;              // i32 [sinks]: 0, 0, ...
+    Tensor moved_;                 // f32 [sinks, kv_heads * head_dim]
+    struct Angles {
+        HostTensor host;  // f32 [sinks, head_dim], the same row again and again
+        Tensor device;
+        Event free;
+    };
+    std::vector<Angles> angles_;
+    size_t next_angles_ = 0;
+    int64_t prefill_ = -1;    // tokens of the prefill that is running; -1: none
+    int64_t sinks_here_ = 0;  // 0 behind a prompt that is shorter: then the window just slides
+};
+
+}  // namespace trireme

@@ -1,0 +1,159 @@
+// Speculation gives what plain decoding gives, whatever is proposed.
+
+#include "decode/speculate.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "decode/drafter.h"
+#include "decode/ngram.h"
+#include "tests/decode/kjv_prompt.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+/// Proposes trees of every shape: somewhere in them, now and then, stand tokens of the known continuation.
+class Guesses final : public Proposer {
+  public:
+    Guesses(std::vector<int32_t> known, int64_t size, int32_t vocab, uint32_t seed)
+        : known_(std::move(known)), size_(size), vocab_(vocab), seed_(seed) {}
+    const char* name() const override { return "guesses"; }
+    void prefill(std::span<const int32_t>, const Progress&) override {}
+    void begin(uint32_t) override { text_.clear(); }
+    std::span<const Proposed> propose(int64_t limit) override {
+        proposal_.clear();
+        std::vector<int32_t> depth;
+        for (int32_t i = 0; i < size_; ++i) {
+            const int32_t parent = chains ? i - 1 : static_cast<int32_t>(random(static_cast<uint32_t>(i) + 1)) - 1;
+            depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
+            if (depth.back() >= limit) {
+                depth.pop_back();
+                break;
+            }
+            const size_t at = text_.size() + static_cast<size_t>(depth.back());
+            const bool right = at < known_.size() && random(4) != 0;
+            proposal_.push_back(
+                {.token = right ? known_[at] : static_cast<int32_t>(random(static_cast<uint32_t>(vocab_))),
+                 .parent = parent});
+        }
+        return proposal_;
+    }
+    void commit(std::span<const int32_t> path, int32_t next) override {
+        for (const int32_t i : path) text_.push_back(proposal_[static_cast<size_t>(i)].token);
+        if (next >= 0) text_.push_back(next);
+    }
+    void rewind(int64_t n, int32_t next) override {
+        text_.resize(text_.size() - static_cast<size_t>(n));
+        if (next >= 0) text_.push_back(next);
+    }
+    const std::vector<int32_t>& text() const { return text_; }
+    bool chains = false;
+
+  private:
+    uint32_t random(uint32_t n) {
+        seed_ = seed_ * 1664525 + 1013904223;
+        return (seed_ >> 8) % n;
+    }
+    std::vector<int32_t> known_, text_;
+    int64_t size_;
+    int32_t vocab_;
+    uint32_t seed_;
+    std::vector<Proposed> proposal_;
+};
+
+std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
+    return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
+        .at(0)
+        .ids;
+}
+
+class Speculation : public KjvPrompt {
+  protected:
+    void SetUp() override {
+        request.max_new = 90;
+        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    }
+    std::vector<int32_t> plain;
+};
+
+TEST_F(Speculation, OfAnyProposalIsPlainDecodingWhenGreedy) {
+    for (const bool chains : {true, false}) {
+        for (const int64_t size : {1, 2, 5, 16, 62}) {
+            for (uint32_t seed = 1; seed <= 4; ++seed) {
+                Guesses guesses(plain, size, 1024, seed);
+                guesses.chains = chains;
+                Speculate speculate(guesses, *engine, request.sampling, 0);
+
+                EXPECT_EQ(ids_of(speculate, request, stats), plain) << size << " " << seed << " " << chains;
+                EXPECT_EQ(guesses.text(), plain);
+                EXPECT_EQ(stats.rounds, speculate.stats().rounds + 1);
+                EXPECT_EQ(stats.new_tokens, stats.rounds + speculate.stats().accepted);
+                EXPECT_GT(speculate.stats().accepted, 0);
+            }
+        }
+    }
+}
+
+TEST_F(Speculation, BehindNgramsIsPlainDecodingWhenGreedy) {
+    request.prompt = tokenizer->encode("And God said, Let there be light: and there was light. And God said,", true);
+    for (const int64_t n : {1, 10, 200}) {
+        request.max_new = n;
+        const std::vector<int32_t> alone = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+        for (const int64_t length : {1, 3, 8, 63}) {
+            Ngram ngram(length);
+            Speculate speculate(ngram, *engine, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), alone) << n << " " << length;
+            EXPECT_TRUE(n < 200 || speculate.stats().accepted > 0);
+        }
+    }
+}
+
+/// The draft proposes to a second level of the target, and that to the target: TriForce's chain.
+TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    Level middle(engine.device(), comm, engine.weights(), {.context = 512});
+    for (const int64_t inner : {1, 2, 5}) {
+        for (const int64_t length : {1, 4, 16, 40}) {
+            Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, inner);
+            HeldLaws held(engine.device(), middle, length + inner);
+            Speculate retrieval(draft, middle, request.sampling, 0,
+                                {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
+            Speculate speculate(retrieval, *engine, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), plain) << inner << " " << length;
+            // The middle level sees what the target sees: all it proposes stays.
+            EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
+            EXPECT_GT(retrieval.stats().accepted, 0);
+            EXPECT_LT(retrieval.stats().accepted, retrieval.stats().proposed);
+            EXPECT_STREQ(speculate.name(), "draft+retrieval+full");
+        }
+    }
+}
+
+TEST_F(Speculation, EndsInsideABlock) {
+    const int32_t eos = plain.at(40);
+    const auto first = std::find(plain.begin(), plain.end(), eos);
+    request.eos = {eos};
+    Guesses guesses(plain, 7, 1024, 9);
+    Speculate speculate(guesses, *engine, request.sampling, 0);
+
+    EXPECT_EQ(ids_of(speculate, request, stats), std::vector<int32_t>(plain.begin(), first + 1));
+    EXPECT_EQ(guesses.text(), std::vector<int32_t>(plain.begin(), first + 1));
+    EXPECT_LE(engine->length(), static_cast<int64_t>(request.prompt.size() + guesses.text().size()));
+}
+
+TEST_F(Speculation, DoesNotSayMoreThanItMay) {
+    for (const int64_t n : {1, 2, 3, 7}) {
+        request.max_new = n;
+        Guesses guesses(plain, 16, 1024, 3);
+        Speculate speculate(guesses, *engine, request.sampling, 0);
+        EXPECT_EQ(ids_of(speculate, request, stats), std::vector<int32_t>(plain.begin(), plain.begin() + n));
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

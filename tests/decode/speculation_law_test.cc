@@ -1,0 +1,287 @@
+// At temperature > 0 the continuations of every chain have the law of plain decoding: a G-test against probabilities
+// that are multiplied up, in f64, from the model's logits.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include <boost/math/distributions/chi_squared.hpp>
+#include <gtest/gtest.h>
+
+#include "decode/drafter.h"
+#include "decode/generate.h"
+#include "decode/ngram.h"
+#include "decode/plain.h"
+#include "decode/speculate.h"
+#include "decode/text_level.h"
+#include "dist/self_comm.h"
+#include "runtime/random.h"
+#include "tests/support/engine.h"
+#include "tests/support/random_model.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kVocab = 5, kTokens = 4;
+constexpr double kUnlikely = 1e-3;  // p of the G-test below which a law counts as another one; seeds are fixed
+const std::vector<int32_t> kPrompt = {1, 2, 3, 1};
+
+/// Models of other widths say other things.
+std::unique_ptr<RandomModel> model(int64_t dim) {
+    return std::make_unique<RandomModel>(RandomShape{.name = "tiny",
+                                                     .layers = 2,
+                                                     .dim = dim,
+                                                     .heads = 2,
+                                                     .kv_heads = 1,
+                                                     .head_dim = 16,
+                                                     .ffn = 32,
+                                                     .vocab = kVocab,
+                                                     .context = 64});
+}
+
+int64_t samples() {
+    const char* many = std::getenv("TRIREME_TEST_SAMPLES");
+    return many == nullptr ? 20'000 : std::atoll(many);
+}
+
+/// The law that the filters leave of a row of logits, in f64.
+std::vector<double> law_of(const float* logits, const SamplingParams& p) {
+    std::vector<double> w;
+    std::vector<size_t> order;
+    for (int64_t i = 0; i < kVocab; ++i) {
+        w.push_back(std::exp(static_cast<double>(logits[i]) / p.temperature));
+        order.push_back(static_cast<size_t>(i));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return w[a] > w[b]; });
+    const double all = std::accumulate(w.begin(), w.end(), 0.0);
+    double head = 0, kept = 0;
+    for (const size_t i : order) {
+        if (head >= p.top_p * all) w[i] = 0;
+        head += w[i];
+        kept += w[i];
+    }
+    for (double& x : w) x /= kept;
+    return w;
+}
+
+/// Probability of every continuation.
+std::map<std::vector<int32_t>, double> laws_of(Level& level, const SamplingParams& p) {
+    std::map<std::vector<int32_t>, double> laws;
+    std::vector<int32_t> text;
+    const std::function<void(double)> walk = [&](double probability) {
+        if (text.size() == kTokens) {
+            laws[text] = probability;
+            return;
+        }
+        std::vector<int32_t> ids = kPrompt;
+        ids.insert(ids.end(), text.begin(), text.end());
+        level.truncate(0, 0);
+        level.prefill(0, ids);
+        const std::vector<double> law = law_of(static_cast<const float*>(level.logits().data()), p);
+        for (int32_t id = 0; id < kVocab; ++id) {
+            if (law[static_cast<size_t>(id)] == 0) continue;
+            text.push_back(id);
+            walk(probability * law[static_cast<size_t>(id)]);
+            text.pop_back();
+        }
+    };
+    walk(1);
+    return laws;
+}
+
+/// TriForce's middle level as it was released (triforce.md 5.4): where the draft's token is refused, what stands there
+/// is drawn from r itself and not from the residual, though it is passed on as drawn from r. Biased at temperature > 0.
+class ReleasedMiddle final : public Proposer {
+  public:
+    ReleasedMiddle(Drafter& draft, Engine& middle, const SamplingParams& sampling, uint64_t seed, int64_t length)
+        : draft_(draft),
+          text_(*middle),
+          held_(middle.device(), *middle, length + 1),
+          sampling_(sampling),
+          seed_(seed),
+          length_(length) {}
+    const char* name() const override { return "released"; }
+    void prefill(std::span<const int32_t> prompt, const Progress&) override {
+        text_.prefill(prompt, {});
+        draft_.prefill(prompt, {});
+    }
+    void begin(uint32_t sample) override {
+        text_.begin();
+        draft_.begin(sample);
+        sample_ = sample;
+        round_ = 0;
+    }
+    std::span<const Proposed> propose(int64_t limit) override {
+        proposal_.clear();
+        while (static_cast<int64_t>(proposal_.size()) < std::min(limit, length_)) round();
+        proposal_.resize(std::min(proposal_.size(), static_cast<size_t>(limit)));
+        return proposal_;
+    }
+    void commit(std::span<const int32_t> path, int32_t next) override {
+        const auto drop = static_cast<int64_t>(taken_ - path.size());
+        taken_ = 0;
+        rewind(drop, next);
+    }
+    void rewind(int64_t n, int32_t next) override {
+        text_.end_at(text_.length() - n, next);
+        draft_.rewind(n, next);
+    }
+    void settle() override {
+        text_.settle();
+        draft_.settle();
+    }
+
+  private:
+    void round() {
+        Level& middle = text_.level();
+        const auto draw = [&](Purpose purpose) {
+            return uniform(seed_, {.sample = sample_, .round = round_, .level = 1, .purpose = purpose});
+        };
+        const Proposed x = draft_.propose(1)[0];
+        std::vector<Row> rows;
+        text_.rows_of_pending(rows);
+        const auto root = static_cast<int64_t>(rows.size()) - 1;
+        rows.push_back({.token = x.token,
+                        .position = rows.back().position + 1,
+                        .parent = middle.view().staged().size() + static_cast<int32_t>(root)});
+        middle.extend(rows);
+        const std::array<Proposal, 2> proposals = {
+            Proposal{.uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kResidual)))},
+            Proposal{.token = x.token,
+                     .law = x.law.law,
+                     .row = x.law.row,
+                     .uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kAccept)))}};
+        const Level::Accepted answer = middle.accept(sampling_, proposals);
+        const bool stays = !answer.stays.empty();
+        int32_t next = answer.next;
+        if (!stays) {
+            const std::vector<double> u(rows.size(), draw(Purpose::kBonus));
+            next = middle.sample(sampling_, u, /*laws=*/true)[static_cast<size_t>(root)];
+        }
+        if (stays) take(x.token, root);
+        take(next, stays ? root + 1 : root);
+        const std::array<int32_t, 1> path = {static_cast<int32_t>(root) + 1};
+        text_.computed(std::span(path).first(stays ? 1 : 0));
+        text_.append(next);
+        constexpr std::array<int32_t, 1> kFirst = {0};
+        draft_.commit(std::span(kFirst).first(stays ? 1 : 0), next);
+        ++round_;
+    }
+    void take(int32_t token, int64_t row) {
+        const auto i = static_cast<int32_t>(proposal_.size());
+        proposal_.push_back({.token = token, .parent = i - 1, .law = held_.hold(i, row)});
+        ++taken_;
+    }
+
+    Drafter& draft_;
+    TextLevel text_;
+    HeldLaws held_;
+    SamplingParams sampling_;
+    uint64_t seed_;
+    int64_t length_;
+    size_t taken_ = 0;
+    uint32_t sample_ = 0, round_ = 0;
+    std::vector<Proposed> proposal_;
+};
+
+class SpeculationLaw : public testing::Test {
+  protected:
+    SelfComm comm;
+    EngineOptions exact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32, .context = 64};
+    Engine target{model(32), exact, comm};
+    Engine draft{model(48), exact, comm};
+    const SamplingParams sampling{.temperature = 0.6, .top_k = 0, .top_p = 0.9, .min_p = 0};
+
+    /// p of the G-test: how likely counts are that far from the law.
+    double likelihood(Decoder& decoder) {
+        const auto laws = laws_of(*target, sampling);
+        const GenerateRequest request{.prompt = kPrompt, .max_new = kTokens, .num_samples = samples()};
+        GenerateStats stats;
+        std::map<std::vector<int32_t>, int64_t> counts;
+        for (const Continuation& c : trireme::generate(decoder, nullptr, request, stats)) ++counts[c.ids];
+
+        // Rare ones are counted together: the test wants some five of each.
+        double g = 0, rare_expected = 0;
+        int64_t rare = 0, cells = 0;
+        const auto cell = [&](double expected, int64_t n) {
+            ++cells;
+            if (n > 0) g += 2 * static_cast<double>(n) * std::log(static_cast<double>(n) / expected);
+        };
+        for (const auto& [ids, probability] : laws) {
+            const double expected = probability * static_cast<double>(samples());
+            const auto found = counts.find(ids);
+            const int64_t n = found == counts.end() ? 0 : found->second;
+            if (found != counts.end()) counts.erase(found);
+            if (expected < 5) {
+                rare += n;
+                rare_expected += expected;
+            } else {
+                cell(expected, n);
+            }
+        }
+        EXPECT_TRUE(counts.empty()) << "continuations that the law has not";
+        if (rare_expected > 0) cell(rare_expected, rare);
+        EXPECT_GT(cells, 10);
+        return boost::math::cdf(boost::math::complement(boost::math::chi_squared(static_cast<double>(cells - 1)), g));
+    }
+};
+
+TEST_F(SpeculationLaw, PlainDecodingHasIt) {
+    Plain plain(*target, sampling, 1);
+    EXPECT_GT(likelihood(plain), kUnlikely);
+}
+
+TEST_F(SpeculationLaw, TheDraftHasAnother) {
+    const auto laws = laws_of(*target, sampling), others = laws_of(*draft, sampling);
+    double distance = 0;
+    for (const auto& [ids, p] : laws) distance += std::abs(p - (others.contains(ids) ? others.at(ids) : 0)) / 2;
+    EXPECT_GT(distance, 0.2);
+}
+
+TEST_F(SpeculationLaw, NgramsLeaveIt) {
+    Ngram ngram(3);
+    Speculate speculate(ngram, *target, sampling, 2);
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(speculate.stats().accepted, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+}
+
+TEST_F(SpeculationLaw, ADraftLeavesIt) {
+    for (const int64_t length : {1, 3}) {
+        Drafter drafter("draft", draft.device(), *draft, sampling, 3, 1, length);
+        Speculate speculate(drafter, *target, sampling, 3);
+        EXPECT_GT(likelihood(speculate), kUnlikely) << length;
+        EXPECT_GT(speculate.stats().accepted, 0);
+        EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
+    Engine between(model(64), exact, comm);
+    for (const int64_t inner : {1, 2}) {
+        Drafter drafter("draft", draft.device(), *draft, sampling, 4, 2, inner);
+        HeldLaws held(between.device(), *between, 8);
+        Speculate retrieval(drafter, *between, sampling, 4,
+                            {.verifier = "retrieval", .level = 1, .length = 3, .held = &held});
+        Speculate speculate(retrieval, *target, sampling, 4);
+        EXPECT_GT(likelihood(speculate), kUnlikely) << inner;
+        EXPECT_GT(retrieval.stats().accepted, 0);
+        EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+TEST_F(SpeculationLaw, TheReleasedRuleOfTriForceDoesNotLeaveIt) {
+    Engine between(model(64), exact, comm);
+    Drafter drafter("draft", draft.device(), *draft, sampling, 5, 2, 1);
+    ReleasedMiddle released(drafter, between, sampling, 5, 2);
+    Speculate speculate(released, *target, sampling, 5);
+    EXPECT_LT(likelihood(speculate), kUnlikely);
+}
+
+}  // namespace
+}  // namespace trireme::test
