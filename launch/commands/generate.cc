@@ -9,12 +9,12 @@
 
 #include <xxhash.h>
 
-#include "decode/plain.h"
 #include "launch/commands/commands.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
 #include "launch/run/signals.h"
@@ -114,14 +114,14 @@ void run_generate(const Start& start, const Crew& crew) {
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
+    Chain chain(o, engine.model(), engine.draft(), engine.device());
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
-        Plain proposer(engine.model(), o.sampling, o.seed.value());
         samples = generate(
-            proposer, engine.checkpoint().tokenizer.get(), request, stats,
+            chain.decoder(), engine.checkpoint().tokenizer.get(), request, stats,
             [&](int64_t sample, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(sample, id, text);
             },
@@ -141,6 +141,7 @@ void run_generate(const Start& start, const Crew& crew) {
                               .engine = engine,
                               .stats = stats,
                               .samples = samples,
+                              .levels = chain.levels(),
                               .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);

@@ -18,6 +18,7 @@ enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan 
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds };
 enum class Print { kText, kIds };
+enum class Spec { kNone, kNgram, kWindow, kDraft };  // who proposes
 
 struct Options {
     std::string config;  // an INI file
@@ -49,11 +50,12 @@ struct Options {
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
-    // Speculation; so far only `plan` reads it.
+    Spec spec = Spec::kNone;
+    int64_t draft_tokens = 6;      // proposed before they are checked
     std::string model_draft;       // a folder or a .gguf file; empty: none
-    int64_t draft_tokens = 6;      // proposed before they are verified
-    int64_t retrieval_budget = 0;  // tokens; 0: none
-    int64_t retrieval_chunk = 8;   // tokens
+    int64_t draft_window = 256;    // tokens that the draft sees
+    int64_t retrieval_budget = 0;  // of a plan, in tokens; 0: none
+    int64_t retrieval_chunk = 8;   // of a plan, in tokens
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

@@ -43,6 +43,11 @@ double per_second(double count, double ms) {
     return ms > 0 ? count / ms * 1e3 : 0;
 }
 
+/// Decode forwards: a sample's first token comes from the prefill.
+double decode_steps(const RunReport& r) {
+    return static_cast<double>(r.stats.rounds) - static_cast<double>(r.samples.size());
+}
+
 Rates rates(const RunReport& r) {
     Rates all = {};
     for (const RankFacts& f : r.ranks) {
@@ -54,7 +59,8 @@ Rates rates(const RunReport& r) {
     }
     all.prefill_tok_s = per_second(static_cast<double>(r.stats.prompt_tokens), r.stats.prefill_ms);
     all.decode_tok_s = per_second(1, r.stats.tpot_ms);
-    all.read_gbps = per_second(static_cast<double>(all.read_bytes_per_token) * 1e-9, r.stats.tpot_ms);
+    all.read_gbps =
+        per_second(static_cast<double>(all.read_bytes_per_token) * decode_steps(r) * 1e-9, r.stats.decode_ms);
     return all;
 }
 
@@ -117,9 +123,24 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     return facts;
 }
 
-/// Decode forwards: a sample's first token comes from the prefill.
-double decode_steps(const RunReport& r) {
-    return static_cast<double>(r.stats.new_tokens) - static_cast<double>(r.samples.size());
+double per(int64_t count, int64_t of) {
+    return of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
+}
+
+/// What a level has checked: of the tokens at each depth of a proposal, how many stayed.
+OrderedJson checked_facts(const Speculate& level) {
+    const SpeculationStats& s = level.stats();
+    OrderedJson by_depth = OrderedJson::array();
+    for (size_t d = 0; d < s.proposed_at.size() && s.proposed_at[d] > 0; ++d) {
+        by_depth.push_back(per(s.accepted_at[d], s.proposed_at[d]));
+    }
+    return {{"chain", level.name()},
+            {"rounds", s.rounds},
+            {"proposed", s.proposed},
+            {"accepted", s.accepted},
+            {"accept_rate", per(s.accepted, s.proposed)},
+            {"accept_len", per(s.accepted + s.rounds, s.rounds)},
+            {"accept_rate_by_depth", by_depth}};
 }
 
 OrderedJson residency_facts(const RunReport& r) {
@@ -193,6 +214,12 @@ std::vector<std::string> report_lines(const RunReport& r) {
                                      : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
     }
+    for (const Speculate* level : r.levels) {
+        const SpeculationStats& s = level->stats();
+        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round",
+                                    100 * per(s.accepted, s.proposed), s.proposed, level->name(),
+                                    per(s.accepted + s.rounds, s.rounds)));
+    }
     lines.push_back(fmt::format("stopped by {}", stops));
     return lines;
 }
@@ -204,6 +231,8 @@ std::string report_json(const RunReport& r) {
     for (const Continuation& c : r.samples) {
         samples.push_back({{"ids", c.ids}, {"text", c.text}, {"stop", name_of(c.stop)}});
     }
+    OrderedJson levels = OrderedJson::array();
+    for (const Speculate* level : r.levels) levels.push_back(checked_facts(*level));
     const OrderedJson json = {
         {"version", TRIREME_VERSION},
         {"build_commit", TRIREME_COMMIT},
@@ -236,6 +265,7 @@ std::string report_json(const RunReport& r) {
         {"kv_bytes", all.kv_bytes},
         {"peak_rss_bytes", all.peak_rss_bytes},
         {"residency", residency_facts(r)},
+        {"speculation", levels},
         {"ranks", nlohmann::json(r.ranks)},
         {"samples", samples},
     };

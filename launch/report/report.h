@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "decode/generate.h"
+#include "decode/speculate.h"
 #include "launch/run/engine.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ struct RunReport {
     const Engine& engine;
     const GenerateStats& stats;
     const std::vector<Continuation>& samples;
+    std::vector<const Speculate*> levels;  // that checked proposals, the outermost first
     std::vector<RankFacts> ranks;
     std::vector<std::string> command_line;
 };

@@ -96,7 +96,8 @@ void check_link(const Options& o) {
 }
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
-                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew) {
+                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew,
+                                 const DraftModel* draft) {
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
@@ -115,7 +116,10 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         const auto input_for = [&](int64_t context) {
             LevelOptions with = options;
             with.context = context;
-            return plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
+            PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
+            if (draft != nullptr)
+                in.draft_bytes = draft->device_bytes(crew.comm().size(), device.backend(), most_threads);
+            return in;
         };
         choice.input = input_for(options.context);
         choice.plan = make_plan(choice.input, m);

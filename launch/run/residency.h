@@ -6,6 +6,7 @@
 
 #include "launch/flags/options.h"
 #include "launch/run/crew.h"
+#include "launch/run/draft_model.h"
 #include "model/footprint.h"
 #include "runtime/device.h"
 
@@ -38,6 +39,7 @@ void check_link(const Options& o);
 /// return, or all throw: Exit::kOs with the largest context that would fit; kConfig for more layers than there are.
 /// Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
-                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew);
+                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew,
+                                 const DraftModel* draft = nullptr);
 
 }  // namespace trireme

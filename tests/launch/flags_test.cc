@@ -50,6 +50,8 @@ const std::map<std::string, std::string> kExamples = {
     {"device-gbps", "900"},
     {"host-gbps", "40.5"},
     {"kv-verify", "on"},
+    {"spec", "draft"},
+    {"draft-window", "512"},
     {"model-draft", "models/d"},
     {"spec-draft-n-max", "16"},
     {"retrieval-budget", "4096"},

@@ -1,0 +1,85 @@
+#include "launch/run/draft_model.h"
+
+#include <algorithm>
+
+#include "decode/held_laws.h"
+#include "launch/run/outcome.h"
+#include "model/footprint.h"
+#include "offload/policies/window_view.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kSinks = 16;  // TriForce's
+
+WindowShape window_of(int64_t tokens) {
+    return {.sinks = kSinks, .recent = tokens - kSinks};
+}
+
+ViewMaker window_view(const LlamaConfig& config, int64_t window) {
+    auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
+    return [rope, window](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+        return std::make_unique<WindowView>(
+            device, compute, shape, window_of(window),
+            [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); });
+    };
+}
+
+/// A draft speaks of tokens by their numbers: they must be the target's.
+void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const Checkpoint& target) {
+    require(draft.vocab == target.config().vocab, Exit::kConfig,
+            "--model-draft {}: its vocabulary has {} tokens, the model's {}; want a draft made for this model",
+            o.model_draft, draft.vocab, target.config().vocab);
+    std::unique_ptr<Tokenizer> own;
+    const Outcome loaded = attempt([&] { own = load_tokenizer(o.model_draft); });
+    if (loaded.status != 0 || !target.tokenizer) {
+        log::debug("the draft's tokens are not compared: {}",
+                   loaded.status != 0 ? loaded.message : "ids go in and out");
+        return;
+    }
+    for (int32_t id = 0; id < std::min(own->vocab(), target.tokenizer->vocab()); ++id) {
+        require(own->piece(id) == target.tokenizer->piece(id), Exit::kConfig,
+                "--model-draft {}: its token {} is '{}', the model's '{}'; want a draft made for this model",
+                o.model_draft, id, own->piece(id), target.tokenizer->piece(id));
+    }
+}
+
+/// What --model-draft names; null: nothing is to be opened.
+std::unique_ptr<WeightSource> open_draft(const Options& o) {
+    if (o.spec != Spec::kDraft) return nullptr;
+    require(!o.model_draft.empty(), Exit::kUsage, "--spec draft: no draft model; give -md PATH");
+    return open_model(o.model_draft);
+}
+
+}  // namespace
+
+DraftModel::DraftModel(const Options& o, const Checkpoint& target)
+    : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
+      source_(open_draft(o)),
+      config_(source_ ? source_->config() : target.config()),
+      type_(source_ ? choose_weight_type(*source_, {}) : target.weight_type),
+      window_(o.draft_window),
+      held_(o.draft_tokens) {
+    if (source_) require_same_vocabulary(o, config_, target);
+    options_.view = window_view(config_, window_);
+}
+
+size_t DraftModel::device_bytes(int ranks, std::string_view backend, int threads) const {
+    const Shard shard = source_ ? make_shard(config_, 0, 1) : largest_shard(config_, ranks);
+    LevelOptions whole = options_;
+    whole.context = window_ + kMaxRows;
+    const PlanInput in = plan_input(config_, shard, type_.type, whole, backend, threads, PlanInput::kAll);
+    return plan_with(in, in.kv.owner_layers).total().device - (source_ ? 0 : in.weight_bytes) +
+           WindowView::memory_for(kv_shape(config_, shard, options_), window_of(window_)).device +
+           HeldLaws::bytes_for(shard, held_);
+}
+
+void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context) {
+    options_.context = window_ + context;
+    if (source_) weights_ = std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type);
+    level_ = std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm, source_ ? *weights_ : target,
+                                     options_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+#pragma once
+/// Who drafts in a speculative run: a level over a window of the text, of a small model that is whole on every rank, or
+/// of the target's own weights.
+
+#include <memory>
+
+#include "dist/self_comm.h"
+#include "launch/flags/options.h"
+#include "launch/run/checkpoint.h"
+#include "model/level.h"
+
+namespace trireme {
+
+class DraftModel {
+  public:
+    /// For --spec draft opens what --model-draft names; no weights are read yet. Errors: Exit::kUsage where nothing is
+    /// named; as open_model; Exit::kConfig where its vocabulary is not the target's: by token where both bring a
+    /// tokenizer, else by size.
+    DraftModel(const Options& options, const Checkpoint& target);
+
+    /// Device bytes that it will ask for on each of `ranks` ranks, on a device of `backend` with `threads` threads.
+    size_t device_bytes(int ranks, std::string_view backend, int threads) const;
+    /// Reads the weights, or takes the target's, for texts that grow by at most `context` tokens. `device`, `target`
+    /// and `comm` must outlive the object. Errors: as Weights and Level.
+    void load(Device& device, const Weights& target, Comm& comm, int64_t context);
+
+    Level& level() { return *level_; }
+
+  private:
+    LevelOptions options_;
+    std::unique_ptr<WeightSource> source_;  // null: the target's own weights
+    const LlamaConfig& config_;
+    WeightType type_;
+    int64_t window_, held_;
+    SelfComm alone_;  // what a model that is whole on every rank computes with
+    std::unique_ptr<Weights> weights_;
+    std::unique_ptr<Level> level_;
+};
+
+}  // namespace trireme
