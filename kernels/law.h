@@ -25,7 +25,7 @@ constexpr float logit_of_key(uint64_t key) {
 struct RowLaw {
     uint64_t floor = 0;  // the key of the last token kept
     uint64_t least = 0;  // what weighs less weighs nothing
-    uint64_t sum = 0;    // of the weights kept; below 2^58, as a vocabulary is below 2^18
+    uint64_t sum = 0;    // of the weights kept; at most 2^61, as a vocabulary has at most 2^21 ids
     float top = 0;       // the largest logit
     float scale = 0;     // the rule's; 0: all weight is on the first token
 };
@@ -38,7 +38,23 @@ struct LogitsRow {
     int64_t cols = 1, stride = 0;
 };
 
-/// u / 2^53 < a / b, without rounding. u < 2^53; a, b < 2^117.
+/// What a logit weighs beside the largest one. (A template, as exp2f is the backend's, and the function both's.)
+template <class Float>
+constexpr uint64_t weight_of(Float logit, Float top, Float scale) {
+    const Float below = logit - top;  // an infinite scale must not meet 0
+    return static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * scale) * SamplingRule::kFirstWeight);
+}
+
+/// What an id weighs by the law of `row`.
+template <class Id>
+constexpr uint64_t weight_at(const RowLaw& law, const LogitsRow& row, Id id) {
+    const float logit = row.data[id / row.cols * row.stride + id % row.cols];
+    if (order_key(logit, id) < law.floor) return 0;
+    const uint64_t w = weight_of(logit, law.top, law.scale);
+    return w < law.least ? 0 : w;
+}
+
+/// u / 2^53 < a / b, without rounding. u < 2^53; a, b < 2^125.
 constexpr bool below(uint64_t u, U128 a, U128 b) {
     // u b < a 2^53, each side as 2^64 high + low.
     const U128 low = static_cast<U128>(u) * static_cast<uint64_t>(b);
@@ -49,7 +65,7 @@ constexpr bool below(uint64_t u, U128 a, U128 b) {
     return static_cast<uint64_t>(low) < static_cast<uint64_t>(shifted);
 }
 
-/// floor(u / 2^53 * total).  total < 2^117.
+/// floor(u / 2^53 * total).  total < 2^125.
 constexpr U128 share(uint64_t u, U128 total) {
     const U128 low = static_cast<U128>(u) * static_cast<uint64_t>(total);
     const U128 high = static_cast<U128>(u) * static_cast<uint64_t>(total >> 64) + (low >> 64);

@@ -48,11 +48,11 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 
-size_t draft_bytes(const LlamaConfig& c, DType weights, const LevelOptions& o, std::string_view backend, int threads,
-                   int64_t window) {
+size_t draft_bytes(const LlamaConfig& c, const Shard& shard, DType weights, const LevelOptions& o,
+                   std::string_view backend, int threads, int64_t window) {
     LevelOptions whole = o;
     whole.context = window;
-    const PlanInput in = plan_input(c, largest_shard(c, 1), weights, whole, backend, threads, PlanInput::kAll);
+    const PlanInput in = plan_input(c, shard, weights, whole, backend, threads, PlanInput::kAll);
     return plan_with(in, in.kv.owner_layers).total().device;
 }
 

@@ -20,9 +20,9 @@ int64_t prefill_batches(int64_t tokens);
 /// the plan to decide. `on_chip`: as PlanInput::on_chip.
 PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
-/// Device bytes of a draft model, whole on every rank, whose KV holds `window` tokens.
-size_t draft_bytes(const LlamaConfig& config, DType weights, const LevelOptions& options, std::string_view backend,
-                   int threads, int64_t window);
+/// Device bytes of a draft model of which a rank holds `shard`, and whose KV holds `window` tokens.
+size_t draft_bytes(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
+                   std::string_view backend, int threads, int64_t window);
 /// The shard that needs most memory.
 Shard largest_shard(const LlamaConfig& config, int ranks);
 

@@ -9,12 +9,6 @@
 
 namespace trireme {
 
-uint64_t weight_of(float logit, float top, float scale) {
-    const float below = logit - top;  // an infinite scale must not meet 0
-    const float x = below == 0 ? 0 : below * scale;
-    return static_cast<uint64_t>(std::exp2(x) * SamplingRule::kFirstWeight);
-}
-
 OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, void* scratch)
     : keys_(static_cast<uint64_t*>(scratch)), weights_(keys_ + vocab) {
     constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -34,7 +28,7 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
     law_ = {.least = rule.min_weight, .top = top, .scale = rule.scale};
     if (rule.scale == 0) {
         law_.floor = keys_[0] = order_key(top, best);
-        law_.sum = weights_[0] = weight_of(top, top, 0);
+        law_.sum = weights_[0] = weight_of(top, top, 0.0F);
         size_ = ordered_ = 1;
         return;
     }

@@ -8,21 +8,6 @@
 
 namespace trireme {
 
-/// exp2 of what the logit is below the top, as a whole number; 2^40 at the top.
-uint64_t weight_of(float logit, float top, float scale);
-
-inline float logit_at(const LogitsRow& row, int64_t id) {
-    return row.data[id / row.cols * row.stride + id % row.cols];
-}
-
-/// What an id weighs. `row` is the one the law was made of.
-inline uint64_t weight_at(const RowLaw& law, const LogitsRow& row, int64_t id) {
-    const float logit = logit_at(row, id);
-    if (order_key(logit, id) < law.floor) return 0;
-    const uint64_t w = weight_of(logit, law.top, law.scale);
-    return w < law.least ? 0 : w;
-}
-
 /// Tokens of a row in their order, sorted only as far as somebody looks.
 class OrderedRow {
   public:

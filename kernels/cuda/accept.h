@@ -2,7 +2,7 @@
 /// Acceptance of a tree of proposals on a GPU: kernels/acceptance.h by one block, whose threads all decide alike.
 
 #include "kernels/acceptance.h"
-#include "kernels/law.h"
+#include "kernels/place.h"
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
@@ -41,7 +41,11 @@ struct Accept {
             }
             gpu.sync();
             const int64_t r = a.rows - a.nodes + at;
-            Place<Gpu> place{gpu, a, shared, a.laws[r], {a.logits + r * a.cols, a.cols, a.rows * a.cols}};
+            Place<Gpu> place{
+                {nodes, shared.children, a.laws[r], {a.logits + r * a.cols, a.cols, a.rows * a.cols}, a.weights},
+                gpu,
+                a,
+                shared};
             const int64_t stays = settle(place, count, drawn);
             if (stays < 0) break;
             at = shared.children[stays];
@@ -55,51 +59,11 @@ struct Accept {
     }
 
   private:
-    /// What an id weighs; as the CPU's weight_at (kernels/cpu/row_law.h).
-    TRIREME_GPU static uint64_t weight_at(const RowLaw& law, const LogitsRow& row, int64_t id) {
-        const float logit = row.data[id / row.cols * row.stride + id % row.cols];
-        if (order_key(logit, id) < law.floor) return 0;
-        const float below = logit - law.top;
-        const auto w = static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * law.scale) * SamplingRule::kFirstWeight);
-        return w < law.least ? 0 : w;
-    }
-
     template <class Gpu>
-    struct Place {
-        using Weight = uint64_t;
-        using Wide = U128;
-
+    struct Place : ProposalPlace {
         Gpu& gpu;
         const Args& a;
         Shared& shared;
-        RowLaw law;
-        LogitsRow row;
-        bool is_explicit = false;
-        uint64_t explicit_sum = 0;
-
-        TRIREME_GPU uint64_t p(int64_t i) const { return is_explicit ? a.weights[i] : weight_at(law, row, i); }
-        TRIREME_GPU uint64_t p_sum() const { return is_explicit ? explicit_sum : law.sum; }
-        TRIREME_GPU const Proposal& child(int64_t c) const { return a.proposals[1 + shared.children[c]]; }
-        TRIREME_GPU int64_t token(int64_t c) const { return child(c).token; }
-        TRIREME_GPU uint64_t alone(int64_t c, int64_t i) const {
-            const Proposal& x = child(c);
-            return x.row.data == nullptr ? (i == x.token ? 1 : 0) : weight_at(*x.law, x.row, i);
-        }
-        TRIREME_GPU uint64_t q(int64_t c, int64_t i) const {
-            if (child(c).row.data != nullptr) {
-                for (int64_t elder = 0; elder < c; ++elder) {
-                    if (token(elder) == i) return 0;
-                }
-            }
-            return alone(c, i);
-        }
-        TRIREME_GPU uint64_t q_sum(int64_t c) const {
-            if (child(c).row.data == nullptr) return 1;
-            uint64_t sum = child(c).law->sum;
-            for (int64_t elder = 0; elder < c; ++elder) sum -= alone(c, token(elder));
-            return sum;
-        }
-        TRIREME_GPU bool happens(int64_t c, Wide x, Wide y) const { return below(child(c).uniform, x, y); }
 
         /// The ids of this thread: consecutive, so that sums before a thread are sums before its ids.
         TRIREME_GPU int64_t begin() const { return gpu.thread() * a.vocab / kThreads; }
@@ -125,10 +89,9 @@ struct Accept {
             const int shift = rounding_shift(total(weigh));
             // A thread reads and writes its own ids' weights; those of the tokens it asks p for are read before, in
             // settle().
-            for (int64_t i = begin(); i < end(); ++i) a.weights[i] = static_cast<uint64_t>(weigh(i) >> shift);
+            for (int64_t i = begin(); i < end(); ++i) residual[i] = static_cast<uint64_t>(weigh(i) >> shift);
             gpu.sync();  // everybody has read the total
-            is_explicit = true;
-            explicit_sum = static_cast<uint64_t>(total([this](int64_t i) { return Wide(a.weights[i]); }));
+            set_residual(static_cast<uint64_t>(total([this](int64_t i) { return Wide(residual[i]); })));
         }
         template <class Weigh>
         TRIREME_GPU int64_t draw(const Weigh& weigh) const {

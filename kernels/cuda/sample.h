@@ -91,9 +91,7 @@ struct Sample {
             }
         }
         TRIREME_GPU uint64_t weight(uint64_t key) const {
-            const float below = logit_of(key) - top;  // an infinite scale must not meet 0
-            const auto w =
-                static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * a.rule.scale) * SamplingRule::kFirstWeight);
+            const uint64_t w = weight_of(logit_of(key), top, a.rule.scale);
             return w < least ? 0 : w;
         }
 

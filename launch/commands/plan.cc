@@ -105,9 +105,12 @@ void run_plan(const Start& start, const Crew& crew) {
             .ranks = o.ranks,
             .on_chip = o.kv_on_chip,
             .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
-        const size_t draft = o.model_draft.empty() ? 0
-                                                   : draft_bytes(open_config(o.model_draft), weights.type, options,
-                                                                 backend, threads, kDraftWindow + wish.retrieval.rows);
+        size_t draft = 0;
+        if (!o.model_draft.empty()) {
+            const LlamaConfig small = open_config(o.model_draft);
+            draft = draft_bytes(small, make_shard(small, 0, 1), weights.type, options, backend, threads,
+                                kDraftWindow + wish.retrieval.rows);
+        }
         const auto input_for = [&](const PlanWish& w) {
             LevelOptions with = options;
             with.context = w.context;

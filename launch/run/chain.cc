@@ -5,7 +5,6 @@
 #include "runtime/log.h"
 
 namespace trireme {
-
 namespace {
 
 /// Flags that were given and that this chain does not read.

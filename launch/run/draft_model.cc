@@ -67,10 +67,8 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target)
 
 size_t DraftModel::device_bytes(int ranks, std::string_view backend, int threads) const {
     const Shard shard = source_ ? make_shard(config_, 0, 1) : largest_shard(config_, ranks);
-    LevelOptions whole = options_;
-    whole.context = window_ + kMaxRows;
-    const PlanInput in = plan_input(config_, shard, type_.type, whole, backend, threads, PlanInput::kAll);
-    return plan_with(in, in.kv.owner_layers).total().device - (source_ ? 0 : in.weight_bytes) +
+    return draft_bytes(config_, shard, type_.type, options_, backend, threads, window_ + kMaxRows) -
+           (source_ ? 0 : Weights::bytes_for(config_, shard, type_.type)) +
            WindowView::memory_for(kv_shape(config_, shard, options_), window_of(window_)).device +
            HeldLaws::bytes_for(shard, held_);
 }
