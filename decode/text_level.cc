@@ -7,6 +7,12 @@
 namespace trireme {
 
 void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    if (const int64_t there = level_.view().follow(); there >= 0) {
+        check(there == static_cast<int64_t>(prompt.size()), "text: {} tokens are there of a prompt of {}", there,
+              prompt.size());
+        prompt_.assign(prompt.begin(), prompt.end());
+        return;
+    }
     const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
     const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
     prompt_.assign(prompt.begin(), prompt.begin() + part.first);
@@ -17,6 +23,10 @@ void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progres
 }
 
 void TextLevel::begin() {
+    staged_.clear();
+    pending_.clear();
+    // Another level has the prompt's logits, and says what follows.
+    if (at_prompt_ = level_.view().follow() < 0; !at_prompt_) return;
     if (level_.view().reaches(0, tokens(prompt_))) {
         level_.truncate(0, tokens(prompt_));
         level_.restore_logits();
@@ -24,9 +34,6 @@ void TextLevel::begin() {
         level_.truncate(0, 0);
         level_.prefill(0, prompt_);
     }
-    staged_.clear();
-    pending_.clear();
-    at_prompt_ = true;
 }
 
 void TextLevel::append(int32_t token) {
@@ -53,6 +60,15 @@ void TextLevel::computed(std::span<const int32_t> path) {
 }
 
 void TextLevel::settle() {
+    const int64_t text = length();
+    if (const int64_t there = level_.view().follow(); there >= 0) {
+        const int64_t behind = text - there;
+        check(behind >= 0 && behind <= pending(), "text: {} of {} tokens are there, {} are not computed", there, text,
+              pending());
+        pending_.erase(pending_.begin(), pending_.end() - behind);
+        staged_.clear();
+        return;
+    }
     if (!staged_.empty()) level_.keep(0, staged_);
     staged_.clear();
 }

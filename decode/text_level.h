@@ -1,6 +1,7 @@
 #pragma once
 /// A level and the text it stands behind. The text's beginning lies committed in the level's KV; then come tokens whose
-/// rows are staged, and may still be taken back; then those that no forward has computed yet.
+/// rows are staged, and may still be taken back; then those that no forward has computed yet. Where another level's
+/// view fills this one's (KvView::follow), that level reads prompts and keeps tokens, and does so first.
 
 #include <cstdint>
 #include <span>

@@ -50,4 +50,8 @@ inline size_t gather_rows(const Tensor& out) {
     return 2 * out.bytes();
 }
 
+inline size_t chunk_means(const LayerKv& kv, const TileRange& tiles) {
+    return static_cast<size_t>(tiles.end - tiles.first) * kv.layout.k_bytes();
+}
+
 }  // namespace trireme::bytes

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/chunks.h"
 #include "kernels/kv.h"
 #include "kernels/law.h"
 #include "kernels/sampling.h"
@@ -62,8 +63,8 @@ class Kernels {
     /// Accumulated by tiles of 256 slots, in slot order: each tile gives (max, sum, acc), merged in tile order.
     ///
     /// Rows of one sequence may be attended in parts, as tiles arrive (decode): parts follow each other from tile 0 on,
-    /// each with a table of its own tiles, nothing else of this object between them; the part that holds the last row's
-    /// slot writes out. The bits do not depend on the parts.
+    /// each with a table of its own tiles, nothing else of this object but gather_chunks between them; the part that
+    /// holds the last row's slot writes out. The bits do not depend on the parts.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                    const RowsView& rows, const TileRange& part = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
@@ -85,6 +86,20 @@ class Kernels {
     /// last 1 + n rows, in the same order. out i32 [2 + n]: how many stay; the token behind them; those that stay, by
     /// number, in order.
     void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab);
+    /// means[h, c] = the mean key of chunk c of KV head h, rounded to the keys' type, for every chunk of these tiles of
+    /// the sequence. means [kv_heads, chunks, head_dim] contiguous; a chunk has `chunk` tokens, a divisor of
+    /// kTileTokens.
+    void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles, int64_t chunk);
+    /// places[h, c] = where chunk c stands, in order, among the chunks that KV head h picks of the candidates: the
+    /// first chunk, and those with the largest sum over the head's queries of q . means[h, c], of equal ones the
+    /// earlier; kNotPicked elsewhere. places i32 [kv_heads, chunks], means as above; keys i64 [kv_heads, chunks] is
+    /// scratch; q f32 [1, heads * head_dim]; pick i32 [kChunkPickWords] (ChunkPick).
+    void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                       const Tensor& kv_of_head, const Tensor& pick);
+    /// Copies chunks into `to`, one behind the other: those picked of the candidates in their order, then all behind
+    /// the candidates. Both of sequence 0. Of those, only what lies in tiles `part` of `from`, which are at hand there.
+    void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
+                       const TileRange& part = {});
 
   protected:
     Kernels(Phase phase, const KernelLimits& limits) : phase_(phase), limits_(limits) {}
@@ -108,6 +123,12 @@ class Kernels {
                            const SamplingRule& rule, const Tensor& laws) = 0;
     virtual void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                            int64_t vocab) = 0;
+    virtual void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
+                                int64_t chunk) = 0;
+    virtual void do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                                  const Tensor& kv_of_head, const Tensor& pick) = 0;
+    virtual void do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
+                                  int64_t chunk, const TileRange& part) = 0;
 
     Phase phase_;
     KernelLimits limits_;

@@ -56,6 +56,11 @@ size_t draft_bytes(const LlamaConfig& c, const Shard& shard, DType weights, cons
     return plan_with(in, in.kv.owner_layers).total().device;
 }
 
+MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,
+                       int threads) {
+    return plan_input(c, shard, DType::kF16, o, backend, threads, PlanInput::kAll).work;
+}
+
 Shard largest_shard(const LlamaConfig& c, int ranks) {
     Shard most = make_shard(c, 0, ranks);
     for (int rank = 1; rank < ranks; ++rank) {

@@ -23,6 +23,9 @@ PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weight
 /// Device bytes of a draft model of which a rank holds `shard`, and whose KV holds `window` tokens.
 size_t draft_bytes(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                    std::string_view backend, int threads, int64_t window);
+/// What a level takes beside its weights and the tiles of its KV: activations, scratch, tables.
+MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
+                       std::string_view backend, int threads);
 /// The shard that needs most memory.
 Shard largest_shard(const LlamaConfig& config, int ranks);
 

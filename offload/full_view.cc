@@ -131,6 +131,7 @@ MemoryBytes FullView::memory() const {
 }
 
 void FullView::begin(std::span<const RowGroup> groups) {
+    if (follower() != nullptr) follower()->begin(groups[0].sequence, length(groups[0].sequence));
     if (!streaming_) return;
     groups_.assign(groups.begin(), groups.end());
     readings_.clear();
@@ -153,9 +154,14 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 }
 
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
-    if (on_chip(owner)) return op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows);
-    if (prefill_.running) return op.attention(a.out, a.q, prefill_.open, a.kv_of_head, a.rows);
-    attend_arriving(op, owner, a);
+    // A prompt's last query, or a decode forward's first.
+    const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
+    KvFollower* const follows = prefill && !last_batch ? nullptr : follower();
+    if (follows != nullptr) follows->query(op, owner, a.q.slice_rows(prefill ? a.q.rows() - 1 : 0, 1), a.kv_of_head);
+    if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
+    const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
+    op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
+    if (follows != nullptr) follows->passing(op, owner, kv, {});
 }
 
 /// Attention of each row group over its sequence's streamed tiles, span by span as they arrive, then over the newest
@@ -165,11 +171,16 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
         const RowGroup& g = groups_[i];
         const Tensor out = a.out.slice_rows(g.first, g.rows), q = a.q.slice_rows(g.first, g.rows);
         const RowsView rows = a.rows.some(g.first, g.rows, g.bound);
-        streaming_->ring.attend(
-            streamed_[owner.at()], readings_[i], layer(owner),
-            [&](const LayerKv& kv, const TileRange& tiles) { op.attention(out, q, kv, a.kv_of_head, rows, tiles); });
+        KvFollower* const follows = i == 0 ? follower() : nullptr;
+        streaming_->ring.attend(streamed_[owner.at()], readings_[i], layer(owner),
+                                [&](const LayerKv& kv, const TileRange& tiles) {
+                                    op.attention(out, q, kv, a.kv_of_head, rows, tiles);
+                                    if (follows != nullptr) follows->passing(op, owner, kv, tiles);
+                                });
         streaming_->tails.use();
-        op.attention(out, q, layer(owner), a.kv_of_head, rows, TileRange{readings_[i].tiles, kEveryTile});
+        const TileRange newest = {readings_[i].tiles, kEveryTile};
+        op.attention(out, q, layer(owner), a.kv_of_head, rows, newest);
+        if (follows != nullptr) follows->passing(op, owner, layer(owner), newest);
     }
 }
 
@@ -184,6 +195,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     if (streaming_) streaming_->tails.open(sequence, first, n);
     op.kv_keep(layers_, kept);
     kept_.used();
+    if (follower() != nullptr) follower()->kept(op, sequence, first, rows);
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);
@@ -198,6 +210,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->tails.truncate(sequence, n);
     }
     prefill_.running = false;  // still set if a prefill has failed
+    if (follower() != nullptr) follower()->truncated(sequence, n);
     commit(sequence, n);
 }
 
@@ -205,6 +218,7 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
     prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
+    if (follower() != nullptr) follower()->begin(sequence, before + n);
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
@@ -221,6 +235,7 @@ void FullView::close_layer(OwnerIndex owner) {
 void FullView::end_prefill() {
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
+    if (follower() != nullptr) follower()->prefilled(prefill_.sequence);
 }
 
 }  // namespace trireme

@@ -14,19 +14,6 @@ double ms(double bytes, double gbps) {
 
 }  // namespace
 
-size_t Retrieval::set_bytes(const KvShape& kv) const {
-    if (budget == 0) return 0;
-    const int64_t tiles = (budget + rows + kTileTokens - 1) / kTileTokens;
-    return static_cast<size_t>(kv.owner_layers * kv.sequences * tiles) * kv.layout.tile_bytes();
-}
-
-size_t Retrieval::summary_bytes(const KvShape& kv) const {
-    if (budget == 0) return 0;
-    const int64_t chunks = (kv.context + chunk - 1) / chunk;
-    return static_cast<size_t>(kv.owner_layers * kv.sequences * chunks * kv.layout.kv_heads * kv.layout.head_dim) *
-           size_of(kv.layout.k_type);
-}
-
 std::vector<bool> interleaved(int64_t owners, int64_t n) {
     check(n >= 0 && n <= owners, "kv: {} of {} layers on chip", n, owners);
     std::vector<bool> on_chip;
@@ -44,8 +31,8 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.work = in.work;
     p.prefill_work_bytes = in.prefill_work_bytes;
     p.kv.device = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
-    p.retrieval_bytes = in.retrieval.set_bytes(in.kv);
     p.summary_bytes = in.retrieval.summary_bytes(in.kv);
+    p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
     p.draft_bytes = in.draft_bytes;
     if (streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);

@@ -9,20 +9,9 @@
 #include <vector>
 
 #include "offload/full_view.h"
+#include "offload/policies/retrieval_shape.h"
 
 namespace trireme {
-
-/// What speculation over retrieved keys and values (TriForce, arXiv 2404.11912, section 4) keeps on the device.
-struct Retrieval {
-    int64_t budget = 0;  // tokens of every owner layer that the middle level attends to; 0: there is no such level
-    int64_t chunk = 8;   // tokens of a chunk, which is summarised by the mean of its keys
-    int64_t rows = 0;    // of speculated tokens, stored behind the retrieved ones
-
-    /// Bytes of the middle level's keys and values, in whole tiles.
-    size_t set_bytes(const KvShape& kv) const;
-    /// Bytes of the summaries of every owner layer's whole context, in the keys' type.
-    size_t summary_bytes(const KvShape& kv) const;
-};
 
 /// Everything that a plan depends on, except the machine. Bytes are those of the rank that needs most.
 struct PlanInput {
@@ -41,8 +30,8 @@ struct PlanInput {
     // and the batches of a prompt beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
-    Retrieval retrieval = {};
-    size_t draft_bytes = 0;  // a draft model: its weights, KV window and activations
+    RetrievalShape retrieval = {};  // what the middle level of a chain sees (TriForce)
+    size_t draft_bytes = 0;         // a draft model: its weights, KV window and activations
 };
 
 /// What one rank may use, of this machine or of one that flags describe. Bytes; a rate of 0 means unknown.
@@ -67,15 +56,16 @@ struct Plan {
     int64_t span_tiles = 0;
     MemoryBytes kv, hidden, work;   // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;  // the part of work.device that only a prefill uses
+    MemoryBytes retrieved;          // of the retrieving level, but for its summaries
     // All on the device.
-    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, retrieval_bytes = 0, summary_bytes = 0, draft_bytes = 0;
+    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, summary_bytes = 0, draft_bytes = 0;
     bool hidden_on_host = false;
 
     /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
     /// layer by layer.
     MemoryBytes total() const {
-        MemoryBytes all = kv + hidden + work;
-        all.device += weight_bytes + ring_bytes + tail_bytes + retrieval_bytes + summary_bytes + draft_bytes;
+        MemoryBytes all = kv + hidden + work + retrieved;
+        all.device += weight_bytes + ring_bytes + tail_bytes + summary_bytes + draft_bytes;
         return all;
     }
     /// The part of total().device that decoding uses.

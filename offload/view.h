@@ -41,15 +41,26 @@ struct AttentionCall {
     RowsView rows;
 };
 
-/// Is told when tiles are complete; for code that summarises keys by tile.
-class TileWatcher {
+/// Follows what happens in a view: for code that summarises keys, or copies some of what attention reads. Kernels that
+/// a call enqueues on its `op` come in the order of the calls.
+class KvFollower {
   public:
-    virtual ~TileWatcher() = default;
-    /// Called when the kernels that fill the last slots of these tiles have been enqueued. Kernels that this call
-    /// enqueues on `op` may read the tiles through `kv`. A tile that was truncated is reported again when it has been
-    /// refilled.
-    virtual void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
-                          const TileRange& tiles) = 0;
+    virtual ~KvFollower() = default;
+    /// A decode forward begins, behind so many tokens; or a prefill, which will have read so many when it ends.
+    virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
+    /// An owner's tiles are about to be attended. q f32 [1, heads * head_dim]: the query of the forward's first row, or
+    /// of the prompt's last token, in a prefill's last batch. Of the first sequence.
+    virtual void query(Kernels& /*op*/, OwnerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
+    /// These tiles are at hand now, and have been attended with that query. The last part ends with kEveryTile.
+    virtual void passing(Kernels& /*op*/, OwnerIndex, const LayerKv&, const TileRange& /*part*/) {}
+    /// The kernels that fill the last slots of these tiles have been enqueued. A tile that was truncated is reported
+    /// again when it has been refilled.
+    virtual void complete(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, const TileRange&) {}
+    /// These staged rows are the sequence's tokens from `first` on now.
+    virtual void kept(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*first*/, std::span<const int32_t> /*rows*/) {}
+    virtual void truncated(int64_t /*sequence*/, int64_t /*n*/) {}
+    /// A prefill's work has been enqueued.
+    virtual void prefilled(int64_t /*sequence*/) {}
 };
 
 /// Calls come in this order.
@@ -87,8 +98,11 @@ class KvView {
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Forgets all staged rows.
     void drop() { staged_.clear(); }
-    /// Sets the watcher; null removes it. A watcher must outlive the view or be removed first.
-    void watch(TileWatcher* watcher) { watcher_ = watcher; }
+    /// Sets the follower; null removes it. It must outlive the view or be removed first.
+    void follow_with(KvFollower* follower) { follower_ = follower; }
+    /// Of a view that another one fills: takes over the tokens that this one has, forgets all staged rows, and returns
+    /// how many tokens there are. -1: a prefill and keep() fill it.
+    virtual int64_t follow() { return -1; }
 
     /// Bytes of the tiles on the device and in host memory, and of the device buffers that streamed tiles pass through.
     virtual MemoryBytes memory() const = 0;
@@ -133,17 +147,20 @@ class KvView {
         staged_.drop(sequence);
     }
     /// To be called when the kernels that write slots [first, first + n) of a sequence have been enqueued: tells the
-    /// watcher which tiles they complete.
+    /// follower which tiles they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
-        if (watcher_ != nullptr && complete.first < complete.end) watcher_->complete(op, owner, sequence, kv, complete);
+        if (follower_ != nullptr && complete.first < complete.end)
+            follower_->complete(op, owner, sequence, kv, complete);
     }
+
+    KvFollower* follower() const { return follower_; }
 
   private:
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;
-    TileWatcher* watcher_ = nullptr;
+    KvFollower* follower_ = nullptr;
 };
 
 /// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on

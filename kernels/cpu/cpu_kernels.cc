@@ -83,6 +83,23 @@ void CpuKernels::do_accept(const Tensor& out, const Tensor& logits, const Tensor
                     [=, scratch = scratch_.data()] { trireme::accept(out, logits, laws, proposals, vocab, scratch); });
 }
 
+void CpuKernels::do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
+                                int64_t chunk) {
+    stream_.enqueue("chunk_means", bytes::chunk_means(kv, tiles),
+                    [=] { trireme::chunk_means(means, kv, sequence, tiles, chunk); });
+}
+
+void CpuKernels::do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                                  const Tensor& kv_of_head, const Tensor& pick) {
+    stream_.enqueue("choose_chunks", means.bytes(),
+                    [=] { trireme::choose_chunks(places, keys, means, q, kv_of_head, pick); });
+}
+
+void CpuKernels::do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
+                                  int64_t chunk, const TileRange& part) {
+    stream_.enqueue("gather_chunks", 0, [=] { trireme::gather_chunks(to, from, places, pick, chunk, part); });
+}
+
 void CpuKernels::do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
     stream_.enqueue("gather_rows", bytes::gather_rows(out), [=] { trireme::gather_rows(out, x, rows); });
 }

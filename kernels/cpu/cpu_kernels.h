@@ -31,6 +31,12 @@ class CpuKernels final : public Kernels {
                    const SamplingRule& rule, const Tensor& laws) override;
     void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                    int64_t vocab) override;
+    void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
+                        int64_t chunk) override;
+    void do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                          const Tensor& kv_of_head, const Tensor& pick) override;
+    void do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
+                          int64_t chunk, const TileRange& part) override;
 
     CpuStream& stream_;
     Buffer<Space::kDevice> scratch_;  // of the operation that runs; they never overlap

@@ -40,6 +40,12 @@ void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t
 void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
             void* scratch);
 
+void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles, int64_t chunk);
+void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                   const Tensor& kv_of_head, const Tensor& pick);
+void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
+                   const TileRange& part);
+
 /// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).
 template <class Body>
 void for_rows(int64_t rows, int64_t row_elements, Body&& body) {

@@ -24,6 +24,8 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
             return fmt::format("{}: ancestor {} of row {} is not staged", operation, x, y);
         case Fault::kLogits:
             return kNoLaw;
+        case Fault::kPick:
+            return fmt::format("{}: {} chunks to pick of {} candidates", operation, x, y);
         case Fault::kTile:
             return fmt::format("{}: no tile holds slot {} of sequence {}", operation, x, y);
     }

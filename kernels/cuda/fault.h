@@ -5,6 +5,6 @@
 
 namespace trireme::gpu {
 
-enum class Fault : int32_t { kNone, kEmbedId, kGatherRow, kKeptSlot, kRowOrder, kAncestor, kTile, kLogits };
+enum class Fault : int32_t { kNone, kEmbedId, kGatherRow, kKeptSlot, kRowOrder, kAncestor, kTile, kLogits, kPick };
 
 }  // namespace trireme::gpu

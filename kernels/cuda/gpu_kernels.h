@@ -14,6 +14,7 @@
 #include "kernels/cuda/accept.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
+#include "kernels/cuda/chunks.h"
 #include "kernels/cuda/matmul_decode.h"
 #include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
@@ -145,6 +146,38 @@ class GpuKernels final : public Kernels {
                                               args);
             layers = layers.subspan(some.size());
         }
+    }
+
+    void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
+                        int64_t chunk) override {
+        launcher_.template launch<ChunkMeans>(
+            "chunk_means", bytes::chunk_means(kv, tiles),
+            {(tiles.end - tiles.first) * (kTile / chunk), kv.layout.kv_heads},
+            {kv_of(kv), static_cast<char*>(means.data()), means.dim(1), sequence, tiles.first, chunk});
+    }
+    void do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                          const Tensor& kv_of_head, const Tensor& pick) override {
+        const auto* p = static_cast<const ChunkPick*>(pick.data());
+        auto* order = static_cast<uint64_t*>(keys.data());
+        const int64_t heads = means.dim(0), chunks = means.dim(1);
+        with_type(means.dtype(), [&](auto t) {
+            using T = decltype(t);
+            launcher_.template launch<ScoreChunks<T>>(
+                "score_chunks", means.bytes(), {div_up(chunks, ScoreChunks<T>::kChunks), heads},
+                {order, static_cast<const T*>(means.data()), static_cast<const float*>(q.data()),
+                 static_cast<const int32_t*>(kv_of_head.data()), kv_of_head.rows(), chunks, means.dim(2), p});
+        });
+        launcher_.template launch<PlaceChunks>("place_chunks", keys.bytes(), {heads},
+                                               {static_cast<int32_t*>(places.data()), order, chunks, p});
+    }
+    void do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
+                          int64_t chunk, const TileRange& part) override {
+        const int64_t all = places.cols(), first = part.first * (kTile / chunk);
+        const int64_t end = part.end == kEveryTile ? all : std::min(all, part.end * (kTile / chunk));
+        if (first >= end) return;
+        launcher_.template launch<GatherChunks>("gather_chunks", 0, {end - first, to.layout.kv_heads},
+                                                {kv_of(to), kv_of(from), static_cast<const int32_t*>(places.data()),
+                                                 all, first, chunk, static_cast<const ChunkPick*>(pick.data())});
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {

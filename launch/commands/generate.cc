@@ -114,7 +114,7 @@ void run_generate(const Start& start, const Crew& crew) {
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
-    Chain chain(o, engine.model(), engine.draft(), engine.device());
+    Chain chain(o, o.spec, engine.model(), engine.proposing(), engine.device());
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;

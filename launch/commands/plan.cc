@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kDraftWindow = 256;  // tokens: what TriForce's draft model sees
-
 /// "1-3, 7": numbers of the layers that stay on chip.
 std::string ranges(const std::vector<bool>& which) {
     std::string text;
@@ -89,6 +87,16 @@ void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>&
 
 }  // namespace
 
+namespace {
+
+/// Where a chain retrieves, or a budget is given.
+RetrievalShape planned_retrieval(const Options& o) {
+    if (o.retrieval_budget == 0 && !o.spec.has(Part::kRetrieval)) return {};
+    return retrieval_shape(o, /*comes_back=*/false);
+}
+
+}  // namespace
+
 void run_plan(const Start& start, const Crew& crew) {
     Options o = start.call.options;
     if (o.ranks == 0) o.ranks = crew.comm().size();
@@ -100,16 +108,15 @@ void run_plan(const Start& start, const Crew& crew) {
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
-        const PlanWish wish = {
-            .context = o.ctx_size == 0 ? config.context : o.ctx_size,
-            .ranks = o.ranks,
-            .on_chip = o.kv_on_chip,
-            .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
+        const PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
+                               .ranks = o.ranks,
+                               .on_chip = o.kv_on_chip,
+                               .retrieval = planned_retrieval(o)};
         size_t draft = 0;
         if (!o.model_draft.empty()) {
             const LlamaConfig small = open_config(o.model_draft);
             draft = draft_bytes(small, make_shard(small, 0, 1), weights.type, options, backend, threads,
-                                kDraftWindow + wish.retrieval.rows);
+                                o.draft_window + kMaxRows);
         }
         const auto input_for = [&](const PlanWish& w) {
             LevelOptions with = options;
@@ -118,6 +125,7 @@ void run_plan(const Start& start, const Crew& crew) {
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             in.retrieval = w.retrieval;
             in.draft_bytes = draft;
+            if (w.retrieval.budget > 0) in.draft_bytes += level_work(config, shard, with, backend, threads).device;
             return in;
         };
         const PlanInput in = input_for(wish);

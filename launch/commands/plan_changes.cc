@@ -49,7 +49,7 @@ class Search {
             machine_, wish_.retrieval.budget - 1);
         if (w.retrieval.budget == 0) return "";
         return fmt::format("--retrieval-budget {}: the set takes {:.3f} GiB", w.retrieval.budget,
-                           gib(fitting(w)->retrieval_bytes));
+                           gib(fitting(w)->retrieved.device));
     }
     std::string context() const {
         const int64_t most = largest_context(wish_, input_for_, machine_);

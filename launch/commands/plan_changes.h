@@ -14,7 +14,7 @@ struct PlanWish {
     int64_t context = 0;  // tokens
     int64_t ranks = 1;
     int64_t on_chip = PlanInput::kAuto;
-    Retrieval retrieval;
+    RetrievalShape retrieval;
 };
 using PlanInputFor = std::function<PlanInput(const PlanWish&)>;
 

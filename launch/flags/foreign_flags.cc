@@ -70,12 +70,9 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"-np", "--parallel", "-cb", "--cont-batching", "--max-num-seqs"},
          "there is no such thing: a run serves one prompt; --num-samples continues it several times"},
         {{"--host", "--port", "--api-key", "--served-model-name"}, "there is no such thing: this is no server"},
-        {{"--draft", "--draft-n", "--draft-max", "--num-speculative-tokens"},
-         "use --gamma COUNT: so far trireme plan alone knows speculation"},
+        {{"--draft", "--draft-n", "--draft-max", "--num-speculative-tokens"}, "use --gamma COUNT"},
         {{"--speculative-config", "--speculative-model", "--draft-model"},
-         "use --model-draft PATH and --gamma COUNT: so far trireme plan alone knows speculation"},
-        {{"--budget"}, "use --retrieval-budget TOKENS: so far trireme plan alone knows speculation"},
-        {{"--chunk-size", "--chunk_size"}, "use --retrieval-chunk TOKENS: so far trireme plan alone knows speculation"},
+         "use --spec draft, --model-draft PATH and --gamma COUNT"},
         {{"--prefill"}, "use --ctx-size TOKENS, and a prompt of that length"},
     };
     return all;

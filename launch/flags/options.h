@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decode/sampling.h"
+#include "launch/flags/chain_spec.h"
 #include "offload/plan.h"
 #include "runtime/atomic_file.h"
 #include "runtime/dtype.h"
@@ -18,7 +19,6 @@ enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan 
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds };
 enum class Print { kText, kIds };
-enum class Spec { kNone, kNgram, kWindow, kDraft };  // who proposes
 
 struct Options {
     std::string config;  // an INI file
@@ -50,12 +50,14 @@ struct Options {
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
 
-    Spec spec = Spec::kNone;
+    ChainSpec spec;
     int64_t draft_tokens = 6;      // proposed before they are checked
+    int64_t inner_tokens = 2;      // the same within a chain
     std::string model_draft;       // a folder or a .gguf file; empty: none
     int64_t draft_window = 256;    // tokens that the draft sees
-    int64_t retrieval_budget = 0;  // of a plan, in tokens; 0: none
-    int64_t retrieval_chunk = 8;   // of a plan, in tokens
+    int64_t retrieval_budget = 0;  // tokens; 0: kDefaultBudget where a chain retrieves
+    int64_t retrieval_chunk = 8;   // tokens
+    int64_t reselect = 1;          // rounds; RetrievalShape::kNever
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

@@ -1,12 +1,20 @@
 // The flags of speculation: who proposes, how much; and what a plan needs to know of TriForce's chain.
 
+#include "launch/flags/chain_spec.h"
 #include "launch/flags/flag_groups.h"
+#include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
-constexpr Spec kChains[] = {Spec::kNone, Spec::kNgram, Spec::kWindow, Spec::kDraft};
-constexpr const char* kNames[] = {"none", "ngram", "window", "draft"};
+int64_t read_reselect(const Setting& s) {
+    if (s.text == "every") return 1;
+    if (s.text == "never") return RetrievalShape::kNever;
+    const std::optional<int64_t> rounds = parse_integer(s.text);
+    require(rounds && *rounds >= 1 && *rounds <= kMostTokens, Exit::kConfig,
+            "{} '{}': want every, never or a number of rounds from 1 on", s.where, s.text);
+    return *rounds;
+}
 
 }  // namespace
 
@@ -18,18 +26,22 @@ FlagGroup speculation_flags() {
         {
             {"spec",
              {"--spec"},
-             kGenerate,
+             kGenerate | kPlan,
              "CHAIN",
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
-             "law all the same: none, ngram (what followed the last tokens where they stood before), window (the model "
-             "itself over few tokens, --draft-window), or draft (a small model, --model-draft, over as few)",
+             "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
+             "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), retrieval "
+             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), triforce (a "
+             "draft that retrieval checks before the whole model does), or a chain such as ngram+retrieval+full",
              [](O& o, const S& s) {
-                 o.spec = kChains[s.one_of({"none", "ngram", "window", "draft"})];
+                 const std::optional<ChainSpec> chain = parse_chain(s.text);
+                 require(chain.has_value(), Exit::kConfig, "{} '{}': want {}", s.where, s.text, kLegalChains);
+                 o.spec = *chain;
              },
-             [](const O& o) { return std::string(kNames[static_cast<size_t>(o.spec)]); }},
+             [](const O& o) { return text_of(o.spec); }},
             {"draft-window",
-             {"--draft-window"},
-             kGenerate,
+             {"--draft-window", "--draft_cache_budget"},
+             kGenerate | kPlan,
              "TOKENS",
              "tokens of the text that whoever drafts sees: its first 16 and the most recent ones",
              [](O& o, const S& s) { o.draft_window = s.integer(2 * kMaxRows, kMostTokens); },
@@ -50,19 +62,37 @@ FlagGroup speculation_flags() {
              [](O& o, const S& s) { o.draft_tokens = s.integer(1, kMaxRows - 1); },
              [](const O& o) { return shown(o.draft_tokens); }},
             {"retrieval-budget",
-             {"--retrieval-budget"},
-             kPlan,
+             {"--budget", "--retrieval-budget"},
+             kGenerate | kPlan,
              "TOKENS",
-             "retrieved tokens of each layer that proposals are checked against; 0: none",
+             "tokens of each layer that a retrieving level sees, beside the last 256; 0: 4096 where the chain "
+             "retrieves",
              [](O& o, const S& s) { o.retrieval_budget = s.integer(0, kMostTokens); },
              [](const O& o) { return shown(o.retrieval_budget); }},
             {"retrieval-chunk",
-             {"--retrieval-chunk"},
-             kPlan,
+             {"--chunk-size", "--chunk_size", "--retrieval-chunk"},
+             kGenerate | kPlan,
              "TOKENS",
-             "tokens that are retrieved together, and summed up in one mean key",
-             [](O& o, const S& s) { o.retrieval_chunk = s.integer(1, kTileTokens); },
+             "tokens that are retrieved together, and summed up in one mean key: a power of two up to 256",
+             [](O& o, const S& s) {
+                 const int64_t chunk = s.integer(1, kTileTokens);
+                 require(kTileTokens % chunk == 0, Exit::kConfig, "{} {}: want a power of two from 1 to {}", s.where,
+                         chunk, kTileTokens);
+                 o.retrieval_chunk = chunk;
+             },
              [](const O& o) { return shown(o.retrieval_chunk); }},
+            {"reselect",
+             {"--reselect"},
+             kGenerate | kPlan,
+             "ROUNDS",
+             "how often a retrieving level chooses its tokens anew: every (round), never (the prompt's last query "
+             "chooses), or every so many rounds",
+             [](O& o, const S& s) { o.reselect = read_reselect(s); },
+             [](const O& o) {
+                 return o.reselect == 1                        ? std::string("every")
+                        : o.reselect == RetrievalShape::kNever ? "never"
+                                                               : shown(o.reselect);
+             }},
         }};
 }
 

@@ -20,14 +20,14 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
     line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
     line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
-    line("retrieval set", p.retrieval_bytes,
-         fmt::format("{} tokens of each layer, {} rows", in.retrieval.budget, in.retrieval.rows));
+    line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
     line("draft model", p.draft_bytes, "weights, window, work");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
     line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");
+    line("retrieved", p.retrieved.host, "as the prompt chose");
     if (m.together < SIZE_MAX) {
         lines.push_back(
             fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(all.device + all.host), gib(m.together)));

@@ -46,17 +46,17 @@ void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const C
 }
 
 /// What --model-draft names; null: nothing is to be opened.
-std::unique_ptr<WeightSource> open_draft(const Options& o) {
-    if (o.spec != Spec::kDraft) return nullptr;
-    require(!o.model_draft.empty(), Exit::kUsage, "--spec draft: no draft model; give -md PATH");
+std::unique_ptr<WeightSource> open_draft(const Options& o, Part what) {
+    if (what != Part::kDraft) return nullptr;
+    require(!o.model_draft.empty(), Exit::kUsage, "--spec {}: no draft model; give -md PATH", text_of(o.spec));
     return open_model(o.model_draft);
 }
 
 }  // namespace
 
-DraftModel::DraftModel(const Options& o, const Checkpoint& target)
+DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
     : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
-      source_(open_draft(o)),
+      source_(open_draft(o, what)),
       config_(source_ ? source_->config() : target.config()),
       type_(source_ ? choose_weight_type(*source_, {}) : target.weight_type),
       window_(o.draft_window),
@@ -78,6 +78,11 @@ void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t
     if (source_) weights_ = std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type);
     level_ = std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm, source_ ? *weights_ : target,
                                      options_);
+}
+
+void DraftModel::unload() {
+    level_.reset();
+    weights_.reset();
 }
 
 }  // namespace trireme

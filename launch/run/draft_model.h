@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "dist/self_comm.h"
+#include "launch/flags/chain_spec.h"
 #include "launch/flags/options.h"
 #include "launch/run/checkpoint.h"
 #include "model/level.h"
@@ -13,16 +14,18 @@ namespace trireme {
 
 class DraftModel {
   public:
-    /// For --spec draft opens what --model-draft names; no weights are read yet. Errors: Exit::kUsage where nothing is
-    /// named; as open_model; Exit::kConfig where its vocabulary is not the target's: by token where both bring a
-    /// tokenizer, else by size.
-    DraftModel(const Options& options, const Checkpoint& target);
+    /// `what`: Part::kDraft opens what --model-draft names; no weights are read yet. Part::kWindow: the target's own
+    /// weights. Errors: Exit::kUsage where nothing is named; as open_model; Exit::kConfig where its vocabulary is not
+    /// the target's: by token where both bring a tokenizer, else by size.
+    DraftModel(const Options& options, const Checkpoint& target, Part what);
 
     /// Device bytes that it will ask for on each of `ranks` ranks, on a device of `backend` with `threads` threads.
     size_t device_bytes(int ranks, std::string_view backend, int threads) const;
     /// Reads the weights, or takes the target's, for texts that grow by at most `context` tokens. `device`, `target`
     /// and `comm` must outlive the object. Errors: as Weights and Level.
     void load(Device& device, const Weights& target, Comm& comm, int64_t context);
+
+    void unload();
 
     Level& level() { return *level_; }
 

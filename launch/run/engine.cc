@@ -25,8 +25,8 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     KeyValues told;
     crew.phase([&] {
         checkpoint_ = open_checkpoint(command, o);
-        if (command == Command::kGenerate && (o.spec == Spec::kDraft || o.spec == Spec::kWindow)) {
-            draft_ = std::make_unique<DraftModel>(o, checkpoint_);
+        if (command == Command::kGenerate) {
+            proposing_ = std::make_unique<SpecLevels>(o, std::vector{o.spec}, checkpoint_);
         }
         if (crew.comm().size() > 1) told = settings(command, o, checkpoint_);
     });
@@ -39,6 +39,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
     // What was loaded before makes room, in this order: a level uses its weights, and its ranks talk through the comm.
+    if (proposing_) proposing_->unload();
     model_.reset();
     weights_.reset();
     const LlamaConfig& config = checkpoint_.config();
@@ -50,7 +51,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
                             .context = context,
                             .graphs = o.graphs,
                             .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
-    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, draft_.get());
+    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {
@@ -58,7 +59,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
         weights_ = std::make_unique<Weights>(
             device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()), type.type, std::ref(progress));
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
-        if (draft_) draft_->load(device(), *weights_, comm, context);
+        if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
     load_ms_ += ms_since(begin);
     // Logged only now, so that a run that cannot start prints the reason alone.

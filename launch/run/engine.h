@@ -8,9 +8,9 @@
 #include "launch/commands/commands.h"
 #include "launch/run/checkpoint.h"
 #include "launch/run/crew.h"
-#include "launch/run/draft_model.h"
 #include "launch/run/residency.h"
 #include "launch/run/run_device.h"
+#include "launch/run/spec_levels.h"
 #include "model/level.h"
 
 namespace trireme {
@@ -32,7 +32,7 @@ class Engine {
     Device& device() const { return *device_.device; }
     const Weights& weights() const { return *weights_; }
     Level& model() const { return *model_; }
-    DraftModel* draft() const { return draft_.get(); }  // null: none is asked for
+    SpecLevels* proposing() const { return proposing_.get(); }  // null: none is asked for
     const ResidencyChoice& residency() const { return residency_; }
     int threads() const { return threads_; }     // of this rank
     double load_ms() const { return load_ms_; }  // files to memory
@@ -46,7 +46,7 @@ class Engine {
     ResidencyChoice residency_;
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> model_;
-    std::unique_ptr<DraftModel> draft_;
+    std::unique_ptr<SpecLevels> proposing_;
     double load_ms_ = 0;
 };
 

@@ -97,7 +97,7 @@ void check_link(const Options& o) {
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const DraftModel* draft) {
+                                 const SpecLevels* proposing) {
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
@@ -117,8 +117,10 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             LevelOptions with = options;
             with.context = context;
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
-            if (draft != nullptr)
-                in.draft_bytes = draft->device_bytes(crew.comm().size(), device.backend(), most_threads);
+            if (proposing != nullptr) {
+                in.draft_bytes = proposing->device_bytes(crew.comm().size(), device.backend(), most_threads);
+                in.retrieval = proposing->retrieval();
+            }
             return in;
         };
         choice.input = input_for(options.context);

@@ -6,7 +6,7 @@
 
 #include "launch/flags/options.h"
 #include "launch/run/crew.h"
-#include "launch/run/draft_model.h"
+#include "launch/run/spec_levels.h"
 #include "model/footprint.h"
 #include "runtime/device.h"
 
@@ -40,6 +40,6 @@ void check_link(const Options& o);
 /// Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const DraftModel* draft = nullptr);
+                                 const SpecLevels* proposing = nullptr);
 
 }  // namespace trireme

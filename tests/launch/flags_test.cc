@@ -50,6 +50,7 @@ const std::map<std::string, std::string> kExamples = {
     {"device-gbps", "900"},
     {"host-gbps", "40.5"},
     {"kv-verify", "on"},
+    {"reselect", "never"},
     {"spec", "draft"},
     {"draft-window", "512"},
     {"model-draft", "models/d"},

@@ -40,7 +40,7 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
         {"-s", "--seed"},
         {"-tb", "-t"},
         {"--enforce-eager", "--no-graphs"},
-        {"--speculative-config", "--model-draft"},
+        {"--speculative-config", "--spec draft, --model-draft"},
         {"--num-speculative-tokens", "--gamma"},
         {"--tensor-split", "mpirun -n"},
     };

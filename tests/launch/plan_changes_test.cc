@@ -19,17 +19,18 @@ TEST(PlanChanges, AreThoseThatHelp) {
             .hidden_on_host = {.host = static_cast<size_t>(w.context) * 4096 * 4},
             .retrieval = w.retrieval};
     };
-    const PlanWish wish = {
-        .context = 130048, .ranks = 2, .on_chip = 9, .retrieval = {.budget = 12288, .chunk = 8, .rows = 17}};
+    const PlanWish wish = {.context = 130048, .ranks = 2, .on_chip = 9, .retrieval = {.budget = 12288, .chunk = 8}};
     const size_t needed = plan_with(input_for(wish), 9, /*hidden_on_host=*/true).total().device;
     const size_t summaries = wish.retrieval.summary_bytes(input_for(wish).kv);
+    const auto with_chunk = [&](int64_t chunk) {
+        return RetrievalShape{.budget = 12288, .chunk = chunk}.memory(input_for(wish).kv).device;
+    };
     const auto changes = [&](size_t device) {
         return changes_that_fit(wish, input_for, {.device_memory = device, .host_memory = 128 * kGiB}, 8);
     };
     // What halves, and halves again, is short of a byte each time.
     for (const int64_t chunk : {16, 32, 64, 128, 256}) {
-        const size_t saved = summaries - summaries * 8 / static_cast<size_t>(chunk);
-        const size_t before = summaries - summaries * 16 / static_cast<size_t>(chunk);
+        const size_t saved = with_chunk(8) - with_chunk(chunk), before = with_chunk(8) - with_chunk(chunk / 2);
         for (const size_t device : {needed - saved, needed - before - 1}) {
             const std::vector<std::string> all = changes(device);
             EXPECT_THAT(all[0], testing::StartsWith(fmt::format("--retrieval-chunk {}: ", chunk))) << device;

@@ -14,7 +14,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-const char* const kPrompt = "And God said, Let there be light: and there was light. And God saw the light";
+// Longer than what a retrieving level always sees, beside its budget.
+const std::string kPrompt = [] {
+    std::string text;
+    for (int i = 0; i < 16; ++i) text += "And God said, Let there be light: and there was light. ";
+    return text + "And God saw the light";
+}();
 
 std::string draft() {
     return data("models/kjv-draft");
@@ -31,7 +36,11 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
                                {"--spec", "ngram", "--gamma", "1"},
                                {"--spec", "window", "--draft-window", "128"},
                                {"--spec", "draft", "-md", draft()},
-                               {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"}}) {
+                               {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"},
+                               {"--spec", "retrieval", "--budget", "64"},
+                               {"--spec", "retrieval", "--budget", "16", "--chunk-size", "1", "--reselect", "never"},
+                               {"--spec", "triforce", "-md", draft(), "--budget", "32", "--reselect", "3"},
+                               {"--spec", "ngram+window+retrieval+full", "--budget", "64", "--gamma", "20"}}) {
         for (const Words& where : {Words{}, {"--kv-on-chip", "2"}}) {
             Words words = chain;
             words.insert(words.end(), where.begin(), where.end());
@@ -44,7 +53,11 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
 
 TEST(SpeculationCommand, GivesThemOnTwoRanks) {
     const std::string plain = trireme_on(2, generate({})).out;
-    for (const Words& chain : {Words{"--spec", "ngram"}, {"--spec", "window"}, {"--spec", "draft", "-md", draft()}}) {
+    for (const Words& chain : {Words{"--spec", "ngram"},
+                               {"--spec", "window"},
+                               {"--spec", "draft", "-md", draft()},
+                               {"--spec", "retrieval", "--budget", "64"},
+                               {"--spec", "triforce", "-md", draft(), "--budget", "64", "--kv-on-chip", "2"}}) {
         const ProcessResult r = trireme_on(2, generate(chain));
         EXPECT_EQ(r.status, 0) << r.err;
         EXPECT_EQ(r.out, plain);
@@ -52,13 +65,16 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
 }
 
 TEST(SpeculationCommand, SamplesBeginAlike) {
-    const Words sampled = {"--spec", "draft", "-md", draft(), "--temp", "0.8", "--num-samples", "3"};
-    const ProcessResult r = trireme(generate(sampled)), again = trireme(generate(sampled));
-    EXPECT_EQ(r.out, again.out);
-    EXPECT_THAT(lines_of(r.out), SizeIs(3));
-    Words one = sampled;
-    one.back() = "1";
-    EXPECT_EQ(trireme(generate(one)).out, lines_of(r.out)[0] + "\n");
+    for (const Words& chain : {Words{"--spec", "draft"}, {"--spec", "triforce", "--budget", "32"}}) {
+        Words sampled = {"-md", draft(), "--temp", "0.8", "--num-samples", "3"};
+        sampled.insert(sampled.begin(), chain.begin(), chain.end());
+        const ProcessResult r = trireme(generate(sampled)), again = trireme(generate(sampled));
+        EXPECT_EQ(r.out, again.out);
+        ASSERT_THAT(lines_of(r.out), SizeIs(3)) << r.err;
+        Words one = sampled;
+        one.back() = "1";
+        EXPECT_EQ(trireme(generate(one)).out, lines_of(r.out)[0] + "\n");
+    }
 }
 
 TEST(SpeculationCommand, ReportsWhatStayed) {
@@ -92,6 +108,10 @@ TEST(SpeculationCommand, RefusesADraftThatIsNone) {
     EXPECT_THAT(trireme(generate({"-md", draft(), "--gamma", "9"})).err,
                 testing::AllOf(HasSubstr("--model-draft has no effect here"), HasSubstr("--gamma has no effect here")));
     refused({"--spec", "medusa"}, 78, "--spec 'medusa'");
+    refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft+retrieval'");
+    refused({"--spec", "triforce"}, 64, "--spec draft+retrieval+full: no draft model; give -md PATH");
+    refused({"--spec", "retrieval", "--chunk-size", "24"}, 78, "--chunk-size 24: want a power of two from 1 to 256");
+    refused({"--spec", "retrieval", "--reselect", "often"}, 78, "--reselect 'often': want every, never or");
     refused({"--spec", "draft", "-md", data("tiny/dynamic-across")}, 78,
             "its vocabulary has 160 tokens, the model's 1024");
 }

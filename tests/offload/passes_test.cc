@@ -163,7 +163,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
 }
 
 /// Writes down what is complete, and whether its bytes can be reached then.
-class Notes final : public TileWatcher {
+class Notes final : public KvFollower {
   public:
     explicit Notes(std::vector<std::string>& lines) : lines_(lines) {}
     void complete(Kernels&, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override {
@@ -178,12 +178,12 @@ class Notes final : public TileWatcher {
     std::vector<std::string>& lines_;
 };
 
-TEST(Passes, AWatcherHearsOfEveryTileWhenItIsComplete) {
+TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
     for (const std::vector<bool>& on_chip : {kMixed, std::vector<bool>{true, true, true}}) {
         std::vector<std::string> heard;
         Notes notes(heard);
         PlainRows rows(on_chip);
-        rows.view().watch(&notes);
+        rows.view().follow_with(&notes);
         rows.view().begin_prefill(0, 766);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 766, 1);
         rows.view().end_prefill();

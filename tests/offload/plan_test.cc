@@ -174,28 +174,53 @@ TEST(Plan, PredictsTheKnownBaseline) {
 // budget of 12,288 tokens takes 6 GiB.
 TEST(Plan, CountsWhatRetrievalKeeps) {
     const KvShape whole = {.layout = {.kv_heads = 32, .head_dim = 128}, .owner_layers = 32, .context = 130048};
-    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 8}.summary_bytes(whole)), 32 * 127 * kMiB);
-    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 128}.summary_bytes(whole)), 32 * 127 * kMiB / 16);
-    EXPECT_EQ((Retrieval{.budget = 12288, .chunk = 8}.set_bytes(whole)), 6 * kGiB);
-    EXPECT_EQ((Retrieval{.budget = 12288, .rows = 17}.set_bytes(whole)), 6 * kGiB + 32 * 4 * kMiB);  // one more tile
-    EXPECT_EQ((Retrieval{}.set_bytes(whole) + Retrieval{}.summary_bytes(whole)), 0u);
+    const auto retrieval = [](int64_t budget, int64_t chunk) {
+        return RetrievalShape{.budget = budget, .chunk = chunk};
+    };
+    EXPECT_EQ(retrieval(12288, 8).summary_bytes(whole), 32 * 127 * kMiB);
+    EXPECT_EQ(retrieval(12288, 128).summary_bytes(whole), 32 * 127 * kMiB / 16);
+    // 48 tiles of 4 MiB a layer; and three for the last 256 tokens, a chunk that ends behind them, and 256 more.
+    EXPECT_EQ(retrieval(12288, 8).set_bytes(whole), 6 * kGiB + 32 * 3 * 4 * kMiB);
+    EXPECT_EQ(retrieval(0, 8).memory(whole), MemoryBytes());
+    RetrievalShape shape = retrieval(12288, 8);
+    shape.comes_back = true;
+    EXPECT_EQ(shape.memory(whole).host - retrieval(12288, 8).memory(whole).host, shape.set_bytes(whole));
+    // What is chosen once grows with the text.
+    shape.every = RetrievalShape::kNever;
+    EXPECT_EQ(shape.slots(130048), 130048);
+    EXPECT_EQ(shape.slots(300), 300);
 
-    KvShape wide = whole;  // keys in f32, a last chunk that is not full
+    KvShape wide = whole;  // keys in f32, a last tile that is not full
     wide.layout.k_type = DType::kF32;
     wide.context = 130049;
-    EXPECT_EQ((Retrieval{.budget = 256, .chunk = 8}.summary_bytes(wide)), size_t{32} * 16257 * 4096 * 4);
+    EXPECT_EQ(retrieval(256, 8).summary_bytes(wide), size_t{32} * (130048 + 256) / 8 * 4096 * 4);
+}
+
+// All tokens while they fit; then chunks that end 256 tokens in front of the text's end, of which the budget holds
+// some.
+TEST(Retrieval, PicksOfWhatIsNotRecent) {
+    const RetrievalShape shape = {.budget = 64, .chunk = 8};
+    for (const int64_t tokens : {0, 1, 255, 256, 263, 264, 320, 327, 328, 400, 130048}) {
+        const ChunkPick p = shape.pick(tokens);
+        EXPECT_EQ(p.tokens, tokens);
+        EXPECT_EQ(p.candidates, std::max(int64_t{0}, (tokens - 256) / 8)) << tokens;
+        EXPECT_EQ(p.picked, std::min(p.candidates, 8)) << tokens;
+        EXPECT_LE(p.slots(8), shape.slots(130048)) << tokens;
+        if (tokens < 328) {
+            EXPECT_EQ(p.slots(8), tokens);
+        }
+    }
 }
 
 TEST(Plan, TellsThePeaksOfBothPhases) {
     PlanInput in = llama_2_7b(130048, 9);
-    in.retrieval = {.budget = 12288, .chunk = 8, .rows = 17};
+    in.retrieval = {.budget = 12288, .chunk = 8};
     in.draft_bytes = 200 * kMiB;
     in.prefill_work_bytes = 30 * kMiB;
     in.prompt_batches.device = 20 * kMiB;
     const Plan p = plan_with(in, 9), without = plan_with(llama_2_7b(130048, 9), 9);
 
-    EXPECT_EQ(p.total().device - without.total().device,
-              in.retrieval.set_bytes(in.kv) + in.retrieval.summary_bytes(in.kv) + 200 * kMiB + 20 * kMiB);
+    EXPECT_EQ(p.total().device - without.total().device, in.retrieval.memory(in.kv).device + 200 * kMiB + 20 * kMiB);
     EXPECT_EQ(p.total().device - p.decode_bytes(), in.hidden_on_device.device + 50 * kMiB);
 }
 

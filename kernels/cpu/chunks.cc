@@ -1,0 +1,166 @@
+/// Retrieval on the CPU: means of chunks of keys, which chunks a query picks, and gathering them.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/ops.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/chunks.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/kv_access.h"
+#include "kernels/cpu/simd-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme {
+namespace HWY_NAMESPACE {
+
+/// out = the mean of n rows that follow each other.
+template <class T>
+HWY_INLINE void mean_row(const HeadRows<T>& keys, int64_t first, int64_t n, T* out, int64_t dim) {
+    const F d;
+    const Vf scale = hn::Set(d, 1.0F / static_cast<float>(n));
+    for (int64_t i = 0; i < dim; i += kLanes) {
+        const int64_t lanes = std::min(kLanes, dim - i);
+        HWY_ALIGN float mean[kLanes];
+        Vf sum = hn::Zero(d);
+        for (int64_t t = first; t < first + n; ++t) {
+            const T* key = keys.row(t) + i;
+            sum = hn::Add(sum, lanes == kLanes ? load(d, key) : load_n(d, key, lanes));
+        }
+        hn::Store(hn::Mul(sum, scale), d, mean);
+        round_row(mean, out + i, lanes);
+    }
+}
+
+/// Chunks of one tile of one head.
+void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, int64_t chunk, void* out, int64_t dim) {
+    with_type(type, [&](auto t) HWY_ATTR {
+        using T = decltype(t);
+        const HeadRows<T> keys = access.keys<T>(tile, head);
+        auto* to = static_cast<T*>(out);
+        for (int64_t first = 0; first < kTileTokens; first += chunk, to += dim) mean_row(keys, first, chunk, to, dim);
+    });
+}
+
+/// keys[c] = the place of chunk c in the order of q . means[c].
+void score_chunks(DType type, const float* q, const void* means, int64_t chunks, int64_t dim, uint64_t* keys) {
+    const F d;
+    with_type(type, [&](auto t) HWY_ATTR {
+        const auto* mean = static_cast<const decltype(t)*>(means);
+        for (int64_t c = 0; c < chunks; ++c, mean += dim) {
+            Vf sum = hn::Zero(d);
+            int64_t i = 0;
+            for (; i + kLanes <= dim; i += kLanes) sum = hn::MulAdd(hn::LoadU(d, q + i), load(d, mean + i), sum);
+            if (i < dim) sum = hn::MulAdd(load_n(d, q + i, dim - i), load_n(d, mean + i, dim - i), sum);
+            keys[c] = order_key(sum_lanes(sum), c);
+        }
+    });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme {
+
+HWY_EXPORT(tile_means);
+HWY_EXPORT(score_chunks);
+
+void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles, int64_t chunk) {
+    const KvAccess access(kv);
+    const KvLayout& l = kv.layout;
+    const int64_t a_tile = kTileTokens / chunk, heads = l.kv_heads, dim = l.head_dim;
+    for (int64_t t = tiles.first; t < tiles.end; ++t) access.check_tile(sequence, t * kTileTokens, "chunk_means");
+    for_rows((tiles.end - tiles.first) * heads, kTileTokens * dim, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t tile = tiles.first + i / heads, head = i % heads;
+            char* out = static_cast<char*>(means.data()) +
+                        static_cast<size_t>((head * means.dim(1) + tile * a_tile) * dim) * size_of(l.k_type);
+            HWY_DYNAMIC_DISPATCH(tile_means)(l.k_type, access, access.tile(sequence, tile), head, chunk, out, dim);
+        }
+    });
+}
+
+namespace {
+
+/// The sum of the queries that read this KV head, into `out`.
+void group_query(const Tensor& q, const Matrix<const int32_t>& kv_of_head, int64_t head, int64_t dim, float* out) {
+    const auto* row = static_cast<const float*>(q.data());
+    std::fill_n(out, dim, 0.0F);
+    for (int64_t h = 0; h < kv_of_head.rows; ++h) {
+        if (*kv_of_head.row(h) != head) continue;
+        for (int64_t i = 0; i < dim; ++i) out[i] += row[h * dim + i];
+    }
+}
+
+/// Of one head: places [chunks] from keys [candidates], which are put into another order.
+void place_chunks(const ChunkPick& pick, uint64_t* keys, int32_t* places) {
+    keys[0] = UINT64_MAX;  // the first chunk always
+    std::nth_element(keys, keys + (pick.picked - 1), keys + pick.candidates, std::greater<>());
+    std::fill_n(places, pick.candidates, kNotPicked);
+    for (int32_t i = 0; i < pick.picked; ++i) {
+        places[keys[i] == UINT64_MAX ? 0 : ~static_cast<uint32_t>(keys[i])] = 0;
+    }
+    int32_t next = 0;
+    for (int32_t c = 0; c < pick.candidates; ++c) {
+        if (places[c] != kNotPicked) places[c] = next++;
+    }
+}
+
+}  // namespace
+
+void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
+                   const Tensor& kv_of_head, const Tensor& pick) {
+    const ChunkPick& p = *static_cast<const ChunkPick*>(pick.data());
+    const int64_t heads = means.dim(0), chunks = means.dim(1), dim = means.dim(2);
+    const DType type = means.dtype();
+    if (p.tokens == 0 || p.candidates == 0) return;
+    check(p.candidates <= chunks && p.picked >= 1 && p.picked <= p.candidates,
+          "choose_chunks: {} of {} chunks, there are {}", p.picked, p.candidates, chunks);
+    for_rows(heads, p.candidates * dim, [&](int64_t begin, int64_t end) {
+        for (int64_t h = begin; h < end; ++h) {
+            float query[kMostHeadDim];
+            group_query(q, kv_of_head.as<const int32_t>(), h, dim, query);
+            auto* order = static_cast<uint64_t*>(keys.data()) + h * chunks;
+            const char* mean =
+                static_cast<const char*>(means.data()) + static_cast<size_t>(h * chunks * dim) * size_of(type);
+            HWY_DYNAMIC_DISPATCH(score_chunks)(type, query, mean, p.candidates, dim, order);
+            place_chunks(p, order, static_cast<int32_t*>(places.data()) + h * chunks);
+        }
+    });
+}
+
+void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
+                   const TileRange& part) {
+    const ChunkPick& p = *static_cast<const ChunkPick*>(pick.data());
+    const KvAccess source(from), target(to);
+    const int64_t a_tile = kTileTokens / chunk, heads = to.layout.kv_heads;
+    const int64_t all = (p.tokens + chunk - 1) / chunk;
+    const int64_t first = std::min(part.first * a_tile, all);
+    const int64_t last = part.end == kEveryTile ? all : std::min(part.end * a_tile, all);
+    const auto gather = [&](int64_t c, int64_t h) {
+        const int64_t place = c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
+        if (place == kNotPicked) return;
+        const int64_t token = c * chunk, slot = place * chunk;
+        const auto n = static_cast<size_t>(std::min(chunk, p.tokens - token));
+        source.check_tile(0, token, "gather_chunks");
+        target.check_tile(0, slot, "gather_chunks");
+        char *out = target.tile(0, slot / kTileTokens), *in = source.tile(0, token / kTileTokens);
+        std::memcpy(target.key(out, h, slot % kTileTokens), source.key(in, h, token % kTileTokens),
+                    n * source.key_bytes());
+        std::memcpy(target.value(out, h, slot % kTileTokens), source.value(in, h, token % kTileTokens),
+                    n * source.value_bytes());
+    };
+    for_rows((last - first) * heads, chunk * to.layout.head_dim, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) gather(first + i / heads, i % heads);
+    });
+}
+
+}  // namespace trireme
+#endif  // HWY_ONCE

@@ -1,0 +1,55 @@
+#pragma once
+/// The levels that propose in speculative runs, beside the target: a draft model's, and those over the target's own
+/// weights that see a window or what is retrieved. Each is there at most once; several chains may use it, one after the
+/// other.
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "launch/flags/chain_spec.h"
+#include "launch/run/draft_model.h"
+#include "offload/policies/retrieval_set.h"
+
+namespace trireme {
+
+class SpecLevels {
+  public:
+    /// For every part that one of the chains has. Reads no weights yet. Errors: as DraftModel.
+    SpecLevels(const Options& options, const std::vector<ChainSpec>& chains, const Checkpoint& target);
+    ~SpecLevels();
+
+    /// What is retrieved from a full view; budget 0: nothing.
+    const RetrievalShape& retrieval() const { return retrieval_; }
+    /// Device bytes on each of `ranks` ranks, but for what is retrieved, on a device of `backend` with `threads`
+    /// threads.
+    size_t device_bytes(int ranks, std::string_view backend, int threads) const;
+    /// Makes the levels, of texts of at most `context` tokens, which `target` reads. All of them must outlive the
+    /// object. Errors: as Weights and Level.
+    void load(Device& device, Level& target, Comm& comm, int64_t context);
+
+    /// Forgets them, before their target goes.
+    void unload();
+
+    /// Errors: Exit::kInternal for a part that no chain has.
+    Level& level(Part part) const;
+    /// Null: no chain retrieves.
+    RetrievalSet* retrieved() const { return set_.get(); }
+
+  private:
+    const Checkpoint& target_;
+    LevelOptions options_;
+    RetrievalShape retrieval_;
+    int64_t held_;
+    std::unique_ptr<DraftModel> draft_, window_;
+    std::unique_ptr<RetrievalSet> set_;
+    std::unique_ptr<Level> retrieving_;
+};
+
+/// The budget of a chain that retrieves where none is asked for: TriForce's.
+inline constexpr int64_t kDefaultBudget = 4096;
+/// What a run's flags say of retrieval, where a chain retrieves.
+RetrievalShape retrieval_shape(const Options& options, bool comes_back);
+
+}  // namespace trireme

@@ -1,0 +1,144 @@
+#include "offload/policies/retrieval_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "offload/stream/table_writer.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+const Shape kPick{kChunkPickWords};
+
+}  // namespace
+
+RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape)
+    : shape_(shape),
+      kv_(full.shape()),
+      full_(full),
+      compute_(compute),
+      most_slots_(shape.slots(kv_.context)),
+      device_(device, shape.memory(kv_).device - KeptLists::memory().device),
+      host_(device, shape.memory(kv_).host - KeptLists::memory().host),
+      kept_(device, compute),
+      chosen_(static_cast<size_t>(kv_.owner_layers)) {
+    check(kv_.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
+          "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
+          kv_.sequences, shape.budget, shape.chunk, kTileTokens);
+    tiles_ = device_.take(DType::kU8, shape.all_tiles(kv_));
+    TableWriter tables(device, compute_, shape.table(kv_));
+    auto* next = static_cast<char*>(tiles_.data());
+    for (OwnerIndex owner; owner.i < kv_.owner_layers; ++owner) {
+        const LayerKv& theirs = full.layer(owner);
+        layers_.push_back({.layout = kv_.layout,
+                           .tiles = device_.take(DType::kI64, shape.table(kv_)),
+                           .staged_k = theirs.staged_k,
+                           .staged_v = theirs.staged_v});
+        tables.write(layers_.back().tiles,
+                     [&](int64_t, int64_t) { return std::exchange(next, next + kv_.layout.tile_bytes()); });
+        means_.push_back(device_.take(kv_.layout.k_type, shape.means(kv_)));
+    }
+    places_ = device_.take(DType::kI32, shape.by_chunk(kv_));
+    keys_ = device_.take(DType::kI64, shape.by_chunk(kv_));
+    pick_ = device_.take(DType::kI32, kPick);
+    for (Sent& s : sent_) s.host = host_.take(DType::kI32, kPick);
+    if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
+    full_.follow_with(this);
+}
+
+RetrievalSet::~RetrievalSet() {
+    full_.follow_with(nullptr);
+    compute_.drain();
+}
+
+int64_t RetrievalSet::slots_of(int64_t tokens) const {
+    ChunkPick here = pick_here_;
+    here.tokens = static_cast<int32_t>(tokens);
+    return here.slots(shape_.chunk);
+}
+
+void RetrievalSet::send(const ChunkPick& pick) {
+    Sent& s = sent_[next_sent_];
+    next_sent_ = (next_sent_ + 1) % sent_.size();
+    if (s.free.stream != nullptr) compute_.synchronize(s.free);  // eight forwards ago
+    *static_cast<ChunkPick*>(s.host.data()) = pick;
+    compute_.copy(pick_, s.host);
+    s.free = compute_.record();
+}
+
+// A forward of the full view. Recorded graphs choose and gather in every forward: nothing, where `pick` has no tokens.
+void RetrievalSet::begin(int64_t, int64_t tokens) {
+    reading_prompt_ = tokens != tokens_;
+    const bool due = shape_.every != RetrievalShape::kNever && chooses_ && ++since_ >= shape_.every;
+    choosing_ = reading_prompt_ || due || slots() + kMaxRows > most_slots_;
+    const ChunkPick chosen = choosing_ ? shape_.pick(tokens) : ChunkPick();
+    std::fill(chosen_.begin(), chosen_.end(), false);
+    compute_.wait(read_);
+    send(chosen);
+    if (!choosing_) return;
+    pick_here_ = chosen;
+    since_ = 0;
+    moved_ = !reading_prompt_;
+    tokens_ = tokens;
+}
+
+// What is enqueued for owners on chip may be recorded for forwards that choose.
+bool RetrievalSet::passes_by(OwnerIndex owner) const {
+    return chosen_[owner.at()] || (!choosing_ && !full_.recordable(owner));
+}
+
+void RetrievalSet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) {
+    if (passes_by(owner)) return;
+    op.choose_chunks(places_, keys_, means_[owner.at()], q, kv_of_head, pick_);
+}
+
+void RetrievalSet::passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) {
+    if (passes_by(owner)) return;
+    op.gather_chunks(layers_[owner.at()], kv, places_, pick_, shape_.chunk, part);
+    if (part.end == kEveryTile) chosen_[owner.at()] = true;
+}
+
+void RetrievalSet::complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
+                            const TileRange& tiles) {
+    op.chunk_means(means_[owner.at()], kv, sequence, tiles, shape_.chunk);
+}
+
+void RetrievalSet::kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) {
+    check(first == tokens_, "retrieval: {} tokens are kept behind {}, here are {}", rows.size(), first, tokens_);
+    op.kv_keep(layers_, kept_.send(rows, sequence, [&](int64_t i) { return slots_of(first + i); }));
+    kept_.used();
+    tokens_ = first + static_cast<int64_t>(rows.size());
+    check(slots() <= most_slots_, "retrieval: {} slots of {}", slots(), most_slots_);
+    ready_ = compute_.record();
+}
+
+void RetrievalSet::prefilled(int64_t) {
+    pick_prompt_ = pick_here_;
+    if (prompt_tiles_) compute_.copy(prompt_tiles_, tiles_, "keep_retrieved");
+    ready_ = compute_.record();
+}
+
+// Back to the prompt: to what it chose. Else only to what stands behind the candidates.
+void RetrievalSet::truncated(int64_t, int64_t n) {
+    if (n == 0) {
+        tokens_ = 0;
+        pick_here_ = {};
+        moved_ = false;
+        return;
+    }
+    since_ = n == pick_prompt_.tokens ? 0 : since_;
+    if (n == pick_prompt_.tokens && moved_) {
+        check(static_cast<bool>(prompt_tiles_), "retrieval: what the prompt chose has not been kept");
+        compute_.wait(read_);
+        compute_.copy(tiles_, prompt_tiles_, "restore_retrieved");
+        ready_ = compute_.record();
+        pick_here_ = pick_prompt_;
+        moved_ = false;
+    }
+    check(n >= pick_here_.candidates * shape_.chunk && n <= tokens_, "retrieval: {} tokens truncated to {}", tokens_,
+          n);
+    tokens_ = n;
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#pragma once
+/// The tokens of a full view that a smaller level is to see: chunks that a query picks, and the most recent tokens
+/// (TriForce, arXiv 2404.11912, section 4.1). Their keys and values are copied while the full view attends its tiles,
+/// so that picking costs no traffic of its own.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "offload/full_view.h"
+#include "offload/kept_lists.h"
+#include "offload/policies/retrieval_shape.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+/// Chooses with the query of the prompt's last token when that has been read, and then with that of a decode forward's
+/// first row, layer by layer, before the layer's tiles pass. What is kept later is appended as the full view has it.
+/// Where several layers read an owner's keys, the first one's query chooses. One sequence.
+class RetrievalSet final : public KvFollower {
+  public:
+    /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued. Errors: Exit::kOs.
+    RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape);
+    ~RetrievalSet() override;
+
+    const RetrievalShape& shape() const { return shape_; }
+    /// Of the text.
+    int64_t tokens() const { return tokens_; }
+    /// Slots that are filled, in every layer: picked chunks, then all tokens behind the candidates.
+    int64_t slots() const { return slots_of(tokens_); }
+    int64_t most_slots() const { return most_slots_; }
+    /// i64 [1, tiles], addresses of an owner's tiles.
+    Tensor tiles(OwnerIndex owner) const { return layers_[owner.at()].tiles; }
+    /// Behind it the tiles are as slots() says.
+    const Event& ready() const { return ready_; }
+    /// What reads the tiles has been enqueued up to here: the next choice waits for it.
+    void read_until(const Event& event) { read_ = event; }
+    /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
+    void choose_again(bool chooses) { chooses_ = chooses; }
+
+    void begin(int64_t sequence, int64_t tokens) override;
+    void query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) override;
+    void passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) override;
+    void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override;
+    void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;
+    void truncated(int64_t sequence, int64_t n) override;
+    void prefilled(int64_t sequence) override;
+
+  private:
+    struct Sent {
+        HostTensor host;  // i32 [kChunkPickWords]
+        Event free;
+    };
+    bool passes_by(OwnerIndex owner) const;
+    int64_t slots_of(int64_t tokens) const;
+    void send(const ChunkPick& pick);
+
+    RetrievalShape shape_;
+    KvShape kv_;
+    FullView& full_;
+    Stream& compute_;
+    int64_t most_slots_;
+    Arena<Space::kDevice> device_;
+    Arena<Space::kHost> host_;
+    KeptLists kept_;
+    Tensor tiles_;                 // u8: all owners' tiles
+    HostTensor prompt_tiles_;      // the same as the prompt chose them; empty unless the text comes back
+    std::vector<LayerKv> layers_;  // by owner: its tiles here, the full view's staged rows
+    std::vector<Tensor> means_;    // by owner: [kv_heads, chunks, head_dim] of the keys' type
+    Tensor places_, keys_;         // i32, i64 [kv_heads, chunks]: of the layer whose tiles pass
+    Tensor pick_;                  // i32 [kChunkPickWords]
+    std::array<Sent, RetrievalShape::kSent> sent_;
+    size_t next_sent_ = 0;
+
+    int64_t tokens_ = 0;
+    ChunkPick pick_here_;    // what the tiles hold, but for tokens: tokens_ counts
+    ChunkPick pick_prompt_;  // what they held behind the prompt
+    bool reading_prompt_ = true, choosing_ = false, chooses_ = true, moved_ = false;
+    int64_t since_ = 0;         // forwards since the last choice
+    std::vector<bool> chosen_;  // [owners] in this forward
+    Event ready_, read_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+#pragma once
+/// The view of a level that attends what a RetrievalSet holds. The set's full view fills it: a prefill and keep() of
+/// this one do nothing. Its own rows are only ever staged.
+
+#include <algorithm>
+#include <vector>
+
+#include "offload/policies/retrieval_set.h"
+#include "offload/view.h"
+
+namespace trireme {
+
+class RetrievalView final : public KvView {
+  public:
+    /// `set` must outlive the view, and be of a full view of the same shape. Errors: Exit::kOs.
+    RetrievalView(Device& device, Stream& compute, const KvShape& shape, RetrievalSet& set);
+    /// Without the set's.
+    static MemoryBytes memory_for(const KvShape& shape);
+
+    int64_t cached(int64_t) const override { return set_.slots(); }
+    int64_t most_slots() const override { return std::min(shape().context, set_.most_slots() + kMaxRows); }
+    int64_t follow() override;
+    MemoryBytes memory() const override { return memory_for(shape()); }
+
+    void begin(std::span<const RowGroup>) override { compute_.wait(set_.ready()); }
+    void end() override { set_.read_until(compute_.record()); }
+    bool recordable(OwnerIndex) const override { return true; }
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+        op.kv_stage(layers_[owner.at()], k, v, rows);
+    }
+    void attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) override {
+        op.attention(a.out, a.q, layers_[owner.at()], a.kv_of_head, a.rows);
+    }
+    void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
+    void truncate(int64_t sequence, int64_t n) override;
+
+    void begin_prefill(int64_t sequence, int64_t n) override;
+    void open_layer(OwnerIndex, Pass) override {}
+    void close_layer(OwnerIndex) override {}
+    void end_prefill() override {}
+
+  private:
+    Stream& compute_;
+    RetrievalSet& set_;
+    Arena<Space::kDevice> device_;
+    std::vector<LayerKv> layers_;  // by owner: the set's tiles, staged rows of its own
+};
+
+}  // namespace trireme

@@ -1,0 +1,161 @@
+// Chains with a level over retrieved keys and values: what they propose is checked by the whole, wherever that lies.
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "decode/drafter.h"
+#include "decode/ngram.h"
+#include "decode/speculate.h"
+#include "offload/plan.h"
+#include "offload/policies/retrieval_view.h"
+#include "tests/decode/kjv_prompt.h"
+
+namespace trireme::test {
+namespace {
+
+/// A target and, over the same weights, a level that sees what a RetrievalSet holds.
+struct Retrieving {
+    Retrieving(Engine& engine, const LevelOptions& target_options, const RetrievalShape& shape)
+        : target(engine.device(), engine.comm(), engine.weights(), target_options),
+          set(engine.device(), target.stream(), dynamic_cast<FullView&>(target.view()), shape),
+          middle(engine.device(), engine.comm(), engine.weights(), with_view(target_options)) {}
+
+    LevelOptions with_view(LevelOptions options) {
+        options.view = [this](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+            return std::make_unique<RetrievalView>(device, compute, shape, set);
+        };
+        return options;
+    }
+
+    Level target;
+    RetrievalSet set;
+    Level middle;
+};
+
+std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats, int64_t sample = 0) {
+    return trireme::generate(
+               decoder, nullptr,
+               {.prompt = r.prompt, .max_new = r.max_new, .num_samples = sample + 1, .stops = {r.eos, {}}}, stats)
+        .at(static_cast<size_t>(sample))
+        .ids;
+}
+
+class Retrieval : public KjvPrompt {
+  protected:
+    void SetUp() override {
+        // A text of some 900 tokens that speaks of one thing in its middle and of others behind it.
+        std::string text;
+        for (int i = 0; i < 12; ++i) {
+            text +=
+                "And the sons of Ham; Cush, and Mizraim, and Phut, and Canaan. And Cush begat Nimrod: he began to be a "
+                "mighty one in the earth. ";
+            text += i == 3 ? "Now the name of the servant was Eliezer of Damascus, and he dwelt by the well. " : "";
+        }
+        request.prompt = tokenizer->encode(text + "And the LORD said unto", true);
+        request.max_new = 80;
+        ASSERT_GT(request.prompt.size(), 600U);
+        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    }
+    /// Layers on chip, of 6; the context in tokens.
+    LevelOptions options(int64_t on_chip, int64_t context = 2048) const {
+        LevelOptions o = kExact.level();
+        o.context = context;
+        if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
+        return o;
+    }
+    std::vector<int32_t> plain;
+};
+
+TEST_F(Retrieval, AloneIsPlainDecodingWhenGreedy) {
+    for (const int64_t on_chip : {6, 3, 0}) {
+        for (const int64_t budget : {8, 64, 256}) {
+            Retrieving levels(engine, options(on_chip), {.budget = budget});
+            Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+            Speculate speculate(drafter, levels.target, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << budget;
+            EXPECT_GT(speculate.stats().accepted, speculate.stats().proposed / 2);
+        }
+    }
+}
+
+TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetSays) {
+    for (const int64_t on_chip : {6, 0}) {
+        Retrieving levels(engine, options(on_chip), {.budget = 2048});
+        Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+        Speculate speculate(drafter, levels.target, request.sampling, 0);
+
+        EXPECT_EQ(ids_of(speculate, request, stats), plain);
+        EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    for (const int64_t on_chip : {6, 2}) {
+        for (const int64_t length : {3, 12}) {
+            Retrieving levels(engine, options(on_chip), {.budget = 64});
+            Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
+            HeldLaws held(engine.device(), levels.middle, length);
+            Speculate middle(draft, levels.middle, request.sampling, 0,
+                             {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
+            Speculate speculate(middle, levels.target, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << length;
+            EXPECT_STREQ(speculate.name(), "draft+retrieval+full");
+            EXPECT_GT(middle.stats().accepted, 0);
+        }
+    }
+}
+
+// What is chosen again, every so many rounds or never, and a text shorter than what is always seen.
+TEST_F(Retrieval, WhenItChoosesChangesNoToken) {
+    for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {
+        for (const size_t prompt : {size_t{1}, size_t{100}, size_t{263}, request.prompt.size()}) {
+            PlainRequest r = request;
+            r.prompt.resize(prompt);
+            const std::vector<int32_t> want = generate(*engine, tokenizer.get(), r, stats).at(0).ids;
+            Retrieving levels(engine, options(3), {.budget = 32, .every = every});
+            Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 5);
+            Speculate speculate(drafter, levels.target, request.sampling, 0);
+            EXPECT_EQ(ids_of(speculate, r, stats), want) << every << " " << prompt;
+        }
+    }
+}
+
+// Sample i depends on the seed and i alone: what an earlier one chose is not seen. The number of rounds shows it:
+// tokens of a greedy text are the same whatever is proposed.
+TEST_F(Retrieval, SamplesBeginWithWhatThePromptChose) {
+    request.sampling = {.temperature = 0.8};
+    for (const int64_t every : {int64_t{1}, int64_t{2}, RetrievalShape::kNever}) {
+        const RetrievalShape shape = {.budget = 32, .every = every, .comes_back = true};
+        std::vector<std::vector<int32_t>> alone;
+        for (const bool two_before : {false, true}) {
+            Retrieving levels(engine, options(3), shape);
+            Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 5, 1, 5);
+            Speculate speculate(drafter, levels.target, request.sampling, 5);
+            speculate.prefill(request.prompt, {});
+            std::vector<int32_t> ids;
+            for (uint32_t sample = two_before ? 0 : 2; sample <= 2; ++sample) {
+                ids.clear();
+                speculate.begin(sample);
+                while (ids.size() < 120) {
+                    const std::span<const Proposed> round = speculate.propose(60);
+                    for (const Proposed& p : round) ids.push_back(p.token);
+                    std::vector<int32_t> path(round.size());
+                    std::iota(path.begin(), path.end(), 0);
+                    speculate.commit(path, -1);
+                    ids.push_back(-static_cast<int32_t>(round.size()));  // how many stayed
+                }
+            }
+            alone.push_back(ids);
+        }
+        EXPECT_EQ(alone[0], alone[1]) << every;
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

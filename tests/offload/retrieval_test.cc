@@ -1,0 +1,217 @@
+// What a RetrievalSet holds, token by token: of keys that say which chunk they are, and values that say which token.
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "offload/policies/retrieval_set.h"
+#include "runtime/device.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kOwners = 2, kHeads = 2, kDim = 8, kWidth = kHeads * kDim, kChunk = 8, kPrompt = 1000;
+const KvLayout kLayout = {.kv_heads = kHeads, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32};
+const KvShape kShape = {.layout = kLayout, .owner_layers = kOwners, .sequences = 1, .context = 2048};
+
+/// How a head likes a chunk: another order for every owner and head, and no two alike.
+float liking(int64_t chunk, int64_t owner, int64_t head) {
+    return static_cast<float>((chunk * (31 + 10 * owner + 4 * head) + 7) % 997) / 997;
+}
+
+/// A full view of a text that is written and attended by hand. The query is (1, 0, ..) for each head, times `sign`.
+class Text {
+  public:
+    Text(const std::vector<bool>& on_chip, const RetrievalShape& shape)
+        : view(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}), set(*device, *stream, view, shape) {}
+
+    void prefill(int64_t n) {
+        view.truncate(0, 0);
+        view.begin_prefill(0, n);
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
+            view.open_layer(owner, KvView::Pass::kWrites);
+            for (int64_t done = 0; done < n; done += 300)
+                rows(*prefill_op, owner, done, std::min(int64_t{300}, n - done), n);
+            view.close_layer(owner);
+        }
+        view.end_prefill();
+        stream->synchronize();
+    }
+    /// One forward of a row, which is kept.
+    void step() {
+        const int64_t at = view.length(0);
+        const int32_t row = view.stage(0, -1);
+        const RowGroup group = {.sequence = 0, .first = 0, .rows = 1, .bound = at + 1};
+        view.begin(std::span(&group, 1));
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) rows(*decode_op, owner, at, 1, at + 1);
+        view.end();
+        view.keep(*decode_op, 0, std::span(&row, 1));
+        stream->synchronize();
+    }
+    /// The tokens in the set's slots, from first to last. Those that two owners' or heads' keys and values disagree on:
+    /// -1.
+    std::vector<int64_t> tokens(OwnerIndex owner, int64_t head) {
+        std::vector<int64_t> seen;
+        const auto* tiles = static_cast<const int64_t*>(set.tiles(owner).data());
+        for (int64_t slot = 0; slot < set.slots(); ++slot) {
+            const auto* tile = reinterpret_cast<const float*>(tiles[slot / kTileTokens]);
+            const int64_t at = (head * kTileTokens + slot % kTileTokens) * kDim;
+            const float* value = tile + kHeads * kTileTokens * kDim + at;
+            const auto token = static_cast<int64_t>(value[0]);
+            const bool right = tile[at] == liking(token / kChunk, owner.i, head) &&
+                               value[1] == static_cast<float>(owner.i * 10 + head);
+            seen.push_back(right ? token : -1);
+        }
+        return seen;
+    }
+    /// What the set should hold after choosing behind n tokens, and keeping the others up to `tokens`.
+    std::vector<int64_t> wanted(OwnerIndex owner, int64_t head, int64_t n, int64_t tokens) const {
+        const ChunkPick p = set.shape().pick(n);
+        std::vector<int64_t> order;
+        for (int64_t c = 1; c < p.candidates; ++c) order.push_back(c);
+        std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+            return sign * liking(a, owner.i, head) > sign * liking(b, owner.i, head);
+        });
+        std::set<int64_t> chunks = {0};
+        for (int32_t i = 0; i + 1 < p.picked; ++i) chunks.insert(order[static_cast<size_t>(i)]);
+        std::vector<int64_t> want;
+        for (int64_t t = 0; t < tokens; ++t) {
+            if (t / kChunk >= p.candidates || chunks.contains(t / kChunk)) want.push_back(t);
+        }
+        return want;
+    }
+    void expect(int64_t chosen_behind, int64_t tokens_now, const std::string& what) {
+        EXPECT_EQ(set.tokens(), tokens_now);
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
+            for (int64_t h = 0; h < kHeads; ++h) {
+                ASSERT_EQ(tokens(owner, h), wanted(owner, h, chosen_behind, tokens_now))
+                    << what << ", owner " << owner.i;
+            }
+        }
+    }
+
+    float sign = 1;
+    std::unique_ptr<Device> device = open_device("cpu", {.threads = 1});
+    std::unique_ptr<Stream> stream = device->make_stream("compute");
+    FullView view;
+    RetrievalSet set;
+
+  private:
+    void rows(Kernels& op, OwnerIndex owner, int64_t first, int64_t n, int64_t tokens) {
+        std::vector<float>&k = keep_floats(n * kWidth), &v = keep_floats(n * kWidth), &q = keep_floats(n * kWidth);
+        std::vector<float>& out = keep_floats(n * kWidth);
+        for (int64_t r = 0; r < n; ++r) {
+            for (int64_t h = 0; h < kHeads; ++h) {
+                const auto at = static_cast<size_t>(r * kWidth + h * kDim);
+                k[at] = liking((first + r) / kChunk, owner.i, h);
+                v[at] = static_cast<float>(first + r);
+                v[at + 1] = static_cast<float>(owner.i * 10 + h);
+                // Only the prompt's last query, or the first of a forward, is to choose.
+                q[at] = first + r + 1 == tokens ? sign : -sign;
+            }
+        }
+        std::vector<int32_t>&slots = keep_ints(n), &zeros = keep_ints(n), &cached = keep_ints(n);
+        std::vector<int32_t>&ancestors = keep_ints(n * kMaxRows), &heads = keep_ints(kHeads);
+        for (int64_t r = 0; r < n; ++r) slots[static_cast<size_t>(r)] = static_cast<int32_t>(first + r);
+        std::fill(cached.begin(), cached.end(), static_cast<int32_t>(first));
+        for (int64_t h = 0; h < kHeads; ++h) heads[static_cast<size_t>(h)] = static_cast<int32_t>(h);
+        const auto tensor = [](std::vector<float>& x) {
+            return Tensor(x.data(), DType::kF32, {static_cast<int64_t>(x.size()) / kWidth, kWidth});
+        };
+        const auto ids = [](std::vector<int32_t>& x, const Shape& s) { return Tensor(x.data(), DType::kI32, s); };
+        const RowsView view_of = {.slots = ids(slots, {n}),
+                                  .sequences = ids(zeros, {n}),
+                                  .cached = ids(cached, {n}),
+                                  .ancestors = ids(ancestors, {n, kMaxRows}),
+                                  .max_slots = first + n};
+        view.write(op, owner, tensor(k), tensor(v), view_of);
+        view.attend(op, owner, {tensor(out), tensor(q), ids(heads, {kHeads}), view_of});
+    }
+    std::vector<float>& keep_floats(int64_t n) {
+        return *floats_.emplace_back(std::make_unique<std::vector<float>>(n));
+    }
+    std::vector<int32_t>& keep_ints(int64_t n) {
+        return *ints_.emplace_back(std::make_unique<std::vector<int32_t>>(n));
+    }
+
+    static constexpr KernelLimits kLimits = {
+        .max_rows = kPrefillRows, .max_k = kWidth, .max_n = kWidth, .heads = kHeads, .head_dim = kDim};
+    std::unique_ptr<Kernels> prefill_op = make_kernels(*device, *stream, Phase::kPrefill, kLimits);
+    std::unique_ptr<Kernels> decode_op = make_kernels(*device, *stream, Phase::kDecode, kLimits);
+    std::vector<std::unique_ptr<std::vector<float>>> floats_;
+    std::vector<std::unique_ptr<std::vector<int32_t>>> ints_;
+};
+
+const std::vector<std::vector<bool>> kResidencies = {{true, true}, {false, true}, {false, false}};
+
+TEST(RetrievalSet, HoldsWhatThePromptsLastQueryPicks) {
+    for (const std::vector<bool>& on_chip : kResidencies) {
+        for (const int64_t n : {int64_t{1}, int64_t{256}, int64_t{264}, int64_t{271}, int64_t{400}, kPrompt}) {
+            Text text(on_chip, {.budget = 64, .chunk = kChunk});
+            text.prefill(n);
+            text.expect(n, n, fmt::format("{} tokens", n));
+            text.prefill(n / 2 + 1);  // another one in its place
+            text.expect(n / 2 + 1, n / 2 + 1, fmt::format("{} tokens", n / 2 + 1));
+        }
+    }
+}
+
+TEST(RetrievalSet, IsChosenAnewAsOftenAsItSays) {
+    for (const std::vector<bool>& on_chip : kResidencies) {
+        for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {
+            Text text(on_chip, {.budget = 64, .chunk = kChunk, .every = every});
+            text.prefill(kPrompt);
+            text.sign = -1;  // other chunks
+            int64_t chosen = kPrompt;
+            bool anew = false;
+            for (int64_t i = 1; i <= 40; ++i) {
+                text.step();
+                if (every != RetrievalShape::kNever && i % every == 0) {
+                    chosen = kPrompt + i - 1;
+                    anew = true;
+                }
+                text.sign = anew ? -1 : 1;
+                text.expect(chosen, kPrompt + i, fmt::format("every {}, step {}", every, i));
+                text.sign = -1;
+            }
+        }
+    }
+}
+
+// The prompt's choice comes back with the prompt; and what is cut off its end is gone.
+TEST(RetrievalSet, ComesBackToThePrompt) {
+    for (const std::vector<bool>& on_chip : kResidencies) {
+        Text text(on_chip, {.budget = 64, .chunk = kChunk, .comes_back = true});
+        text.prefill(kPrompt);
+        for (int sample = 0; sample < 2; ++sample) {
+            text.sign = -1;
+            for (int i = 0; i < 30; ++i) text.step();
+            text.expect(kPrompt + 29, kPrompt + 30, "behind 30 tokens");
+            text.view.truncate(0, kPrompt + 25);
+            text.expect(kPrompt + 29, kPrompt + 25, "five cut off");
+            text.view.truncate(0, kPrompt);
+            text.stream->synchronize();
+            text.sign = 1;
+            text.expect(kPrompt, kPrompt, "the prompt again");
+        }
+    }
+}
+
+// While nobody reads it, it is not chosen again, unless its room ends.
+TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
+    Text text({true, false}, {.budget = 64, .chunk = kChunk});
+    text.prefill(kPrompt);
+    text.set.choose_again(false);
+    for (int i = 0; i < 10; ++i) text.step();
+    text.expect(kPrompt, kPrompt + 10, "resting");
+    for (int i = 0; i < 200; ++i) text.step();
+    EXPECT_LE(text.set.slots(), text.set.most_slots());
+    text.set.choose_again(true);
+    text.step();
+    text.expect(kPrompt + 210, kPrompt + 211, "read again");
+}
+
+}  // namespace
+}  // namespace trireme::test
