@@ -23,6 +23,15 @@ class KvKernels : public Kernels {
         never();
     }
     void do_accept(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) override { never(); }
+    void do_chunk_means(const Tensor&, const LayerKv&, int64_t, const TileRange&, int64_t) override { never(); }
+    void do_choose_chunks(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          const Tensor&) override {
+        never();
+    }
+    void do_gather_chunks(const LayerKv&, const LayerKv&, const Tensor&, const Tensor&, int64_t,
+                          const TileRange&) override {
+        never();
+    }
 };
 
 }  // namespace trireme::test
