@@ -5,6 +5,11 @@
 #include "runtime/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr int64_t kManyPending = 16;
+
+}  // namespace
 
 void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
@@ -53,8 +58,30 @@ void TextLevel::computed(std::span<const int32_t> path) {
 }
 
 void TextLevel::settle() {
+    keep_staged();
+    if (pending() > kManyPending) catch_up();
+}
+
+void TextLevel::keep_staged() {
     if (!staged_.empty()) level_.keep(0, staged_);
     staged_.clear();
+}
+
+// All but the last token: what stands behind it will be asked of a forward that computes it. Otherwise tokens that come
+// while nobody asks would one day be more than a forward takes.
+void TextLevel::catch_up() {
+    level_.view().drop();
+    const int64_t room = level_.context() - level_.length();
+    const auto n = static_cast<std::ptrdiff_t>(std::min({pending() - 1, kMaxRows, room}));
+    const std::vector<int32_t> later(pending_.begin() + n, pending_.end());
+    pending_.resize(static_cast<size_t>(n));
+    if (n > 0) {
+        rows_of_pending(rows_);
+        level_.extend(rows_);
+        computed();
+        keep_staged();
+    }
+    pending_ = later;
 }
 
 void TextLevel::end_at(int64_t n, int32_t next) {
