@@ -8,6 +8,8 @@
 namespace trireme {
 namespace {
 
+// Of the time without proposals, what those may take at most: times are measured with errors, and not all are measured.
+constexpr double kGain = 0.95;
 constexpr double kRemembered = 64;     // proposed tokens, of which the recent ones weigh more
 constexpr double kProbeRemembers = 4;  // as many: what asking again finds decides
 constexpr int64_t kProbed = 3;         // tokens asked for at a time while off, if so few can pay
@@ -25,8 +27,8 @@ void DraftLength::know(const LevelCosts& verifier, const DraftLength* inner, dou
 
 // 1 + alpha + ... + alpha^g tokens come of g proposed ones and a forward of g + 1 rows.
 DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
-    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms();
-    Choice best = {0, verify_ms_[1]};
+    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms(), alone_ms = verify_ms_[1];
+    Choice best = {0, kGain * alone_ms};
     double tokens = 1, stay = 1;
     for (int64_t g = 1; g <= std::min(most, kMost); ++g) {
         stay *= alpha;
@@ -35,6 +37,7 @@ DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
         const Choice choice = {g, round_ms / tokens};
         if (fixed_ != kAuto ? g <= fixed_ : choice.token_ms < best.token_ms) best = choice;
     }
+    if (best.length == 0) best.token_ms = alone_ms;
     return best;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// How many tokens to propose: as many as make the fewest milliseconds a token, none where speculation loses. It weighs
-/// what forwards take by what became of the tokens that stayed, so that ranks which know the same choose alike. Nothing
-/// that was thrown away has a say.
+/// How many tokens to propose: as many as make the fewest milliseconds a token, none where speculation gains next to
+/// nothing. It weighs what forwards take by what became of the tokens that stayed, so that ranks which know the same
+/// choose alike. Nothing that was thrown away has a say.
 
 #include <array>
 #include <cstdint>

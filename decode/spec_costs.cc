@@ -9,8 +9,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kEnoughMs = 40;  // of one number of rows: beyond it no repetition
-constexpr int kMostRepeats = 5;
+// Of one number of rows: repeated so often at least, so long at least, but no more beyond the longest time.
+constexpr int kRepeats = 5;
+constexpr double kShortMs = 8, kLongMs = 40;
 constexpr double kSlowMs = 250;  // a forward of one row that takes longer gets a single other point
 constexpr int64_t kSlowRows = 32;
 constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
@@ -28,7 +29,7 @@ class Meter {
         for (int32_t i = 0; i < n; ++i) rows_.push_back({.token = token_, .position = first + i, .parent = i - 1});
         uniforms_.assign(static_cast<size_t>(n), 0.5);
         double spent = 0, least = 0;
-        for (int i = 0; i < kMostRepeats && spent < kEnoughMs; ++i) {
+        for (int i = 0; spent < kLongMs && (i < kRepeats || spent < kShortMs); ++i) {
             const double ms = once();
             least = i == 0 ? ms : std::min(least, ms);
             spent += ms;

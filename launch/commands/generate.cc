@@ -18,6 +18,7 @@
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
 #include "launch/run/signals.h"
+#include "launch/run/spec_costs.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
 
@@ -101,11 +102,22 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
+// Rank 0 reads the file, all ranks get its bytes; empty: costs are to be measured, or nobody asks for them.
+SpecCosts given_costs(const Options& o, const Crew& crew) {
+    const std::vector<std::string> levels = weighed_levels(o);
+    if (o.spec_costs.empty() || levels.empty()) return {};
+    std::string costs;
+    crew.first_only([&] { costs = as_json(read_spec_costs(o.spec_costs, levels)); });
+    crew.comm().broadcast(costs);
+    return costs_in_report(fmt::format("{{\"spec_costs\": {}}}", costs), "--spec-costs", levels);
+}
+
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.first_only([&] { probe_outputs(o); });
+    const SpecCosts costs = given_costs(o, crew);
     Engine engine(start, crew);
     const Request asked = read_request(start, crew, engine);
     engine.load(start, crew, asked.positions);
@@ -114,7 +126,9 @@ void run_generate(const Start& start, const Crew& crew) {
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
-    Chain chain(o, engine.model(), engine.draft(), engine.device());
+    Chain chain(o, engine.model(), engine.draft(), engine.device(), costs);
+    WarmUp warm_up;
+    if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
@@ -132,7 +146,8 @@ void run_generate(const Start& start, const Crew& crew) {
             [&](std::span<const int32_t> round) {
                 status = agreed_status(crew, printer, round);
                 return status != 0;
-            });
+            },
+            warm_up);
     }
     if (crew.first()) printer.end_line();
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
@@ -142,6 +157,7 @@ void run_generate(const Start& start, const Crew& crew) {
                               .stats = stats,
                               .samples = samples,
                               .levels = chain.levels(),
+                              .costs = chain.costs(),
                               .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);

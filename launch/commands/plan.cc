@@ -100,11 +100,12 @@ void run_plan(const Start& start, const Crew& crew) {
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
-        const PlanWish wish = {
-            .context = o.ctx_size == 0 ? config.context : o.ctx_size,
-            .ranks = o.ranks,
-            .on_chip = o.kv_on_chip,
-            .retrieval = {.budget = o.retrieval_budget, .chunk = o.retrieval_chunk, .rows = o.draft_tokens + 1}};
+        const PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
+                               .ranks = o.ranks,
+                               .on_chip = o.kv_on_chip,
+                               .retrieval = {.budget = o.retrieval_budget,
+                                             .chunk = o.retrieval_chunk,
+                                             .rows = Options::most_draft_tokens(o.draft_tokens) + 1}};
         size_t draft = 0;
         if (!o.model_draft.empty()) {
             const LlamaConfig small = open_config(o.model_draft);

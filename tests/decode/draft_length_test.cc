@@ -62,6 +62,15 @@ double token_ms(const LevelCosts& verifier, double proposed_ms, double alpha, in
     return (static_cast<double>(g) * proposed_ms + verifier.ms(g + 1)) / tokens;
 }
 
+/// The best length. To be worth it, it has to save a twentieth of the time without proposals.
+int64_t best_length(const LevelCosts& verifier, double proposed_ms, double alpha) {
+    int64_t best = 1;
+    for (int64_t g = 2; g <= DraftLength::kMost; ++g) {
+        if (token_ms(verifier, proposed_ms, alpha, g) < token_ms(verifier, proposed_ms, alpha, best)) best = g;
+    }
+    return token_ms(verifier, proposed_ms, alpha, best) < 0.95 * verifier.ms(1) ? best : 0;
+}
+
 TEST(SpecCosts, GoStraightBetweenPointsAndNeverFall) {
     const LevelCosts costs{.level = "x", .points = {{1, 10}, {2, 9}, {4, 20}, {8, 40}}};
     EXPECT_DOUBLE_EQ(costs.ms(1), 10);
@@ -88,10 +97,7 @@ TEST(DraftLength, IsTheBestOne) {
                     lengths.saw({.tokens = 100, .accepted = stay, .residual = 0, .asked = true});
                 }
                 const double learnt = lengths.alpha();
-                int64_t best = 0;
-                for (int64_t g = 1; g <= DraftLength::kMost; ++g) {
-                    if (token_ms(verifier, proposed, learnt, g) < token_ms(verifier, proposed, learnt, best)) best = g;
-                }
+                const int64_t best = best_length(verifier, proposed, learnt);
                 EXPECT_NEAR(lengths.token_ms(), token_ms(verifier, proposed, learnt, best), 1e-9);
                 EXPECT_EQ(lengths.next(DraftLength::kMost, true) * (best > 0), best) << proposed << " " << alpha;
             }
@@ -106,8 +112,7 @@ TEST(DraftLength, LearnsWhatStays) {
         EXPECT_NEAR(text.lengths.alpha(), alpha, 0.12);
         EXPECT_EQ(text.asking, text.rounds);
         // The time it may take at the best length, known from the start.
-        double best = 1;
-        for (int64_t g = 1; g <= DraftLength::kMost; ++g) best = std::min(best, token_ms(flat(100), 1, alpha, g) / 100);
+        const double best = token_ms(flat(100), 1, alpha, best_length(flat(100), 1, alpha)) / 100;
         EXPECT_LT(text.slowdown(), 1.1 * best) << alpha;
     }
 }
@@ -203,16 +208,12 @@ TEST(DraftLength, ComposesOverAChain) {
     const SpecCosts costs = {flat(100), line(10, 0.5), {.level = "draft", .points = {{1, 2}}}};
     std::vector<DraftLength> lengths(2);
     know(lengths, costs);
-    double below = costs[1].ms(1);
-    for (int64_t g = 1; g <= DraftLength::kMost; ++g) {
-        below = std::min(below, token_ms(costs[1], 2, lengths[1].alpha(), g));
-    }
+    const int64_t inner = best_length(costs[1], 2, 0.75);
+    ASSERT_GT(inner, 1);
+    EXPECT_EQ(lengths[1].next(DraftLength::kMost, true), inner);
+    const double below = token_ms(costs[1], 2, 0.75, inner);
     EXPECT_NEAR(lengths[1].token_ms(), below, 1e-9);
-    int64_t best = 0;
-    for (int64_t g = 1; g <= DraftLength::kMost; ++g) {
-        if (token_ms(costs[0], below, 0.75, g) < token_ms(costs[0], below, 0.75, best)) best = g;
-    }
-    EXPECT_EQ(lengths[0].next(DraftLength::kMost, true), best);
+    EXPECT_EQ(lengths[0].next(DraftLength::kMost, true), best_length(costs[0], below, 0.75));
 
     // The draft stops being right: the middle level goes on alone, at its own price.
     for (int i = 0; i < 100; ++i) lengths[1].saw({.tokens = 1, .residual = 1, .asked = true});

@@ -279,7 +279,7 @@ TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
 TEST_F(SpeculationLaw, LengthsThatAdaptLeaveIt) {
     Drafter drafter("draft", draft.device(), *draft, sampling, 6, 1, 3);
     DraftLength lengths;
-    lengths.know({"full", {{1, 10}}}, nullptr, 6.7);
+    lengths.know({"full", {{1, 10}}}, nullptr, 6);
     Speculate speculate(drafter, *target, sampling, 6, {.lengths = &lengths});
     EXPECT_GT(likelihood(speculate), kUnlikely);
     EXPECT_GT(speculate.stats().off, 0);
