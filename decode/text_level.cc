@@ -71,17 +71,14 @@ void TextLevel::keep_staged() {
 // while nobody asks would one day be more than a forward takes.
 void TextLevel::catch_up() {
     level_.view().drop();
-    const int64_t room = level_.context() - level_.length();
-    const auto n = static_cast<std::ptrdiff_t>(std::min({pending() - 1, kMaxRows, room}));
-    const std::vector<int32_t> later(pending_.begin() + n, pending_.end());
-    pending_.resize(static_cast<size_t>(n));
-    if (n > 0) {
-        rows_of_pending(rows_);
-        level_.extend(rows_);
-        computed();
-        keep_staged();
-    }
-    pending_ = later;
+    const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - level_.length()});
+    if (n <= 0) return;
+    rows_of_pending(rows_);
+    rows_.resize(static_cast<size_t>(n));
+    level_.extend(rows_);
+    for (int32_t r = 0; r < n; ++r) staged_.push_back(first_row_ + r);
+    pending_.erase(pending_.begin(), pending_.begin() + n);
+    keep_staged();
 }
 
 void TextLevel::end_at(int64_t n, int32_t next) {

@@ -102,23 +102,23 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-// Rank 0 reads the file, all ranks get its bytes; empty: costs are to be measured, or nobody asks for them.
-SpecCosts given_costs(const Options& o, const Crew& crew) {
+// Of the report that --spec-costs names, where draft lengths ask for them.
+SpecCosts given_costs(const Options& o) {
     const std::vector<std::string> levels = weighed_levels(o);
-    if (o.spec_costs.empty() || levels.empty()) return {};
-    std::string costs;
-    crew.first_only([&] { costs = as_json(read_spec_costs(o.spec_costs, levels)); });
-    crew.comm().broadcast(costs);
-    return costs_in_report(fmt::format("{{\"spec_costs\": {}}}", costs), "--spec-costs", levels);
+    return o.spec_costs.empty() || levels.empty() ? SpecCosts() : read_spec_costs(o.spec_costs, levels);
 }
 
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    crew.first_only([&] { probe_outputs(o); });
-    const SpecCosts costs = given_costs(o, crew);
+    SpecCosts costs;
+    crew.first_only([&] {
+        probe_outputs(o);
+        costs = given_costs(o);
+    });
     Engine engine(start, crew);
+    share(costs, crew.comm());
     const Request asked = read_request(start, crew, engine);
     engine.load(start, crew, asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);

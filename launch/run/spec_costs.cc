@@ -4,6 +4,7 @@
 
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
+#include "model/files/shown.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{256} << 20;  // reports hold texts
 constexpr double kMostMs = 1e9;
+constexpr size_t kMostLevels = 16;
 
 LevelCosts level_in(const Json& json, std::string_view what) {
     LevelCosts costs;
@@ -34,6 +36,12 @@ LevelCosts level_in(const Json& json, std::string_view what) {
     return costs;
 }
 
+SpecCosts costs_in(const Json& levels, std::string_view what) {
+    SpecCosts costs;
+    for (const Json& level : levels) costs.push_back(level_in(level, what));
+    return costs;
+}
+
 }  // namespace
 
 std::string as_json(const SpecCosts& costs) {
@@ -49,29 +57,27 @@ std::string as_json(const SpecCosts& costs) {
     return all.dump();
 }
 
-SpecCosts costs_in_report(std::string_view report, std::string_view what, std::span<const std::string> levels) {
-    const Json json = parse_json(report, what, {.bytes = kMostBytes});
+SpecCosts read_spec_costs(const std::string& path, std::span<const std::string> levels) {
+    const std::string what = "--spec-costs " + path;
+    const Json json = parse_json(read_text_file(path, kMostBytes), what, {.bytes = kMostBytes});
     require(
         json.is_object() && json.contains("spec_costs") && json["spec_costs"].is_array() && !json["spec_costs"].empty(),
         Exit::kData, "{}: has no spec_costs; want the report of a run with --spec and --gamma auto", what);
-    SpecCosts costs;
+    require(json["spec_costs"].size() <= kMostLevels, Exit::kData,
+            "{}: spec_costs of {} levels; want the report of a run with this --spec", what, json["spec_costs"].size());
+    const SpecCosts costs = costs_in(json["spec_costs"], what);
     std::vector<std::string> found;
-    for (const Json& level : json["spec_costs"]) {
-        require(found.size() < levels.size(), Exit::kData,
-                "{}: spec_costs of more than {}; want the report of a run with this --spec", what,
-                fmt::join(levels, ", "));
-        costs.push_back(level_in(level, what));
-        found.push_back(costs.back().level);
-    }
+    for (const LevelCosts& level : costs) found.push_back(shown(level.level));
     require(std::ranges::equal(found, levels), Exit::kData,
             "{}: spec_costs of {}, this chain is of {}; want the report of a run with this --spec", what,
             fmt::join(found, ", "), fmt::join(levels, ", "));
     return costs;
 }
 
-SpecCosts read_spec_costs(const std::string& path, std::span<const std::string> levels) {
-    const std::string what = "--spec-costs " + path;
-    return costs_in_report(read_text_file(path, kMostBytes), what, levels);
+void share(SpecCosts& costs, Comm& comm) {
+    std::string text = as_json(costs);
+    comm.broadcast(text);
+    costs = costs_in(parse_json(text, "spec_costs"), "spec_costs");
 }
 
 }  // namespace trireme

@@ -166,7 +166,8 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
     refused(costs(""), 65, "has no spec_costs");
     refused(costs(full), 65, "spec_costs of full, this chain is of full, draft");
     refused(costs(full + "," + level("window", "[1]", "[1]")), 65, "spec_costs of full, window, this chain is of");
-    refused(costs(full + "," + small + "," + small), 65, "spec_costs of more than full, draft");
+    refused(costs(full + "," + small + "," + small), 65,
+            "spec_costs of full, draft, draft, this chain is of full, draft");
     refused(costs("7," + small), 65, "want objects with a level's name");
     for (const auto& [rows, ms] : {std::pair("[]", "[]"), std::pair("[1]", "[1, 2]"), std::pair("1", "1")}) {
         refused(costs(full + "," + level("draft", rows, ms)), 65, "want rows and ms, as many of each");
