@@ -56,7 +56,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
-                                   const Interrupt& interrupt) {
+                                   const Interrupt& interrupt, const WarmUp& warm_up) {
     Level& model = proposer.target();
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
     require(prompt_tokens > 0, Exit::kConfig, "the prompt is empty: give at least one token");
@@ -71,8 +71,13 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
     const uint64_t begin = trace::now();
     proposer.prefill(request.prompt, prefill);
     stats.prefill_ms = ms_between(begin, trace::now());
-    const LinkUse link_prefilled = link_use(model);
-    stats.prefill_link = link_prefilled - link_before;
+    stats.prefill_link = link_use(model) - link_before;
+    if (warm_up && request.max_new != 0 && request.num_samples > 0) {
+        const uint64_t warm = trace::now();
+        warm_up();
+        stats.warmup_ms = ms_between(warm, trace::now());
+    }
+    const LinkUse link_ready = link_use(model);
 
     // Every generated token has a position in the context, the last one too, though it is never computed.
     const int64_t room = model.context() - prompt_tokens;
@@ -91,7 +96,7 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
         stats.decode_ms += ms_between(first_ns, trace::now());
     }
     if (Transport* transport = model.view().transport()) transport->settle();
-    stats.decode_link = link_use(model) - link_prefilled;
+    stats.decode_link = link_use(model) - link_ready;
     const auto samples = static_cast<int64_t>(out.size()), steps = stats.new_tokens - samples;
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length = prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);

@@ -23,7 +23,8 @@ struct GenerateRequest {
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;              // prompt to logits
-    double ttft_ms = 0;                 // prompt to first token
+    double warmup_ms = 0;               // of that call; 0: there is none
+    double ttft_ms = 0;                 // prompt to first token, the warm-up included
     double decode_ms = 0;               // all tokens but each sample's first
     double tpot_ms = 0;                 // decode_ms per such token
     uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
@@ -35,11 +36,15 @@ struct GenerateStats {
 /// (StopReason::kInterrupted). Ranks must answer alike.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
+/// Called once between the prefill and the first token, where there will be one. May change the current logits of
+/// levels, and what they have staged.
+using WarmUp = std::function<void()>;
+
 /// `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked for if
 /// interrupted.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
-                                   const Interrupt& interrupt = {});
+                                   const Interrupt& interrupt = {}, const WarmUp& warm_up = {});
 
 }  // namespace trireme

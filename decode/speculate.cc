@@ -30,6 +30,10 @@ void Speculate::begin(uint32_t sample) {
     inner_.begin(sample);
     sample_ = sample;
     round_ = 0;
+    origins_.clear();
+    asks_first_ = true;
+    asked_ = false;
+    if (options_.lengths != nullptr) options_.lengths->begin();
 }
 
 std::span<const Proposed> Speculate::propose(int64_t limit) {
@@ -47,16 +51,31 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
 void Speculate::first_token() {
     const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++, .level = options_.level})};
     const int32_t token = text_.level().sample(sampling_, u, /*laws=*/true)[0];
-    collect(token, 0);
+    collect(token, 0, Origin::kOther);
     text_.append(token);
     inner_.commit({}, token);
 }
 
 // Behind those collected; its law is that of this row of the verifier's logits.
-void Speculate::collect(int32_t token, int64_t row) {
+void Speculate::collect(int32_t token, int64_t row, Origin origin) {
     const auto i = static_cast<int32_t>(collected_.size());
     const Law law = options_.held == nullptr ? Law() : options_.held->hold(i, row);
     collected_.push_back({.token = token, .parent = i - 1, .law = law});
+    origins_.push_back(origin);
+}
+
+std::span<const Proposed> Speculate::ask(int64_t most) {
+    if (most <= 0) return {};
+    int64_t length = most;
+    if (options_.lengths != nullptr) {
+        length = options_.lengths->next(most, asks_first_);
+        stats_.asked += length;
+        if (length == 0) ++stats_.off;
+    }
+    const std::span<const Proposed> proposed = length > 0 ? inner_.propose(length) : std::span<const Proposed>();
+    if (asks_first_) asked_ = !proposed.empty();
+    asks_first_ = false;
+    return proposed;
 }
 
 void Speculate::round(int64_t limit) {
@@ -70,8 +89,7 @@ void Speculate::round(int64_t limit) {
     };
     const auto pending = static_cast<int32_t>(text_.pending()), first_row = verifier.view().staged().size();
     // The last token of a round is the verifier's own.
-    const int64_t most = std::min(limit - 1, text_.room() - pending);
-    const std::span<const Proposed> proposed = most > 0 ? inner_.propose(most) : std::span<const Proposed>();
+    const std::span<const Proposed> proposed = ask(std::min(limit - 1, text_.room() - pending));
 
     text_.rows_of_pending(rows_);
     proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
@@ -92,11 +110,13 @@ void Speculate::round(int64_t limit) {
     path_.clear();
     int64_t place = pending - 1;  // the row behind which the next token stands
     for (const int32_t i : answer.stays) {
-        collect(proposed[static_cast<size_t>(i)].token, place);
+        collect(proposed[static_cast<size_t>(i)].token, place, Origin::kAccepted);
         place = pending + i;
         path_.push_back(static_cast<int32_t>(place));
     }
-    collect(answer.next, place);
+    const int32_t last = answer.stays.empty() ? -1 : answer.stays.back();
+    const bool refused = std::ranges::any_of(proposed, [&](const Proposed& p) { return p.parent == last; });
+    collect(answer.next, place, refused ? Origin::kResidual : Origin::kOther);
     count(proposed, answer.stays);
     text_.computed(path_);
     text_.append(answer.next);
@@ -114,11 +134,23 @@ void Speculate::commit(std::span<const int32_t> path, int32_t next) {
 
 void Speculate::settle() {
     text_.settle();
+    if (options_.lengths != nullptr) {
+        const auto of = [&](Origin origin) { return std::ranges::count(origins_, origin); };
+        options_.lengths->saw({.tokens = static_cast<int64_t>(origins_.size()),
+                               .accepted = of(Origin::kAccepted),
+                               .residual = of(Origin::kResidual),
+                               .asked = asked_});
+    }
+    origins_.clear();
+    asks_first_ = true;
+    asked_ = false;
     inner_.settle();
 }
 
 void Speculate::rewind(int64_t n, int32_t next) {
     text_.end_at(text_.length() - n, next);
+    origins_.resize(origins_.size() - std::min(origins_.size(), static_cast<size_t>(n)));
+    if (next >= 0) origins_.push_back(Origin::kOther);
     inner_.rewind(n, next);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/draft_length.h"
 #include "decode/held_laws.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
@@ -17,6 +18,7 @@ namespace trireme {
 /// What one level has checked so far.
 struct SpeculationStats {
     int64_t rounds = 0;                              // forwards that checked proposals
+    int64_t asked = 0, off = 0;                      // what DraftLength chose: tokens; rounds with none
     int64_t proposed = 0, accepted = 0;              // tokens
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
@@ -30,6 +32,8 @@ class Speculate final : public Decoder {
         uint32_t level = 0;             // its number in the chain (DrawKey)
         int64_t length = 1;             // tokens that a proposal has at least, unless there is no room: rounds go on
         HeldLaws* held = nullptr;       // of `verifier`'s laws, for whoever checks what is proposed; null: nobody does
+        /// How much `inner` is asked for, and is told what became of it; its own. Null: as much as there is room for.
+        DraftLength* lengths = nullptr;
     };
     /// `inner` proposes, `verifier` checks; both are this object's own while it lives. Errors: Exit::kConfig for
     /// sampling parameters out of range.
@@ -51,7 +55,9 @@ class Speculate final : public Decoder {
   private:
     void first_token();
     void round(int64_t limit);
-    void collect(int32_t token, int64_t row);
+    enum class Origin : uint8_t { kAccepted, kResidual, kOther };
+    void collect(int32_t token, int64_t row, Origin origin);
+    std::span<const Proposed> ask(int64_t most);
     void count(std::span<const Proposed> proposed, std::span<const int32_t> stays);
 
     Proposer& inner_;
@@ -66,6 +72,9 @@ class Speculate final : public Decoder {
     std::vector<Proposal> proposals_;
     std::vector<int32_t> path_;
     std::vector<Proposed> collected_;  // a chain
+    std::vector<Origin> origins_;      // of the tokens since the last settle()
+    bool asks_first_ = true;           // there has been no round since then
+    bool asked_ = false;               // the first one since then had proposals
 };
 
 }  // namespace trireme

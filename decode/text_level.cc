@@ -5,6 +5,11 @@
 #include "runtime/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr int64_t kManyPending = 16;
+
+}  // namespace
 
 void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     if (const int64_t there = level_.view().follow(); there >= 0) {
@@ -69,8 +74,27 @@ void TextLevel::settle() {
         staged_.clear();
         return;
     }
+    keep_staged();
+    if (pending() > kManyPending) catch_up();
+}
+
+void TextLevel::keep_staged() {
     if (!staged_.empty()) level_.keep(0, staged_);
     staged_.clear();
+}
+
+// All but the last token: what stands behind it will be asked of a forward that computes it. Otherwise tokens that come
+// while nobody asks would one day be more than a forward takes.
+void TextLevel::catch_up() {
+    level_.view().drop();
+    const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - level_.length()});
+    if (n <= 0) return;
+    rows_of_pending(rows_);
+    rows_.resize(static_cast<size_t>(n));
+    level_.extend(rows_);
+    for (int32_t r = 0; r < n; ++r) staged_.push_back(first_row_ + r);
+    pending_.erase(pending_.begin(), pending_.begin() + n);
+    keep_staged();
 }
 
 void TextLevel::end_at(int64_t n, int32_t next) {

@@ -37,7 +37,8 @@ class TextLevel {
     void rows_of_pending(std::vector<Row>& rows);
     /// That extend() has been called; of its other rows this path, by number in its rows, is text, too.
     void computed(std::span<const int32_t> path = {});
-    /// What has been computed is never taken back: it goes into the level's KV, other staged rows are dropped.
+    /// The text is never taken back: what has been computed goes into the level's KV, other staged rows are dropped.
+    /// Where tokens have piled up that nobody had computed, they are computed now.
     void settle();
     /// The text is its first n tokens and, behind them, `next`; -1: nothing.
     void end_at(int64_t n, int32_t next);
@@ -45,12 +46,16 @@ class TextLevel {
   private:
     static int64_t tokens(const std::vector<int32_t>& v) { return static_cast<int64_t>(v.size()); }
 
+    void keep_staged();
+    void catch_up();
+
     Level& level_;
     std::vector<int32_t> prompt_;  // what was read of it
     bool at_prompt_ = false;
     std::vector<int32_t> staged_;   // rows
     std::vector<int32_t> pending_;  // tokens
     int32_t first_row_ = 0;         // of the extend() that rows_of_pending() was for
+    std::vector<Row> rows_;         // of catch_up()
 };
 
 }  // namespace trireme

@@ -18,6 +18,7 @@
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
 #include "launch/run/signals.h"
+#include "launch/run/spec_costs.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
 
@@ -101,12 +102,23 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
+// Of the report that --spec-costs names, where draft lengths ask for them.
+SpecCosts given_costs(const Options& o) {
+    const std::vector<std::string> levels = weighed_levels(o, o.spec);
+    return o.spec_costs.empty() || levels.empty() ? SpecCosts() : read_spec_costs(o.spec_costs, levels);
+}
+
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    crew.first_only([&] { probe_outputs(o); });
+    SpecCosts costs;
+    crew.first_only([&] {
+        probe_outputs(o);
+        costs = given_costs(o);
+    });
     Engine engine(start, crew);
+    share(costs, crew.comm());
     const Request asked = read_request(start, crew, engine);
     engine.load(start, crew, asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);
@@ -114,7 +126,9 @@ void run_generate(const Start& start, const Crew& crew) {
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
-    Chain chain(o, o.spec, engine.model(), engine.proposing(), engine.device());
+    Chain chain(o, o.spec, engine.model(), engine.proposing(), engine.device(), costs);
+    WarmUp warm_up;
+    if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
@@ -132,7 +146,8 @@ void run_generate(const Start& start, const Crew& crew) {
             [&](std::span<const int32_t> round) {
                 status = agreed_status(crew, printer, round);
                 return status != 0;
-            });
+            },
+            warm_up);
     }
     if (crew.first()) printer.end_line();
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
@@ -142,6 +157,7 @@ void run_generate(const Start& start, const Crew& crew) {
                               .stats = stats,
                               .samples = samples,
                               .levels = chain.levels(),
+                              .costs = chain.costs(),
                               .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/draft_length.h"
 #include "decode/sampling.h"
 #include "launch/flags/chain_spec.h"
 #include "offload/plan.h"
@@ -51,8 +52,10 @@ struct Options {
     bool kv_verify = false;
 
     ChainSpec spec;
-    int64_t draft_tokens = 6;      // proposed before they are checked
-    int64_t inner_tokens = 2;      // the same within a chain
+    int64_t draft_tokens = DraftLength::kAuto;        // proposed before they are checked, or kAuto
+    int64_t inner_draft_tokens = DraftLength::kAuto;  // the same, to a level in between
+    static int64_t most_draft_tokens(int64_t n) { return n == DraftLength::kAuto ? DraftLength::kMost : n; }
+    std::string spec_costs;        // a report whose costs are taken; empty: they are measured
     std::string model_draft;       // a folder or a .gguf file; empty: none
     int64_t draft_window = 256;    // tokens that the draft sees
     int64_t retrieval_budget = 0;  // tokens; 0: kDefaultBudget where a chain retrieves

@@ -81,9 +81,10 @@ std::optional<bool> parse_switch(std::string_view text) {
     return std::nullopt;
 }
 
-int64_t Setting::integer(int64_t least, int64_t most) const {
+int64_t Setting::integer(int64_t least, int64_t most, const char* or_else) const {
     const std::optional<int64_t> n = parse_integer(text);
-    if (!n || *n < least || *n > most) refuse(*this, fmt::format("a whole number from {} to {}", least, most));
+    if (!n || *n < least || *n > most)
+        refuse(*this, fmt::format("a whole number from {} to {}{}", least, most, or_else));
     return *n;
 }
 

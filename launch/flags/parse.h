@@ -25,8 +25,8 @@ struct Setting {
     std::string text;
     bool first = true;  // of this flag in its source: a repeatable flag then starts a new list
 
-    int64_t integer(int64_t least, int64_t most) const;
     /// `or_else`: what else is legal, for the message.
+    int64_t integer(int64_t least, int64_t most, const char* or_else = "") const;
     uint64_t any_unsigned(const char* or_else = "") const;
     int64_t size(int64_t least, int64_t most, const char* or_else = "") const;
     double real(double least, double most) const;

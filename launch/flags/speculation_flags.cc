@@ -16,6 +16,14 @@ int64_t read_reselect(const Setting& s) {
     return *rounds;
 }
 
+int64_t draft_length(const Setting& s) {
+    if (s.text == "auto") return DraftLength::kAuto;
+    return s.integer(1, DraftLength::kMost, " or auto");
+}
+std::string shown_length(int64_t n) {
+    return n == DraftLength::kAuto ? "auto" : shown(n);
+}
+
 }  // namespace
 
 FlagGroup speculation_flags() {
@@ -57,10 +65,28 @@ FlagGroup speculation_flags() {
             {"spec-draft-n-max",
              {"--gamma", "--spec-draft-n-max"},
              kGenerate | kPlan,
-             "COUNT",
-             "tokens that are proposed before the model checks them, 1 to 63",
-             [](O& o, const S& s) { o.draft_tokens = s.integer(1, kMaxRows - 1); },
-             [](const O& o) { return shown(o.draft_tokens); }},
+             "COUNT|auto",
+             "tokens that are proposed before the model checks them, 1 to 63; auto: as many as make the most tokens a "
+             "second, by what became of those before and by times that are measured behind the prompt; none where that "
+             "is fastest",
+             [](O& o, const S& s) { o.draft_tokens = draft_length(s); },
+             [](const O& o) { return shown_length(o.draft_tokens); }},
+            {"gamma-inner",
+             {"--gamma-inner"},
+             kGenerate,
+             "COUNT|auto",
+             "the same of a chain's inner level: tokens that the draft proposes to it",
+             [](O& o, const S& s) { o.inner_draft_tokens = draft_length(s); },
+             [](const O& o) { return shown_length(o.inner_draft_tokens); }},
+            {"spec-costs",
+             {"--spec-costs"},
+             kGenerate,
+             "REPORT",
+             "a report (--report-json) of an earlier run with this --spec: draft lengths go by its times, none are "
+             "measured, so that the same tokens come out",
+             [](O& o, const S& s) { o.spec_costs = s.word(); },
+             [](const O& o) { return o.spec_costs; },
+             "measured"},
             {"retrieval-budget",
              {"--budget", "--retrieval-budget"},
              kGenerate | kPlan,

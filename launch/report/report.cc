@@ -9,6 +9,7 @@
 #include "dist/rank_env.h"
 #include "generated/commit.h"
 #include "launch/flags/flags.h"
+#include "launch/run/spec_costs.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -127,6 +128,11 @@ double per(int64_t count, int64_t of) {
     return of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
 }
 
+/// The mean of the lengths that were chosen, of rounds that asked for tokens.
+double draft_len(const SpeculationStats& s) {
+    return per(s.asked, s.rounds - s.off);
+}
+
 /// What a level has checked: of the tokens at each depth of a proposal, how many stayed.
 OrderedJson checked_facts(const Speculate& level) {
     const SpeculationStats& s = level.stats();
@@ -134,13 +140,18 @@ OrderedJson checked_facts(const Speculate& level) {
     for (size_t d = 0; d < s.proposed_at.size() && s.proposed_at[d] > 0; ++d) {
         by_depth.push_back(per(s.accepted_at[d], s.proposed_at[d]));
     }
-    return {{"chain", level.name()},
-            {"rounds", s.rounds},
-            {"proposed", s.proposed},
-            {"accepted", s.accepted},
-            {"accept_rate", per(s.accepted, s.proposed)},
-            {"accept_len", per(s.accepted + s.rounds, s.rounds)},
-            {"accept_rate_by_depth", by_depth}};
+    OrderedJson facts = {{"chain", level.name()},
+                         {"rounds", s.rounds},
+                         {"proposed", s.proposed},
+                         {"accepted", s.accepted},
+                         {"accept_rate", per(s.accepted, s.proposed)},
+                         {"accept_len", per(s.accepted + s.rounds, s.rounds)},
+                         {"accept_rate_by_depth", by_depth}};
+    if (s.asked + s.off > 0) {
+        facts["draft_len"] = draft_len(s);
+        facts["rounds_off"] = s.off;
+    }
+    return facts;
 }
 
 OrderedJson residency_facts(const RunReport& r) {
@@ -205,6 +216,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
                     name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
                     r.engine.model().context()),
     };
+    if (t.warmup_ms > 0) lines.push_back(fmt::format("warm-up {:10.1f} ms  what forwards take", t.warmup_ms));
     const LinkUse& link = t.decode_link;
     if (r.engine.residency().plan.streamed_layers > 0) {
         const std::string rate = link.h2d_ms > 0
@@ -216,9 +228,12 @@ std::vector<std::string> report_lines(const RunReport& r) {
     }
     for (const Speculate* level : r.levels) {
         const SpeculationStats& s = level->stats();
-        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round",
+        const std::string lengths = s.asked + s.off > 0 ? fmt::format("; {:.1f} asked for, in {} of {} rounds none",
+                                                                      draft_len(s), s.off, s.rounds)
+                                                        : "";
+        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
                                     100 * per(s.accepted, s.proposed), s.proposed, level->name(),
-                                    per(s.accepted + s.rounds, s.rounds)));
+                                    per(s.accepted + s.rounds, s.rounds), lengths));
     }
     lines.push_back(fmt::format("stopped by {}", stops));
     return lines;
@@ -253,6 +268,7 @@ std::string report_json(const RunReport& r) {
         {"load_ms", r.engine.load_ms()},
         {"prefill_ms", t.prefill_ms},
         {"prefill_tok_s", all.prefill_tok_s},
+        {"warmup_ms", t.warmup_ms},
         {"ttft_ms", t.ttft_ms},
         {"decode_ms", t.decode_ms},
         {"tpot_ms", t.tpot_ms},
@@ -266,6 +282,7 @@ std::string report_json(const RunReport& r) {
         {"peak_rss_bytes", all.peak_rss_bytes},
         {"residency", residency_facts(r)},
         {"speculation", levels},
+        {"spec_costs", OrderedJson::parse(as_json(r.costs))},
         {"ranks", nlohmann::json(r.ranks)},
         {"samples", samples},
     };

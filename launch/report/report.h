@@ -37,6 +37,7 @@ struct RunReport {
     const GenerateStats& stats;
     const std::vector<Continuation>& samples;
     std::vector<const Speculate*> levels;  // that checked proposals, the outermost first
+    const SpecCosts& costs;                // that draft lengths went by; empty: they were fixed
     std::vector<RankFacts> ranks;
     std::vector<std::string> command_line;
 };

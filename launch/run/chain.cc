@@ -14,6 +14,10 @@ void warn_of_unused(const Options& o, const ChainSpec& spec) {
         log::warn("{} has no effect here: only {} reads it", flag, reader);
     };
     if (spec.parts.empty() && o.draft_tokens != fresh.draft_tokens) unused("--gamma", "a chain (--spec)");
+    if (spec.parts.size() < 2 && o.inner_draft_tokens != fresh.inner_draft_tokens) {
+        unused("--gamma-inner", "a chain with a level in between");
+    }
+    if (weighed_levels(o, spec).empty() && !o.spec_costs.empty()) unused("--spec-costs", "a chain with --gamma auto");
     if (!spec.has(Part::kDraft) && !o.model_draft.empty()) unused("--model-draft", "a chain with draft");
     if (!spec.has(Part::kDraft) && !spec.has(Part::kWindow) && o.draft_window != fresh.draft_window) {
         unused("--draft-window", "a chain with draft or window");
@@ -25,44 +29,72 @@ void warn_of_unused(const Options& o, const ChainSpec& spec) {
     if (o.reselect != fresh.reselect) unused("--reselect", reader);
 }
 
+/// What the level that checks parts[i] asks it for, as flags say it.
+int64_t length_of(const Options& o, const ChainSpec& spec, size_t i) {
+    return i + 1 == spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
+}
+
 }  // namespace
 
+std::vector<std::string> weighed_levels(const Options& o, const ChainSpec& spec) {
+    bool adapts = false;
+    for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, spec, i) == DraftLength::kAuto;
+    if (!adapts) return {};
+    std::vector<std::string> names = {"full"};
+    for (size_t i = spec.parts.size(); i-- > 0;) {
+        if (spec.parts[i] != Part::kNgram) names.emplace_back(name_of(spec.parts[i]));
+    }
+    return names;
+}
+
 // The model is level 0 of the chain (DrawKey), the last part level 1, the first one the deepest.
-Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device) {
+Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device,
+             SpecCosts costs)
+    : sampling_(o.sampling), weighed_(weighed_levels(o, spec)), costs_(std::move(costs)) {
     warn_of_unused(o, spec);
     if (spec.parts.empty()) {
         plain_ = std::make_unique<Plain>(model, o.sampling, o.seed.value());
         decoder_ = plain_.get();
         return;
     }
-    Proposer* inner = &base(o, spec, proposing, device);
-    for (size_t i = 1; i < spec.parts.size(); ++i) {
-        Level& verifier = proposing->level(spec.parts[i]);
-        const bool last = i + 1 == spec.parts.size();
-        const int64_t length = last ? o.draft_tokens : o.inner_tokens;
-        held_.push_back(std::make_unique<HeldLaws>(device, verifier, length));
-        speculates_.push_back(
-            std::make_unique<Speculate>(*inner, verifier, o.sampling, o.seed.value(),
-                                        Speculate::Options{.verifier = name_of(spec.parts[i]).data(),
-                                                           .level = static_cast<uint32_t>(spec.parts.size() - i),
-                                                           .length = length,
-                                                           .held = held_.back().get()}));
+    const size_t n = spec.parts.size();
+    levels_.push_back(&model);
+    for (size_t i = n; i-- > 0;) {
+        levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
+        if (!weighed_.empty()) lengths_.emplace_back(length_of(o, spec, i));
+    }
+    if (!costs_.empty()) know(lengths_, costs_);
+
+    base_ = base_of(o, spec, device);
+    Proposer* inner = base_.get();
+    for (size_t level = n; level-- > 0;) {  // of who checks
+        Speculate::Options checks = {.level = static_cast<uint32_t>(level)};
+        if (!lengths_.empty()) checks.lengths = &lengths_[level];
+        if (level > 0) {
+            const size_t part = n - level;
+            checks.verifier = name_of(spec.parts[part]).data();
+            checks.length = Options::most_draft_tokens(length_of(o, spec, part));
+            checks.held = held_.emplace_back(std::make_unique<HeldLaws>(device, *levels_[level], checks.length)).get();
+        }
+        speculates_.push_back(std::make_unique<Speculate>(*inner, *levels_[level], o.sampling, o.seed.value(), checks));
         inner = speculates_.back().get();
     }
-    speculates_.push_back(std::make_unique<Speculate>(*inner, model, o.sampling, o.seed.value()));
     decoder_ = speculates_.back().get();
 }
 
-Proposer& Chain::base(const Options& o, const ChainSpec& spec, const SpecLevels* proposing, Device& device) {
-    const Part part = spec.parts[0];
-    const int64_t length = spec.parts.size() == 1 ? o.draft_tokens : o.inner_tokens;
-    if (part == Part::kNgram) {
-        base_ = std::make_unique<Ngram>(length);
-    } else {
-        base_ = std::make_unique<Drafter>(name_of(part).data(), device, proposing->level(part), o.sampling,
-                                          o.seed.value(), static_cast<uint32_t>(spec.parts.size()), length);
+std::unique_ptr<Proposer> Chain::base_of(const Options& o, const ChainSpec& spec, Device& device) const {
+    const int64_t most = Options::most_draft_tokens(length_of(o, spec, 0));
+    if (levels_.back() == nullptr) return std::make_unique<Ngram>(most);
+    return std::make_unique<Drafter>(name_of(spec.parts[0]).data(), device, *levels_.back(), o.sampling, o.seed.value(),
+                                     static_cast<uint32_t>(spec.parts.size()), most);
+}
+
+void Chain::warm_up(const Crew& crew, int32_t token) {
+    for (size_t i = 0; i < weighed_.size(); ++i) {
+        const MeasuredRows rows = i < lengths_.size() ? MeasuredRows::kMany : MeasuredRows::kOne;
+        costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, crew.comm()));
     }
-    return *base_;
+    know(lengths_, costs_);
 }
 
 std::vector<const Speculate*> Chain::levels() const {

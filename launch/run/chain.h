@@ -8,23 +8,39 @@
 #include "decode/plain.h"
 #include "decode/speculate.h"
 #include "launch/flags/options.h"
+#include "launch/run/crew.h"
 #include "launch/run/spec_levels.h"
 
 namespace trireme {
 
+/// Models of the chain whose costs its draft lengths go by, as SpecCosts has them; empty: no length adapts.
+std::vector<std::string> weighed_levels(const Options& options, const ChainSpec& spec);
+
 class Chain {
   public:
-    /// Over `model`, and of `proposing` the levels that the chain has; both must outlive it. Errors: as Plain, Drafter
-    /// and Speculate.
-    Chain(const Options& options, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device);
+    /// Over `model`, and of `proposing` the levels that the chain has; both must outlive it. `costs`: of
+    /// weighed_levels(), or empty: then warm_up() is to be called. Errors: as Plain, Drafter and Speculate.
+    Chain(const Options& options, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device,
+          SpecCosts costs);
 
     Decoder& decoder() { return *decoder_; }
     /// What checked tokens so far, the outermost first; empty: nothing was proposed to anybody.
     std::vector<const Speculate*> levels() const;
 
-  private:
-    Proposer& base(const Options& o, const ChainSpec& spec, const SpecLevels* proposing, Device& device);
+    /// Draft lengths adapt, and nobody has said by which costs.
+    bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }
+    /// Measures them with forwards of `token`, all ranks together, rank 0's times.
+    void warm_up(const Crew& crew, int32_t token);
+    const SpecCosts& costs() const { return costs_; }
 
+  private:
+    std::unique_ptr<Proposer> base_of(const Options& o, const ChainSpec& spec, Device& device) const;
+
+    SamplingParams sampling_;
+    std::vector<std::string> weighed_;
+    std::vector<Level*> levels_;        // the model, then those of the parts from the last one on; null: n-grams
+    std::vector<DraftLength> lengths_;  // of the levels that check, in this order; empty: none adapts
+    SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
     std::vector<std::unique_ptr<HeldLaws>> held_;
     std::vector<std::unique_ptr<Speculate>> speculates_;  // the innermost first

@@ -60,7 +60,7 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       config_(source_ ? source_->config() : target.config()),
       type_(source_ ? choose_weight_type(*source_, {}) : target.weight_type),
       window_(o.draft_window),
-      held_(o.draft_tokens) {
+      held_(Options::most_draft_tokens(o.draft_tokens)) {
     if (source_) require_same_vocabulary(o, config_, target);
     options_.view = window_view(config_, window_);
 }

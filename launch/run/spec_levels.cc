@@ -23,7 +23,7 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
 
 SpecLevels::SpecLevels(const Options& o, const std::vector<ChainSpec>& chains, const Checkpoint& target)
     : target_(target), options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs} {
-    held_ = o.draft_tokens;
+    held_ = Options::most_draft_tokens(o.draft_tokens);
     if (any_has(chains, Part::kDraft)) draft_ = std::make_unique<DraftModel>(o, target, Part::kDraft);
     if (any_has(chains, Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
     if (any_has(chains, Part::kRetrieval)) {

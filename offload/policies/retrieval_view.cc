@@ -30,6 +30,7 @@ RetrievalView::RetrievalView(Device& device, Stream& compute, const KvShape& kv,
 }
 
 int64_t RetrievalView::follow() {
+    set_.choose_again(false);
     commit(0, set_.tokens());
     return set_.tokens();
 }

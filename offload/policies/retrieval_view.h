@@ -19,10 +19,14 @@ class RetrievalView final : public KvView {
 
     int64_t cached(int64_t) const override { return set_.slots(); }
     int64_t most_slots() const override { return std::min(shape().context, set_.most_slots() + kMaxRows); }
+    /// Until the next forward nobody reads the set.
     int64_t follow() override;
     MemoryBytes memory() const override { return memory_for(shape()); }
 
-    void begin(std::span<const RowGroup>) override { compute_.wait(set_.ready()); }
+    void begin(std::span<const RowGroup>) override {
+        set_.choose_again(true);
+        compute_.wait(set_.ready());
+    }
     void end() override { set_.read_until(compute_.record()); }
     bool recordable(OwnerIndex) const override { return true; }
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override {

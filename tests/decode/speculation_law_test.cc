@@ -275,6 +275,33 @@ TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
     }
 }
 
+// Costs at which a single token that does not stay switches speculation off.
+TEST_F(SpeculationLaw, LengthsThatAdaptLeaveIt) {
+    Drafter drafter("draft", draft.device(), *draft, sampling, 6, 1, 3);
+    DraftLength lengths;
+    lengths.know({"full", {{1, 10}}}, nullptr, 6);
+    Speculate speculate(drafter, *target, sampling, 6, {.lengths = &lengths});
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(speculate.stats().off, 0);
+    EXPECT_LT(speculate.stats().off, speculate.stats().rounds);
+    EXPECT_GT(speculate.stats().accepted, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+}
+
+TEST_F(SpeculationLaw, LengthsThatAdaptInAChainOfThreeLeaveIt) {
+    Engine between(model(64), exact, comm);
+    Drafter drafter("draft", draft.device(), *draft, sampling, 7, 2, 3);
+    HeldLaws held(between.device(), *between, 3);
+    std::vector<DraftLength> lengths(2);
+    know(lengths, {{"full", {{1, 10}}}, {"retrieval", {{1, 2}}}, {"draft", {{1, 1}}}});
+    Speculate retrieval(drafter, *between, sampling, 7,
+                        {.verifier = "retrieval", .level = 1, .length = 3, .held = &held, .lengths = &lengths[1]});
+    Speculate speculate(retrieval, *target, sampling, 7, {.lengths = &lengths[0]});
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(retrieval.stats().accepted, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+}
+
 TEST_F(SpeculationLaw, TheReleasedRuleOfTriForceDoesNotLeaveIt) {
     Engine between(model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 5, 2, 1);

@@ -55,6 +55,8 @@ const std::map<std::string, std::string> kExamples = {
     {"draft-window", "512"},
     {"model-draft", "models/d"},
     {"spec-draft-n-max", "16"},
+    {"gamma-inner", "2"},
+    {"spec-costs", "r.json"},
     {"retrieval-budget", "4096"},
     {"retrieval-chunk", "32"},
     {"device", "cuda:1"},

@@ -1,5 +1,8 @@
 // --spec: the tokens of plain decoding, whoever proposes; what reports say; what is refused.
 
+#include <utility>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -35,6 +38,7 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
     for (const Words& chain : {Words{"--spec", "ngram"},
                                {"--spec", "ngram", "--gamma", "1"},
                                {"--spec", "window", "--draft-window", "128"},
+                               {"--spec", "window", "--draft-window", "128", "--gamma", "6"},
                                {"--spec", "draft", "-md", draft()},
                                {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"},
                                {"--spec", "retrieval", "--budget", "64"},
@@ -54,8 +58,9 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
 TEST(SpeculationCommand, GivesThemOnTwoRanks) {
     const std::string plain = trireme_on(2, generate({})).out;
     for (const Words& chain : {Words{"--spec", "ngram"},
-                               {"--spec", "window"},
+                               {"--spec", "window", "--gamma", "6"},
                                {"--spec", "draft", "-md", draft()},
+                               {"--spec", "draft", "-md", draft(), "--gamma", "6"},
                                {"--spec", "retrieval", "--budget", "64"},
                                {"--spec", "triforce", "-md", draft(), "--budget", "64", "--kv-on-chip", "2"}}) {
         const ProcessResult r = trireme_on(2, generate(chain));
@@ -65,8 +70,8 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
 }
 
 TEST(SpeculationCommand, SamplesBeginAlike) {
-    for (const Words& chain : {Words{"--spec", "draft"}, {"--spec", "triforce", "--budget", "32"}}) {
-        Words sampled = {"-md", draft(), "--temp", "0.8", "--num-samples", "3"};
+    for (const Words& chain : {Words{"--spec", "draft"}, {"--spec", "triforce", "--budget", "32", "--gamma-inner", "2"}}) {
+        Words sampled = {"-md", draft(), "--gamma", "6", "--temp", "0.8", "--num-samples", "3"};
         sampled.insert(sampled.begin(), chain.begin(), chain.end());
         const ProcessResult r = trireme(generate(sampled)), again = trireme(generate(sampled));
         EXPECT_EQ(r.out, again.out);
@@ -93,7 +98,114 @@ TEST(SpeculationCommand, ReportsWhatStayed) {
     EXPECT_LE(accepted, proposed);
     EXPECT_THAT(level["accept_rate_by_depth"], SizeIs(4));
     EXPECT_DOUBLE_EQ(level["accept_rate"], static_cast<double>(accepted) / static_cast<double>(proposed));
+    EXPECT_FALSE(level.contains("draft_len"));
+    EXPECT_EQ(report["spec_costs"], json::array());
+    EXPECT_EQ(report["warmup_ms"], 0);
     EXPECT_EQ(json::parse(trireme(generate({"--report-json", "-"})).out)["speculation"], json::array());
+}
+
+// Times that nobody measures twice alike: with those of an earlier run come its tokens, lengths and rounds.
+TEST(SpeculationCommand, TakesTheCostsOfAnEarlierRun) {
+    const TempFolder folder;
+    const Words sampled = {"--spec", "draft", "-md", draft(), "--temp", "0.8", "--num-samples", "2"};
+    for (const int ranks : {1, 2}) {
+        const auto run = [&](const Words& more) {
+            Words words = sampled;
+            words.insert(words.end(), more.begin(), more.end());
+            words = generate(words);
+            return ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+        };
+        const std::string first_report = folder / fmt::format("{}.json", ranks);
+        const ProcessResult first = run({"--report-json", first_report});
+        ASSERT_EQ(first.status, 0) << first.err;
+        EXPECT_THAT(first.err, testing::AllOf(HasSubstr("warm-up"), HasSubstr(" asked for, in ")));
+        const json report = json::parse(read_file(first_report));
+        const json costs = report["spec_costs"];
+        ASSERT_THAT(costs, SizeIs(2));
+        EXPECT_EQ(costs[0]["level"], "full");
+        EXPECT_EQ(costs[1]["level"], "draft");
+        EXPECT_EQ(costs[0]["rows"].size(), costs[0]["ms"].size());
+        EXPECT_GT(report["warmup_ms"], 0);
+
+        const std::string again_report = folder / fmt::format("again{}.json", ranks);
+        const ProcessResult again = run({"--spec-costs", first_report, "--report-json", again_report});
+        ASSERT_EQ(again.status, 0) << again.err;
+        EXPECT_EQ(again.out, first.out);
+        EXPECT_THAT(again.err, testing::Not(HasSubstr("warm-up")));
+        const json replayed = json::parse(read_file(again_report));
+        EXPECT_EQ(replayed["spec_costs"], costs);
+        EXPECT_EQ(replayed["warmup_ms"], 0);
+        EXPECT_EQ(replayed["speculation"], report["speculation"]);
+    }
+}
+
+// Costs written by hand decide: long proposals, and none.
+TEST(SpeculationCommand, GoesByTheCostsItIsGiven) {
+    const TempFolder folder;
+    const auto level_with = [&](const std::string& draft_ms) {
+        write_file(folder / "costs.json", R"({"spec_costs": [{"level": "full", "rows": [1, 64], "ms": [50, 51.5]},)"
+                                          R"( {"level": "draft", "rows": [1], "ms": [)" +
+                                              draft_ms + "]}]}");
+        const ProcessResult r = trireme(
+            generate({"--spec", "draft", "-md", draft(), "--spec-costs", folder / "costs.json", "--report-json", "-"}));
+        EXPECT_EQ(r.status, 0) << r.err;
+        return json::parse(r.out)["speculation"][0];
+    };
+    const json cheap = level_with("0.5"), dear = level_with("500");
+    EXPECT_GT(cheap["draft_len"], 2);
+    EXPECT_EQ(cheap["rounds_off"], 0);
+    EXPECT_EQ(dear["proposed"], 0);
+    EXPECT_GT(dear["rounds_off"], 110);
+}
+
+TEST(SpeculationCommand, RefusesCostsThatAreNone) {
+    const TempFolder folder;
+    const auto refused = [&](const std::string& text, int status, const std::string& what) {
+        write_file(folder / "costs.json", text);
+        const ProcessResult r =
+            trireme(generate({"--spec", "draft", "-md", draft(), "--spec-costs", folder / "costs.json"}));
+        EXPECT_EQ(r.status, status) << r.err;
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(what))) << text;
+        EXPECT_EQ(r.out, "");
+    };
+    const auto costs = [](const std::string& levels) { return "{\"spec_costs\": [" + levels + "]}"; };
+    const auto level = [](const std::string& name, const std::string& rows, const std::string& ms) {
+        return fmt::format(R"({{"level": "{}", "rows": {}, "ms": {}}})", name, rows, ms);
+    };
+    const std::string full = level("full", "[1, 2]", "[5, 6]"), small = level("draft", "[1]", "[1]");
+    refused("", 65, "costs.json: not valid JSON");
+    refused(std::string(1000, '['), 65, "nested deeper than 64");
+    refused("[]", 65, "has no spec_costs; want the report of a run with --spec and --gamma auto");
+    refused("{\"spec_costs\": {}}", 65, "has no spec_costs");
+    refused(costs(""), 65, "has no spec_costs");
+    refused(costs(full), 65, "spec_costs of full, this chain is of full, draft");
+    refused(costs(full + "," + level("window", "[1]", "[1]")), 65, "spec_costs of full, window, this chain is of");
+    refused(costs(full + "," + small + "," + small), 65,
+            "spec_costs of full, draft, draft, this chain is of full, draft");
+    refused(costs("7," + small), 65, "want objects with a level's name");
+    for (const auto& [rows, ms] : {std::pair("[]", "[]"), std::pair("[1]", "[1, 2]"), std::pair("1", "1")}) {
+        refused(costs(full + "," + level("draft", rows, ms)), 65, "want rows and ms, as many of each");
+    }
+    for (const char* rows : {"[2]", "[0]", "[-1]", "[1.5]", "[\"1\"]"}) {
+        refused(costs(full + "," + level("draft", rows, "[1]")), 65, "want rows that begin with 1");
+    }
+    for (const char* rows : {"[1, 1]", "[1, 65]", "[1, 18446744073709551615]"}) {
+        refused(costs(full + "," + level("draft", rows, "[1, 2]")), 65, "want rows that begin with 1");
+    }
+    for (const char* ms : {"[0]", "[-1]", "[1e10]", "[null]"}) {
+        refused(costs(full + "," + level("draft", "[1]", ms)), 65, "want milliseconds above 0");
+    }
+    const ProcessResult gone = trireme(generate({"--spec", "ngram", "--spec-costs", folder / "gone.json"}));
+    EXPECT_EQ(gone.status, 66);
+    EXPECT_THAT(error_lines(gone), ElementsAre(HasSubstr("gone.json")));
+    const ProcessResult unused = trireme(
+        generate({"--spec", "ngram", "--gamma", "2", "--gamma-inner", "2", "--spec-costs", folder / "gone.json"}));
+    EXPECT_EQ(unused.status, 0) << unused.err;
+    EXPECT_THAT(unused.err, testing::AllOf(HasSubstr("--spec-costs has no effect here"),
+                                           HasSubstr("--gamma-inner has no effect here")));
+    const ProcessResult length = trireme(generate({"--spec", "ngram", "--gamma", "64"}));
+    EXPECT_EQ(length.status, 78);
+    EXPECT_THAT(error_lines(length), ElementsAre(HasSubstr("want a whole number from 1 to 63 or auto")));
 }
 
 TEST(SpeculationCommand, RefusesADraftThatIsNone) {

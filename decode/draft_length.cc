@@ -1,0 +1,115 @@
+#include "decode/draft_length.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+// Of the time without proposals, what those may take at most: times are measured with errors, and not all are measured.
+constexpr double kGain = 0.95;
+constexpr double kRemembered = 64;     // proposed tokens, of which the recent ones weigh more
+constexpr double kProbeRemembers = 4;  // as many: what asking again finds decides
+constexpr int64_t kProbed = 3;         // tokens asked for at a time while off, if so few can pay
+constexpr int64_t kWait = 32;          // tokens of text
+constexpr int64_t kMostDoublings = 5;  // of the wait
+constexpr double kProbeShare = 0.01;   // of the time may at first be lost by asking
+
+}  // namespace
+
+void DraftLength::know(const LevelCosts& verifier, const DraftLength* inner, double token_ms) {
+    inner_ = inner;
+    proposed_ms_ = token_ms;
+    for (int64_t rows = 1; rows <= kMaxRows; ++rows) verify_ms_[static_cast<size_t>(rows)] = verifier.ms(rows);
+}
+
+// 1 + alpha + ... + alpha^g tokens come of g proposed ones and a forward of g + 1 rows.
+DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
+    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms(), alone_ms = verify_ms_[1];
+    Choice best = {0, kGain * alone_ms};
+    double tokens = 1, stay = 1;
+    for (int64_t g = 1; g <= std::min(most, kMost); ++g) {
+        stay *= alpha;
+        tokens += stay;
+        const double round_ms = static_cast<double>(g) * proposed_ms + verify_ms_[static_cast<size_t>(g + 1)];
+        const Choice choice = {g, round_ms / tokens};
+        if (fixed_ != kAuto ? g <= fixed_ : choice.token_ms < best.token_ms) best = choice;
+    }
+    if (best.length == 0) best.token_ms = alone_ms;
+    return best;
+}
+
+double DraftLength::token_ms() const {
+    return best(alpha(), kMost).token_ms;
+}
+
+// Few tokens tell whether they stay now, but they are to pay if they do. 0: not even then.
+int64_t DraftLength::probe() const {
+    const int64_t few = best(1, kProbed).length;
+    return few > 0 ? few : best(1, kMost).length;
+}
+
+int64_t DraftLength::next(int64_t most, bool first) const {
+    if (fixed_ != kAuto || !state_.off) return best(alpha(), most).length;
+    return first && state_.wait == 0 ? std::min(most, probe()) : 0;
+}
+
+// As long as what asking costs beyond a round without proposals is a small part of it.
+int64_t DraftLength::wait() const {
+    const int64_t n = probe();
+    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms();
+    const double lost = static_cast<double>(n) * proposed_ms + verify_ms_[static_cast<size_t>(n + 1)] - verify_ms_[1];
+    const double rounds = std::min(1e6, std::ceil(lost / (kProbeShare * verify_ms_[1])));
+    return std::max(kWait, static_cast<int64_t>(rounds)) << std::min(state_.failures, kMostDoublings);
+}
+
+void DraftLength::saw(const Outcome& o) {
+    State& s = state_;
+    check(o.accepted >= 0 && o.residual >= 0 && o.accepted + o.residual <= o.tokens,
+          "draft length: {} accepted and {} residual of {} tokens", o.accepted, o.residual, o.tokens);
+    const int64_t seen = o.accepted + o.residual;
+    if (s.off && seen > 0) {
+        const double fade = std::min(1.0, kProbeRemembers / (s.accepted + s.residual));
+        s.accepted *= fade;
+        s.residual *= fade;
+    }
+    for (int64_t i = 0; i < seen; ++i) {
+        s.accepted *= 1 - 1 / kRemembered;
+        s.residual *= 1 - 1 / kRemembered;
+        ++(i < o.accepted ? s.accepted : s.residual);
+    }
+    if (fixed_ != kAuto) return;
+    const bool pays = best(alpha(), kMost).length > 0;
+    if (s.off) {
+        if (seen > 0 && pays) {
+            s.off = false;
+            s.paid = 0;
+        } else if (seen > 0 && o.residual == 0) {
+            s.wait = 0;  // all stayed: worth another try at once
+        } else if (o.asked) {
+            s.wait = wait();
+            if (seen > 0) ++s.failures;
+        } else {
+            s.wait = std::max<int64_t>(0, s.wait - o.tokens);
+        }
+        return;
+    }
+    s.paid += seen;
+    if (s.paid >= static_cast<int64_t>(kRemembered)) s.failures = 0;
+    if (pays) return;
+    s.off = true;
+    s.wait = wait();
+    ++s.failures;
+}
+
+void know(std::span<DraftLength> lengths, const SpecCosts& costs) {
+    const size_t n = lengths.size();
+    check(costs.size() == n || costs.size() == n + 1, "draft lengths: costs of {} models for {} levels", costs.size(),
+          n);
+    const double token_ms = costs.size() > n ? costs[n].ms(1) : 0;
+    for (size_t i = 0; i < n; ++i) lengths[i].know(costs[i], i + 1 < n ? &lengths[i + 1] : nullptr, token_ms);
+}
+
+}  // namespace trireme

@@ -1,0 +1,100 @@
+#include "decode/spec_costs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/error.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+// Of one number of rows: repeated so often at least, so long at least, but no more beyond the longest time.
+constexpr int kRepeats = 5;
+constexpr double kShortMs = 8, kLongMs = 40;
+constexpr double kSlowMs = 250;  // a forward of one row that takes longer gets a single other point
+constexpr int64_t kSlowRows = 32;
+constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
+
+class Meter {
+  public:
+    Meter(Level& level, const SamplingParams& sampling, int32_t token, Comm& control)
+        : level_(level), sampling_(sampling), token_(token), control_(control) {}
+
+    /// The least of several times: the first forward of a size may load kernels, the second may record a graph. How
+    /// often is decided by rank 0's times, so that all ranks repeat alike.
+    double least(int64_t n) {
+        rows_.clear();
+        const auto first = static_cast<int32_t>(level_.length());
+        for (int32_t i = 0; i < n; ++i) rows_.push_back({.token = token_, .position = first + i, .parent = i - 1});
+        uniforms_.assign(static_cast<size_t>(n), 0.5);
+        double spent = 0, least = 0;
+        for (int i = 0; spent < kLongMs && (i < kRepeats || spent < kShortMs); ++i) {
+            const double ms = once();
+            least = i == 0 ? ms : std::min(least, ms);
+            spent += ms;
+        }
+        return least;
+    }
+
+  private:
+    double once() {
+        level_.stream().synchronize();
+        const uint64_t begin = trace::now();
+        level_.forward(rows_);
+        level_.sample(sampling_, uniforms_, /*laws=*/true);
+        const double mine = static_cast<double>(trace::now() - begin) * 1e-6;
+        level_.view().drop();
+        std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+        control_.broadcast(bytes);
+        double ms = 0;
+        check(bytes.size() == sizeof ms, "costs: {} bytes of rank 0", bytes.size());
+        std::memcpy(&ms, bytes.data(), sizeof ms);
+        return ms;
+    }
+
+    Level& level_;
+    SamplingParams sampling_;
+    int32_t token_;
+    Comm& control_;
+    std::vector<Row> rows_;
+    std::vector<double> uniforms_;
+};
+
+}  // namespace
+
+double LevelCosts::ms(int64_t rows) const {
+    check(!points.empty(), "costs of {}: none are known", level);
+    const Point *a = &points.front(), *b = a;
+    double least = a->ms;  // what fewer rows take, at least
+    for (size_t i = 1; i < points.size(); ++i) {
+        if (b->rows >= rows) break;
+        a = b;
+        b = &points[i];
+        least = std::max(least, a->ms);
+    }
+    if (a == b) return least;
+    const double part = static_cast<double>(rows - a->rows) / static_cast<double>(b->rows - a->rows);
+    return std::max(least, a->ms + part * (b->ms - a->ms));
+}
+
+LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, const SamplingParams& sampling,
+                         int32_t token, Comm& control) {
+    LevelCosts costs{.level = std::move(name), .points = {}};
+    Meter meter(level, sampling, token, control);
+    const int64_t room = level.context() - level.length();
+    const int64_t most = std::min(room, which == MeasuredRows::kOne ? 1 : kMaxRows);
+    for (int64_t rows = 1; rows <= most;) {
+        const double before = costs.points.empty() ? 0 : costs.points.back().ms;
+        const double ms = meter.least(rows);
+        costs.points.push_back({rows, ms});
+        if (rows > 1 && ms > kAsTheRows * before) break;
+        const bool slow = costs.points.front().ms > kSlowMs;
+        if (slow && rows > 1) break;
+        rows = slow ? kSlowRows : 2 * rows;
+    }
+    check(!costs.points.empty(), "costs of {}: no room behind {} tokens", costs.level, level.length());
+    return costs;
+}
+
+}  // namespace trireme

@@ -1,0 +1,226 @@
+// Draft lengths: the best one by the costs and by what stayed; off where none pays, and what asking again may cost.
+
+#include "decode/draft_length.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trireme::test {
+namespace {
+
+LevelCosts flat(double ms) {
+    return {.level = "flat", .points = {{1, ms}}};
+}
+LevelCosts line(double ms, double ms_per_row) {
+    return {.level = "line", .points = {{1, ms + ms_per_row}, {2, ms + 2 * ms_per_row}}};
+}
+
+/// A text whose proposed tokens stay with one probability, whatever went before; the time it takes by the same costs.
+class Text {
+  public:
+    Text(LevelCosts verifier, double proposed_ms) : verifier_(std::move(verifier)), proposed_ms_(proposed_ms) {
+        lengths.know(verifier_, nullptr, proposed_ms);
+        lengths.begin();
+    }
+    void grow(int64_t tokens, double alpha) {
+        for (const int64_t end = tokens_ + tokens; tokens_ < end;) round(alpha);
+    }
+    int64_t tokens() const { return tokens_; }
+    /// By how much it took longer than without proposals.
+    double slowdown() const { return ms_ / (static_cast<double>(tokens_) * verifier_.ms(1)); }
+
+    DraftLength lengths;
+    int64_t rounds = 0, asking = 0;
+
+  private:
+    void round(double alpha) {
+        const int64_t n = lengths.next(DraftLength::kMost, true);
+        int64_t stay = 0;
+        while (stay < n && random() < alpha) ++stay;
+        lengths.saw({.tokens = stay + 1, .accepted = stay, .residual = stay < n ? 1 : 0, .asked = n > 0});
+        tokens_ += stay + 1;
+        ms_ += static_cast<double>(n) * proposed_ms_ + verifier_.ms(n + 1);
+        ++rounds;
+        if (n > 0) ++asking;
+    }
+    double random() {
+        seed_ = seed_ * 6364136223846793005u + 1442695040888963407u;
+        return static_cast<double>(seed_ >> 11) * 0x1p-53;
+    }
+    LevelCosts verifier_;
+    double proposed_ms_, ms_ = 0;
+    uint64_t seed_ = 1;
+    int64_t tokens_ = 0;
+};
+
+/// Milliseconds a token at length g: straight from the definition.
+double token_ms(const LevelCosts& verifier, double proposed_ms, double alpha, int64_t g) {
+    double tokens = 1;
+    for (int64_t i = 1; i <= g; ++i) tokens += std::pow(alpha, i);
+    return (static_cast<double>(g) * proposed_ms + verifier.ms(g + 1)) / tokens;
+}
+
+/// The best length. To be worth it, it has to save a twentieth of the time without proposals.
+int64_t best_length(const LevelCosts& verifier, double proposed_ms, double alpha) {
+    int64_t best = 1;
+    for (int64_t g = 2; g <= DraftLength::kMost; ++g) {
+        if (token_ms(verifier, proposed_ms, alpha, g) < token_ms(verifier, proposed_ms, alpha, best)) best = g;
+    }
+    return token_ms(verifier, proposed_ms, alpha, best) < 0.95 * verifier.ms(1) ? best : 0;
+}
+
+TEST(SpecCosts, GoStraightBetweenPointsAndNeverFall) {
+    const LevelCosts costs{.level = "x", .points = {{1, 10}, {2, 9}, {4, 20}, {8, 40}}};
+    EXPECT_DOUBLE_EQ(costs.ms(1), 10);
+    EXPECT_DOUBLE_EQ(costs.ms(2), 10);
+    EXPECT_DOUBLE_EQ(costs.ms(3), 14.5);
+    EXPECT_DOUBLE_EQ(costs.ms(4), 20);
+    EXPECT_DOUBLE_EQ(costs.ms(6), 30);
+    EXPECT_DOUBLE_EQ(costs.ms(16), 80);
+    EXPECT_DOUBLE_EQ(flat(7).ms(64), 7);
+}
+
+TEST(DraftLength, IsTheBestOne) {
+    const std::vector<LevelCosts> verifiers = {
+        flat(50), line(40, 2), line(5, 5), {.level = "tiles", .points = {{1, 10}, {16, 10}, {17, 19}, {32, 20}}}};
+    for (const LevelCosts& verifier : verifiers) {
+        for (const double proposed : {0.0, 0.5, 4.0, 60.0}) {
+            for (const double alpha : {0.1, 0.5, 0.8, 0.95}) {
+                DraftLength lengths;
+                lengths.know(verifier, nullptr, proposed);
+                // So many tokens that what it began with is forgotten; it is told, not asked.
+                for (int i = 0; i < 40; ++i) {
+                    const auto stay = std::lround(100 * alpha);
+                    lengths.saw({.tokens = 100, .accepted = 0, .residual = 100 - stay, .asked = true});
+                    lengths.saw({.tokens = 100, .accepted = stay, .residual = 0, .asked = true});
+                }
+                const double learnt = lengths.alpha();
+                const int64_t best = best_length(verifier, proposed, learnt);
+                EXPECT_NEAR(lengths.token_ms(), token_ms(verifier, proposed, learnt, best), 1e-9);
+                EXPECT_EQ(lengths.next(DraftLength::kMost, true) * (best > 0), best) << proposed << " " << alpha;
+            }
+        }
+    }
+}
+
+TEST(DraftLength, LearnsWhatStays) {
+    for (const double alpha : {0.3, 0.6, 0.9}) {
+        Text text(flat(100), 1);
+        text.grow(2000, alpha);
+        EXPECT_NEAR(text.lengths.alpha(), alpha, 0.12);
+        EXPECT_EQ(text.asking, text.rounds);
+        // The time it may take at the best length, known from the start.
+        const double best = token_ms(flat(100), 1, alpha, best_length(flat(100), 1, alpha)) / 100;
+        EXPECT_LT(text.slowdown(), 1.1 * best) << alpha;
+    }
+}
+
+TEST(DraftLength, FollowsTheText) {
+    Text text(flat(100), 5);
+    text.grow(500, 0.95);
+    const int64_t then = text.lengths.next(DraftLength::kMost, true);
+    text.grow(300, 0.3);
+    const int64_t now = text.lengths.next(DraftLength::kMost, true);
+    EXPECT_GT(then, 9);
+    EXPECT_LT(now, 4);
+}
+
+// Within 5 % of no speculation, whatever it costs: from the first token on, over a few hundred and over many.
+TEST(DraftLength, LosesLittleWhereNothingPays) {
+    for (const double alpha : {0.0, 0.02, 0.1}) {
+        for (const double proposed : {10.0, 30.0, 60.0, 150.0}) {
+            for (const LevelCosts& verifier : {flat(100), line(50, 50), line(90, 10)}) {
+                Text text(verifier, proposed);
+                text.grow(300, alpha);
+                EXPECT_LT(text.slowdown(), 1.05) << alpha << " " << proposed << " " << verifier.ms(2);
+                text.grow(5000, alpha);
+                EXPECT_LT(text.slowdown(), 1.015) << alpha << " " << proposed << " " << verifier.ms(2);
+            }
+        }
+    }
+}
+
+TEST(DraftLength, AsksMoreAndMoreSeldom) {
+    Text text(flat(100), 40);
+    text.grow(1000, 0);
+    const int64_t at_first = text.asking;
+    text.grow(4000, 0);
+    EXPECT_LE(text.asking, at_first + 4);
+    EXPECT_GT(text.asking, at_first);
+}
+
+TEST(DraftLength, DoesNotAskWhereNothingEverPays) {
+    Text text(line(0, 100), 10);  // a row costs as much as a forward
+    text.grow(2000, 1);
+    EXPECT_EQ(text.asking, 0);
+    EXPECT_DOUBLE_EQ(text.slowdown(), 1);
+}
+
+TEST(DraftLength, IsOnAgainWhenTokensStay) {
+    Text text(flat(100), 20);
+    text.grow(600, 0);
+    ASSERT_EQ(text.lengths.next(DraftLength::kMost, true), 0);
+    text.grow(2000, 0.97);
+    EXPECT_GT(text.lengths.next(DraftLength::kMost, true), 5);
+}
+
+// Asking was due, and who proposes had nothing to say: it stays due. What the level above threw away counts as nothing.
+TEST(DraftLength, AsksAgainWhenNobodyAnswered) {
+    Text text(flat(100), 60);
+    text.grow(200, 0);
+    DraftLength lengths = text.lengths;
+    for (int i = 0; i < 5000 && lengths.next(DraftLength::kMost, true) == 0; ++i) lengths.saw({.tokens = 1});
+    const int64_t asked = lengths.next(DraftLength::kMost, true);
+    ASSERT_GT(asked, 0);
+    EXPECT_EQ(lengths.next(DraftLength::kMost, false), 0) << "once a proposal of the level above";
+    lengths.saw({.tokens = 1});
+    EXPECT_EQ(lengths.next(DraftLength::kMost, true), asked);
+    const double alpha = lengths.alpha();
+    lengths.saw({.tokens = 1, .asked = true});
+    EXPECT_EQ(lengths.next(DraftLength::kMost, true), 0);
+    EXPECT_EQ(lengths.alpha(), alpha);
+}
+
+TEST(DraftLength, BeginsEachTextAlike) {
+    Text text(flat(100), 10);
+    const int64_t first = text.lengths.next(DraftLength::kMost, true);
+    text.grow(500, 0);
+    ASSERT_NE(text.lengths.next(DraftLength::kMost, true), first);
+    text.lengths.begin();
+    EXPECT_EQ(text.lengths.next(DraftLength::kMost, true), first);
+}
+
+TEST(DraftLength, IsFixedOnRequest) {
+    DraftLength lengths(5);
+    lengths.know(line(0, 100), nullptr, 100);
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(lengths.next(DraftLength::kMost, true), 5);
+        EXPECT_EQ(lengths.next(3, false), 3);
+        lengths.saw({.tokens = 1, .residual = 1, .asked = true});
+    }
+    EXPECT_NEAR(lengths.token_ms(), token_ms(line(0, 100), 100, lengths.alpha(), 5), 1e-9);
+}
+
+// What a level makes of its tokens is what the level above pays for them.
+TEST(DraftLength, ComposesOverAChain) {
+    const SpecCosts costs = {flat(100), line(10, 0.5), {.level = "draft", .points = {{1, 2}}}};
+    std::vector<DraftLength> lengths(2);
+    know(lengths, costs);
+    const int64_t inner = best_length(costs[1], 2, 0.75);
+    ASSERT_GT(inner, 1);
+    EXPECT_EQ(lengths[1].next(DraftLength::kMost, true), inner);
+    const double below = token_ms(costs[1], 2, 0.75, inner);
+    EXPECT_NEAR(lengths[1].token_ms(), below, 1e-9);
+    EXPECT_EQ(lengths[0].next(DraftLength::kMost, true), best_length(costs[0], below, 0.75));
+
+    // The draft stops being right: the middle level goes on alone, at its own price.
+    for (int i = 0; i < 100; ++i) lengths[1].saw({.tokens = 1, .residual = 1, .asked = true});
+    EXPECT_EQ(lengths[1].next(DraftLength::kMost, false), 0);
+    EXPECT_DOUBLE_EQ(lengths[1].token_ms(), costs[1].ms(1));
+    EXPECT_GT(lengths[0].next(DraftLength::kMost, true), 0);
+}
+
+}  // namespace
+}  // namespace trireme::test
