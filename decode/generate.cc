@@ -54,9 +54,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 }  // namespace
 
-std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
-                                   const Interrupt& interrupt) {
+void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill) {
     Level& model = proposer.target();
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
     require(prompt_tokens > 0, Exit::kConfig, "the prompt is empty: give at least one token");
@@ -71,9 +69,15 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
     const uint64_t begin = trace::now();
     proposer.prefill(request.prompt, prefill);
     stats.prefill_ms = ms_between(begin, trace::now());
-    const LinkUse link_prefilled = link_use(model);
-    stats.prefill_link = link_prefilled - link_before;
+    stats.prefill_link = link_use(model) - link_before;
+}
 
+std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                          GenerateStats& stats, const OnToken& on_token, const Interrupt& interrupt) {
+    Level& model = proposer.target();
+    const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    const LinkUse link_before = link_use(model);
+    const uint64_t begin = trace::now();
     // Every generated token has a position in the context, the last one too, though it is never computed.
     const int64_t room = model.context() - prompt_tokens;
     const bool limited = request.max_new >= 0 && request.max_new <= room;
@@ -87,16 +91,23 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
         interrupted = stopped;
         out.push_back(text.finish());
         if (first_ns == 0) continue;
-        if (i == 0) stats.ttft_ms = ms_between(begin, first_ns);
+        if (i == 0) stats.ttft_ms = stats.prefill_ms + ms_between(begin, first_ns);
         stats.decode_ms += ms_between(first_ns, trace::now());
     }
     if (Transport* transport = model.view().transport()) transport->settle();
-    stats.decode_link = link_use(model) - link_prefilled;
+    stats.decode_link = link_use(model) - link_before;
     const auto samples = static_cast<int64_t>(out.size()), steps = stats.new_tokens - samples;
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length = prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
     stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
     return out;
+}
+
+std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
+                                   const Interrupt& interrupt) {
+    read_prompt(proposer, request, stats, prefill);
+    return continue_prompt(proposer, tokenizer, request, stats, on_token, interrupt);
 }
 
 }  // namespace trireme

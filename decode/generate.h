@@ -35,9 +35,18 @@ struct GenerateStats {
 /// (StopReason::kInterrupted). Ranks must answer alike.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
-/// `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked for if
-/// interrupted.
+/// The first half of generate(): the target reads the prompt, and `stats` begins anew.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
+void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill = {});
+
+/// The second half: the samples behind a prompt that `proposer` has read or adopted. Adds to `stats`, which are those
+/// of the prefill.
+std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                          GenerateStats& stats, const OnToken& on_token = {},
+                                          const Interrupt& interrupt = {});
+
+/// Both. `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked
+/// for if interrupted. Errors: as read_prompt.
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {});

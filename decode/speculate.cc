@@ -6,8 +6,31 @@
 
 #include "runtime/error.h"
 #include "runtime/random.h"
+#include "runtime/trace.h"
 
 namespace trireme {
+
+double SpeculationStats::accept_rate() const {
+    return proposed > 0 ? static_cast<double>(accepted) / static_cast<double>(proposed) : 0;
+}
+
+double SpeculationStats::accept_len() const {
+    return rounds > 0 ? static_cast<double>(accepted + rounds) / static_cast<double>(rounds) : 0;
+}
+
+SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) const {
+    SpeculationStats since = *this;
+    since.rounds -= before.rounds;
+    since.proposed -= before.proposed;
+    since.accepted -= before.accepted;
+    since.draft_ns -= before.draft_ns;
+    since.verify_ns -= before.verify_ns;
+    for (size_t d = 0; d < proposed_at.size(); ++d) {
+        since.proposed_at[d] -= before.proposed_at[d];
+        since.accepted_at[d] -= before.accepted_at[d];
+    }
+    return since;
+}
 
 Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed,
                      const Options& options)
@@ -22,6 +45,11 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
 
 void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     text_.prefill(prompt, progress);
+    inner_.prefill(prompt, {});
+}
+
+void Speculate::adopt(std::span<const int32_t> prompt) {
+    text_.adopt(prompt);
     inner_.prefill(prompt, {});
 }
 
@@ -71,7 +99,9 @@ void Speculate::round(int64_t limit) {
     const auto pending = static_cast<int32_t>(text_.pending()), first_row = verifier.view().staged().size();
     // The last token of a round is the verifier's own.
     const int64_t most = std::min(limit - 1, text_.room() - pending);
+    const uint64_t begin = trace::now();
     const std::span<const Proposed> proposed = most > 0 ? inner_.propose(most) : std::span<const Proposed>();
+    const uint64_t drafted = trace::now();
 
     text_.rows_of_pending(rows_);
     proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
@@ -88,6 +118,8 @@ void Speculate::round(int64_t limit) {
     verifier.extend(rows_);
     if (!proposed.empty()) verifier.stream().wait(proposed.back().law.ready);
     const Level::Accepted answer = verifier.accept(sampling_, proposals_);
+    stats_.draft_ns += drafted - begin;
+    stats_.verify_ns += trace::now() - drafted;
 
     path_.clear();
     int64_t place = pending - 1;  // the row behind which the next token stands

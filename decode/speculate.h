@@ -18,8 +18,13 @@ namespace trireme {
 struct SpeculationStats {
     int64_t rounds = 0;                              // forwards that checked proposals
     int64_t proposed = 0, accepted = 0;              // tokens
+    uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for what becomes of them
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
+
+    double accept_rate() const;  // of proposed tokens
+    double accept_len() const;   // tokens that a round gave, the verifier's own included
+    SpeculationStats operator-(const SpeculationStats& before) const;
 };
 
 class Speculate final : public Decoder {
@@ -42,6 +47,7 @@ class Speculate final : public Decoder {
     const SpeculationStats& stats() const { return stats_; }
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
+    void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
     void commit(std::span<const int32_t> path, int32_t next) override;

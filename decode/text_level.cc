@@ -6,11 +6,21 @@
 
 namespace trireme {
 
-void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+void TextLevel::take_part(std::span<const int32_t> prompt) {
     const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
     const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
     prompt_.assign(prompt.begin(), prompt.begin() + part.first);
     prompt_.insert(prompt_.end(), last.begin(), last.end());
+}
+
+void TextLevel::adopt(std::span<const int32_t> prompt) {
+    take_part(prompt);
+    check(level_.length() >= tokens(prompt_), "text: a prompt of {} tokens is to be adopted, the level holds {}",
+          tokens(prompt_), level_.length());
+}
+
+void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    take_part(prompt);
     level_.truncate(0, 0);
     level_.prefill(0, prompt_, progress);
     level_.save_logits();
