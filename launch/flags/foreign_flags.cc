@@ -76,7 +76,8 @@ std::span<const ForeignFlags> foreign_flags() {
          "use --model-draft PATH and --gamma COUNT: so far trireme plan alone knows speculation"},
         {{"--budget"}, "use --retrieval-budget TOKENS: so far trireme plan alone knows speculation"},
         {{"--chunk-size", "--chunk_size"}, "use --retrieval-chunk TOKENS: so far trireme plan alone knows speculation"},
-        {{"--prefill"}, "use --ctx-size TOKENS, and a prompt of that length"},
+        {{"--gen_len", "--gen-len"}, "use -n TOKENS"},
+        {{"--baseline", "--compare-baseline"}, "use trireme bench --modes none, with the other modes behind it"},
     };
     return all;
 }

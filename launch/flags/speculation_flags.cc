@@ -10,6 +10,10 @@ constexpr const char* kNames[] = {"none", "ngram", "window", "draft"};
 
 }  // namespace
 
+void set_spec(Options& o, const Setting& s) {
+    o.spec = kChains[s.one_of({"none", "ngram", "window", "draft"})];
+}
+
 FlagGroup speculation_flags() {
     using O = Options;
     using S = Setting;
@@ -23,20 +27,18 @@ FlagGroup speculation_flags() {
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), window (the model "
              "itself over few tokens, --draft-window), or draft (a small model, --model-draft, over as few)",
-             [](O& o, const S& s) {
-                 o.spec = kChains[s.one_of({"none", "ngram", "window", "draft"})];
-             },
+             set_spec,
              [](const O& o) { return std::string(kNames[static_cast<size_t>(o.spec)]); }},
             {"draft-window",
              {"--draft-window"},
-             kGenerate,
+             kDecode,
              "TOKENS",
              "tokens of the text that whoever drafts sees: its first 16 and the most recent ones",
              [](O& o, const S& s) { o.draft_window = s.integer(2 * kMaxRows, kMostTokens); },
              [](const O& o) { return shown(o.draft_window); }},
             {"model-draft",
              {"-md", "--model-draft"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "PATH",
              "the draft model, whole on every rank: a folder with config.json, or a .gguf file",
              [](O& o, const S& s) { o.model_draft = s.word(); },
@@ -44,7 +46,7 @@ FlagGroup speculation_flags() {
              "none"},
             {"spec-draft-n-max",
              {"--gamma", "--spec-draft-n-max"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "COUNT",
              "tokens that are proposed before the model checks them, 1 to 63",
              [](O& o, const S& s) { o.draft_tokens = s.integer(1, kMaxRows - 1); },

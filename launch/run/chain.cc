@@ -1,29 +1,30 @@
 #include "launch/run/chain.h"
 
+#include <algorithm>
+
 #include "decode/drafter.h"
 #include "decode/ngram.h"
 #include "runtime/log.h"
 
 namespace trireme {
-namespace {
 
-/// Flags that were given and that this chain does not read.
-void warn_of_unused(const Options& o) {
+void warn_of_unused(const std::vector<Options>& chains) {
     const Options fresh;
-    const auto unused = [](const char* flag, const char* reader) {
-        log::warn("{} has no effect here: only {} reads it", flag, reader);
+    const Options& o = chains.front();  // they differ in nothing else
+    const auto unless_read = [&](bool given, const char* flag, const char* reader, auto reads) {
+        if (given && std::none_of(chains.begin(), chains.end(), reads)) {
+            log::warn("{} has no effect here: only {} reads it", flag, reader);
+        }
     };
-    if (o.spec == Spec::kNone && o.draft_tokens != fresh.draft_tokens) unused("--gamma", "a chain (--spec)");
-    if (o.spec != Spec::kDraft && !o.model_draft.empty()) unused("--model-draft", "--spec draft");
-    if (o.spec != Spec::kDraft && o.spec != Spec::kWindow && o.draft_window != fresh.draft_window) {
-        unused("--draft-window", "--spec draft or window");
-    }
+    unless_read(o.draft_tokens != fresh.draft_tokens, "--gamma", "a chain in which something is proposed",
+                [](const Options& c) { return c.spec != Spec::kNone; });
+    unless_read(!o.model_draft.empty(), "--model-draft", "the chain draft",
+                [](const Options& c) { return c.spec == Spec::kDraft; });
+    unless_read(o.draft_window != fresh.draft_window, "--draft-window", "the chains draft and window",
+                [](const Options& c) { return c.spec == Spec::kDraft || c.spec == Spec::kWindow; });
 }
 
-}  // namespace
-
 Chain::Chain(const Options& o, Level& model, DraftModel* draft, Device& device) {
-    warn_of_unused(o);
     if (o.spec == Spec::kNone) {
         decoder_ = std::make_unique<Plain>(model, o.sampling, o.seed.value());
         return;

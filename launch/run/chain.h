@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+/// Warns of flags that were given and that none of these chains reads.
+void warn_of_unused(const std::vector<Options>& chains);
+
 class Chain {
   public:
     /// Over `model`, and `draft` where --spec wants one; both must outlive it. Errors: as Plain, Drafter and Speculate.

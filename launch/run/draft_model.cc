@@ -80,4 +80,9 @@ void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t
                                      options_);
 }
 
+void DraftModel::unload() {
+    level_.reset();
+    weights_.reset();
+}
+
 }  // namespace trireme

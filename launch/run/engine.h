@@ -3,6 +3,7 @@
 /// may serve several requests, one after the other.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "launch/commands/commands.h"
@@ -25,14 +26,16 @@ class Engine {
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
-    /// Reads the weights, and allocates KV memory for sequences of `context` tokens. All ranks pass, or all throw:
-    /// errors as choose_residency, Weights and Level.
+    /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens. Of the
+    /// chains that the constructor was told of, `start` may name fewer, and another residency. All ranks pass, or all
+    /// throw: errors as choose_residency, Weights and Level.
     void load(const Start& start, const Crew& crew, int64_t context);
 
     Device& device() const { return *device_.device; }
     const Weights& weights() const { return *weights_; }
     Level& model() const { return *model_; }
-    DraftModel* draft() const { return draft_.get(); }  // null: none is asked for
+    /// Who drafts in the chain of these options, which load() was told of; null: no model.
+    DraftModel* draft(const Options& chain) const;
     const ResidencyChoice& residency() const { return residency_; }
     int threads() const { return threads_; }     // of this rank
     double load_ms() const { return load_ms_; }  // files to memory
@@ -46,7 +49,7 @@ class Engine {
     ResidencyChoice residency_;
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> model_;
-    std::unique_ptr<DraftModel> draft_;
+    std::map<Spec, std::unique_ptr<DraftModel>> drafts_;  // chains of one kind share theirs
     double load_ms_ = 0;
 };
 

@@ -41,7 +41,8 @@ std::string line_of(const PlanInput& in, const Plan& p) {
 // On a CPU device and host are one memory.
 Machine own_machine(const Options& o, const Device& device) {
     const bool one_memory = device.backend() != "cuda";
-    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
+    const size_t free = device.memory_free() + device.used(Space::kDevice);
+    const size_t usable = one_memory ? free : free - std::min(free, kCardReserve);
     return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
             .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
             .together = one_memory ? free : SIZE_MAX};
@@ -97,7 +98,7 @@ void check_link(const Options& o) {
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const DraftModel* draft) {
+                                 const std::set<DraftModel*>& drafts) {
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
@@ -117,8 +118,9 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             LevelOptions with = options;
             with.context = context;
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
-            if (draft != nullptr)
-                in.draft_bytes = draft->device_bytes(crew.comm().size(), device.backend(), most_threads);
+            for (const DraftModel* draft : drafts) {
+                in.draft_bytes += draft->device_bytes(crew.comm().size(), device.backend(), most_threads);
+            }
             return in;
         };
         choice.input = input_for(options.context);
