@@ -18,6 +18,14 @@ double SpeculationStats::accept_len() const {
     return rounds > 0 ? static_cast<double>(accepted + rounds) / static_cast<double>(rounds) : 0;
 }
 
+double SpeculationStats::draft_ms() const {
+    return rounds > 0 ? static_cast<double>(draft_ns) * 1e-6 / static_cast<double>(rounds) : 0;
+}
+
+double SpeculationStats::verify_ms() const {
+    return rounds > 0 ? static_cast<double>(verify_ns) * 1e-6 / static_cast<double>(rounds) : 0;
+}
+
 SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) const {
     SpeculationStats since = *this;
     since.rounds -= before.rounds;
@@ -156,6 +164,7 @@ void Speculate::rewind(int64_t n, int32_t next) {
 
 void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> stays) {
     ++stats_.rounds;
+    rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(stays.size())});
     stats_.proposed += static_cast<int64_t>(proposed.size());
     stats_.accepted += static_cast<int64_t>(stays.size());
     for (const Proposed& p : proposed) {

@@ -24,7 +24,14 @@ struct SpeculationStats {
 
     double accept_rate() const;  // of proposed tokens
     double accept_len() const;   // tokens that a round gave, the verifier's own included
+    double draft_ms() const;     // of a round
+    double verify_ms() const;
     SpeculationStats operator-(const SpeculationStats& before) const;
+};
+
+/// What became of one proposal: tokens, 63 at most.
+struct RoundStats {
+    uint8_t proposed = 0, accepted = 0;
 };
 
 class Speculate final : public Decoder {
@@ -45,6 +52,8 @@ class Speculate final : public Decoder {
     const char* name() const override { return name_.c_str(); }
     Level& target() override { return text_.level(); }
     const SpeculationStats& stats() const { return stats_; }
+    /// Of every round that the stats are of, in order.
+    const std::vector<RoundStats>& rounds() const { return rounds_; }
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
@@ -68,6 +77,7 @@ class Speculate final : public Decoder {
     uint32_t sample_ = 0, round_ = 0;
     std::string name_;
     SpeculationStats stats_;
+    std::vector<RoundStats> rounds_;
     std::vector<Row> rows_;
     std::vector<Proposal> proposals_;
     std::vector<int32_t> path_;

@@ -108,17 +108,29 @@ double per(int64_t count, int64_t of) {
     return of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
 }
 
-/// What a level has checked: of the tokens at each depth of a proposal, how many stayed.
+/// What a level has checked, round by round, too: of the tokens at each depth of a proposal, how many stayed.
 OrderedJson checked_facts(const Speculate& level) {
     const SpeculationStats& s = level.stats();
     OrderedJson by_depth = OrderedJson::array();
     for (size_t d = 0; d < s.proposed_at.size() && s.proposed_at[d] > 0; ++d) {
         by_depth.push_back(per(s.accepted_at[d], s.proposed_at[d]));
     }
-    return {{"chain", level.name()},           {"rounds", s.rounds},
-            {"proposed", s.proposed},          {"accepted", s.accepted},
-            {"accept_rate", s.accept_rate()},  {"accept_len", s.accept_len()},
-            {"accept_rate_by_depth", by_depth}};
+    OrderedJson proposed = OrderedJson::array(), accepted = OrderedJson::array();
+    for (const RoundStats& round : level.rounds()) {
+        proposed.push_back(round.proposed);
+        accepted.push_back(round.accepted);
+    }
+    return {{"chain", level.name()},
+            {"rounds", s.rounds},
+            {"proposed", s.proposed},
+            {"accepted", s.accepted},
+            {"accept_rate", s.accept_rate()},
+            {"accept_len", s.accept_len()},
+            {"accept_rate_by_depth", by_depth},
+            {"draft_ms", s.draft_ms()},
+            {"verify_ms", s.verify_ms()},
+            {"proposed_by_round", proposed},
+            {"accepted_by_round", accepted}};
 }
 
 OrderedJson residency_facts(const RunReport& r) {

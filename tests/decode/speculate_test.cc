@@ -119,12 +119,13 @@ TEST_F(Speculation, AdoptsAPromptThatAnotherDecoderHasRead) {
     Plain alone(*engine, request.sampling, 0);
     Ngram ngram(4);
     Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 5);
-    Speculate quoting(ngram, *engine, request.sampling, 0), drafted(draft, *engine, request.sampling, 0);
+    Drafter longer_draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 9);  // on its level
+    Speculate quoting(ngram, *engine, request.sampling, 0), drafted(draft, *engine, request.sampling, 0),
+        drafted_more(longer_draft, *engine, request.sampling, 0);
     read_prompt(alone, r, stats);
     const GenerateStats prefilled = stats;
     for (int turn = 0; turn < 2; ++turn) {
-        for (Decoder* decoder :
-             {static_cast<Decoder*>(&drafted), static_cast<Decoder*>(&alone), static_cast<Decoder*>(&quoting)}) {
+        for (Decoder* decoder : std::initializer_list<Decoder*>{&drafted, &alone, &drafted_more, &quoting}) {
             stats = prefilled;
             decoder->adopt(r.prompt);
             EXPECT_EQ(continue_prompt(*decoder, nullptr, r, stats).at(0).ids, plain) << decoder->name();

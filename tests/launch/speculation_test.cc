@@ -1,5 +1,8 @@
 // --spec: the tokens of plain decoding, whoever proposes; what reports say; what is refused.
 
+#include <algorithm>
+#include <numeric>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -76,6 +79,14 @@ TEST(SpeculationCommand, ReportsWhatStayed) {
     EXPECT_GT(accepted, 0);
     EXPECT_LE(accepted, proposed);
     EXPECT_THAT(level["accept_rate_by_depth"], SizeIs(4));
+    for (const auto& [name, sum] : {std::pair("proposed", proposed), std::pair("accepted", accepted)}) {
+        const std::vector<int64_t> by_round = level[std::string(name) + "_by_round"];
+        EXPECT_EQ(static_cast<int64_t>(by_round.size()), rounds);
+        EXPECT_EQ(std::accumulate(by_round.begin(), by_round.end(), int64_t{0}), sum);
+        EXPECT_LE(*std::max_element(by_round.begin(), by_round.end()), 4);
+    }
+    EXPECT_GT(level["draft_ms"], 0);
+    EXPECT_GT(level["verify_ms"], 0);
     EXPECT_DOUBLE_EQ(level["accept_rate"], static_cast<double>(accepted) / static_cast<double>(proposed));
     EXPECT_EQ(json::parse(trireme(generate({"--report-json", "-"})).out)["speculation"], json::array());
 }
