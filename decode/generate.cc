@@ -54,9 +54,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 }  // namespace
 
-std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
-                                   const Interrupt& interrupt, const WarmUp& warm_up) {
+void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill) {
     Level& model = proposer.target();
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
     require(prompt_tokens > 0, Exit::kConfig, "the prompt is empty: give at least one token");
@@ -72,13 +70,20 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
     proposer.prefill(request.prompt, prefill);
     stats.prefill_ms = ms_between(begin, trace::now());
     stats.prefill_link = link_use(model) - link_before;
-    if (warm_up && request.max_new != 0 && request.num_samples > 0) {
-        const uint64_t warm = trace::now();
-        warm_up();
-        stats.warmup_ms = ms_between(warm, trace::now());
-    }
-    const LinkUse link_ready = link_use(model);
+}
 
+void warm_up(const WarmUp& call, GenerateStats& stats) {
+    const uint64_t begin = trace::now();
+    call();
+    stats.warmup_ms = ms_between(begin, trace::now());
+}
+
+std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                          GenerateStats& stats, const OnToken& on_token, const Interrupt& interrupt) {
+    Level& model = proposer.target();
+    const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    const LinkUse link_before = link_use(model);
+    const uint64_t begin = trace::now();
     // Every generated token has a position in the context, the last one too, though it is never computed.
     const int64_t room = model.context() - prompt_tokens;
     const bool limited = request.max_new >= 0 && request.max_new <= room;
@@ -92,16 +97,24 @@ std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer
         interrupted = stopped;
         out.push_back(text.finish());
         if (first_ns == 0) continue;
-        if (i == 0) stats.ttft_ms = ms_between(begin, first_ns);
+        if (i == 0) stats.ttft_ms = stats.prefill_ms + stats.warmup_ms + ms_between(begin, first_ns);
         stats.decode_ms += ms_between(first_ns, trace::now());
     }
     if (Transport* transport = model.view().transport()) transport->settle();
-    stats.decode_link = link_use(model) - link_ready;
+    stats.decode_link = link_use(model) - link_before;
     const auto samples = static_cast<int64_t>(out.size()), steps = stats.new_tokens - samples;
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length = prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
     stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
     return out;
+}
+
+std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                   GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
+                                   const Interrupt& interrupt, const WarmUp& between) {
+    read_prompt(proposer, request, stats, prefill);
+    if (between && request.max_new != 0 && request.num_samples > 0) warm_up(between, stats);
+    return continue_prompt(proposer, tokenizer, request, stats, on_token, interrupt);
 }
 
 }  // namespace trireme

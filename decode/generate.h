@@ -36,15 +36,25 @@ struct GenerateStats {
 /// (StopReason::kInterrupted). Ranks must answer alike.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
-/// Called once between the prefill and the first token, where there will be one. May change the current logits of
-/// levels, and what they have staged.
-using WarmUp = std::function<void()>;
-
-/// `tokenizer` may be null when only ids are wanted (then there are no stop strings). Fewer samples than asked for if
-/// interrupted.
+/// The first half of generate(): the target reads the prompt, and `stats` begins anew.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
+void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill = {});
+
+/// What may come between the halves: measurements. It may change the current logits of levels, and what they have
+/// staged. `stats` are told what it takes.
+using WarmUp = std::function<void()>;
+void warm_up(const WarmUp& call, GenerateStats& stats);
+
+/// The second half: the samples behind a prompt that `proposer` has read or adopted. Adds to `stats`, which are those
+/// of the prefill.
+std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+                                          GenerateStats& stats, const OnToken& on_token = {},
+                                          const Interrupt& interrupt = {});
+
+/// All of them, `between` if there will be a token. `tokenizer` may be null when only ids are wanted (then there are no
+/// stop strings). Fewer samples than asked for if interrupted. Errors: as read_prompt.
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
-                                   const Interrupt& interrupt = {}, const WarmUp& warm_up = {});
+                                   const Interrupt& interrupt = {}, const WarmUp& between = {});
 
 }  // namespace trireme

@@ -14,6 +14,10 @@ void Plain::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     text_.prefill(prompt, progress);
 }
 
+void Plain::adopt(std::span<const int32_t> prompt) {
+    text_.adopt(prompt);
+}
+
 void Plain::begin(uint32_t sample) {
     text_.begin();
     sample_ = sample;

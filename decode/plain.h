@@ -18,6 +18,7 @@ class Plain final : public Decoder {
     const char* name() const override { return "plain"; }
     Level& target() override { return text_.level(); }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
+    void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
     void commit(std::span<const int32_t> path, int32_t next) override;

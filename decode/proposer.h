@@ -49,9 +49,12 @@ class Proposer {
     virtual void settle() {}
 };
 
-/// A proposer whose tokens have the law of a model: what generate() takes.
+/// A proposer whose tokens have the law of a model: what generate() takes. Several may share a model, one at a time.
 class Decoder : public Proposer {
   public:
+    /// As prefill(), where the target holds the prompt already: another decoder's prefill() of it was the target's
+    /// last.
+    virtual void adopt(std::span<const int32_t> prompt) = 0;
     /// The model: vocabulary, context, its view of the KV.
     virtual Level& target() = 0;
 };

@@ -6,8 +6,41 @@
 
 #include "runtime/error.h"
 #include "runtime/random.h"
+#include "runtime/trace.h"
 
 namespace trireme {
+
+double SpeculationStats::accept_rate() const {
+    return proposed > 0 ? static_cast<double>(accepted) / static_cast<double>(proposed) : 0;
+}
+
+double SpeculationStats::accept_len() const {
+    return rounds > 0 ? static_cast<double>(accepted + rounds) / static_cast<double>(rounds) : 0;
+}
+
+double SpeculationStats::draft_ms() const {
+    return rounds > 0 ? static_cast<double>(draft_ns) * 1e-6 / static_cast<double>(rounds) : 0;
+}
+
+double SpeculationStats::verify_ms() const {
+    return rounds > 0 ? static_cast<double>(verify_ns) * 1e-6 / static_cast<double>(rounds) : 0;
+}
+
+SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) const {
+    SpeculationStats since = *this;
+    since.rounds -= before.rounds;
+    since.asked -= before.asked;
+    since.off -= before.off;
+    since.proposed -= before.proposed;
+    since.accepted -= before.accepted;
+    since.draft_ns -= before.draft_ns;
+    since.verify_ns -= before.verify_ns;
+    for (size_t d = 0; d < proposed_at.size(); ++d) {
+        since.proposed_at[d] -= before.proposed_at[d];
+        since.accepted_at[d] -= before.accepted_at[d];
+    }
+    return since;
+}
 
 Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed,
                      const Options& options)
@@ -22,6 +55,11 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
 
 void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     text_.prefill(prompt, progress);
+    inner_.prefill(prompt, {});
+}
+
+void Speculate::adopt(std::span<const int32_t> prompt) {
+    text_.adopt(prompt);
     inner_.prefill(prompt, {});
 }
 
@@ -89,7 +127,9 @@ void Speculate::round(int64_t limit) {
     };
     const auto pending = static_cast<int32_t>(text_.pending()), first_row = verifier.view().staged().size();
     // The last token of a round is the verifier's own.
+    const uint64_t begin = trace::now();
     const std::span<const Proposed> proposed = ask(std::min(limit - 1, text_.room() - pending));
+    const uint64_t drafted = trace::now();
 
     text_.rows_of_pending(rows_);
     proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
@@ -106,6 +146,8 @@ void Speculate::round(int64_t limit) {
     verifier.extend(rows_);
     if (!proposed.empty()) verifier.stream().wait(proposed.back().law.ready);
     const Level::Accepted answer = verifier.accept(sampling_, proposals_);
+    stats_.draft_ns += drafted - begin;
+    stats_.verify_ns += trace::now() - drafted;
 
     path_.clear();
     int64_t place = pending - 1;  // the row behind which the next token stands
@@ -156,6 +198,7 @@ void Speculate::rewind(int64_t n, int32_t next) {
 
 void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> stays) {
     ++stats_.rounds;
+    rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(stays.size())});
     stats_.proposed += static_cast<int64_t>(proposed.size());
     stats_.accepted += static_cast<int64_t>(stays.size());
     for (const Proposed& p : proposed) {

@@ -20,8 +20,20 @@ struct SpeculationStats {
     int64_t rounds = 0;                              // forwards that checked proposals
     int64_t asked = 0, off = 0;                      // what DraftLength chose: tokens; rounds with none
     int64_t proposed = 0, accepted = 0;              // tokens
+    uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for what becomes of them
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
+
+    double accept_rate() const;  // of proposed tokens
+    double accept_len() const;   // tokens that a round gave, the verifier's own included
+    double draft_ms() const;     // of a round
+    double verify_ms() const;
+    SpeculationStats operator-(const SpeculationStats& before) const;
+};
+
+/// What became of one proposal: tokens, 63 at most.
+struct RoundStats {
+    uint8_t proposed = 0, accepted = 0;
 };
 
 class Speculate final : public Decoder {
@@ -44,8 +56,11 @@ class Speculate final : public Decoder {
     const char* name() const override { return name_.c_str(); }
     Level& target() override { return text_.level(); }
     const SpeculationStats& stats() const { return stats_; }
+    /// Of every round that the stats are of, in order.
+    const std::vector<RoundStats>& rounds() const { return rounds_; }
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
+    void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
     void commit(std::span<const int32_t> path, int32_t next) override;
@@ -68,6 +83,7 @@ class Speculate final : public Decoder {
     uint32_t sample_ = 0, round_ = 0;
     std::string name_;
     SpeculationStats stats_;
+    std::vector<RoundStats> rounds_;
     std::vector<Row> rows_;
     std::vector<Proposal> proposals_;
     std::vector<int32_t> path_;

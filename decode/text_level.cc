@@ -11,6 +11,20 @@ constexpr int64_t kManyPending = 16;
 
 }  // namespace
 
+void TextLevel::take_part(std::span<const int32_t> prompt) {
+    const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
+    const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
+    prompt_.assign(prompt.begin(), prompt.begin() + part.first);
+    prompt_.insert(prompt_.end(), last.begin(), last.end());
+}
+
+void TextLevel::adopt(std::span<const int32_t> prompt) {
+    take_part(prompt);
+    check(level_.length() >= tokens(prompt_), "text: a prompt of {} tokens is to be adopted, the level holds {}",
+          tokens(prompt_), level_.length());
+    level_.truncate(0, tokens(prompt_));
+}
+
 void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     if (const int64_t there = level_.view().follow(); there >= 0) {
         check(there == static_cast<int64_t>(prompt.size()), "text: {} tokens are there of a prompt of {}", there,
@@ -18,10 +32,7 @@ void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progres
         prompt_.assign(prompt.begin(), prompt.end());
         return;
     }
-    const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
-    const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
-    prompt_.assign(prompt.begin(), prompt.begin() + part.first);
-    prompt_.insert(prompt_.end(), last.begin(), last.end());
+    take_part(prompt);
     level_.truncate(0, 0);
     level_.prefill(0, prompt_, progress);
     level_.save_logits();

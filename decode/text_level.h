@@ -27,6 +27,8 @@ class TextLevel {
 
     /// Forgets everything and reads a prompt, or what the level's view wants to see of it. Blocks until done.
     void prefill(std::span<const int32_t> prompt, const Progress& progress);
+    /// As prefill(), where another TextLevel's prefill() of this prompt was the level's last.
+    void adopt(std::span<const int32_t> prompt);
     /// Back to where the prefill ended; its logits are the level's current ones.
     void begin();
 
@@ -44,6 +46,7 @@ class TextLevel {
     void end_at(int64_t n, int32_t next);
 
   private:
+    void take_part(std::span<const int32_t> prompt);
     static int64_t tokens(const std::vector<int32_t>& v) { return static_cast<int64_t>(v.size()); }
 
     void keep_staged();

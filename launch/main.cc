@@ -13,6 +13,7 @@
 #include "dist/rank_env.h"
 #include "launch/commands/commands.h"
 #include "launch/flags/help.h"
+#include "launch/flags/modes.h"
 #include "launch/flags/sources.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
@@ -65,7 +66,11 @@ void settle(Start& start, const RankEnv& rank) {
     if (!placement.warning.empty()) start.call.warnings.push_back(placement.warning);
     // On a CPU a core does the copies of streamed layers: one is left to them if flags say that layers may be streamed.
     // (The plan, which knows, is made after the threads.)
-    const bool streams = o.kv_on_chip >= 0 || (o.kv_on_chip == PlanInput::kAuto && o.device_memory > 0);
+    const auto may_stream = [&](int64_t on_chip) {
+        return on_chip >= 0 || (on_chip == PlanInput::kAuto && o.device_memory > 0);
+    };
+    bool streams = may_stream(o.kv_on_chip);
+    for (const Options& chain : chains_of(*start.call.command, o)) streams = streams || may_stream(chain.kv_on_chip);
     if (streams && !o.device.starts_with("cuda") && o.threads == 0 && start.threads > 1) --start.threads;
     start.local_rank = rank.local_rank;
     start.local_ranks = rank.local_size;
@@ -99,6 +104,8 @@ void run_command(const Start& start, const Crew& crew) {
             return run_tokenize(start, crew);
         case Command::kScore:
             return run_score(start, crew);
+        case Command::kBench:
+            return run_bench(start, crew);
         case Command::kPlan:
             return run_plan(start, crew);
         case Command::kDoctor:
@@ -153,7 +160,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
-        if (*start.call.command == Command::kGenerate) draw_seed(start, crew);
+        if (*start.call.command == Command::kGenerate || *start.call.command == Command::kBench) draw_seed(start, crew);
         run_command(start, crew);
     });
     if (outcome.status == 0) return 0;

@@ -20,6 +20,7 @@ struct Start {
 };
 
 void run_generate(const Start& start, const Crew& crew);
+void run_bench(const Start& start, const Crew& crew);
 void run_score(const Start& start, const Crew& crew);
 void run_tokenize(const Start& start, const Crew& crew);
 void run_plan(const Start& start, const Crew& crew);

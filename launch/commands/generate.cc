@@ -1,19 +1,16 @@
 #include "decode/generate.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <span>
 #include <unistd.h>
 #include <vector>
-
-#include <xxhash.h>
 
 #include "launch/commands/commands.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
@@ -25,7 +22,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kReaderGone = 1;  // a status of agreed_status(), below those of signals
+constexpr int kReaderGone = 1;  // a status of agreed_status()
 
 // Prints samples as they come. Text: exactly what was generated, with a heading a sample if there are several.
 // Ids: one array a line.
@@ -69,28 +66,6 @@ class Printer {
     std::vector<int32_t> ids_;
 };
 
-// The one control message of a round. Ranks agree whether to stop, since a signal may reach them in different rounds
-// and only rank 0 sees that stdout was closed; and they compare the tokens that each has drawn. Returns 0, kReaderGone,
-// or 128 + the signal's number.
-int agreed_status(const Crew& crew, const Printer& printer, std::span<const int32_t> round) {
-    const int number = remembered_signal();
-    const uint64_t drawn = XXH3_64bits(round.data(), round.size_bytes());
-    const int64_t own = number != 0 ? 128 + number : printer.reader_gone() ? kReaderGone : 0;
-    const std::array<uint64_t, 2> mine = {static_cast<uint64_t>(own), drawn};
-    const std::vector<std::array<uint64_t, 2>> all = crew.comm().gather_values(mine);
-    int status = 0;
-    for (const std::array<uint64_t, 2>& theirs : all) {
-        status = std::max(status, static_cast<int>(theirs[0]));
-        // If any two differ, every rank throws.
-        if (theirs[1] != all[0][1]) {
-            throw AgreedError(Exit::kInternal,
-                              "ranks drew different tokens: are their processors or libraries of "
-                              "different kinds? Start all ranks on machines of one kind");
-        }
-    }
-    return status;
-}
-
 int exit_status(int agreed) {
     return agreed == kReaderGone ? 0 : agreed;
 }
@@ -104,7 +79,7 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
 
 // Of the report that --spec-costs names, where draft lengths ask for them.
 SpecCosts given_costs(const Options& o) {
-    const std::vector<std::string> levels = weighed_levels(o, o.spec);
+    const std::vector<std::string> levels = weighed_levels(o);
     return o.spec_costs.empty() || levels.empty() ? SpecCosts() : read_spec_costs(o.spec_costs, levels);
 }
 
@@ -126,7 +101,8 @@ void run_generate(const Start& start, const Crew& crew) {
     Printer printer(o);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
-    Chain chain(o, o.spec, engine.model(), engine.proposing(), engine.device(), costs);
+    warn_of_unused({o});
+    Chain chain(o, engine.model(), engine.proposing(), engine.device(), costs);
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
     GenerateStats stats;
@@ -144,7 +120,7 @@ void run_generate(const Start& start, const Crew& crew) {
                 if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
-                status = agreed_status(crew, printer, round);
+                status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round);
                 return status != 0;
             },
             warm_up);

@@ -9,14 +9,16 @@ namespace trireme {
 constexpr unsigned kGenerate = static_cast<unsigned>(Command::kGenerate);
 constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
-constexpr unsigned kForward = kGenerate | kScore;  // what runs the model
+constexpr unsigned kBench = static_cast<unsigned>(Command::kBench);
+constexpr unsigned kDecode = kGenerate | kBench;            // what generates tokens
+constexpr unsigned kForward = kGenerate | kScore | kBench;  // what runs the model
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
 constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor;
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench;
 constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
 constexpr unsigned kModel = kEvery & ~kDoctor;
-constexpr unsigned kText = kGenerate | kTokenize | kScore;  // what reads a text
+constexpr unsigned kText = kForward | kTokenize;  // what reads a text
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
@@ -28,7 +30,13 @@ FlagGroup precision_flags();
 FlagGroup kv_flags();
 FlagGroup speculation_flags();
 FlagGroup machine_flags();
+FlagGroup bench_flags();
 FlagGroup output_flags();
+
+/// Layers, "auto" or "all", as --kv-on-chip takes them.
+int64_t layers_on_chip(const Setting& s);
+/// The chain that a text names, as --spec takes it.
+void set_spec(Options& o, const Setting& s);
 
 /// In decimal; a real number with the fewest digits that read back as the same one.
 std::string shown(int64_t number);

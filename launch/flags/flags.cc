@@ -10,7 +10,7 @@ namespace trireme {
 std::span<const FlagGroup> flag_groups() {
     static const std::vector<FlagGroup> groups = {prompt_flags(),    continuation_flags(), sampling_flags(),
                                                   precision_flags(), kv_flags(),           speculation_flags(),
-                                                  machine_flags(),   output_flags()};
+                                                  bench_flags(),     machine_flags(),      output_flags()};
     return groups;
 }
 
@@ -31,6 +31,16 @@ std::string Flag::env_name() const {
 
 const Flag* find_spelling(std::string_view spelling) {
     for (const Flag& flag : flags()) {
+        for (const std::string_view s : flag.spellings) {
+            if (s == spelling) return &flag;
+        }
+    }
+    return nullptr;
+}
+
+const Flag* find_spelling(std::string_view spelling, Command command) {
+    for (const Flag& flag : flags()) {
+        if (!flag.belongs_to(command)) continue;
         for (const std::string_view s : flag.spellings) {
             if (s == spelling) return &flag;
         }
@@ -83,6 +93,8 @@ std::string_view name_of(Command command) {
             return "plan";
         case Command::kDoctor:
             return "doctor";
+        case Command::kBench:
+            return "bench";
     }
     return "";
 }

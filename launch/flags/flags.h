@@ -37,7 +37,10 @@ struct FlagGroup {
 
 std::span<const FlagGroup> flag_groups();
 std::span<const Flag> flags();
-/// By the exact spelling on the command line: "-m", "--model". Null if there is none.
+/// By the exact spelling on the command line: "-m", "--model". Null if there is none. What a short spelling means is
+/// the command's affair: -r is a stop string of generate's, and the repetitions of bench.
+const Flag* find_spelling(std::string_view spelling, Command command);
+/// The same whatever the command: the first of them.
 const Flag* find_spelling(std::string_view spelling);
 /// By a long spelling without its dashes, as in an INI file. Null if there is none.
 const Flag* find_key(std::string_view key);

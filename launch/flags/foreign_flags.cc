@@ -73,7 +73,8 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--draft", "--draft-n", "--draft-max", "--num-speculative-tokens"}, "use --gamma COUNT"},
         {{"--speculative-config", "--speculative-model", "--draft-model"},
          "use --spec draft, --model-draft PATH and --gamma COUNT"},
-        {{"--prefill"}, "use --ctx-size TOKENS, and a prompt of that length"},
+        {{"--gen_len", "--gen-len"}, "use -n TOKENS"},
+        {{"--baseline", "--compare-baseline"}, "use trireme bench --modes none, with the other modes behind it"},
     };
     return all;
 }

@@ -15,6 +15,7 @@ constexpr std::string_view kOverview =
   trireme generate -m MODEL -p TEXT      continue a text
   trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
   trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
+  trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -66,6 +67,10 @@ std::string_view about(Command command) {
         case Command::kDoctor:
             return "trireme doctor: how fast memory, link and ranks are here, beside what they should be. A table on "
                    "stdout.\n";
+        case Command::kBench:
+            return "trireme bench: how fast several ways to decode are, one beside the other: one loaded model, one "
+                   "prefill of\n"
+                   "each text, by turns. A table on stdout.\n";
     }
     return "";
 }

@@ -10,16 +10,17 @@ using S = Setting;
 
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 
-int64_t layers_on_chip(const S& s) {
-    if (parse_integer(s.text)) return s.integer(0, 4096);
-    return s.one_of({"auto", "all"}) == 0 ? PlanInput::kAuto : PlanInput::kAll;
-}
 std::string show_on_chip(const O& o) {
     if (o.kv_on_chip == PlanInput::kAuto) return "auto";
     return o.kv_on_chip == PlanInput::kAll ? "all" : shown(o.kv_on_chip);
 }
 
 }  // namespace
+
+int64_t layers_on_chip(const S& s) {
+    if (parse_integer(s.text)) return s.integer(0, 4096);
+    return s.one_of({"auto", "all"}) == 0 ? PlanInput::kAuto : PlanInput::kAll;
+}
 
 FlagGroup kv_flags() {
     return {

@@ -16,10 +16,18 @@
 
 namespace trireme {
 
-enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan = 8, kDoctor = 16 };
+enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan = 8, kDoctor = 16, kBench = 32 };
 
-enum class PromptFrom { kNowhere, kText, kFile, kIds };
+enum class PromptFrom { kNowhere, kText, kFile, kIds, kData };
 enum class Print { kText, kIds };
+enum class Table { kMd, kCsv, kJson, kJsonl };
+
+/// One of a bench's: a chain and, perhaps, a residency of its own.
+struct Mode {
+    std::string name;                        // as it was written: "none@12"
+    std::string chain;                       // as --spec takes it
+    std::optional<int64_t> kv_on_chip = {};  // nothing: as --kv-on-chip says
+};
 
 struct Options {
     std::string config;  // an INI file
@@ -61,6 +69,15 @@ struct Options {
     int64_t retrieval_budget = 0;  // tokens; 0: kDefaultBudget where a chain retrieves
     int64_t retrieval_chunk = 8;   // tokens
     int64_t reselect = 1;          // rounds; RetrievalShape::kNever
+
+    static constexpr int64_t kBenchTokens = 256;                    // that a bench generates without -n: TriForce's
+    std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of a bench
+    int64_t repetitions = 5;                                        // llama-bench's
+    int64_t prefill = 0;                                            // tokens of each text; 0: all of it
+    std::string data;                                               // a file or a folder of texts
+    std::string dataset;                                            // TriForce's name of one; empty: none
+    Table table = Table::kMd;
+    bool require_exact = false;
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

@@ -75,13 +75,14 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
         taken.value = {equals == std::string::npos ? "" : word.substr(equals + 1)};
         return {taken};
     }
-    const Flag* flag = find_spelling(spelling);
-    if (flag == nullptr) {
+    const Flag* flag = find_spelling(spelling, command);
+    const Flag* elsewhere = flag == nullptr ? find_spelling(spelling) : nullptr;
+    if (flag == nullptr && elsewhere == nullptr) {
         fail(Exit::kUsage, "{}: unknown flag; {}", spelling,
              did_you_mean(spelling, spelling, spellings_of(command),
                           fmt::format("see trireme {} --help", name_of(command))));
     }
-    if (!flag->belongs_to(command)) {
+    if (flag == nullptr) {
         fail(Exit::kUsage, "{}: not a flag of trireme {}; see trireme {} --help", spelling, name_of(command),
              name_of(command));
     }

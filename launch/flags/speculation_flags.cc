@@ -26,6 +26,12 @@ std::string shown_length(int64_t n) {
 
 }  // namespace
 
+void set_spec(Options& o, const Setting& s) {
+    const std::optional<ChainSpec> chain = parse_chain(s.text);
+    require(chain.has_value(), Exit::kConfig, "{} '{}': want {}", s.where, s.text, kLegalChains);
+    o.spec = *chain;
+}
+
 FlagGroup speculation_flags() {
     using O = Options;
     using S = Setting;
@@ -41,22 +47,18 @@ FlagGroup speculation_flags() {
              "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), retrieval "
              "(the model itself over chunks of the text that its last query picks, --retrieval-budget), triforce (a "
              "draft that retrieval checks before the whole model does), or a chain such as ngram+retrieval+full",
-             [](O& o, const S& s) {
-                 const std::optional<ChainSpec> chain = parse_chain(s.text);
-                 require(chain.has_value(), Exit::kConfig, "{} '{}': want {}", s.where, s.text, kLegalChains);
-                 o.spec = *chain;
-             },
+             set_spec,
              [](const O& o) { return text_of(o.spec); }},
             {"draft-window",
              {"--draft-window", "--draft_cache_budget"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "TOKENS",
              "tokens of the text that whoever drafts sees: its first 16 and the most recent ones",
              [](O& o, const S& s) { o.draft_window = s.integer(2 * kMaxRows, kMostTokens); },
              [](const O& o) { return shown(o.draft_window); }},
             {"model-draft",
              {"-md", "--model-draft"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "PATH",
              "the draft model, whole on every rank: a folder with config.json, or a .gguf file",
              [](O& o, const S& s) { o.model_draft = s.word(); },
@@ -64,7 +66,7 @@ FlagGroup speculation_flags() {
              "none"},
             {"spec-draft-n-max",
              {"--gamma", "--spec-draft-n-max"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "COUNT|auto",
              "tokens that are proposed before the model checks them, 1 to 63; auto: as many as make the most tokens a "
              "second, by what became of those before and by times that are measured behind the prompt; none where that "
@@ -73,7 +75,7 @@ FlagGroup speculation_flags() {
              [](const O& o) { return shown_length(o.draft_tokens); }},
             {"gamma-inner",
              {"--gamma-inner"},
-             kGenerate,
+             kDecode,
              "COUNT|auto",
              "the same of a chain's inner level: tokens that the draft proposes to it",
              [](O& o, const S& s) { o.inner_draft_tokens = draft_length(s); },
@@ -89,7 +91,7 @@ FlagGroup speculation_flags() {
              "measured"},
             {"retrieval-budget",
              {"--budget", "--retrieval-budget"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "TOKENS",
              "tokens of each layer that a retrieving level sees, beside the last 256; 0: 4096 where the chain "
              "retrieves",
@@ -97,7 +99,7 @@ FlagGroup speculation_flags() {
              [](const O& o) { return shown(o.retrieval_budget); }},
             {"retrieval-chunk",
              {"--chunk-size", "--chunk_size", "--retrieval-chunk"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "TOKENS",
              "tokens that are retrieved together, and summed up in one mean key: a power of two up to 256",
              [](O& o, const S& s) {
@@ -109,7 +111,7 @@ FlagGroup speculation_flags() {
              [](const O& o) { return shown(o.retrieval_chunk); }},
             {"reselect",
              {"--reselect"},
-             kGenerate | kPlan,
+             kDecode | kPlan,
              "ROUNDS",
              "how often a retrieving level chooses its tokens anew: every (round), never (the prompt's last query "
              "chooses), or every so many rounds",

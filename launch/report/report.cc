@@ -24,15 +24,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-std::string utc_now() {
-    const std::time_t t = std::time(nullptr);
-    std::tm parts = {};
-    ::gmtime_r(&t, &parts);
-    char text[32];
-    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text;
-}
-
 /// The figures that the lines and the JSON have in common.
 struct Rates {
     double prefill_tok_s, decode_tok_s, read_gbps;
@@ -92,16 +83,6 @@ OrderedJson settings(const RunReport& r) {
     return all;
 }
 
-double h2d_gbps(const LinkUse& use) {
-    return per_second(static_cast<double>(use.h2d_bytes + use.hidden_h2d_bytes) * 1e-9, use.h2d_ms);
-}
-
-/// The fraction of the busier direction's copy time that compute did not wait for.
-double hidden_part(const LinkUse& use) {
-    const double busy = std::max(use.h2d_ms, use.d2h_ms);
-    return busy > 0 ? std::max(0.0, 1 - use.stall_ms / busy) : 1;
-}
-
 /// The link's figures, of rank 0: over `steps` forwards that took `took_ms` together. Times of a card's copies are
 /// known only with --trace.
 OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
@@ -114,11 +95,11 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
                          {"hidden_h2d_bytes", use.hidden_h2d_bytes},
                          {"hidden_d2h_bytes", use.hidden_d2h_bytes}};
     if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
-    facts["h2d_gbps"] = h2d_gbps(use);
+    facts["h2d_gbps"] = use.h2d_gbps();
     facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
     facts["d2h_gbps"] = per_second(static_cast<double>(d2h) * 1e-9, use.d2h_ms);
     facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
-    facts["link_hidden_frac"] = hidden_part(use);
+    facts["link_hidden_frac"] = use.hidden_frac();
     facts["stall_ms"] = use.stall_ms / n;
     facts["compute_ms"] = (took_ms - use.stall_ms) / n;
     return facts;
@@ -133,20 +114,29 @@ double draft_len(const SpeculationStats& s) {
     return per(s.asked, s.rounds - s.off);
 }
 
-/// What a level has checked: of the tokens at each depth of a proposal, how many stayed.
+/// What a level has checked, round by round, too: of the tokens at each depth of a proposal, how many stayed.
 OrderedJson checked_facts(const Speculate& level) {
     const SpeculationStats& s = level.stats();
     OrderedJson by_depth = OrderedJson::array();
     for (size_t d = 0; d < s.proposed_at.size() && s.proposed_at[d] > 0; ++d) {
         by_depth.push_back(per(s.accepted_at[d], s.proposed_at[d]));
     }
+    OrderedJson proposed = OrderedJson::array(), accepted = OrderedJson::array();
+    for (const RoundStats& round : level.rounds()) {
+        proposed.push_back(round.proposed);
+        accepted.push_back(round.accepted);
+    }
     OrderedJson facts = {{"chain", level.name()},
                          {"rounds", s.rounds},
                          {"proposed", s.proposed},
                          {"accepted", s.accepted},
-                         {"accept_rate", per(s.accepted, s.proposed)},
-                         {"accept_len", per(s.accepted + s.rounds, s.rounds)},
-                         {"accept_rate_by_depth", by_depth}};
+                         {"accept_rate", s.accept_rate()},
+                         {"accept_len", s.accept_len()},
+                         {"accept_rate_by_depth", by_depth},
+                         {"draft_ms", s.draft_ms()},
+                         {"verify_ms", s.verify_ms()},
+                         {"proposed_by_round", proposed},
+                         {"accepted_by_round", accepted}};
     if (s.asked + s.off > 0) {
         facts["draft_len"] = draft_len(s);
         facts["rounds_off"] = s.off;
@@ -170,6 +160,15 @@ OrderedJson residency_facts(const RunReport& r) {
 }
 
 }  // namespace
+
+std::string utc_now() {
+    const std::time_t t = std::time(nullptr);
+    std::tm parts = {};
+    ::gmtime_r(&t, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
 
 RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
     struct rusage usage = {};
@@ -221,8 +220,8 @@ std::vector<std::string> report_lines(const RunReport& r) {
     if (r.engine.residency().plan.streamed_layers > 0) {
         const std::string rate = link.h2d_ms > 0
                                      ? fmt::format(", {:.1f} GB/s{}; {:.0f} % hidden, {:.3f} ms stalled a step",
-                                                   h2d_gbps(link), r.call.options.link.gbps > 0 ? " (emulated)" : "",
-                                                   100 * hidden_part(link), link.stall_ms / steps)
+                                                   link.h2d_gbps(), r.call.options.link.gbps > 0 ? " (emulated)" : "",
+                                                   100 * link.hidden_frac(), link.stall_ms / steps)
                                      : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
     }
@@ -232,8 +231,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
                                                                       draft_len(s), s.off, s.rounds)
                                                         : "";
         lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
-                                    100 * per(s.accepted, s.proposed), s.proposed, level->name(),
-                                    per(s.accepted + s.rounds, s.rounds), lengths));
+                                    100 * s.accept_rate(), s.proposed, level->name(), s.accept_len(), lengths));
     }
     lines.push_back(fmt::format("stopped by {}", stops));
     return lines;

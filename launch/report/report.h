@@ -42,6 +42,9 @@ struct RunReport {
     std::vector<std::string> command_line;
 };
 
+/// "2026-01-31T12:00:00Z"
+std::string utc_now();
+
 std::vector<std::string> report_lines(const RunReport& report);
 std::string report_json(const RunReport& report);
 

@@ -1,44 +1,51 @@
 #include "launch/run/chain.h"
 
+#include <algorithm>
+
 #include "decode/drafter.h"
 #include "decode/ngram.h"
 #include "runtime/log.h"
 
 namespace trireme {
+
 namespace {
 
-/// Flags that were given and that this chain does not read.
-void warn_of_unused(const Options& o, const ChainSpec& spec) {
-    const Options fresh;
-    const auto unused = [](const char* flag, const char* reader) {
-        log::warn("{} has no effect here: only {} reads it", flag, reader);
-    };
-    if (spec.parts.empty() && o.draft_tokens != fresh.draft_tokens) unused("--gamma", "a chain (--spec)");
-    if (spec.parts.size() < 2 && o.inner_draft_tokens != fresh.inner_draft_tokens) {
-        unused("--gamma-inner", "a chain with a level in between");
-    }
-    if (weighed_levels(o, spec).empty() && !o.spec_costs.empty()) unused("--spec-costs", "a chain with --gamma auto");
-    if (!spec.has(Part::kDraft) && !o.model_draft.empty()) unused("--model-draft", "a chain with draft");
-    if (!spec.has(Part::kDraft) && !spec.has(Part::kWindow) && o.draft_window != fresh.draft_window) {
-        unused("--draft-window", "a chain with draft or window");
-    }
-    if (spec.has(Part::kRetrieval)) return;
-    const char* const reader = "a chain with retrieval";
-    if (o.retrieval_budget != fresh.retrieval_budget) unused("--retrieval-budget", reader);
-    if (o.retrieval_chunk != fresh.retrieval_chunk) unused("--retrieval-chunk", reader);
-    if (o.reselect != fresh.reselect) unused("--reselect", reader);
-}
-
 /// What the level that checks parts[i] asks it for, as flags say it.
-int64_t length_of(const Options& o, const ChainSpec& spec, size_t i) {
-    return i + 1 == spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
+int64_t length_of(const Options& o, size_t i) {
+    return i + 1 == o.spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
 }
 
 }  // namespace
 
-std::vector<std::string> weighed_levels(const Options& o, const ChainSpec& spec) {
+void warn_of_unused(const std::vector<Options>& chains) {
+    const Options fresh;
+    const Options& o = chains.front();  // they differ in nothing else
+    const auto unless_read = [&](bool given, const char* flag, const char* reader, auto reads) {
+        if (given && std::none_of(chains.begin(), chains.end(), reads)) {
+            log::warn("{} has no effect here: only {} reads it", flag, reader);
+        }
+    };
+    const auto has = [](Part part) { return [part](const Options& c) { return c.spec.has(part); }; };
+    const auto retrieves = has(Part::kRetrieval);
+    unless_read(o.draft_tokens != fresh.draft_tokens, "--gamma", "a chain in which something is proposed",
+                [](const Options& c) { return !c.spec.parts.empty(); });
+    unless_read(o.inner_draft_tokens != fresh.inner_draft_tokens, "--gamma-inner", "a chain with a level in between",
+                [](const Options& c) { return c.spec.parts.size() > 1; });
+    unless_read(!o.spec_costs.empty(), "--spec-costs", "a chain with --gamma auto",
+                [](const Options& c) { return !weighed_levels(c).empty(); });
+    unless_read(!o.model_draft.empty(), "--model-draft", "a chain with draft", has(Part::kDraft));
+    unless_read(o.draft_window != fresh.draft_window, "--draft-window", "a chain with draft or window",
+                [](const Options& c) { return c.spec.has(Part::kDraft) || c.spec.has(Part::kWindow); });
+    unless_read(o.retrieval_budget != fresh.retrieval_budget, "--retrieval-budget", "a chain with retrieval",
+                retrieves);
+    unless_read(o.retrieval_chunk != fresh.retrieval_chunk, "--retrieval-chunk", "a chain with retrieval", retrieves);
+    unless_read(o.reselect != fresh.reselect, "--reselect", "a chain with retrieval", retrieves);
+}
+
+std::vector<std::string> weighed_levels(const Options& o) {
+    const ChainSpec& spec = o.spec;
     bool adapts = false;
-    for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, spec, i) == DraftLength::kAuto;
+    for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, i) == DraftLength::kAuto;
     if (!adapts) return {};
     std::vector<std::string> names = {"full"};
     for (size_t i = spec.parts.size(); i-- > 0;) {
@@ -48,10 +55,9 @@ std::vector<std::string> weighed_levels(const Options& o, const ChainSpec& spec)
 }
 
 // The model is level 0 of the chain (DrawKey), the last part level 1, the first one the deepest.
-Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device,
-             SpecCosts costs)
-    : sampling_(o.sampling), weighed_(weighed_levels(o, spec)), costs_(std::move(costs)) {
-    warn_of_unused(o, spec);
+Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs)
+    : sampling_(o.sampling), weighed_(weighed_levels(o)), costs_(std::move(costs)) {
+    const ChainSpec& spec = o.spec;
     if (spec.parts.empty()) {
         plain_ = std::make_unique<Plain>(model, o.sampling, o.seed.value());
         decoder_ = plain_.get();
@@ -61,11 +67,11 @@ Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLe
     levels_.push_back(&model);
     for (size_t i = n; i-- > 0;) {
         levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
-        if (!weighed_.empty()) lengths_.emplace_back(length_of(o, spec, i));
+        if (!weighed_.empty()) lengths_.emplace_back(length_of(o, i));
     }
     if (!costs_.empty()) know(lengths_, costs_);
 
-    base_ = base_of(o, spec, device);
+    base_ = base_of(o, device);
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of who checks
         Speculate::Options checks = {.level = static_cast<uint32_t>(level)};
@@ -73,7 +79,7 @@ Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLe
         if (level > 0) {
             const size_t part = n - level;
             checks.verifier = name_of(spec.parts[part]).data();
-            checks.length = Options::most_draft_tokens(length_of(o, spec, part));
+            checks.length = Options::most_draft_tokens(length_of(o, part));
             checks.held = held_.emplace_back(std::make_unique<HeldLaws>(device, *levels_[level], checks.length)).get();
         }
         speculates_.push_back(std::make_unique<Speculate>(*inner, *levels_[level], o.sampling, o.seed.value(), checks));
@@ -82,11 +88,11 @@ Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLe
     decoder_ = speculates_.back().get();
 }
 
-std::unique_ptr<Proposer> Chain::base_of(const Options& o, const ChainSpec& spec, Device& device) const {
-    const int64_t most = Options::most_draft_tokens(length_of(o, spec, 0));
+std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) const {
+    const int64_t most = Options::most_draft_tokens(length_of(o, 0));
     if (levels_.back() == nullptr) return std::make_unique<Ngram>(most);
-    return std::make_unique<Drafter>(name_of(spec.parts[0]).data(), device, *levels_.back(), o.sampling, o.seed.value(),
-                                     static_cast<uint32_t>(spec.parts.size()), most);
+    return std::make_unique<Drafter>(name_of(o.spec.parts[0]).data(), device, *levels_.back(), o.sampling,
+                                     o.seed.value(), static_cast<uint32_t>(o.spec.parts.size()), most);
 }
 
 void Chain::warm_up(const Crew& crew, int32_t token) {

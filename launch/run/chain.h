@@ -13,15 +13,17 @@
 
 namespace trireme {
 
+/// Warns of flags that were given and that none of these chains reads.
+void warn_of_unused(const std::vector<Options>& chains);
+
 /// Models of the chain whose costs its draft lengths go by, as SpecCosts has them; empty: no length adapts.
-std::vector<std::string> weighed_levels(const Options& options, const ChainSpec& spec);
+std::vector<std::string> weighed_levels(const Options& options);
 
 class Chain {
   public:
-    /// Over `model`, and of `proposing` the levels that the chain has; both must outlive it. `costs`: of
+    /// That of options.spec over `model`, and of `proposing` the levels that it has; both must outlive it. `costs`: of
     /// weighed_levels(), or empty: then warm_up() is to be called. Errors: as Plain, Drafter and Speculate.
-    Chain(const Options& options, const ChainSpec& spec, Level& model, const SpecLevels* proposing, Device& device,
-          SpecCosts costs);
+    Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs);
 
     Decoder& decoder() { return *decoder_; }
     /// What checked tokens so far, the outermost first; empty: nothing was proposed to anybody.
@@ -34,7 +36,7 @@ class Chain {
     const SpecCosts& costs() const { return costs_; }
 
   private:
-    std::unique_ptr<Proposer> base_of(const Options& o, const ChainSpec& spec, Device& device) const;
+    std::unique_ptr<Proposer> base_of(const Options& o, Device& device) const;
 
     SamplingParams sampling_;
     std::vector<std::string> weighed_;

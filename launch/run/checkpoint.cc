@@ -12,7 +12,9 @@ namespace {
 // missing then; if there is one, it still says which tokens end a text.
 std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
     const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
-    const bool needed = o.prompt_from != PromptFrom::kIds || text_out || !o.tokenizer.empty();
+    // Of data, ids may come, or texts: whoever reads a text says if there is no tokenizer for it.
+    const bool ids_in = o.prompt_from == PromptFrom::kIds || o.prompt_from == PromptFrom::kData;
+    const bool needed = !ids_in || text_out || !o.tokenizer.empty();
     if (needed) return load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
     std::unique_ptr<Tokenizer> own;
     const Outcome loaded = attempt([&] { own = load_tokenizer(o.model); });

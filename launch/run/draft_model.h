@@ -24,7 +24,7 @@ class DraftModel {
     /// Reads the weights, or takes the target's, for texts that grow by at most `context` tokens. `device`, `target`
     /// and `comm` must outlive the object. Errors: as Weights and Level.
     void load(Device& device, const Weights& target, Comm& comm, int64_t context);
-
+    /// Frees what load() has taken.
     void unload();
 
     Level& level() { return *level_; }

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "dist/make_comm.h"
+#include "launch/flags/modes.h"
 #include "launch/report/progress.h"
 #include "launch/run/settings.h"
 #include "runtime/log.h"
@@ -25,8 +26,8 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     KeyValues told;
     crew.phase([&] {
         checkpoint_ = open_checkpoint(command, o);
-        if (command == Command::kGenerate) {
-            proposing_ = std::make_unique<SpecLevels>(o, std::vector{o.spec}, checkpoint_);
+        if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
+            proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
         if (crew.comm().size() > 1) told = settings(command, o, checkpoint_);
     });
@@ -38,13 +39,14 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
 void Engine::load(const Start& start, const Crew& crew, int64_t context) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
-    // What was loaded before makes room, in this order: a level uses its weights, and its ranks talk through the comm.
+    // What was loaded before makes room, but for the target's weights.
+    const bool first = weights_ == nullptr;
     if (proposing_) proposing_->unload();
     model_.reset();
-    weights_.reset();
+    if (proposing_) proposing_->want(chains_of(*start.call.command, o));
     const LlamaConfig& config = checkpoint_.config();
     const WeightType& type = checkpoint_.weight_type;
-    device_comm_ = make_device_comm(crew.comm(), device());
+    if (first) device_comm_ = make_device_comm(crew.comm(), device());
     Comm& comm = device_comm_ ? *device_comm_ : crew.comm();
     LevelOptions options = {.k_type = o.cache_type_k,
                             .v_type = o.cache_type_v,
@@ -55,18 +57,22 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {
-        ProgressMeter progress("load", "bytes", stderr_progress(crew.first() && !o.no_progress));
-        weights_ = std::make_unique<Weights>(
-            device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()), type.type, std::ref(progress));
+        if (first) {
+            ProgressMeter progress("load", "bytes", stderr_progress(crew.first() && !o.no_progress));
+            weights_ =
+                std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
+                                          type.type, std::ref(progress));
+        }
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
     load_ms_ += ms_since(begin);
     // Logged only now, so that a run that cannot start prints the reason alone.
-    if (!device_.line.empty()) log::info("{}", device_.line);
-    log::info("weights {}: {}", name_of(type.type), type.reason);
+    if (first && !device_.line.empty()) log::info("{}", device_.line);
+    if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
     log::info("{}", residency_.line);
     for (const std::string& line : residency_.table) log::debug("{}", line);
+    if (!first) return;
     log::info("{}", start.placement);
     // All ranks start their trace totals and spans here, together.
     crew.comm().barrier();

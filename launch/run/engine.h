@@ -25,8 +25,9 @@ class Engine {
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
-    /// Reads the weights, and allocates KV memory for sequences of `context` tokens. All ranks pass, or all throw:
-    /// errors as choose_residency, Weights and Level.
+    /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens. Of the
+    /// chains that the constructor was told of, `start` may name fewer, and another residency. All ranks pass, or all
+    /// throw: errors as choose_residency, Weights and Level.
     void load(const Start& start, const Crew& crew, int64_t context);
 
     Device& device() const { return *device_.device; }

@@ -41,7 +41,8 @@ std::string line_of(const PlanInput& in, const Plan& p) {
 // On a CPU device and host are one memory.
 Machine own_machine(const Options& o, const Device& device) {
     const bool one_memory = device.backend() != "cuda";
-    const size_t free = device.memory_free(), usable = one_memory ? free : free - std::min(free, kCardReserve);
+    const size_t free = device.memory_free() + device.used(Space::kDevice);
+    const size_t usable = one_memory ? free : free - std::min(free, kCardReserve);
     return {.device_memory = o.device_memory > 0 ? static_cast<size_t>(o.device_memory) : usable,
             .host_memory = o.host_memory > 0 ? static_cast<size_t>(o.host_memory) : device.host_memory_free(),
             .together = one_memory ? free : SIZE_MAX};

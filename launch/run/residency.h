@@ -29,15 +29,16 @@ struct ResidencyChoice {
 /// "24323M", as flags take sizes: not less than `bytes`.
 std::string as_size(size_t bytes);
 
-/// What a rank may use of `device` and of its host: what flags allow, else what is free.
+/// What a rank may use of `device` and of its host: what flags allow, else what is free. Weights that are on the device
+/// already are part of every plan, and count as free.
 Machine own_machine(const Options& o, const Device& device);
 
 /// --link-us without --link-gbps is a mistake (Exit::kConfig).
 void check_link(const Options& o);
 
-/// Chooses the plan, the same on every rank. Of options.residency only `ring` and `span_bytes` are read. All ranks
-/// return, or all throw: Exit::kOs with the largest context that would fit; kConfig for more layers than there are.
-/// Makes control calls.
+/// Chooses the plan, the same on every rank; what `proposing` wants will be on the device, too. Of options.residency
+/// only `ring` and `span_bytes` are read. All ranks return, or all throw: Exit::kOs with the largest context that would
+/// fit; kConfig for more layers than there are. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
                                  const SpecLevels* proposing = nullptr);

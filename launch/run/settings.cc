@@ -62,9 +62,9 @@ void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues
 }  // namespace
 
 KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint) {
-    constexpr std::array own = {"prompt",  "file",        "prompt-ids",  "spec-costs",  "config",
-                                "threads", "bind",        "report-json", "dump-logits", "trace",
-                                "force",   "no-progress", "log-level",   "verbose"};
+    constexpr std::array own = {"prompt", "file",        "prompt-ids", "data",        "dataset",     "spec-costs",
+                                "config", "threads",     "bind",       "report-json", "dump-logits", "trace",
+                                "force",  "no-progress", "log-level",  "verbose"};
     KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;

@@ -1,19 +1,13 @@
 #include "launch/run/spec_levels.h"
 
+#include <algorithm>
+
 #include "decode/held_laws.h"
 #include "model/footprint.h"
 #include "offload/policies/retrieval_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
-namespace {
-
-bool any_has(const std::vector<ChainSpec>& chains, Part part) {
-    return std::any_of(chains.begin(), chains.end(), [&](const ChainSpec& c) { return c.has(part); });
-}
-
-}  // namespace
-
 RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
     return {.budget = o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget,
             .chunk = o.retrieval_chunk,
@@ -21,14 +15,34 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }
 
-SpecLevels::SpecLevels(const Options& o, const std::vector<ChainSpec>& chains, const Checkpoint& target)
-    : target_(target), options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs} {
+SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target) : target_(target) {
+    const Options& o = chains.front();  // they differ in nothing else
+    options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
     held_ = Options::most_draft_tokens(o.draft_tokens);
-    if (any_has(chains, Part::kDraft)) draft_ = std::make_unique<DraftModel>(o, target, Part::kDraft);
-    if (any_has(chains, Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
-    if (any_has(chains, Part::kRetrieval)) {
-        retrieval_ = retrieval_shape(o, /*comes_back=*/o.num_samples > 1 || chains.size() > 1);
+    want(chains);
+    // Messages name the chain that asks for it.
+    const auto asks = [&](Part part) -> const Options& {
+        return *std::find_if(chains.begin(), chains.end(), [&](const Options& c) { return c.spec.has(part); });
+    };
+    if (wants(Part::kDraft)) draft_ = std::make_unique<DraftModel>(asks(Part::kDraft), target, Part::kDraft);
+    if (wants(Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
+    if (wants(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/again || o.num_samples > 1);
+}
+
+void SpecLevels::want(const std::vector<Options>& chains) {
+    wanted_ = {};
+    for (const Options& c : chains) {
+        for (const Part part : c.spec.parts) {
+            if (!wants(part)) wanted_.parts.push_back(part);
+        }
     }
+}
+
+std::vector<DraftModel*> SpecLevels::drafts() const {
+    std::vector<DraftModel*> all;
+    if (wants(Part::kDraft)) all.push_back(draft_.get());
+    if (wants(Part::kWindow)) all.push_back(window_.get());
+    return all;
 }
 
 // The view that fills the set outlives it (~RetrievalSet), and what reads the set goes first.
@@ -39,27 +53,21 @@ SpecLevels::~SpecLevels() {
 void SpecLevels::unload() {
     retrieving_.reset();
     set_.reset();
-    for (DraftModel* drafts : {draft_.get(), window_.get()}) {
-        if (drafts != nullptr) drafts->unload();
-    }
+    for (DraftModel* model : drafts()) model->unload();
 }
 
 size_t SpecLevels::device_bytes(int ranks, std::string_view backend, int threads) const {
     size_t bytes = 0;
-    for (const auto* drafts : {draft_.get(), window_.get()}) {
-        if (drafts != nullptr) bytes += drafts->device_bytes(ranks, backend, threads);
-    }
-    if (retrieval_.budget == 0) return bytes;
+    for (const DraftModel* model : drafts()) bytes += model->device_bytes(ranks, backend, threads);
+    if (!wants(Part::kRetrieval)) return bytes;
     const LlamaConfig& config = target_.config();
     const Shard shard = largest_shard(config, ranks);
     return bytes + level_work(config, shard, options_, backend, threads).device + HeldLaws::bytes_for(shard, held_);
 }
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
-    for (DraftModel* drafts : {draft_.get(), window_.get()}) {
-        if (drafts != nullptr) drafts->load(device, target.weights(), comm, context);
-    }
-    if (retrieval_.budget == 0) return;
+    for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context);
+    if (!wants(Part::kRetrieval)) return;
     // A level's view is a full one unless it is told otherwise.
     set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), retrieval_);
     LevelOptions options = options_;

@@ -16,12 +16,15 @@ namespace trireme {
 
 class SpecLevels {
   public:
-    /// For every part that one of the chains has. Reads no weights yet. Errors: as DraftModel.
-    SpecLevels(const Options& options, const std::vector<ChainSpec>& chains, const Checkpoint& target);
+    /// For every part that one of these options' chains has. `again`: several texts are generated behind a prompt,
+    /// whatever the options say. Reads no weights yet. Errors: as DraftModel.
+    SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target);
     ~SpecLevels();
 
+    /// Of these, what load() is to make: the parts of these chains.
+    void want(const std::vector<Options>& chains);
     /// What is retrieved from a full view; budget 0: nothing.
-    const RetrievalShape& retrieval() const { return retrieval_; }
+    RetrievalShape retrieval() const { return wants(Part::kRetrieval) ? retrieval_ : RetrievalShape(); }
     /// Device bytes on each of `ranks` ranks, but for what is retrieved, on a device of `backend` with `threads`
     /// threads.
     size_t device_bytes(int ranks, std::string_view backend, int threads) const;
@@ -38,7 +41,11 @@ class SpecLevels {
     RetrievalSet* retrieved() const { return set_.get(); }
 
   private:
+    bool wants(Part part) const { return wanted_.has(part); }
+    std::vector<DraftModel*> drafts() const;
+
     const Checkpoint& target_;
+    ChainSpec wanted_;  // in no order
     LevelOptions options_;
     RetrievalShape retrieval_;
     int64_t held_;

@@ -22,6 +22,7 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
       device_(device, shape.memory(kv_).device - KeptLists::memory().device),
       host_(device, shape.memory(kv_).host - KeptLists::memory().host),
       kept_(device, compute),
+      graphs_(device.graphs()),
       chosen_(static_cast<size_t>(kv_.owner_layers)) {
     check(kv_.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
           "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
@@ -85,7 +86,7 @@ void RetrievalSet::begin(int64_t, int64_t tokens) {
 
 // What is enqueued for owners on chip may be recorded for forwards that choose.
 bool RetrievalSet::passes_by(OwnerIndex owner) const {
-    return chosen_[owner.at()] || (!choosing_ && !full_.recordable(owner));
+    return chosen_[owner.at()] || (!choosing_ && !(graphs_ && full_.recordable(owner)));
 }
 
 void RetrievalSet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) {

@@ -75,6 +75,7 @@ class RetrievalSet final : public KvFollower {
     int64_t tokens_ = 0;
     ChunkPick pick_here_;    // what the tiles hold, but for tokens: tokens_ counts
     ChunkPick pick_prompt_;  // what they held behind the prompt
+    bool graphs_;            // owners on chip may be recorded: then every forward enqueues the same
     bool reading_prompt_ = true, choosing_ = false, chooses_ = true, moved_ = false;
     int64_t since_ = 0;         // forwards since the last choice
     std::vector<bool> chosen_;  // [owners] in this forward

@@ -109,6 +109,19 @@ LinkUse LinkUse::operator-(const LinkUse& b) const {
             stall_ms - b.stall_ms};
 }
 
+LinkUse LinkUse::operator+(const LinkUse& more) const {
+    return *this - (LinkUse{} - more);
+}
+
+double LinkUse::h2d_gbps() const {
+    return h2d_ms > 0 ? static_cast<double>(h2d_bytes + hidden_h2d_bytes) * 1e-6 / h2d_ms : 0;
+}
+
+double LinkUse::hidden_frac() const {
+    const double busy = std::max(h2d_ms, d2h_ms);
+    return busy > 0 ? std::max(0.0, 1 - stall_ms / busy) : 1;
+}
+
 Transport::~Transport() {
     drain();
 }

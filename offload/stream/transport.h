@@ -39,6 +39,11 @@ struct LinkUse {
     double h2d_ms = 0, d2h_ms = 0;                        // busy time of each direction, for both
     double stall_ms = 0;                                  // compute waiting for a copy, or for a free buffer
     LinkUse operator-(const LinkUse& before) const;
+    LinkUse operator+(const LinkUse& more) const;
+    /// GB/s while copies to the device were under way.
+    double h2d_gbps() const;
+    /// The part of the busier direction's copy time that compute did not wait for.
+    double hidden_frac() const;
 };
 
 class Transport {

@@ -112,6 +112,49 @@ TEST_F(Speculation, BehindNgramsIsPlainDecodingWhenGreedy) {
     }
 }
 
+/// Decoders of one model go on behind one prefill of it, whatever the others have generated since.
+TEST_F(Speculation, AdoptsAPromptThatAnotherDecoderHasRead) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    const GenerateRequest r = {.prompt = request.prompt, .max_new = request.max_new};
+    Plain alone(*engine, request.sampling, 0);
+    Ngram ngram(4);
+    Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 5);
+    Drafter longer_draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 9);  // on its level
+    Speculate quoting(ngram, *engine, request.sampling, 0), drafted(draft, *engine, request.sampling, 0),
+        drafted_more(longer_draft, *engine, request.sampling, 0);
+    read_prompt(alone, r, stats);
+    const GenerateStats prefilled = stats;
+    for (int turn = 0; turn < 2; ++turn) {
+        for (Decoder* decoder : std::initializer_list<Decoder*>{&drafted, &alone, &drafted_more, &quoting}) {
+            stats = prefilled;
+            decoder->adopt(r.prompt);
+            EXPECT_EQ(continue_prompt(*decoder, nullptr, r, stats).at(0).ids, plain) << decoder->name();
+            EXPECT_GE(stats.ttft_ms, prefilled.prefill_ms);
+            EXPECT_EQ(stats.prompt_tokens, prefilled.prompt_tokens);
+        }
+    }
+    const std::vector<int32_t> longer(static_cast<size_t>(engine->length()) + 1, 5);
+    EXPECT_THROW(alone.adopt(longer), Error);
+}
+
+/// A stretch of rounds is the difference of two counts.
+TEST_F(Speculation, CountsAreSubtracted) {
+    Ngram ngram(4);
+    Speculate speculate(ngram, *engine, request.sampling, 0);
+    ids_of(speculate, request, stats);
+    const SpeculationStats once = speculate.stats();
+    ids_of(speculate, request, stats);
+    const SpeculationStats second = speculate.stats() - once;
+    EXPECT_EQ(second.rounds, once.rounds);
+    EXPECT_EQ(second.proposed, once.proposed);
+    EXPECT_EQ(second.accepted, once.accepted);
+    EXPECT_EQ(second.proposed_at, once.proposed_at);
+    EXPECT_EQ(second.accepted_at, once.accepted_at);
+    EXPECT_GT(second.verify_ns, 0u);
+    EXPECT_DOUBLE_EQ(second.accept_len(), 1 + static_cast<double>(once.accepted) / static_cast<double>(once.rounds));
+    EXPECT_EQ(SpeculationStats().accept_rate(), 0);
+}
+
 /// The draft proposes to a second level of the target, and that to the target: TriForce's chain.
 TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);

@@ -108,6 +108,7 @@ class Threes final : public Decoder {
     const char* name() const override { return "threes"; }
     Level& target() override { return model_; }
     void prefill(std::span<const int32_t> prompt, const Progress&) override { model_.prefill(0, prompt); }
+    void adopt(std::span<const int32_t>) override {}
     void begin(uint32_t) override { next_ = 300; }
     std::span<const Proposed> propose(int64_t limit) override {
         limits.push_back(limit);

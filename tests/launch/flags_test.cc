@@ -59,6 +59,13 @@ const std::map<std::string, std::string> kExamples = {
     {"spec-costs", "r.json"},
     {"retrieval-budget", "4096"},
     {"retrieval-chunk", "32"},
+    {"modes", "none@12,draft"},
+    {"repetitions", "3"},
+    {"prefill", "7680"},
+    {"data", "texts"},
+    {"dataset", "gs"},
+    {"output", "csv"},
+    {"require-exact", "on"},
     {"device", "cuda:1"},
     {"no-graphs", "on"},
     {"threads", "2"},
@@ -74,13 +81,20 @@ const std::map<std::string, std::string> kExamples = {
     {"config", ""},
 };
 
+constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore,
+                                 Command::kPlan,     Command::kDoctor,   Command::kBench};
+
 Command command_of(const Flag& flag) {
-    for (const Command c :
-         {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan, Command::kDoctor}) {
+    for (const Command c : kCommands) {
         if (flag.belongs_to(c)) return c;
     }
     ADD_FAILURE() << flag.name << " belongs to no command";
     return Command::kGenerate;
+}
+
+bool names_text(const Flag& flag) {
+    return flag.name == "prompt" || flag.name == "file" || flag.name == "prompt-ids" || flag.name == "data" ||
+           flag.name == "dataset";
 }
 
 // The flag's value as a run with these sources sees it; model and prompt are given unless the flag is one of them.
@@ -89,8 +103,7 @@ std::string seen(const Flag& flag, const Words& line, const Words& environment) 
     words.insert(words.end(), line.begin(), line.end());
     Words lines = environment;
     if (flag.name != "model") lines.push_back("TRIREME_MODEL=M");
-    const bool prompt = flag.name == "prompt" || flag.name == "file" || flag.name == "prompt-ids";
-    if (!prompt) lines.push_back("TRIREME_PROMPT=P");
+    if (!names_text(flag)) lines.push_back("TRIREME_PROMPT=P");
     return flag.show(parse_command_line(words, lines).options);
 }
 
@@ -98,8 +111,15 @@ TEST(Flags, HaveUniqueSpellings) {
     std::set<std::string> all;
     for (const Flag& flag : flags()) {
         for (const std::string_view s : flag.spellings) {
-            EXPECT_TRUE(all.insert(std::string(s)).second) << s;
-            EXPECT_EQ(find_spelling(s), &flag);
+            for (const Command c : kCommands) {
+                if (!flag.belongs_to(c)) continue;
+                EXPECT_TRUE(all.insert(fmt::format("{} {}", name_of(c), s)).second) << s;
+                EXPECT_EQ(find_spelling(s, c), &flag);
+            }
+            // The environment and files do not say which command they are for.
+            if (s.starts_with("--")) {
+                EXPECT_TRUE(all.insert(std::string(s)).second) << s;
+            }
         }
         EXPECT_EQ(find_key(flag.name), &flag) << "no spelling --" << flag.name;
         EXPECT_TRUE(all.insert(flag.env_name()).second);
@@ -109,6 +129,13 @@ TEST(Flags, HaveUniqueSpellings) {
             EXPECT_THAT(o->conflicts, testing::Contains(flag.name));
         }
     }
+}
+
+TEST(Flags, MaySpellTheSameInDifferentCommands) {
+    const auto parsed = [](const Words& words) { return parse_command_line(words, {}).options; };
+    EXPECT_EQ(parsed({"bench", "-m", "M", "-p", "P", "-r", "7"}).repetitions, 7);
+    EXPECT_THAT(parsed({"generate", "-m", "M", "-p", "P", "-r", "7"}).stop, testing::ElementsAre("7"));
+    EXPECT_THROW(parsed({"score", "-m", "M", "-p", "P", "-r", "7"}), Error);
 }
 
 TEST(Flags, AreAllDocumented) {
@@ -125,8 +152,7 @@ TEST(Flags, AreAllDocumented) {
 }
 
 TEST(Flags, AreListedOnlyWhereTheyBelong) {
-    for (const Command c :
-         {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan, Command::kDoctor}) {
+    for (const Command c : kCommands) {
         const std::string text = help_text(c, "");
         for (const Flag& flag : flags()) {
             EXPECT_EQ(text.find("[env: " + flag.env_name() + "]") != std::string::npos, flag.belongs_to(c))
@@ -152,7 +178,7 @@ TEST(Flags, MeanTheSameInAllThreeSources) {
             }
         }
         EXPECT_EQ(seen(flag, {}, {fmt::format("{}={}", flag.env_name(), value)}), value);
-        if (flag.name != "prompt" && flag.name != "file" && flag.name != "prompt-ids") {
+        if (!names_text(flag)) {
             EXPECT_EQ(seen(flag, {"--config", file.path()}, {}), value) << "INI " << flag.name;
         }
     }

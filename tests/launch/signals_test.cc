@@ -24,6 +24,7 @@ class SlowModel {
         if (command == "generate") {
             words.insert(words.end(), {"-n", "2", "--print", "ids", "--report-json", folder_ / "report.json"});
         }
+        if (command == "bench") words.insert(words.end(), {"-n", "2"});
         return words;
     }
     /// Of each rank, by its shell.
@@ -58,7 +59,7 @@ void expect_stopped(const ProcessResult& r, int status, const SlowModel& model) 
 TEST(SignalInAPrefill, EndsARankAtOnce) {
     const SlowModel model;
     for (const int number : {SIGINT, SIGTERM}) {
-        for (const char* command : {"generate", "score"}) {
+        for (const char* command : {"generate", "score", "bench"}) {
             const ProcessResult r = trireme(
                 model.request(command), {.timeout_s = kSoon, .signal_at_output = number, .signal_at_error = kBegun});
             expect_stopped(r, 128 + number, model);

@@ -1,0 +1,101 @@
+#include <unistd.h>
+
+#include "generated/commit.h"
+#include "launch/commands/bench_runs.h"
+#include "launch/commands/bench_table.h"
+#include "launch/commands/bench_texts.h"
+#include "launch/flags/modes.h"
+#include "launch/report/output.h"
+#include "launch/report/report.h"
+#include "launch/report/trace_file.h"
+#include "launch/run/chain.h"
+#include "launch/run/outcome.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+/// What can be said before anything is opened.
+void check_flags(const Options& o, int64_t n) {
+    require(n >= 2, Exit::kConfig, "-n {}: a bench times the tokens behind the first; want 2 or more", n);
+    if (!o.require_exact) return;
+    require(o.sampling.greedy(), Exit::kUsage,
+            "--require-exact: tokens that are drawn at --temp {} need not be the same; want --temp 0",
+            o.sampling.temperature);
+    bool plain = false;
+    for (const Options& chain : chains_of(Command::kBench, o)) plain = plain || chain.spec.parts.empty();
+    require(plain, Exit::kUsage, "--require-exact: compares with the mode none, which --modes does not have");
+}
+
+int64_t parameters(const WeightSource& source) {
+    int64_t n = 0;
+    for (const TensorInfo& t : source.tensors()) n += t.shape.elements();
+    return n;
+}
+
+/// Makes control calls.
+BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, const BenchTexts& texts, int64_t n) {
+    const Options& o = start.call.options;
+    const LlamaConfig& config = engine.checkpoint().config();
+    uint64_t model_size = 0;
+    for (const size_t bytes : crew.comm().gather_values(engine.weights().bytes())) model_size += bytes;
+    const bool emulated = o.link.gbps > 0;
+    return {.n_prompt = texts.tokens(),
+            .n_gen = n,
+            .texts = static_cast<int64_t>(texts.ids.size()),
+            .texts_left_out = texts.left_out,
+            .repetitions = o.repetitions,
+            .greedy = o.sampling.greedy(),
+            .run = {{"build_commit", TRIREME_COMMIT},
+                    {"test_time", utc_now()},
+                    {"backends", engine.device().backend()},
+                    {"device", engine.device().name()},
+                    {"n_ranks", crew.comm().size()},
+                    {"n_threads", engine.threads()},
+                    {"model_filename", o.model},
+                    {"model_type", fmt::format("{} {}", config.name, name_of(engine.checkpoint().weight_type.type))},
+                    {"model_size", model_size},
+                    {"model_n_params", parameters(*engine.checkpoint().source)},
+                    {"type_k", name_of(o.cache_type_k)},
+                    {"type_v", name_of(o.cache_type_v)},
+                    {"link_gbps", emulated ? nlohmann::ordered_json(o.link.gbps) : nlohmann::ordered_json()},
+                    {"seed", o.seed.value()},
+                    {"temp", o.sampling.temperature},
+                    {"gamma", o.draft_tokens}}};
+}
+
+}  // namespace
+
+void run_bench(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    const int64_t n = o.n_predict < 0 ? Options::kBenchTokens : o.n_predict;
+    crew.phase([&] { check_flags(o, n); });
+    crew.first_only([&] { probe_outputs(o); });
+    Engine engine(start, crew);
+    warn_of_unused(chains_of(Command::kBench, o));
+    const BenchTexts texts = read_bench_texts(start, crew, engine, n);
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+
+    const BenchResults results = run_modes(start, crew, engine, texts, n);
+    if (results.status != 0) log::info("stopped by signal {}", results.status - 128);
+    const BenchFacts facts = facts_of(start, crew, engine, texts, n);
+    crew.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, bench_rows(facts, results.modes))); });
+    write_trace(o, crew);
+
+    const BenchResult* baseline = baseline_of(results.modes);
+    if (baseline == nullptr) log::warn("no mode none was measured: there is nothing to compare with");
+    std::string wrong;
+    for (const BenchResult& r : results.modes) {
+        const std::string other = difference(r, baseline, o.sampling.greedy()).value_or("");
+        if (other.empty()) continue;
+        log::warn("{}: not exact: {}", r.mode, other);
+        wrong += (wrong.empty() ? "" : ", ") + r.mode;
+    }
+    if (results.status != 0) throw Stopped{results.status};
+    crew.phase([&] {
+        require(!o.require_exact || wrong.empty(), Exit::kInternal,
+                "--require-exact: {} did not give the tokens of {}: this is a bug", wrong, baseline->mode);
+    });
+}
+
+}  // namespace trireme

@@ -1,0 +1,195 @@
+#include "launch/commands/bench_runs.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "decode/generate.h"
+#include "decode/plain.h"
+#include "launch/flags/modes.h"
+#include "launch/report/progress.h"
+#include "launch/run/agreed_status.h"
+#include "launch/run/chain.h"
+#include "launch/run/signals.h"
+#include "runtime/log.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+/// Thrown out of a prefill by all ranks at once.
+struct Interrupted {};
+
+double ms_since(uint64_t begin_ns) {
+    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
+}
+
+double allreduce_ms() {
+    return static_cast<double>(trace::total("all_reduce").ns) * 1e-6;
+}
+
+/// Modes of one residency, on one level.
+class Group {
+  public:
+    /// `results`: of these modes, in order.
+    Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, std::vector<BenchResult*> results)
+        : options_(start.call.options), crew_(crew), engine_(engine), results_(std::move(results)) {
+        request_.max_new = n;
+        // All chains are there before the prompt is read: whoever watches the target's tiles sees it.
+        for (const Options& o : chains_of(Command::kBench, options_)) {
+            chains_.push_back(
+                std::make_unique<Chain>(o, engine.model(), engine.proposing(), engine.device(), SpecCosts()));
+        }
+    }
+
+    /// Returns 0 or the status of a signal. `first`: there is nothing to show yet, so that a signal may end the
+    /// process.
+    int measure(const BenchTexts& texts, bool first) {
+        try {
+            for (size_t t = 0; t < texts.ids.size() && status_ == 0; ++t) {
+                request_.prompt = texts.ids[t];
+                read(t, texts.ids.size(), first && t == 0);
+                if (t == 0) warm_up();
+                if (first && t == 0) remember_signals();
+                for (int64_t r = 0; r < options_.repetitions && status_ == 0; ++r) {
+                    for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) run(m, t);
+                }
+            }
+        } catch (const Interrupted&) {
+        }
+        for (size_t m = 0; m < chains_.size(); ++m) finish(m);
+        return status_;
+    }
+
+  private:
+    void read(size_t text, size_t of, bool first) {
+        ProgressMeter meter("prefill", "tokens", sink_);
+        Plain reader(engine_.model(), options_.sampling, options_.seed.value());
+        read_prompt(reader, request_, prefilled_, [&](int64_t done, int64_t total) {
+            meter(done, total);
+            if (!first) status_ = agreed_status(crew_, 0, {});
+            if (status_ != 0) throw Interrupted{};
+        });
+        log::info("text {} of {}: {} tokens, prefill {:.1f} ms", text + 1, of, prefilled_.prompt_tokens,
+                  prefilled_.prefill_ms);
+        prefill_ms_ += prefilled_.prefill_ms;
+        ++prefills_;
+    }
+
+    void warm_up() {
+        for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) {
+            if (Chain& chain = *chains_[m]; chain.wants_costs()) {
+                chain.decoder().adopt(request_.prompt);
+                chain.warm_up(crew_, request_.prompt.back());
+            }
+            continue_text(m, 0);
+            for (const Speculate* level : chains_[m]->levels()) {
+                results_[m]->levels.push_back({level->name(), level->stats()});
+            }
+        }
+    }
+
+    BenchRun continue_text(size_t mode, size_t text) {
+        Decoder& decoder = chains_[mode]->decoder();
+        GenerateStats stats = prefilled_;
+        const double allreduce_before = allreduce_ms();
+        const uint64_t begin = trace::now();
+        decoder.adopt(request_.prompt);
+        const double adopt_ms = ms_since(begin);
+        const std::vector<Continuation> out =
+            continue_prompt(decoder, nullptr, request_, stats, {}, [&](std::span<const int32_t> round) {
+                status_ = agreed_status(crew_, 0, round);
+                return status_ != 0;
+            });
+        BenchResult& result = *results_[mode];
+        if (status_ == 0) {
+            if (result.tokens.size() == text) result.tokens.push_back(out[0].ids);
+            if (result.tokens[text] != out[0].ids && result.unsteady < 0) result.unsteady = static_cast<int64_t>(text);
+        }
+        return {.tokens = stats.new_tokens,
+                .ttft_ms = stats.ttft_ms + adopt_ms,
+                .decode_ms = stats.decode_ms,
+                .allreduce_ms = allreduce_ms() - allreduce_before,
+                .link = stats.decode_link};
+    }
+
+    void run(size_t mode, size_t text) {
+        const BenchRun measured = continue_text(mode, text);
+        if (status_ != 0) return;
+        log::debug("{}: {} tokens, {:.2f} tok/s", results_[mode]->mode, measured.tokens, measured.tokens_per_s());
+        results_[mode]->runs.push_back(measured);
+    }
+
+    void finish(size_t mode) {
+        BenchResult& result = *results_[mode];
+        const Plan& plan = engine_.residency().plan;
+        result.plain = chains_[mode]->levels().empty();
+        result.on_chip = plan.on_chip_layers;
+        result.layers = plan.on_chip_layers + plan.streamed_layers;
+        result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
+        const std::vector<const Speculate*> levels = chains_[mode]->levels();
+        for (size_t i = 0; i < result.levels.size(); ++i) {
+            result.levels[i].stats = levels[i]->stats() - result.levels[i].stats;
+        }
+    }
+
+    const Options& options_;
+    const Crew& crew_;
+    Engine& engine_;
+    std::vector<BenchResult*> results_;
+    std::vector<std::unique_ptr<Chain>> chains_;
+    ProgressSink sink_ = stderr_progress(crew_.first() && !options_.no_progress);
+    GenerateRequest request_;
+    GenerateStats prefilled_;
+    double prefill_ms_ = 0;  // of these
+    int64_t prefills_ = 0;
+    int status_ = 0;
+};
+
+}  // namespace
+
+BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n) {
+    const Options& o = start.call.options;
+    const auto residency_of = [&](const Mode& mode) { return mode.kv_on_chip.value_or(o.kv_on_chip); };
+    BenchResults out;
+    for (const Mode& mode : o.modes) out.modes.emplace_back().mode = mode.name;
+    std::vector<bool> done(o.modes.size());
+    for (size_t first = 0; first < done.size() && out.status == 0; ++first) {
+        if (done[first]) continue;
+        Start own = start;
+        own.call.options.kv_on_chip = residency_of(o.modes[first]);
+        own.call.options.modes.clear();
+        std::vector<BenchResult*> results;
+        for (size_t m = first; m < done.size(); ++m) {
+            if (residency_of(o.modes[m]) != own.call.options.kv_on_chip) continue;
+            done[m] = true;
+            own.call.options.modes.push_back(o.modes[m]);
+            results.push_back(&out.modes[m]);
+        }
+        engine.load(own, crew, texts.tokens() + n);
+        out.status = Group(own, crew, engine, n, results).measure(texts, first == 0);
+    }
+    return out;
+}
+
+const BenchResult* baseline_of(const std::vector<BenchResult>& all) {
+    const auto found =
+        std::find_if(all.begin(), all.end(), [](const BenchResult& r) { return r.plain && !r.runs.empty(); });
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> difference(const BenchResult& mode, const BenchResult* baseline, bool greedy) {
+    if (!greedy || baseline == nullptr || mode.runs.empty()) return std::nullopt;
+    if (mode.unsteady >= 0) return fmt::format("text {}: two repetitions give different tokens", mode.unsteady + 1);
+    const size_t texts = std::min(mode.tokens.size(), baseline->tokens.size());
+    for (size_t t = 0; t < texts; ++t) {
+        const std::vector<int32_t>&mine = mode.tokens[t], &theirs = baseline->tokens[t];
+        const auto [at, other] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+        if (at == mine.end() && other == theirs.end()) continue;
+        return fmt::format("text {}: token {} behind it is {}, that of {} is {}", t + 1, at - mine.begin() + 1,
+                           at == mine.end() ? "missing" : std::to_string(*at), baseline->mode,
+                           other == theirs.end() ? "missing" : std::to_string(*other));
+    }
+    return "";
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#pragma once
+/// A bench's measurements: every mode continues every text, by turns.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/speculate.h"
+#include "launch/commands/bench_texts.h"
+#include "offload/stream/transport.h"
+
+namespace trireme {
+
+/// One continuation. Times in milliseconds.
+struct BenchRun {
+    int64_t tokens = 0;
+    double ttft_ms = 0;    // the prefill, what the chain's own levels read of the prompt, and the first token
+    double decode_ms = 0;  // all tokens but the first
+    double allreduce_ms = 0;
+    LinkUse link;  // of decode_ms
+
+    double tokens_per_s() const { return decode_ms > 0 ? static_cast<double>(tokens - 1) / decode_ms * 1e3 : 0; }
+};
+
+/// One level of a mode's chain, over all runs.
+struct BenchLevel {
+    std::string chain;  // "draft+full"
+    SpeculationStats stats;
+};
+
+struct BenchResult {
+    std::string mode;
+    bool plain = false;                        // nothing is proposed: the tokens are the model's own
+    int64_t on_chip = 0, layers = 0;           // whose keys and values
+    double prefill_ms = 0;                     // mean over texts
+    std::vector<BenchRun> runs;                // of all texts
+    std::vector<BenchLevel> levels;            // the outermost first
+    std::vector<std::vector<int32_t>> tokens;  // behind each text, the first time
+    /// The first text at which a repetition gave other tokens than the first time; -1: none.
+    int64_t unsteady = -1;
+};
+
+struct BenchResults {
+    std::vector<BenchResult> modes;  // as they were asked for; without runs where a signal came before
+    int status = 0;                  // 128 + the number of the signal that ended it
+};
+
+/// All ranks return the same tokens and status; times are each rank's own. Modes of one residency share a level, a
+/// prefill of each text, and turns: text by text, repetition by repetition, mode by mode, after one round to warm up.
+/// Residencies follow each other. Errors: as Engine::load, read_prompt and Chain.
+BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n);
+
+/// The autoregressive row: the first plain mode that has runs. Null: there is none.
+const BenchResult* baseline_of(const std::vector<BenchResult>& all);
+/// At temperature 0: where the mode's tokens differ from the baseline's, in words; empty: nowhere. Nothing: there is
+/// nothing to compare.
+std::optional<std::string> difference(const BenchResult& mode, const BenchResult* baseline, bool greedy);
+
+}  // namespace trireme

@@ -1,0 +1,233 @@
+#include "launch/commands/bench_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+double mean(const std::vector<double>& v) {
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return sum / static_cast<double>(v.size());
+}
+
+/// Of the samples, as llama-bench has it: over n - 1.
+double deviation(const std::vector<double>& v) {
+    if (v.size() < 2) return 0;
+    const double m = mean(v);
+    double sum = 0;
+    for (const double x : v) sum += (x - m) * (x - m);
+    return std::sqrt(sum / static_cast<double>(v.size() - 1));
+}
+
+double median(std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    const size_t n = v.size();
+    return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+template <class Get>
+std::vector<double> of_runs(const BenchResult& result, const Get& get) {
+    std::vector<double> all;
+    for (const BenchRun& run : result.runs) all.push_back(get(run));
+    return all;
+}
+
+std::vector<double> rates_of(const BenchResult& r) {
+    return of_runs(r, [](const BenchRun& run) { return run.tokens_per_s(); });
+}
+
+void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) {
+    const std::vector<double> ns = of_runs(r, [](const BenchRun& run) { return std::round(run.decode_ms * 1e6); });
+    const std::vector<double> ts = rates_of(r);
+    row["avg_ns"] = std::llround(mean(ns));
+    row["stddev_ns"] = std::llround(deviation(ns));
+    row["avg_ts"] = mean(ts);
+    row["stddev_ts"] = deviation(ts);
+    row["median_ts"] = median(ts);
+    OrderedJson samples = OrderedJson::array();
+    for (const double x : ns) samples.push_back(std::llround(x));
+    row["samples_ns"] = samples;
+    row["samples_ts"] = ts;
+    row["prefill_ms"] = r.prefill_ms;
+    row["prefill_tok_s"] = r.prefill_ms > 0 ? static_cast<double>(facts.n_prompt) / r.prefill_ms * 1e3 : 0;
+    row["ttft_ms"] = median(of_runs(r, [](const BenchRun& run) { return run.ttft_ms; }));
+    row["tpot_ms"] = median(of_runs(r, [](const BenchRun& run) {
+        return run.decode_ms / static_cast<double>(std::max<int64_t>(1, run.tokens - 1));
+    }));
+}
+
+OrderedJson level_facts(const BenchLevel& level) {
+    const SpeculationStats& s = level.stats;
+    return {{"chain", level.chain},           {"rounds", s.rounds},
+            {"proposed", s.proposed},         {"accepted", s.accepted},
+            {"accept_rate", s.accept_rate()}, {"accept_len", s.accept_len()},
+            {"draft_ms", s.draft_ms()},       {"verify_ms", s.verify_ms()}};
+}
+
+/// Of the outermost level, those of the others in a list.
+void add_levels(OrderedJson& row, const BenchResult& r) {
+    OrderedJson levels = OrderedJson::array();
+    for (const BenchLevel& level : r.levels) levels.push_back(level_facts(level));
+    for (const char* name : {"accept_rate", "accept_len", "draft_ms", "verify_ms"}) {
+        row[name] = levels.empty() ? OrderedJson() : levels[0][name];
+    }
+    row["levels"] = levels;
+}
+
+void add_link(OrderedJson& row, const BenchResult& r) {
+    LinkUse link;
+    for (const BenchRun& run : r.runs) link = link + run.link;
+    const uint64_t bytes = link.h2d_bytes + link.hidden_h2d_bytes;
+    row["h2d_bytes"] = bytes / r.runs.size();
+    // A card's copies are timed with --trace alone.
+    const bool timed = link.h2d_ms > 0;
+    row["h2d_gbps"] = timed ? OrderedJson(link.h2d_gbps()) : OrderedJson();
+    row["link_hidden_frac"] = timed ? OrderedJson(link.hidden_frac()) : OrderedJson();
+    row["allreduce_ms"] = mean(of_runs(r, [](const BenchRun& run) { return run.allreduce_ms; }));
+}
+
+struct Column {
+    const char *heading, *name;
+    int digits;  // behind the point; -1: as it is
+};
+constexpr Column kColumns[] = {{"mode", "mode", -1},
+                               {"KV on chip", "kv_on_chip", -1},
+                               {"pp", "n_prompt", -1},
+                               {"tg", "n_gen", -1},
+                               {"runs", "runs", -1},
+                               {"prefill t/s", "prefill_tok_s", 2},
+                               {"t/s", "avg_ts", 2},
+                               {"median t/s", "median_ts", 2},
+                               {"tpot_ms", "tpot_ms", 3},
+                               {"speedup", "speedup", 2},
+                               {"accept_rate", "accept_rate", 3},
+                               {"accept_len", "accept_len", 2},
+                               {"draft_ms", "draft_ms", 3},
+                               {"verify_ms", "verify_ms", 3},
+                               {"h2d_gbps", "h2d_gbps", 2},
+                               {"link_hidden_frac", "link_hidden_frac", 3},
+                               {"exact", "exact", -1}};
+
+std::string cell(const OrderedJson& row, const Column& column) {
+    const OrderedJson& value = row.at(column.name);
+    if (value.is_null()) return "-";
+    if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+    if (value.is_string()) return value.get<std::string>();
+    if (column.digits < 0) return value.dump();
+    const std::string text = fmt::format("{:.{}f}", value.get<double>(), column.digits);
+    const bool spread = std::string_view(column.name) == "avg_ts";
+    return spread ? fmt::format("{} ± {:.2f}", text, row.at("stddev_ts").get<double>()) : text;
+}
+
+/// Columns as wide as their widest cell; the first to the left, numbers to the right.
+std::string md(const std::vector<OrderedJson>& rows) {
+    std::vector<std::vector<std::string>> lines(1 + rows.size());
+    std::vector<size_t> widths;
+    const auto width = [](const std::string& s) {  // characters, of which ± has two bytes
+        return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+    };
+    for (const Column& column : kColumns) {
+        lines[0].emplace_back(column.heading);
+        for (size_t r = 0; r < rows.size(); ++r) lines[r + 1].push_back(cell(rows[r], column));
+        size_t widest = 0;
+        for (const auto& line : lines) widest = std::max(widest, width(line.back()));
+        widths.push_back(widest);
+    }
+    std::string text;
+    for (size_t l = 0; l < lines.size(); ++l) {
+        for (size_t c = 0; c < widths.size(); ++c) {
+            const std::string blank(widths[c] - width(lines[l][c]), ' ');
+            text += c == 0 ? fmt::format("| {}{} |", lines[l][c], blank) : fmt::format(" {}{} |", blank, lines[l][c]);
+        }
+        text += '\n';
+        if (l > 0) continue;
+        for (size_t c = 0; c < widths.size(); ++c) {
+            const std::string dashes(widths[c], '-');
+            text += c == 0 ? fmt::format("| {} |", dashes) : fmt::format(" {}: |", dashes.substr(1));
+        }
+        text += '\n';
+    }
+    return text;
+}
+
+std::string csv_field(std::string_view text) {
+    if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+    std::string out = "\"";
+    for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + '"';
+}
+
+std::string csv(const std::vector<OrderedJson>& rows) {
+    std::string text;
+    const auto line = [&](const OrderedJson& row, bool names) {
+        std::string all;
+        for (const auto& [name, value] : row.items()) {
+            if (value.is_array() || value.is_object()) continue;
+            const std::string shown = value.is_null()     ? ""
+                                      : value.is_string() ? value.template get<std::string>()
+                                                          : value.dump();
+            all += (all.empty() ? "" : ",") + csv_field(names ? name : shown);
+        }
+        text += all + '\n';
+    };
+    if (!rows.empty()) line(rows.front(), true);
+    for (const OrderedJson& row : rows) line(row, false);
+    return text;
+}
+
+}  // namespace
+
+std::vector<OrderedJson> bench_rows(const BenchFacts& facts, const std::vector<BenchResult>& results) {
+    const BenchResult* baseline = baseline_of(results);
+    std::vector<OrderedJson> rows;
+    for (const BenchResult& r : results) {
+        if (r.runs.empty()) continue;
+        OrderedJson row = {{"mode", r.mode}};
+        row.update(facts.run);
+        row["kv_on_chip"] = fmt::format("{}/{}", r.on_chip, r.layers);
+        row["n_prompt"] = facts.n_prompt;
+        row["n_gen"] = facts.n_gen;
+        row["n_depth"] = facts.n_prompt;
+        row["texts"] = facts.texts;
+        row["texts_left_out"] = facts.texts_left_out;
+        row["repetitions"] = facts.repetitions;
+        row["runs"] = r.runs.size();
+        add_times(row, facts, r);
+        row["speedup"] =
+            baseline == nullptr ? OrderedJson() : OrderedJson(median(rates_of(r)) / median(rates_of(*baseline)));
+        add_levels(row, r);
+        add_link(row, r);
+        const std::optional<std::string> other = difference(r, baseline, facts.greedy);
+        row["exact"] = other ? OrderedJson(other->empty()) : OrderedJson();
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+std::string table_text(Table table, const std::vector<OrderedJson>& rows) {
+    // Names of files and texts may hold bytes that are no valid UTF-8, as JSON must be.
+    const auto dump = [](const OrderedJson& json, int indent) {
+        return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+    };
+    switch (table) {
+        case Table::kMd:
+            return md(rows);
+        case Table::kCsv:
+            return csv(rows);
+        case Table::kJson:
+            return dump(OrderedJson(rows), 2);
+        case Table::kJsonl:
+            break;
+    }
+    std::string text;
+    for (const OrderedJson& row : rows) text += dump(row, -1);
+    return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,262 @@
+// trireme bench: modes beside each other on one model and one prefill, as a table.
+
+#include <csignal>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+Words bench(const Words& more) {
+    Words words = {"bench", "-m", model(), "-md", data("models/kjv-draft"), "-n", "24", "-r", "2", "-t", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+const Words kText = {"-f", data("texts/kjv_12k.txt"), "--prefill", "400", "--temp", "0"};
+
+Words operator+(Words a, const Words& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+std::vector<json> rows(const Words& words, int ranks = 1) {
+    const Words all = bench(words + Words{"-o", "json"});
+    const ProcessResult r = ranks == 1 ? trireme(all) : trireme_on(ranks, all);
+    EXPECT_EQ(r.status, 0) << r.err;
+    const json table = json::parse(r.out, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(table.is_array()) << r.out << r.err;
+    return table.is_array() ? table.get<std::vector<json>>() : std::vector<json>();
+}
+
+void expect_refusal(const Words& words, int status, const std::string& what) {
+    const ProcessResult r = trireme(bench(words));
+    EXPECT_EQ(r.status, status) << testing::PrintToString(words) << r.err;
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(what)));
+    EXPECT_EQ(r.out, "");
+}
+
+TEST(Bench, MeasuresEveryModeBehindOnePrefill) {
+    for (const Words& where : {Words{}, Words{"--kv-on-chip", "0"}}) {
+        // Of a shorter text all tiles would be among the newest two, which lie on the device.
+        const Words modes = {"--prefill", "700", "--modes",        "none,ngram,window,draft,retrieval,triforce",
+                             "--gamma",   "6",   "--gamma-inner",  "2",
+                             "--budget",  "64",  "--require-exact"};
+        const ProcessResult r = trireme(bench(kText + modes + where + Words{"-o", "json"}));
+        ASSERT_EQ(r.status, 0) << r.err;
+        const json table = json::parse(r.out);
+        ASSERT_THAT(table, SizeIs(6));
+        for (const json& row : table) {
+            EXPECT_EQ(row["n_prompt"], 700);
+            EXPECT_EQ(row["n_gen"], 24);
+            EXPECT_EQ(row["runs"], 2);
+            EXPECT_THAT(row["samples_ts"], SizeIs(2));
+            EXPECT_GT(row["median_ts"], 0);
+            EXPECT_GT(row["speedup"], 0);
+            EXPECT_EQ(row["exact"], true) << row["mode"];
+            EXPECT_EQ(row["prefill_ms"], table[0]["prefill_ms"]);
+            EXPECT_EQ(row["kv_on_chip"], where.empty() ? "6/6" : "0/6");
+            EXPECT_EQ(row["h2d_bytes"] > 0, !where.empty());
+        }
+        EXPECT_EQ(table[0]["speedup"], 1);
+        EXPECT_TRUE(table[0]["accept_rate"].is_null());
+        for (const size_t m : {1, 2, 3, 4, 5}) {
+            // The first token is the prefill's; a round yields what was accepted and one more.
+            ASSERT_THAT(table[m]["levels"], SizeIs(m == 5 ? 2 : 1));
+            const json level = table[m]["levels"][0];
+            EXPECT_GE(level["rounds"].get<int64_t>() + level["accepted"].get<int64_t>(), 2 * 23);
+            EXPECT_EQ(table[m]["accept_len"], level["accept_len"]);
+        }
+        EXPECT_GT(table[2]["accept_rate"], 0);
+        // One prefill of the target for all modes.
+        EXPECT_THAT(r.err, HasSubstr("text 1 of 1: 700 tokens"));
+        EXPECT_EQ(r.err.find("text 1 of 1"), r.err.rfind("text 1 of 1"));
+    }
+}
+
+TEST(Bench, GivesTheSameTokensOnTwoRanks) {
+    const std::vector<json> table =
+        rows(kText + Words{"--modes", "none,ngram,draft", "--require-exact", "--kv-on-chip", "3"}, 2);
+    ASSERT_THAT(table, SizeIs(3));
+    for (const json& row : table) {
+        EXPECT_EQ(row["exact"], true);
+        EXPECT_EQ(row["n_ranks"], 2);
+    }
+}
+
+TEST(Bench, GivesTheBaselineAResidencyOfItsOwn) {
+    const std::vector<json> table =
+        rows(kText + Words{"--modes", "draft,none@4,none,ngram@all", "--kv-on-chip", "1", "--require-exact"});
+    ASSERT_THAT(table, SizeIs(4));
+    const char* const want[] = {"1/6", "4/6", "1/6", "6/6"};
+    for (size_t m = 0; m < 4; ++m) {
+        EXPECT_EQ(table[m]["kv_on_chip"], want[m]);
+        EXPECT_EQ(table[m]["exact"], true) << table[m]["mode"];
+    }
+    EXPECT_EQ(table[1]["mode"], "none@4");
+    EXPECT_EQ(table[1]["speedup"], 1);  // the first plain mode is the baseline
+    EXPECT_EQ(table[0]["prefill_ms"], table[2]["prefill_ms"]);
+    EXPECT_NE(table[0]["prefill_ms"], table[1]["prefill_ms"]);
+}
+
+TEST(Bench, WritesTheTableAloneToStdout) {
+    const Words two = kText + Words{"--modes", "none,ngram"};
+    const ProcessResult md = trireme(bench(two)), csv = trireme(bench(two + Words{"-o", "csv"})),
+                        jsonl = trireme(bench(two + Words{"-o", "jsonl"}));
+    ASSERT_THAT(lines_of(md.out), SizeIs(4)) << md.err;
+    EXPECT_THAT(lines_of(md.out)[2], testing::StartsWith("| none  |"));
+    EXPECT_THAT(lines_of(md.out)[3], testing::StartsWith("| ngram |"));
+    EXPECT_THAT(lines_of(csv.out), SizeIs(3));
+    EXPECT_THAT(csv.out, testing::StartsWith("mode,build_commit,"));
+    for (const char* name : {"model_size", "model_n_params", "n_threads", "type_k", "n_prompt", "n_gen", "n_depth",
+                             "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts"}) {
+        EXPECT_THAT(lines_of(csv.out)[0], HasSubstr(std::string(",") + name + ",")) << "llama-bench's";
+    }
+    ASSERT_THAT(lines_of(jsonl.out), SizeIs(2));
+    EXPECT_EQ(json::parse(lines_of(jsonl.out)[1])["mode"], "ngram");
+}
+
+// At a temperature tokens are drawn: nothing is to be compared, and repetitions draw the same.
+TEST(Bench, ComparesTokensAtTemperatureZeroAlone) {
+    const std::vector<json> table =
+        rows({"-f", data("texts/kjv_12k.txt"), "--prefill", "100", "--temp", "0.8", "--modes", "none,draft"});
+    ASSERT_THAT(table, SizeIs(2));
+    EXPECT_TRUE(table[0]["exact"].is_null());
+    EXPECT_TRUE(table[1]["exact"].is_null());
+    EXPECT_GT(table[1]["speedup"], 0);
+    expect_refusal({"-p", "x", "--temp", "0.8", "--require-exact"}, 64, "want --temp 0");
+    expect_refusal({"-p", "x", "--temp", "0", "--require-exact", "--modes", "ngram"}, 64,
+                   "--require-exact: compares with the mode none, which --modes does not have");
+    const ProcessResult r = trireme(bench(kText + Words{"--modes", "ngram"}));
+    EXPECT_EQ(r.status, 0);
+    EXPECT_THAT(r.err, HasSubstr("no mode none was measured"));
+}
+
+TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
+    const TempFolder folder;
+    const std::string text = read_file(data("texts/kjv_12k.txt"));
+    write_file(folder / "a.txt", text.substr(0, 3000));
+    write_file(folder / "b.txt", "Too short.");
+    std::string ids = "1";
+    for (int i = 2; i < 400; ++i) ids += "," + std::to_string(i);
+    write_file(folder / "c.jsonl", "{\"input_ids\": [" + ids + "]}\n{\"prompt\": \"Too short as well.\"}\n");
+    write_file(folder / "notes.md", "no text");
+    const Words where = {"--data", folder.path(), "--temp", "0", "--modes", "none,ngram"};
+
+    const ProcessResult r = trireme(bench(where + Words{"--prefill", "300", "-o", "jsonl", "--require-exact"}));
+
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("2 of 4 texts have fewer than 300 tokens and are left out"));
+    EXPECT_THAT(r.err, HasSubstr("1 of its files are no texts"));
+    EXPECT_THAT(r.err, HasSubstr("text 2 of 2: 300 tokens"));
+    for (const std::string& line : lines_of(r.out)) {
+        const json row = json::parse(line);
+        EXPECT_EQ(row["texts"], 2);
+        EXPECT_EQ(row["texts_left_out"], 2);
+        EXPECT_EQ(row["repetitions"], 2);
+        EXPECT_EQ(row["runs"], 4);
+        EXPECT_EQ(row["n_prompt"], 300);
+        EXPECT_EQ(row["exact"], true);
+    }
+    expect_refusal(where, 64, "4 texts: say with --prefill TOKENS");
+    expect_refusal(where + Words{"--prefill", "2000"}, 78,
+                   "--prefill 2000: none of 4 texts is that long; the longest has ");
+}
+
+TEST(Bench, TakesIdsWithoutATokenizer) {
+    const TempFolder folder;
+    write_file(folder / "ids.jsonl", "{\"input_ids\": [1, 2, 3, 4]}\n");
+    write_file(folder / "text.jsonl", "{\"prompt\": \"four\"}\n");
+    const std::string bare = data("tiny/dynamic-across");  // has no tokenizer
+    const Words words = {"bench", "-m", bare, "-n", "4", "-r", "1", "-t", "1", "-o", "jsonl", "--data"};
+    const ProcessResult r = trireme(words + Words{folder / "ids.jsonl"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(json::parse(r.out)["n_prompt"], 4);
+    const ProcessResult text = trireme(words + Words{folder / "text.jsonl"});
+    EXPECT_EQ(text.status, 66);
+    EXPECT_THAT(error_lines(text), ElementsAre(HasSubstr("text.jsonl:1: a text, and the model brings no tokenizer")));
+}
+
+TEST(Bench, RefusesWhatItCannotMeasure) {
+    const Words text = {"-f", data("texts/kjv_12k.txt"), "--prefill", "200"};
+    expect_refusal({}, 64, "trireme bench: no text; give -p TEXT or -f FILE, ids with --prompt-ids FILE, or several");
+    expect_refusal(text + Words{"--modes", "none,medusa"}, 78, "--modes 'medusa'");
+    expect_refusal(text + Words{"--modes", "none,"}, 78, "--modes ''");
+    expect_refusal(text + Words{"--modes", "none,ngram,none"}, 78, "names none twice");
+    expect_refusal(text + Words{"--modes", "none@many"}, 78, "--modes 'many'");
+    expect_refusal(text + Words{"--modes", "none@7"}, 78, "7");
+    expect_refusal(text + Words{"-n", "1"}, 78, "-n 1: a bench times the tokens behind the first");
+    expect_refusal(text + Words{"-n", "2000"}, 78, "the prompt has 200 tokens, -n adds 2000, and the context has 2048");
+    expect_refusal(text + Words{"-r", "0"}, 78, "-r '0'");
+    expect_refusal(text + Words{"-o", "sql"}, 78, "-o 'sql'");
+    expect_refusal(text + Words{"--data", "x"}, 64, "contradicts");
+    expect_refusal({"--dataset", "pg19"}, 78, "--dataset 'pg19'");
+    expect_refusal({"--dataset", "gs", "--data", "/nowhere"}, 66, "no folder /nowhere/pg19");
+    expect_refusal({"--data", "/nowhere"}, 66, "/nowhere");
+    const ProcessResult r = trireme({"bench", "-m", model(), "-p", "x", "--modes", "none,draft"});
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no draft model; give -md PATH")));
+}
+
+TEST(Bench, WarnsOfFlagsThatNoModeReads) {
+    const Words text = {"-f", data("texts/kjv_12k.txt"), "--prefill", "50", "-r", "1", "--gamma", "3"};
+    const ProcessResult r = trireme(bench(text + Words{"--modes", "none,ngram"}));
+    EXPECT_THAT(r.err, testing::AllOf(HasSubstr("--model-draft has no effect here"), Not(HasSubstr("--gamma has no"))));
+    const ProcessResult draft = trireme(bench(text + Words{"--modes", "none,draft"}));
+    EXPECT_EQ(draft.status, 0);
+    EXPECT_THAT(draft.err, Not(HasSubstr("has no effect")));
+}
+
+// What was measured before a signal is shown.
+TEST(Bench, ShowsWhatItHasWhenASignalEndsIt) {
+    for (const int number : {SIGINT, SIGTERM}) {
+        const ProcessResult r =
+            trireme(bench(kText + Words{"--modes", "none,ngram", "-r", "10000", "-o", "jsonl", "-v"}),
+                    {.timeout_s = 60, .signal_at_output = number, .signal_at_error = "ngram: 24 tokens"});
+        EXPECT_EQ(r.status, 128 + number) << r.err;
+        ASSERT_THAT(lines_of(r.out), SizeIs(2)) << r.err;
+        EXPECT_LT(json::parse(lines_of(r.out)[0])["runs"], 10000);
+        EXPECT_EQ(json::parse(lines_of(r.out)[1])["exact"], true);
+        EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+        EXPECT_THAT(error_lines(r), IsEmpty());
+    }
+}
+
+TEST(Bench, LeavesAPrefillAtASignal) {
+    const TempFolder folder;
+    const std::string text = read_file(data("texts/kjv_12k.txt"));
+    write_file(folder / "a.txt", text);
+    write_file(folder / "b.txt", text);
+    const Words slow = {"--data",      folder.path(), "--prefill", "512",          "-n",    "2",      "-r",
+                        "1",           "--modes",     "none",      "-o",           "jsonl", "--temp", "0",
+                        "--link-gbps", "0.001",       "-v",        "--kv-on-chip", "0"};
+    const ProcessOptions options = {.timeout_s = 60, .signal_at_output = SIGTERM, .signal_at_error = "none: 2 tokens"};
+    const auto expect_left = [](const ProcessResult& r) {
+        EXPECT_EQ(r.status, 128 + SIGTERM) << r.err;
+        EXPECT_EQ(r.err.find("text 2 of 2"), std::string::npos) << r.err;
+        ASSERT_THAT(lines_of(r.out), SizeIs(1)) << r.err;
+        EXPECT_EQ(json::parse(r.out)["runs"], 1);
+    };
+    expect_left(trireme(bench(slow), options));
+
+    // One of two ranks gets it.
+    std::string line = "echo $$ > " + folder.path() + "/pid$OMPI_COMM_WORLD_RANK; exec '" TRIREME_PROGRAM "'";
+    for (const std::string& word : bench(slow)) line += " '" + word + "'";
+    ProcessOptions to_one = options;
+    to_one.signal_to = folder / "pid1";
+    expect_left(
+        run_mpirun({TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "2", "bash", "-c", line}, to_one));
+}
+
+}  // namespace
+}  // namespace trireme::test
