@@ -51,7 +51,8 @@ struct Options {
     bool kv_verify = false;
 
     ChainSpec spec;
-    int64_t draft_tokens = 6;      // proposed before they are checked
+    int64_t draft_tokens = 6;      // proposed before they are checked; of a tree its depth
+    int64_t tree_size = 32;        // tokens of a tree
     int64_t inner_tokens = 2;      // the same within a chain
     std::string model_draft;       // a folder or a .gguf file; empty: none
     int64_t draft_window = 256;    // tokens that the draft sees

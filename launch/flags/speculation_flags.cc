@@ -31,8 +31,10 @@ FlagGroup speculation_flags() {
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
              "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), retrieval "
-             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), triforce (a "
-             "draft that retrieval checks before the whole model does), or a chain such as ngram+retrieval+full",
+             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), tree (the "
+             "same, "
+             "but several tokens for a place, --tree-size), triforce (a draft that retrieval checks before the whole "
+             "model does), or a chain such as ngram+retrieval+full",
              [](O& o, const S& s) {
                  const std::optional<ChainSpec> chain = parse_chain(s.text);
                  require(chain.has_value(), Exit::kConfig, "{} '{}': want {}", s.where, s.text, kLegalChains);
@@ -58,9 +60,16 @@ FlagGroup speculation_flags() {
              {"--gamma", "--spec-draft-n-max"},
              kGenerate | kPlan,
              "COUNT",
-             "tokens that are proposed before the model checks them, 1 to 63",
+             "tokens that are proposed, one behind the other, before the model checks them, 1 to 63",
              [](O& o, const S& s) { o.draft_tokens = s.integer(1, kMaxRows - 1); },
              [](const O& o) { return shown(o.draft_tokens); }},
+            {"tree-size",
+             {"--tree_size", "--tree-size"},
+             kGenerate,
+             "COUNT",
+             "tokens of a proposed tree, --gamma of them one behind the other, 1 to 63",
+             [](O& o, const S& s) { o.tree_size = s.integer(1, kMaxRows - 1); },
+             [](const O& o) { return shown(o.tree_size); }},
             {"retrieval-budget",
              {"--budget", "--retrieval-budget"},
              kGenerate | kPlan,

@@ -2,6 +2,7 @@
 
 #include "decode/drafter.h"
 #include "decode/ngram.h"
+#include "decode/tree_drafter.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -18,6 +19,7 @@ void warn_of_unused(const Options& o, const ChainSpec& spec) {
     if (!spec.has(Part::kDraft) && !spec.has(Part::kWindow) && o.draft_window != fresh.draft_window) {
         unused("--draft-window", "a chain with draft or window");
     }
+    if (!spec.tree && o.tree_size != fresh.tree_size) unused("--tree-size", "--spec tree");
     if (spec.has(Part::kRetrieval)) return;
     const char* const reader = "a chain with retrieval";
     if (o.retrieval_budget != fresh.retrieval_budget) unused("--retrieval-budget", reader);
@@ -56,11 +58,16 @@ Chain::Chain(const Options& o, const ChainSpec& spec, Level& model, const SpecLe
 Proposer& Chain::base(const Options& o, const ChainSpec& spec, const SpecLevels* proposing, Device& device) {
     const Part part = spec.parts[0];
     const int64_t length = spec.parts.size() == 1 ? o.draft_tokens : o.inner_tokens;
+    const auto level = static_cast<uint32_t>(spec.parts.size());
     if (part == Part::kNgram) {
         base_ = std::make_unique<Ngram>(length);
+    } else if (spec.tree) {
+        base_ =
+            std::make_unique<TreeDrafter>("tree", device, proposing->level(part), o.sampling, o.seed.value(),
+                                          TreeDrafter::Options{.level = level, .size = o.tree_size, .depth = length});
     } else {
         base_ = std::make_unique<Drafter>(name_of(part).data(), device, proposing->level(part), o.sampling,
-                                          o.seed.value(), static_cast<uint32_t>(spec.parts.size()), length);
+                                          o.seed.value(), level, length);
     }
     return *base_;
 }

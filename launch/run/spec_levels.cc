@@ -23,7 +23,8 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
 
 SpecLevels::SpecLevels(const Options& o, const std::vector<ChainSpec>& chains, const Checkpoint& target)
     : target_(target), options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs} {
-    held_ = o.draft_tokens;
+    const bool tree = std::any_of(chains.begin(), chains.end(), [](const ChainSpec& c) { return c.tree; });
+    held_ = tree ? std::max(o.draft_tokens, o.tree_size) : o.draft_tokens;
     if (any_has(chains, Part::kDraft)) draft_ = std::make_unique<DraftModel>(o, target, Part::kDraft);
     if (any_has(chains, Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
     if (any_has(chains, Part::kRetrieval)) {

@@ -55,6 +55,7 @@ const std::map<std::string, std::string> kExamples = {
     {"draft-window", "512"},
     {"model-draft", "models/d"},
     {"spec-draft-n-max", "16"},
+    {"tree-size", "48"},
     {"retrieval-budget", "4096"},
     {"retrieval-chunk", "32"},
     {"device", "cuda:1"},
