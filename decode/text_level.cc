@@ -75,6 +75,17 @@ void TextLevel::computed(std::span<const int32_t> path) {
     pending_.clear();
 }
 
+Row TextLevel::tip() {
+    check(pending_.empty(), "text: {} tokens are pending", pending_.size());
+    at_prompt_ = false;
+    return {.token = -1, .position = static_cast<int32_t>(length()), .parent = staged_.empty() ? -1 : staged_.back()};
+}
+
+void TextLevel::take(std::span<const int32_t> path) {
+    check(pending_.empty() || path.empty(), "text: {} tokens are pending", pending_.size());
+    staged_.insert(staged_.end(), path.begin(), path.end());
+}
+
 void TextLevel::settle() {
     const int64_t text = length();
     if (const int64_t there = level_.view().follow(); there >= 0) {
@@ -90,7 +101,11 @@ void TextLevel::settle() {
 }
 
 void TextLevel::keep_staged() {
-    if (!staged_.empty()) level_.keep(0, staged_);
+    if (staged_.empty()) {
+        level_.view().drop();
+    } else {
+        level_.keep(0, staged_);
+    }
     staged_.clear();
 }
 

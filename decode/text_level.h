@@ -39,6 +39,12 @@ class TextLevel {
     void rows_of_pending(std::vector<Row>& rows);
     /// That extend() has been called; of its other rows this path, by number in its rows, is text, too.
     void computed(std::span<const int32_t> path = {});
+    /// Position and parent of the first rows of a tree that grows behind the text by further extend()s; nothing is
+    /// pending. They take the place of the logits that are at hand.
+    Row tip();
+    /// Of that tree these rows, by their numbers among the level's staged ones, are text, too: a path from its first
+    /// row.
+    void take(std::span<const int32_t> path);
     /// The text is never taken back: what has been computed goes into the level's KV, other staged rows are dropped.
     /// Where tokens have piled up that nobody had computed, they are computed now.
     void settle();

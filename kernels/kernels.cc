@@ -203,15 +203,21 @@ void check_logits(const char* op, const Tensor& logits, int64_t vocab, const Ker
 }  // namespace
 
 void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                     const SamplingRule& rule, const Tensor& laws) {
+                     const SamplingRule& rule, const Tensor& laws, const Tensor& ends) {
     check_logits("sample", logits, vocab, limits_);
     const int64_t rows = logits.dim(1);
     if (laws.data() != nullptr) check_operand("sample", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
-    if (ids.data() != nullptr || laws.data() == nullptr) {
-        check_operand("sample", "ids", ids, DType::kI32, Shape{rows});
-        check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{rows});
+    int64_t drawn = rows;
+    if (ends.data() != nullptr) {
+        check_operand("sample", "ends", ends, DType::kI32, Shape{rows});
+        drawn = ids.rows();
+        check(drawn <= kMaxRows, "sample: {} siblings, at most {}", drawn, kMaxRows);
     }
-    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule, laws);
+    if (ids.data() != nullptr || laws.data() == nullptr || ends.data() != nullptr) {
+        check_operand("sample", "ids", ids, DType::kI32, Shape{drawn});
+        check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{drawn});
+    }
+    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule, laws, ends);
 }
 
 void Kernels::accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,

@@ -78,8 +78,11 @@ class Kernels {
     /// with Exit::kData where a row holds a NaN or has no finite maximum.
     /// With `laws`, i64 [rows, kRowLawWords], also says the law of each row (RowLaw). Without `ids` and `uniforms`,
     /// nothing is drawn.
+    /// With `ends`, i32 [rows], row r draws siblings, ids [ends[r - 1], ends[r]) of i32 [n], n at most kMaxRows;
+    /// uniforms i64 [n]. They are drawn one by one, each with what its elders weigh set to zero; a rule without a scale
+    /// takes the largest logits in their order. -1 where nothing is left.
     void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                const SamplingRule& rule, const Tensor& laws = {});
+                const SamplingRule& rule, const Tensor& laws = {}, const Tensor& ends = {});
     /// Which of the proposed tokens stay behind the text's last one, and what stands behind them
     /// (kernels/acceptance.h). proposals i64 [1 + n, kProposalWords] (Proposal: first the text's last token, parents
     /// before children). The verifier's logits f32 [parts, rows, cols] and laws i64 [rows, kRowLawWords]: of them the
@@ -120,7 +123,7 @@ class Kernels {
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
     virtual void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule, const Tensor& laws) = 0;
+                           const SamplingRule& rule, const Tensor& laws, const Tensor& ends) = 0;
     virtual void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                            int64_t vocab) = 0;
     virtual void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,

@@ -68,6 +68,11 @@ class Level {
     /// `uniforms` [rows], in [0, 1). Every rank draws the same. With `laws`, law() of each row is known from then on.
     /// Errors: Exit::kData where logits are not finite.
     std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms, bool laws = false);
+    /// The same, but row r draws siblings: tokens [ends[r - 1], ends[r]), at most kMaxRows in all, one by one, each of
+    /// what its elders leave of the row's law; at temperature 0 the likeliest in their order. -1 where nothing is left.
+    /// A uniform for each token. All rows' law() is known from then on.
+    std::span<const int32_t> sample_siblings(const SamplingParams& params, std::span<const double> uniforms,
+                                             std::span<const int32_t> ends);
     /// What has become of a proposal whose rows, behind that of the text's last token, are the logits' last ones.
     struct Accepted {
         std::span<const int32_t> stays;  // proposed tokens, by number, each behind the one before it
@@ -111,6 +116,8 @@ class Level {
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
+    std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms, const Tensor& laws,
+                                  const Tensor& ends);
     LayerIndex end() const { return LayerIndex(config_.n_layers); }
     const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
     Tensor queries(int64_t rows) const {

@@ -10,15 +10,31 @@ namespace trireme {
 std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms, bool laws) {
     const int64_t rows = logits_rows_;
     check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
+    return draw(params, uniforms, laws ? s_.laws.first_rows(rows) : Tensor(), {});
+}
+
+std::span<const int32_t> Level::sample_siblings(const SamplingParams& params, std::span<const double> uniforms,
+                                                std::span<const int32_t> ends) {
+    const int64_t rows = logits_rows_;
+    check(static_cast<int64_t>(ends.size()) == rows && std::ranges::is_sorted(ends) && ends[0] >= 0 &&
+              ends.back() == static_cast<int64_t>(uniforms.size()) && ends.back() <= kMaxRows,
+          "sample: {} uniforms for the siblings of {} rows", uniforms.size(), rows);
+    std::ranges::copy(ends, static_cast<int32_t*>(s_.ends_host.data()));
+    compute_->copy(s_.ends.first_rows(rows), s_.ends_host.first_rows(rows));
+    return draw(params, uniforms, s_.laws.first_rows(rows), s_.ends.first_rows(rows));
+}
+
+std::span<const int32_t> Level::draw(const SamplingParams& params, std::span<const double> uniforms, const Tensor& laws,
+                                     const Tensor& ends) {
+    const auto n = static_cast<int64_t>(uniforms.size());
     auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
     std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
-    const Tensor ids = s_.ids.first_rows(rows);
-    compute_->copy(s_.uniforms.first_rows(rows), s_.uniforms_host.first_rows(rows));
-    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(rows), rule_of(params),
-                       laws ? s_.laws.first_rows(rows) : Tensor());
-    compute_->copy(s_.ids_host.first_rows(rows), ids);
+    const Tensor ids = s_.ids.first_rows(n);
+    compute_->copy(s_.uniforms.first_rows(n), s_.uniforms_host.first_rows(n));
+    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(n), rule_of(params), laws, ends);
+    compute_->copy(s_.ids_host.first_rows(n), ids);
     compute_->synchronize();
-    return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(rows)};
+    return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(n)};
 }
 
 Level::Accepted Level::accept(const SamplingParams& params, std::span<const Proposal> proposals) {

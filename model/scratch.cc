@@ -20,7 +20,7 @@ Shape seen_logits(const LlamaConfig& c, const Shard& shard) {
 
 }  // namespace
 
-std::array<Scratch::Want, 15> Scratch::wants(const LlamaConfig& c, const Shard& shard) {
+std::array<Scratch::Want, 16> Scratch::wants(const LlamaConfig& c, const Shard& shard) {
     const int64_t q = shard.n_heads * c.head_dim, kv = shard.n_kv_heads * c.head_dim, n = kPrefillRows;
     return {{{&x, {n, c.dim}},
              {&h, {n, c.dim}},
@@ -34,17 +34,18 @@ std::array<Scratch::Want, 15> Scratch::wants(const LlamaConfig& c, const Shard& 
              {&saved, {shard.ranks, 1, shard.vocab_part}},
              {&uniforms, kDrawn, DType::kI64},
              {&ids, kDrawn, DType::kI32},
+             {&ends, kDrawn, DType::kI32},
              {&laws, {kMaxRows, kRowLawWords}, DType::kI64},
              {&proposals, kProposed, DType::kI64},
              {&accepted, kAccepted, DType::kI32}}};
 }
 
 MemoryBytes Scratch::memory(const LlamaConfig& c, const Shard& shard) {
-    MemoryBytes bytes = {.host = HostArena::bytes_of(DType::kF32, all_logits(shard)) +
-                                 HostArena::bytes_of(DType::kF32, seen_logits(c, shard)) +
-                                 HostArena::bytes_of(DType::kI64, kDrawn) + HostArena::bytes_of(DType::kI32, kDrawn) +
-                                 HostArena::bytes_of(DType::kI64, kProposed) +
-                                 HostArena::bytes_of(DType::kI32, kAccepted)};
+    MemoryBytes bytes = {.host =
+                             HostArena::bytes_of(DType::kF32, all_logits(shard)) +
+                             HostArena::bytes_of(DType::kF32, seen_logits(c, shard)) +
+                             HostArena::bytes_of(DType::kI64, kDrawn) + 2 * HostArena::bytes_of(DType::kI32, kDrawn) +
+                             HostArena::bytes_of(DType::kI64, kProposed) + HostArena::bytes_of(DType::kI32, kAccepted)};
     for (const Want& w : Scratch().wants(c, shard)) bytes.device += Arena<Space::kDevice>::bytes_of(w.dtype, w.shape);
     return bytes;
 }
@@ -60,6 +61,7 @@ Scratch::Scratch(Device& device, const LlamaConfig& c, const Shard& shard)
                               : host_.take(DType::kF32, seen_logits(c, shard));
     uniforms_host = host_.take(DType::kI64, kDrawn);
     ids_host = host_.take(DType::kI32, kDrawn);
+    ends_host = host_.take(DType::kI32, kDrawn);
     proposals_host = host_.take(DType::kI64, kProposed);
     accepted_host = host_.take(DType::kI32, kAccepted);
 }

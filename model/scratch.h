@@ -28,7 +28,8 @@ struct Scratch {
     HostTensor gathered_host;  // `gathered` in pinned host memory
     HostTensor logits;         // [kMaxRows, vocab] what callers see; one rank: a view of gathered_host
     Tensor uniforms, ids;      // i64 (times 2^53), i32 [kMaxRows]: random numbers, and the tokens drawn
-    HostTensor uniforms_host, ids_host;
+    Tensor ends;               // i32 [kMaxRows]: of each row's uniforms and ids, where a row draws siblings
+    HostTensor uniforms_host, ids_host, ends_host;
     Tensor laws;       // i64 [kMaxRows, kRowLawWords]: of the logits' rows
     Tensor proposals;  // i64 [kMaxRows, kProposalWords]
     Tensor accepted;   // i32 [kMaxRows + 1]: Kernels::accept's out
@@ -40,7 +41,7 @@ struct Scratch {
         Shape shape;
         DType dtype = DType::kF32;
     };
-    std::array<Want, 15> wants(const LlamaConfig& config, const Shard& shard);
+    std::array<Want, 16> wants(const LlamaConfig& config, const Shard& shard);
     Scratch() = default;
 
     Arena<Space::kDevice> device_;

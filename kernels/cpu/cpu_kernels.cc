@@ -71,9 +71,9 @@ void CpuKernels::do_add(const Tensor& x, const Tensor& y) {
 }
 
 void CpuKernels::do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule, const Tensor& laws) {
+                           const SamplingRule& rule, const Tensor& laws, const Tensor& ends) {
     stream_.enqueue("sample", bytes::sample(logits), [=, scratch = scratch_.data()] {
-        trireme::sample(ids, laws, logits, vocab, uniforms, rule, scratch);
+        trireme::sample(ids, laws, logits, vocab, uniforms, ends, rule, scratch);
     });
 }
 

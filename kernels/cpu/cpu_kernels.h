@@ -28,7 +28,7 @@ class CpuKernels final : public Kernels {
     void do_add(const Tensor& x, const Tensor& y) override;
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule, const Tensor& laws) override;
+                   const SamplingRule& rule, const Tensor& laws, const Tensor& ends) override;
     void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                    int64_t vocab) override;
     void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,

@@ -36,7 +36,7 @@ void swiglu(const Tensor& out, const Tensor& gate_up);
 void add(const Tensor& x, const Tensor& y);
 void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
 void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-            const SamplingRule& rule, void* scratch);
+            const Tensor& ends, const SamplingRule& rule, void* scratch);
 void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
             void* scratch);
 

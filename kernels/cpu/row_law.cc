@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, void* scratch)
+OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, int64_t draws, void* scratch)
     : keys_(static_cast<uint64_t*>(scratch)), weights_(keys_ + vocab) {
     constexpr float kNone = -std::numeric_limits<float>::infinity();
     float top = kNone;
@@ -21,15 +21,21 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
         for (int64_t c = 0; c < end; ++c) {
             nan |= std::isnan(x[c]);
             if (x[c] > top) top = x[c], best = first + c;
-            if (rule.scale != 0 && x[c] > kNone) keys_[size_++] = order_key(x[c], first + c);
+            if ((rule.scale != 0 || draws > 1) && x[c] > kNone) keys_[size_++] = order_key(x[c], first + c);
         }
     }
     require(!nan && std::isfinite(top), Exit::kData, "{}", kNoLaw);
     law_ = {.least = rule.min_weight, .top = top, .scale = rule.scale};
     if (rule.scale == 0) {
-        law_.floor = keys_[0] = order_key(top, best);
-        law_.sum = weights_[0] = weight_of(top, top, 0.0F);
-        size_ = ordered_ = 1;
+        law_.floor = order_key(top, best);
+        law_.sum = weight_of(top, top, 0.0F);
+        if (draws > 1) {
+            order(static_cast<size_t>(draws));
+            size_ = ordered_;
+        } else {
+            keys_[0] = law_.floor;
+            size_ = 1;
+        }
         return;
     }
     if (rule.top_k > 0 && static_cast<size_t>(rule.top_k) < size_) {
@@ -46,7 +52,7 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
         ordered_ = 0;
     }
     law_.floor = *std::min_element(keys_, keys_ + size_);
-    law_.sum = total();
+    law_.sum = left_ = total();
 }
 
 uint64_t OrderedRow::total() const {
@@ -59,7 +65,9 @@ void OrderedRow::order(size_t n) {
     n = std::min(n, size_);
     if (n < size_) std::nth_element(keys_ + ordered_, keys_ + n, keys_ + size_, std::greater<>());
     std::sort(keys_ + ordered_, keys_ + n, std::greater<>());
-    for (size_t i = ordered_; i < n; ++i) weights_[i] = weight_of(logit_of_key(keys_[i]), law_.top, law_.scale);
+    for (size_t i = ordered_; law_.scale != 0 && i < n; ++i) {
+        weights_[i] = weight_of(logit_of_key(keys_[i]), law_.top, law_.scale);
+    }
     ordered_ = n;
 }
 
@@ -74,7 +82,16 @@ size_t OrderedRow::head(uint64_t least) {
 }
 
 int32_t OrderedRow::draw(uint64_t u) {
-    const size_t at = head(part_of(law_.sum, u, /*up=*/false) + 1) - 1;
+    size_t at = taken_;
+    if (law_.scale == 0) {
+        if (at == size_) return -1;
+        ++taken_;
+    } else {
+        if (left_ == 0) return -1;
+        at = head(part_of(left_, u, /*up=*/false) + 1) - 1;
+        left_ -= weights_[at];
+        weights_[at] = 0;
+    }
     return static_cast<int32_t>(~static_cast<uint32_t>(keys_[at]));
 }
 

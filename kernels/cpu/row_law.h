@@ -13,11 +13,13 @@ class OrderedRow {
   public:
     static size_t scratch_bytes(int64_t vocab) { return static_cast<size_t>(vocab) * (2 * sizeof(uint64_t)); }
 
-    /// `scratch` [scratch_bytes], aligned for 8 bytes. Errors: Exit::kData for a NaN, or no finite maximum.
-    OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, void* scratch);
+    /// At most `draws` tokens will be drawn. `scratch` [scratch_bytes], aligned for 8 bytes. Errors: Exit::kData for a
+    /// NaN, or no finite maximum.
+    OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, int64_t draws, void* scratch);
 
     const RowLaw& law() const { return law_; }
-    /// The token that a uniform, times 2^53, draws.
+    /// The token that a uniform, times 2^53, draws of those that have not been drawn; a rule without a scale takes the
+    /// first of them. -1: they weigh nothing.
     int32_t draw(uint64_t u);
 
   private:
@@ -30,6 +32,8 @@ class OrderedRow {
     uint64_t* keys_;     // of the tokens that are left, size_ of them
     uint64_t* weights_;  // of the first ordered_
     size_t size_ = 0, ordered_ = 0;
+    size_t taken_ = 0;   // without a scale: so many of the first
+    uint64_t left_ = 0;  // what those weigh that have not been drawn
     RowLaw law_;
 };
 

@@ -25,7 +25,8 @@
 
 namespace trireme::gpu {
 
-static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16);
+static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 &&
+              Sample::kSiblings == kMaxRows);
 
 template <class T>
 Rows<T> rows_of(const Tensor& t) {
@@ -106,11 +107,12 @@ class GpuKernels final : public Kernels {
                                                static_cast<const int32_t*>(rows.data()), x.rows(), out.cols()});
     }
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule, const Tensor& laws) override {
-        launcher_.template launch<Sample>("sample", bytes::sample(logits), {logits.dim(1)},
-                                          {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2),
-                                           vocab, static_cast<const int64_t*>(uniforms.data()),
-                                           static_cast<int32_t*>(ids.data()), static_cast<RowLaw*>(laws.data()), rule});
+                   const SamplingRule& rule, const Tensor& laws, const Tensor& ends) override {
+        launcher_.template launch<Sample>(
+            "sample", bytes::sample(logits), {logits.dim(1)},
+            {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
+             static_cast<const int64_t*>(uniforms.data()), static_cast<const int32_t*>(ends.data()),
+             static_cast<int32_t*>(ids.data()), static_cast<RowLaw*>(laws.data()), rule});
     }
     void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                    int64_t vocab) override {

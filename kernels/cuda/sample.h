@@ -1,5 +1,5 @@
 #pragma once
-/// Sampling on a GPU: a row of logits to a token by kernels/sampling.h, a block a row.
+/// Sampling on a GPU: a row of logits to a token, or to siblings, by kernels/sampling.h, a block a row.
 
 #include "kernels/cuda/fault.h"
 #include "kernels/law.h"
@@ -16,10 +16,12 @@ struct Sample {
     static constexpr int kListed = 2048;  // tokens that top-k leaves over fit the list in shared memory
     static constexpr int kBits = 8, kDigits = 1 << kBits, kGroup = 16, kGroups = kDigits / kGroup;
     static constexpr int kCopies = 8;  // of a digit's sum: lanes that add to the same one wait for each other
+    static constexpr int kSiblings = 64;
     struct Shared {
         uint64_t list[kListed];
         uint64_t sums[kDigits], groups[kGroups];
         uint32_t low[kDigits * kCopies], high[kDigits];  // words of sums under way
+        uint64_t elders[kSiblings];
         uint32_t next;
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
@@ -27,8 +29,9 @@ struct Sample {
         const float* logits;  // [parts, rows, cols]: id = part * cols + column
         int64_t rows, cols, vocab;
         const int64_t* uniforms;
-        int32_t* ids;  // null: nothing is drawn
-        RowLaw* laws;  // null: nobody asks
+        const int32_t* ends;  // of each row's uniforms and ids; null: a row has one
+        int32_t* ids;         // null: nothing is drawn
+        RowLaw* laws;         // null: nobody asks
         SamplingRule rule;
     };
 
@@ -40,13 +43,19 @@ struct Sample {
             if (gpu.thread() == 0) gpu.fault(Fault::kLogits, gpu.block_x(), 0);
             return;
         }
-        uint64_t drawn = top, sum = static_cast<uint64_t>(SamplingRule::kFirstWeight);
         row.top = logit_of(top);
-        row.floor = top;
-        if (a.rule.scale != 0) drawn = row.draw(sum);
-        if (gpu.thread() != 0) return;
-        if (a.ids != nullptr) a.ids[gpu.block_x()] = static_cast<int32_t>(~static_cast<uint32_t>(drawn));
-        if (a.laws != nullptr) a.laws[gpu.block_x()] = {row.floor, row.least, sum, row.top, a.rule.scale};
+        const int64_t r = gpu.block_x();
+        row.next = a.ends == nullptr ? r : r > 0 ? a.ends[r - 1] : 0;
+        row.end = a.ends == nullptr ? r + (a.ids != nullptr ? 1 : 0) : a.ends[r];
+        RowLaw law{.floor = top, .sum = static_cast<uint64_t>(SamplingRule::kFirstWeight), .top = row.top};
+        if (a.rule.scale == 0) {
+            row.take_largest(top);
+        } else {
+            row.filter();
+            row.draw(law.sum);
+            law.floor = row.floor, law.least = row.least, law.scale = a.rule.scale;
+        }
+        if (a.laws != nullptr && gpu.thread() == 0) a.laws[r] = law;
     }
 
   private:
@@ -63,9 +72,11 @@ struct Sample {
         const Args& a;
         Shared& shared;
         float top = 0;
-        uint64_t floor = 0;  // keys below are out
-        uint64_t least = 0;  // and weights below
-        int listed = -1;     // tokens in the list; -1: all are read from the logits
+        uint64_t floor = 0;         // keys below are out
+        uint64_t least = 0;         // and weights below
+        int listed = -1;            // tokens in the list; -1: all are read from the logits
+        int64_t next = 0, end = 0;  // of the row's uniforms and ids
+        int elders = 0;             // drawn of the row so far: keys in shared.elders
 
         /// visit(key) by this thread for its tokens: together the block's threads have all of them.
         template <class Visit>
@@ -133,6 +144,12 @@ struct Sample {
             if (thread < kDigits) {
                 uint64_t sum = static_cast<uint64_t>(shared.high[thread]) << 32;
                 for (int i = 0; i < kCopies; ++i) sum += shared.low[thread * kCopies + i];
+                for (int e = 0; e < elders; ++e) {
+                    const uint64_t k = shared.elders[e];
+                    if ((k ^ prefix) >> shift >> kBits == 0 && static_cast<int>(k >> shift & (kDigits - 1)) == thread) {
+                        sum -= counted ? 1 : weight(k);
+                    }
+                }
                 shared.sums[thread] = sum;
             }
             gpu.sync();
@@ -183,9 +200,10 @@ struct Sample {
             listed = static_cast<int>(shared.next);
         }
 
-        /// `sum`: of the weights that the filters leave.
-        TRIREME_GPU uint64_t draw(uint64_t& sum) {
-            floor = (static_cast<uint64_t>(key_of(-infinity(), 0) >> 32) + 1) << 32;
+        /// The key below those of finite logits.
+        TRIREME_GPU static uint64_t lowest() { return (static_cast<uint64_t>(key_of(-infinity(), 0) >> 32) + 1) << 32; }
+        TRIREME_GPU void filter() {
+            floor = lowest();
             const auto k = static_cast<uint64_t>(a.rule.top_k);
             if (k > 0)
                 select(
@@ -199,14 +217,46 @@ struct Sample {
                 select(false, last, floor);
             }
             least = a.rule.min_weight;
-            uint64_t drawn = 0;
-            const auto reach = [&](uint64_t total) {
-                sum = total;
-                if (a.ids == nullptr) return total;  // which no sum exceeds
-                return part_of(total, static_cast<uint64_t>(a.uniforms[gpu.block_x()]), /*up=*/false);
-            };
-            select(false, reach, drawn);
-            return drawn;
+        }
+        /// The row's next token; 0: there is none.
+        TRIREME_GPU void take(uint64_t key) {
+            if (gpu.thread() == 0) {
+                a.ids[next] = key == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(key));
+                if (key != 0) shared.elders[elders] = key;
+            }
+            if (key != 0) ++elders;
+            ++next;
+        }
+        /// What elders weigh is left out of every sum (add_up). `sum`: of the weights that the filters leave.
+        TRIREME_GPU void draw(uint64_t& sum) {
+            bool first = true;
+            do {
+                uint64_t drawn = 0;
+                const auto reach = [&](uint64_t total) {
+                    if (first) sum = total;
+                    if (next == end) return total;  // which no sum exceeds
+                    return part_of(total, static_cast<uint64_t>(a.uniforms[next]), /*up=*/false);
+                };
+                select(false, reach, drawn);
+                if (next < end) take(drawn);
+                first = false;
+            } while (next < end);
+        }
+        TRIREME_GPU void take_largest(uint64_t largest) {
+            if (next < end) take(largest);
+            if (next == end) return;
+            // Of as many as are wanted, the first that is no elder.
+            const auto most = static_cast<uint64_t>(end - next);
+            floor = lowest();
+            select(
+                true, [&](uint64_t) { return most - 1; }, floor);
+            list();
+            while (next < end) {
+                uint64_t taken = 0;
+                select(
+                    true, [](uint64_t) { return uint64_t{0}; }, taken);
+                take(taken);
+            }
         }
     };
 };

@@ -26,8 +26,9 @@ std::string_view name_of(Part part) {
 
 std::optional<ChainSpec> parse_chain(std::string_view text) {
     if (text == "none" || text == "full") return ChainSpec();
-    if (text == "triforce") return ChainSpec{{Part::kDraft, Part::kRetrieval}};
-    if (const std::optional<Part> alone = part_of_name(text)) return ChainSpec{{*alone}};
+    if (text == "triforce") return ChainSpec{.parts = {Part::kDraft, Part::kRetrieval}};
+    if (text == "tree") return ChainSpec{.parts = {Part::kRetrieval}, .tree = true};
+    if (const std::optional<Part> alone = part_of_name(text)) return ChainSpec{.parts = {*alone}};
     constexpr std::string_view kEnd = "+full";
     if (!text.ends_with(kEnd)) return std::nullopt;
     text.remove_suffix(kEnd.size());
@@ -44,6 +45,7 @@ std::optional<ChainSpec> parse_chain(std::string_view text) {
 
 std::string text_of(const ChainSpec& chain) {
     if (chain.parts.empty()) return "none";
+    if (chain.tree) return "tree";
     if (chain.parts.size() == 1) return std::string(name_of(chain.parts[0]));
     std::string text;
     for (const Part part : chain.parts) text += fmt::format("{}+", name_of(part));

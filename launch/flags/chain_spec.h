@@ -17,19 +17,21 @@ std::string_view name_of(Part part);
 /// Empty: nobody proposes.
 struct ChainSpec {
     std::vector<Part> parts;
+    bool tree = false;  // what the first part proposes are trees
 
     bool has(Part part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
     bool operator==(const ChainSpec&) const = default;
 };
 
-/// "none"; a part alone, "ngram"; "triforce", which is draft+retrieval+full; or parts joined by '+', "full" last. No
-/// part stands there twice, and ngram only first. Nothing: it is none of these.
+/// "none"; a part alone, "ngram"; "triforce", which is draft+retrieval+full; "tree": retrieval's trees; or parts joined
+/// by '+', "full" last. No part stands there twice, and ngram only first. Nothing: it is none of these.
 std::optional<ChainSpec> parse_chain(std::string_view text);
 /// What parse_chain would read.
 std::string text_of(const ChainSpec& chain);
 /// What is legal, for messages.
 inline constexpr const char* kLegalChains =
-    "none, ngram, window, draft, retrieval, triforce, or a chain such as draft+retrieval+full: ngram, draft, window "
+    "none, ngram, window, draft, retrieval, tree, triforce, or a chain such as draft+retrieval+full: ngram, draft, "
+    "window "
     "and "
     "retrieval, each at most once, ngram first, full last";
 

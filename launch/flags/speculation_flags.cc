@@ -45,8 +45,9 @@ FlagGroup speculation_flags() {
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
              "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), retrieval "
-             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), triforce (a "
-             "draft that retrieval checks before the whole model does), or a chain such as ngram+retrieval+full",
+             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), tree (the "
+             "same, but several tokens for a place, --tree-size), triforce (a draft that retrieval checks before the "
+             "whole model does), or a chain such as ngram+retrieval+full",
              set_spec,
              [](const O& o) { return text_of(o.spec); }},
             {"draft-window",
@@ -89,6 +90,13 @@ FlagGroup speculation_flags() {
              [](O& o, const S& s) { o.spec_costs = s.word(); },
              [](const O& o) { return o.spec_costs; },
              "measured"},
+            {"tree-size",
+             {"--tree_size", "--tree-size"},
+             kDecode,
+             "COUNT",
+             "tokens of a proposed tree, at most --gamma (auto: 16) of them one behind the other, 1 to 63",
+             [](O& o, const S& s) { o.tree_size = s.integer(1, kMaxRows - 1); },
+             [](const O& o) { return shown(o.tree_size); }},
             {"retrieval-budget",
              {"--budget", "--retrieval-budget"},
              kDecode | kPlan,

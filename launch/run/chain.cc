@@ -4,6 +4,7 @@
 
 #include "decode/drafter.h"
 #include "decode/ngram.h"
+#include "decode/tree_drafter.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -33,6 +34,8 @@ void warn_of_unused(const std::vector<Options>& chains) {
                 [](const Options& c) { return c.spec.parts.size() > 1; });
     unless_read(!o.spec_costs.empty(), "--spec-costs", "a chain with --gamma auto",
                 [](const Options& c) { return !weighed_levels(c).empty(); });
+    unless_read(o.tree_size != fresh.tree_size, "--tree-size", "--spec tree",
+                [](const Options& c) { return c.spec.tree; });
     unless_read(!o.model_draft.empty(), "--model-draft", "a chain with draft", has(Part::kDraft));
     unless_read(o.draft_window != fresh.draft_window, "--draft-window", "a chain with draft or window",
                 [](const Options& c) { return c.spec.has(Part::kDraft) || c.spec.has(Part::kWindow); });
@@ -44,6 +47,7 @@ void warn_of_unused(const std::vector<Options>& chains) {
 
 std::vector<std::string> weighed_levels(const Options& o) {
     const ChainSpec& spec = o.spec;
+    if (spec.tree) return {};  // lengths are those of chains
     bool adapts = false;
     for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, i) == DraftLength::kAuto;
     if (!adapts) return {};
@@ -91,8 +95,14 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
 std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) const {
     const int64_t most = Options::most_draft_tokens(length_of(o, 0));
     if (levels_.back() == nullptr) return std::make_unique<Ngram>(most);
+    const auto level = static_cast<uint32_t>(o.spec.parts.size());
+    if (o.spec.tree) {
+        const int64_t depth = o.draft_tokens == DraftLength::kAuto ? Options::kTreeDepth : o.draft_tokens;
+        return std::make_unique<TreeDrafter>("tree", device, *levels_.back(), o.sampling, o.seed.value(),
+                                             TreeDrafter::Options{.level = level, .size = o.tree_size, .depth = depth});
+    }
     return std::make_unique<Drafter>(name_of(o.spec.parts[0]).data(), device, *levels_.back(), o.sampling,
-                                     o.seed.value(), static_cast<uint32_t>(o.spec.parts.size()), most);
+                                     o.seed.value(), level, most);
 }
 
 void Chain::warm_up(const Crew& crew, int32_t token) {

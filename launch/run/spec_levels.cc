@@ -18,7 +18,8 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
 SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target) : target_(target) {
     const Options& o = chains.front();  // they differ in nothing else
     options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
-    held_ = Options::most_draft_tokens(o.draft_tokens);
+    const bool tree = std::any_of(chains.begin(), chains.end(), [](const Options& c) { return c.spec.tree; });
+    held_ = std::max(Options::most_draft_tokens(o.draft_tokens), tree ? o.tree_size : 0);
     want(chains);
     // Messages name the chain that asks for it.
     const auto asks = [&](Part part) -> const Options& {

@@ -19,6 +19,7 @@
 #include "decode/plain.h"
 #include "decode/speculate.h"
 #include "decode/text_level.h"
+#include "decode/tree_drafter.h"
 #include "dist/self_comm.h"
 #include "runtime/random.h"
 #include "tests/support/engine.h"
@@ -300,6 +301,55 @@ TEST_F(SpeculationLaw, LengthsThatAdaptInAChainOfThreeLeaveIt) {
     EXPECT_GT(likelihood(speculate), kUnlikely);
     EXPECT_GT(retrieval.stats().accepted, 0);
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+}
+
+// Wide trees: of a law's five tokens, of which top-p leaves three or four, most are proposed.
+constexpr double kWide[] = {0.4, 0.3, 0.2, 0.1, 0.05};
+
+TEST_F(SpeculationLaw, ATreeLeavesIt) {
+    for (const auto& [size, depth] : {std::pair<int64_t, int64_t>{2, 1}, {5, 1}, {4, 2}, {12, 3}}) {
+        TreeDrafter tree("tree", draft.device(), *draft, sampling, 6,
+                         {.size = size, .depth = depth, .acceptance = kWide});
+        Speculate speculate(tree, *target, sampling, 6);
+        EXPECT_GT(likelihood(speculate), kUnlikely) << size << " " << depth;
+        EXPECT_GT(speculate.stats().accepted, 0);
+        EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+/// Of two siblings the younger one comes first: it is not drawn from the law that it is checked against.
+class Swapped final : public Proposer {
+  public:
+    explicit Swapped(TreeDrafter& tree) : tree_(tree) {}
+    const char* name() const override { return "swapped"; }
+    void prefill(std::span<const int32_t> prompt, const Progress& progress) override {
+        tree_.prefill(prompt, progress);
+    }
+    void begin(uint32_t sample) override { tree_.begin(sample); }
+    std::span<const Proposed> propose(int64_t limit) override {
+        const auto two = tree_.propose(limit);
+        proposal_.assign(two.begin(), two.end());
+        std::reverse(proposal_.begin(), proposal_.end());
+        return proposal_;
+    }
+    void commit(std::span<const int32_t> path, int32_t next) override {
+        std::vector<int32_t> own(path.begin(), path.end());
+        for (int32_t& i : own) i = static_cast<int32_t>(proposal_.size()) - 1 - i;
+        tree_.commit(own, next);
+    }
+    void rewind(int64_t n, int32_t next) override { tree_.rewind(n, next); }
+    void settle() override { tree_.settle(); }
+
+  private:
+    TreeDrafter& tree_;
+    std::vector<Proposed> proposal_;
+};
+
+TEST_F(SpeculationLaw, SiblingsInAnotherOrderDoNotLeaveIt) {
+    TreeDrafter tree("tree", draft.device(), *draft, sampling, 7, {.size = 2, .depth = 1, .acceptance = kWide});
+    Swapped swapped(tree);
+    Speculate speculate(swapped, *target, sampling, 7);
+    EXPECT_LT(likelihood(speculate), kUnlikely);
 }
 
 TEST_F(SpeculationLaw, TheReleasedRuleOfTriForceDoesNotLeaveIt) {

@@ -13,6 +13,7 @@ TEST(ChainSpec, ReadsNamesAndWrittenChains) {
         {"ngram", {P::kNgram}},
         {"retrieval", {P::kRetrieval}},
         {"retrieval+full", {P::kRetrieval}},
+        {"tree", {P::kRetrieval}},
         {"triforce", {P::kDraft, P::kRetrieval}},
         {"draft+retrieval+full", {P::kDraft, P::kRetrieval}},
         {"window+retrieval+full", {P::kWindow, P::kRetrieval}},
@@ -22,6 +23,7 @@ TEST(ChainSpec, ReadsNamesAndWrittenChains) {
         const auto chain = parse_chain(text);
         ASSERT_TRUE(chain) << text;
         EXPECT_EQ(chain->parts, parts) << text;
+        EXPECT_EQ(chain->tree, std::string_view(text) == "tree");
         EXPECT_EQ(parse_chain(text_of(*chain)), chain) << text;
     }
     EXPECT_EQ(text_of(*parse_chain("triforce")), "draft+retrieval+full");
@@ -31,7 +33,7 @@ TEST(ChainSpec, ReadsNamesAndWrittenChains) {
 TEST(ChainSpec, RefusesWhatIsNoChain) {
     for (const char* text :
          {"", "medusa", "+", "+full", "draft+", "draft+retrieval", "full+draft", "draft+draft+full", "draft+ngram+full",
-          "retrieval+full+full", "draft++full", "none+full", "triforce+full", "Draft", " draft"}) {
+          "retrieval+full+full", "draft++full", "none+full", "triforce+full", "tree+full", "Draft", " draft"}) {
         EXPECT_FALSE(parse_chain(text)) << text;
     }
 }

@@ -74,5 +74,18 @@ TEST(Device, TheKernelsOfTheCardGiveTheTokensOfTheCpu) {
     }
 }
 
+TEST(Device, TheKernelsOfTheCardGrowTheTreesOfTheCpu) {
+    const auto tree = [](const std::string& device) {
+        Words words = request(device);
+        words.insert(words.end(), {"--temp", "0.8", "--spec", "tree", "--tree-size", "12", "--gamma", "3"});
+        return words;
+    };
+    Words words = tree("simt");
+    words.insert(words.begin(), TRIREME_WITH_SIMT);
+    const ProcessResult simt = run_process(words, {});
+    EXPECT_EQ(simt.status, 0) << simt.err;
+    EXPECT_EQ(simt.out, trireme(tree("cpu")).out);
+}
+
 }  // namespace
 }  // namespace trireme::test

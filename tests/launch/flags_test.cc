@@ -57,6 +57,7 @@ const std::map<std::string, std::string> kExamples = {
     {"spec-draft-n-max", "16"},
     {"gamma-inner", "2"},
     {"spec-costs", "r.json"},
+    {"tree-size", "48"},
     {"retrieval-budget", "4096"},
     {"retrieval-chunk", "32"},
     {"modes", "none@12,draft"},

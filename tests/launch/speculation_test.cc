@@ -45,6 +45,8 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
                                {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"},
                                {"--spec", "retrieval", "--budget", "64"},
                                {"--spec", "retrieval", "--budget", "16", "--chunk-size", "1", "--reselect", "never"},
+                               {"--spec", "tree", "--budget", "64"},
+                               {"--spec", "tree", "--tree-size", "63", "--gamma", "9", "--budget", "16"},
                                {"--spec", "triforce", "-md", draft(), "--budget", "32", "--reselect", "3"},
                                {"--spec", "ngram+window+retrieval+full", "--budget", "64", "--gamma", "20"}}) {
         for (const Words& where : {Words{}, {"--kv-on-chip", "2"}}) {
@@ -64,6 +66,7 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
                                {"--spec", "draft", "-md", draft()},
                                {"--spec", "draft", "-md", draft(), "--gamma", "6"},
                                {"--spec", "retrieval", "--budget", "64"},
+                               {"--spec", "tree", "--budget", "64"},
                                {"--spec", "triforce", "-md", draft(), "--budget", "64", "--kv-on-chip", "2"}}) {
         const ProcessResult r = trireme_on(2, generate(chain));
         EXPECT_EQ(r.status, 0) << r.err;
@@ -72,8 +75,9 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
 }
 
 TEST(SpeculationCommand, SamplesBeginAlike) {
-    for (const Words& chain :
-         {Words{"--spec", "draft"}, {"--spec", "triforce", "--budget", "32", "--gamma-inner", "2"}}) {
+    for (const Words& chain : {Words{"--spec", "draft"},
+                               {"--spec", "tree", "--budget", "32"},
+                               {"--spec", "triforce", "--budget", "32", "--gamma-inner", "2"}}) {
         Words sampled = {"-md", draft(), "--gamma", "6", "--temp", "0.8", "--num-samples", "3"};
         sampled.insert(sampled.begin(), chain.begin(), chain.end());
         const ProcessResult r = trireme(generate(sampled)), again = trireme(generate(sampled));
@@ -146,8 +150,8 @@ TEST(SpeculationCommand, TakesTheCostsOfAnEarlierRun) {
         const json replayed = json::parse(read_file(again_report));
         EXPECT_EQ(replayed["spec_costs"], costs);
         EXPECT_EQ(replayed["warmup_ms"], 0);
-        const auto without_times = [](const json& run) {
-            json levels = run["speculation"];
+        const auto without_times = [](const json& whole) {
+            json levels = whole["speculation"];
             for (json& level : levels) level.erase("draft_ms"), level.erase("verify_ms");
             return levels;
         };
@@ -224,6 +228,19 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
     EXPECT_THAT(error_lines(length), ElementsAre(HasSubstr("want a whole number from 1 to 63 or auto")));
 }
 
+TEST(SpeculationCommand, ATreeIsAsDeepAsGammaSays) {
+    const TempFolder folder;
+    const ProcessResult r = trireme(generate(
+        {"--spec", "tree", "--budget", "64", "--gamma", "3", "--tree-size", "17", "--report-json", folder / "r.json"}));
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json level = json::parse(read_file(folder / "r.json"))["speculation"][0];
+    EXPECT_EQ(level["chain"], "tree+full");
+    EXPECT_THAT(level["accept_rate_by_depth"], SizeIs(3));
+    const int64_t rounds = level["rounds"], proposed = level["proposed"];
+    EXPECT_GT(proposed, 16 * (rounds - 2));  // the last rounds may have less room
+    EXPECT_LE(proposed, 17 * rounds);
+}
+
 TEST(SpeculationCommand, RefusesADraftThatIsNone) {
     const auto refused = [](const Words& more, int status, const std::string& what) {
         const ProcessResult r = trireme(generate(more));
@@ -233,8 +250,10 @@ TEST(SpeculationCommand, RefusesADraftThatIsNone) {
     };
     refused({"--spec", "draft"}, 64, "--spec draft: no draft model; give -md PATH");
     refused({"--spec", "draft", "-md", "/nowhere"}, 66, "/nowhere");
-    EXPECT_THAT(trireme(generate({"-md", draft(), "--gamma", "9"})).err,
-                testing::AllOf(HasSubstr("--model-draft has no effect here"), HasSubstr("--gamma has no effect here")));
+    EXPECT_THAT(trireme(generate({"-md", draft(), "--gamma", "9", "--tree-size", "9"})).err,
+                testing::AllOf(HasSubstr("--model-draft has no effect here"), HasSubstr("--gamma has no effect here"),
+                               HasSubstr("--tree-size has no effect here: only --spec tree reads it")));
+    refused({"--spec", "tree", "--tree-size", "64"}, 78, "--tree-size '64'");
     refused({"--spec", "medusa"}, 78, "--spec 'medusa'");
     refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft+retrieval'");
     refused({"--spec", "triforce"}, 64, "--spec draft+retrieval+full: no draft model; give -md PATH");

@@ -19,7 +19,8 @@ class KvKernels : public Kernels {
     void do_swiglu(const Tensor&, const Tensor&) override { never(); }
     void do_add(const Tensor&, const Tensor&) override { never(); }
     void do_gather_rows(const Tensor&, const Tensor&, const Tensor&) override { never(); }
-    void do_sample(const Tensor&, const Tensor&, int64_t, const Tensor&, const SamplingRule&, const Tensor&) override {
+    void do_sample(const Tensor&, const Tensor&, int64_t, const Tensor&, const SamplingRule&, const Tensor&,
+                   const Tensor&) override {
         never();
     }
     void do_accept(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) override { never(); }

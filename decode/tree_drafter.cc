@@ -1,0 +1,141 @@
+#include "decode/tree_drafter.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+#include "runtime/random.h"
+
+namespace trireme {
+
+TreeDrafter::TreeDrafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
+                         const Options& o)
+    : name_(name), text_(model), held_(device, model, o.size), sampling_(sampling), seed_(seed), level_(o.level) {
+    check(o.size >= 1 && o.size < kMaxRows && o.depth >= 1, "{}: a tree of {} nodes in {} levels, want 1 to {} nodes",
+          name, o.size, o.depth, kMaxRows - 1);
+    for (int64_t depth = 1; depth <= std::min(o.depth, o.size); ++depth) {
+        shapes_.push_back(best_tree(o.acceptance, o.size, depth));
+    }
+}
+
+void TreeDrafter::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+    text_.prefill(prompt, progress);
+}
+
+void TreeDrafter::begin(uint32_t sample) {
+    text_.begin();
+    sample_ = sample;
+    round_ = 0;
+    proposal_.clear();
+}
+
+std::span<const Proposed> TreeDrafter::propose(int64_t limit) {
+    const uint32_t round = round_++;
+    proposal_.clear();
+    staged_.clear();
+    laws_ = 0;
+    // All of it is known before anything is drawn: a drawn token is never dropped.
+    const TreeShape* tree = shape(limit);
+    if (tree == nullptr) return {};
+    int64_t rows = begin_tree();
+    parents_.assign(1, {});
+    for (int32_t depth = 0;; ++depth) {
+        draw_children(*tree, rows, round);
+        if (next_.empty()) return proposal_;
+        extend(depth);
+        parents_.swap(next_);
+        rows = static_cast<int64_t>(parents_.size());
+    }
+}
+
+/// The deepest tree for which there are context and rows: one row for each that is pending, and one for each parent.
+const TreeShape* TreeDrafter::shape(int64_t limit) const {
+    const int64_t rows = text_.room() - text_.pending();
+    int64_t depth = std::min({limit, static_cast<int64_t>(shapes_.size()), text_.level().context() - text_.length()});
+    while (depth > 0 && shapes_[static_cast<size_t>(depth - 1)].parents() > rows) --depth;
+    return depth > 0 && rows >= 0 ? &shapes_[static_cast<size_t>(depth - 1)] : nullptr;
+}
+
+/// Rows of the logits that are at hand then: the last is the text's last token's.
+int64_t TreeDrafter::begin_tree() {
+    if (text_.at_prompt()) return 1;
+    text_.rows_of_pending(rows_);
+    text_.level().extend(rows_);
+    text_.computed();
+    return static_cast<int64_t>(rows_.size());
+}
+
+void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t round) {
+    const int64_t before = rows - static_cast<int64_t>(parents_.size());
+    ends_.assign(static_cast<size_t>(before), 0);
+    uniforms_.clear();
+    for (const Parent& p : parents_) {
+        const TreeShape::Node& n = shape.nodes[static_cast<size_t>(p.node)];
+        for (int32_t c = n.first_child; c < n.first_child + n.children; ++c) {
+            uniforms_.push_back(
+                uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = static_cast<uint32_t>(c)}));
+        }
+        ends_.push_back(static_cast<int32_t>(uniforms_.size()));
+    }
+    const std::span<const int32_t> ids = text_.level().sample_siblings(sampling_, uniforms_, ends_);
+
+    next_.clear();
+    auto id = ids.begin();
+    for (size_t i = 0; i < parents_.size(); ++i) {
+        const auto [parent, node] = parents_[i];
+        const TreeShape::Node& n = shape.nodes[static_cast<size_t>(node)];
+        // The likeliest are point masses: nothing was drawn.
+        const Law law = sampling_.greedy() ? Law() : held_.hold(laws_++, before + static_cast<int64_t>(i));
+        for (int32_t c = n.first_child; c < n.first_child + n.children; ++c, ++id) {
+            if (*id < 0) continue;  // its elders are all that the law has
+            if (shape.nodes[static_cast<size_t>(c)].children > 0) {
+                next_.push_back({.proposed = static_cast<int32_t>(proposal_.size()), .node = c});
+            }
+            proposal_.push_back({.token = *id, .parent = parent, .law = law});
+            staged_.push_back(-1);
+        }
+    }
+}
+
+/// Computes the rows of next_, `depth` levels below the text's last token's children.
+void TreeDrafter::extend(int32_t depth) {
+    if (depth == 0) tip_ = text_.tip();
+    rows_.clear();
+    int32_t row = text_.level().view().staged().size();
+    for (const Parent& p : next_) {
+        const Proposed& token = proposal_[static_cast<size_t>(p.proposed)];
+        rows_.push_back({.token = token.token,
+                         .position = tip_.position + depth,
+                         .parent = token.parent < 0 ? tip_.parent : staged_[static_cast<size_t>(token.parent)]});
+        staged_[static_cast<size_t>(p.proposed)] = row++;
+    }
+    text_.level().extend(rows_);
+}
+
+void TreeDrafter::commit(std::span<const int32_t> path, int32_t next) {
+    kept_.clear();
+    int32_t leaf = -1;
+    for (const int32_t i : path) {
+        check(i >= 0 && i < static_cast<int32_t>(proposal_.size()) && leaf < 0, "{}: token {} of {} stays behind {}",
+              name_, i, proposal_.size(), leaf < 0 ? "others" : "one without children");
+        const int32_t row = staged_[static_cast<size_t>(i)];
+        if (row < 0) {
+            leaf = proposal_[static_cast<size_t>(i)].token;
+        } else {
+            kept_.push_back(row);
+        }
+    }
+    proposal_.clear();
+    text_.take(kept_);
+    if (leaf >= 0) text_.append(leaf);
+    if (next >= 0) text_.append(next);
+}
+
+void TreeDrafter::rewind(int64_t n, int32_t next) {
+    if (n > 0 || next >= 0) text_.end_at(text_.length() - n, next);
+}
+
+void TreeDrafter::settle() {
+    text_.settle();
+}
+
+}  // namespace trireme
