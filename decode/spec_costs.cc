@@ -9,10 +9,11 @@
 namespace trireme {
 namespace {
 
-// Of one number of rows: repeated so often at least, so long at least, but no more beyond the longest time.
-constexpr int kRepeats = 5;
+// Of one number of rows: repeated so often and so long at least. The first forward of a level may take many times what
+// the later ones do: it is never the only one, unless forwards are slow.
+constexpr int kRepeats = 5, kLeast = 3;
 constexpr double kShortMs = 8, kLongMs = 40;
-constexpr double kSlowMs = 250;  // a forward of one row that takes longer gets a single other point
+constexpr double kSlowMs = 100;  // a forward of one row that takes longer is not repeated, and gets a single other point
 constexpr int64_t kSlowRows = 32;
 constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
 
@@ -29,7 +30,11 @@ class Meter {
         for (int32_t i = 0; i < n; ++i) rows_.push_back({.token = token_, .position = first + i, .parent = i - 1});
         uniforms_.assign(static_cast<size_t>(n), 0.5);
         double spent = 0, least = 0;
-        for (int i = 0; spent < kLongMs && (i < kRepeats || spent < kShortMs); ++i) {
+        const auto more = [&](int i) {
+            if (i < kLeast) return i == 0 || least < kSlowMs;
+            return spent < kLongMs && (i < kRepeats || spent < kShortMs);
+        };
+        for (int i = 0; more(i); ++i) {
             const double ms = once();
             least = i == 0 ? ms : std::min(least, ms);
             spent += ms;
