@@ -25,16 +25,28 @@ void DraftLength::know(const LevelCosts& verifier, const DraftLength* inner, dou
     for (int64_t rows = 1; rows <= kMaxRows; ++rows) verify_ms_[static_cast<size_t>(rows)] = verifier.ms(rows);
 }
 
-// 1 + alpha + ... + alpha^g tokens come of g proposed ones and a forward of g + 1 rows.
+void DraftLength::know(const LevelCosts& verifier, std::vector<Draft> by_length) {
+    know(verifier, nullptr, 0);
+    drafts_ = std::move(by_length);
+}
+
+// Of a chain: a forward of one row more.
+DraftLength::Draft DraftLength::draft(int64_t length, double token_ms) const {
+    if (drafts_.empty()) return {static_cast<double>(length) * token_ms, length + 1};
+    return drafts_[static_cast<size_t>(length - 1)];
+}
+
+// 1 + alpha + ... + alpha^g tokens come of a proposal that is g deep.
 DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
-    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms(), alone_ms = verify_ms_[1];
+    const double one_ms = proposed_ms(), alone_ms = verify_ms(1);
+    if (!drafts_.empty()) most = std::min(most, static_cast<int64_t>(drafts_.size()));
     Choice best = {0, kGain * alone_ms};
     double tokens = 1, stay = 1;
     for (int64_t g = 1; g <= std::min(most, kMost); ++g) {
         stay *= alpha;
         tokens += stay;
-        const double round_ms = static_cast<double>(g) * proposed_ms + verify_ms_[static_cast<size_t>(g + 1)];
-        const Choice choice = {g, round_ms / tokens};
+        const auto [draft_ms, rows] = draft(g, one_ms);
+        const Choice choice = {g, (draft_ms + verify_ms(rows)) / tokens};
         if (fixed_ != kAuto ? g <= fixed_ : choice.token_ms < best.token_ms) best = choice;
     }
     if (best.length == 0) best.token_ms = alone_ms;
@@ -59,10 +71,10 @@ int64_t DraftLength::next(int64_t most, bool first) const {
 // As long as what asking costs beyond a round without proposals is a small part of it.
 int64_t DraftLength::wait() const {
     const int64_t n = probe();
-    const double proposed_ms = inner_ == nullptr ? proposed_ms_ : inner_->token_ms();
-    const double lost = static_cast<double>(n) * proposed_ms + verify_ms_[static_cast<size_t>(n + 1)] - verify_ms_[1];
-    const double rounds = std::min(1e6, std::ceil(lost / (kProbeShare * verify_ms_[1])));
-    return std::max(kWait, static_cast<int64_t>(rounds)) << std::min(state_.failures, kMostDoublings);
+    const auto [draft_ms, rows] = n == 0 ? Draft{0, 1} : draft(n, proposed_ms());
+    const double lost = draft_ms + verify_ms(rows) - verify_ms(1);
+    const double tokens = std::min(1e6, std::ceil(lost / (kProbeShare * verify_ms(1))));
+    return std::max(kWait, static_cast<int64_t>(tokens)) << std::min(state_.failures, kMostDoublings);
 }
 
 void DraftLength::saw(const Outcome& o) {

@@ -1,11 +1,12 @@
 #pragma once
-/// How many tokens to propose: as many as make the fewest milliseconds a token, none where speculation gains next to
-/// nothing. It weighs what forwards take by what became of the tokens that stayed, so that ranks which know the same
-/// choose alike. Nothing that was thrown away has a say.
+/// How many tokens to propose, or how deep a tree of them: as many as make the fewest milliseconds a token, none where
+/// speculation gains next to nothing. It weighs what forwards take by what became of the tokens that stayed, so that
+/// ranks which know the same choose alike. Nothing that was thrown away has a say.
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "decode/spec_costs.h"
 
@@ -24,6 +25,14 @@ class DraftLength {
     /// What its forwards take, and a proposed token of `inner` or, where inner is null, of somebody who takes
     /// `token_ms` for each. To be told before next(); `inner` must outlive this object.
     void know(const LevelCosts& verifier, const DraftLength* inner, double token_ms);
+
+    /// The same where what is proposed is no chain but, for each length from 1 on, this: what drafting it takes, and
+    /// the rows of a forward that checks it.
+    struct Draft {
+        double ms = 0;
+        int64_t rows = 0;
+    };
+    void know(const LevelCosts& verifier, std::vector<Draft> by_length);
 
     /// A text begins.
     void begin() { state_ = {}; }
@@ -49,6 +58,9 @@ class DraftLength {
         double token_ms;
     };
     Choice best(double alpha, int64_t most) const;
+    Draft draft(int64_t length, double token_ms) const;
+    double proposed_ms() const { return inner_ == nullptr ? proposed_ms_ : inner_->token_ms(); }
+    double verify_ms(int64_t rows) const { return verify_ms_[static_cast<size_t>(rows)]; }
     int64_t probe() const;
     int64_t wait() const;
 
@@ -56,6 +68,7 @@ class DraftLength {
     const DraftLength* inner_ = nullptr;
     double proposed_ms_ = 0;                           // a proposed token, where inner_ is null
     std::array<double, kMaxRows + 1> verify_ms_ = {};  // by rows
+    std::vector<Draft> drafts_;                        // by length - 1; empty: chains
     /// What begin() resets. Counts are of the recent text; they begin as if three tokens of four had stayed.
     struct State {
         double accepted = 3, residual = 1;

@@ -17,6 +17,16 @@ TreeDrafter::TreeDrafter(const char* name, Device& device, Level& model, const S
     }
 }
 
+std::vector<DraftLength::Draft> TreeDrafter::costs(const LevelCosts& own) const {
+    std::vector<DraftLength::Draft> all;
+    for (const TreeShape& s : shapes_) {
+        DraftLength::Draft& tree = all.emplace_back();
+        tree.rows = static_cast<int64_t>(s.nodes.size());
+        for (const int64_t rows : s.forwards()) tree.ms += own.ms(rows);
+    }
+    return all;
+}
+
 void TreeDrafter::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     text_.prefill(prompt, progress);
 }

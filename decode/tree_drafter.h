@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/draft_length.h"
 #include "decode/held_laws.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
@@ -25,6 +26,9 @@ class TreeDrafter final : public Proposer {
     /// `model` is its own. Errors: as HeldLaws, which it has `size` of.
     TreeDrafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
                 const Options& options);
+
+    /// What its trees take by their depth, where forwards of its model take `own`: one for each level.
+    std::vector<DraftLength::Draft> costs(const LevelCosts& own) const;
 
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;

@@ -36,6 +36,18 @@ int64_t TreeShape::depth() const {
     return depth.back();
 }
 
+std::vector<int64_t> TreeShape::forwards() const {
+    std::vector<int64_t> rows, depth(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i].children == 0) continue;
+        rows.resize(static_cast<size_t>(depth[i]) + 1);
+        ++rows.back();
+        for (int32_t c = 0; c < nodes[i].children; ++c)
+            depth[static_cast<size_t>(nodes[i].first_child + c)] = depth[i] + 1;
+    }
+    return rows;
+}
+
 // The average is the sum over the nodes of how often the walk comes there. A node's own share is no larger than its
 // parent's or its elder's: so the nodes of the largest shares are a tree, and no tree has more. (Sequoia searches the
 // same maximum by a dynamic program.)

@@ -20,6 +20,8 @@ struct TreeShape {
     /// Proposed ones that have children.
     int64_t parents() const;
     int64_t depth() const;
+    /// Nodes that have children, level by level, node 0 first: the rows of the forwards that draft it.
+    std::vector<int64_t> forwards() const;
 };
 
 /// How often the walk goes on at a node's first, second, ... child: Sequoia's measurement, as TriForce's tree search

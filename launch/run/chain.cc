@@ -4,7 +4,6 @@
 
 #include "decode/drafter.h"
 #include "decode/ngram.h"
-#include "decode/tree_drafter.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -47,7 +46,6 @@ void warn_of_unused(const std::vector<Options>& chains) {
 
 std::vector<std::string> weighed_levels(const Options& o) {
     const ChainSpec& spec = o.spec;
-    if (spec.tree) return {};  // lengths are those of chains
     bool adapts = false;
     for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, i) == DraftLength::kAuto;
     if (!adapts) return {};
@@ -73,9 +71,8 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
         if (!weighed_.empty()) lengths_.emplace_back(length_of(o, i));
     }
-    if (!costs_.empty()) know(lengths_, costs_);
-
     base_ = base_of(o, device);
+    if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of who checks
         Speculate::Options checks = {.level = static_cast<uint32_t>(level)};
@@ -92,14 +89,22 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     decoder_ = speculates_.back().get();
 }
 
-std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) const {
+void Chain::know_costs() {
+    if (tree_ == nullptr) return know(lengths_, costs_);
+    lengths_[0].know(costs_[0], tree_->costs(costs_[1]));
+}
+
+std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
     const int64_t most = Options::most_draft_tokens(length_of(o, 0));
     if (levels_.back() == nullptr) return std::make_unique<Ngram>(most);
     const auto level = static_cast<uint32_t>(o.spec.parts.size());
     if (o.spec.tree) {
         const int64_t depth = o.draft_tokens == DraftLength::kAuto ? Options::kTreeDepth : o.draft_tokens;
-        return std::make_unique<TreeDrafter>("tree", device, *levels_.back(), o.sampling, o.seed.value(),
-                                             TreeDrafter::Options{.level = level, .size = o.tree_size, .depth = depth});
+        auto tree =
+            std::make_unique<TreeDrafter>("tree", device, *levels_.back(), o.sampling, o.seed.value(),
+                                          TreeDrafter::Options{.level = level, .size = o.tree_size, .depth = depth});
+        tree_ = tree.get();
+        return tree;
     }
     return std::make_unique<Drafter>(name_of(o.spec.parts[0]).data(), device, *levels_.back(), o.sampling,
                                      o.seed.value(), level, most);
@@ -107,10 +112,11 @@ std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) const
 
 void Chain::warm_up(const Crew& crew, int32_t token) {
     for (size_t i = 0; i < weighed_.size(); ++i) {
-        const MeasuredRows rows = i < lengths_.size() ? MeasuredRows::kMany : MeasuredRows::kOne;
+        const bool many = i < lengths_.size() || tree_ != nullptr;
+        const MeasuredRows rows = many ? MeasuredRows::kMany : MeasuredRows::kOne;
         costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, crew.comm()));
     }
-    know(lengths_, costs_);
+    know_costs();
 }
 
 std::vector<const Speculate*> Chain::levels() const {

@@ -7,6 +7,7 @@
 
 #include "decode/plain.h"
 #include "decode/speculate.h"
+#include "decode/tree_drafter.h"
 #include "launch/flags/options.h"
 #include "launch/run/crew.h"
 #include "launch/run/spec_levels.h"
@@ -36,7 +37,8 @@ class Chain {
     const SpecCosts& costs() const { return costs_; }
 
   private:
-    std::unique_ptr<Proposer> base_of(const Options& o, Device& device) const;
+    std::unique_ptr<Proposer> base_of(const Options& o, Device& device);
+    void know_costs();
 
     SamplingParams sampling_;
     std::vector<std::string> weighed_;
@@ -44,6 +46,7 @@ class Chain {
     std::vector<DraftLength> lengths_;  // of the levels that check, in this order; empty: none adapts
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
+    const TreeDrafter* tree_ = nullptr;  // base_, if it is one
     std::vector<std::unique_ptr<HeldLaws>> held_;
     std::vector<std::unique_ptr<Speculate>> speculates_;  // the innermost first
     std::unique_ptr<Decoder> plain_;

@@ -222,5 +222,29 @@ TEST(DraftLength, ComposesOverAChain) {
     EXPECT_GT(lengths[0].next(DraftLength::kMost, true), 0);
 }
 
+// A tree of 20 nodes for every length: as deep as pays, or none.
+TEST(DraftLength, WeighsTreesByWhatTheyTake) {
+    std::vector<DraftLength::Draft> trees;
+    for (int64_t depth = 1; depth <= 8; ++depth) trees.push_back({.ms = 10 * static_cast<double>(depth), .rows = 21});
+    const auto token_ms_of = [&](const LevelCosts& verifier, int64_t depth) {
+        double tokens = 1, stay = 1;
+        for (int64_t i = 0; i < depth; ++i) tokens += stay *= 0.75;
+        return (10 * static_cast<double>(depth) + verifier.ms(21)) / tokens;
+    };
+    for (const LevelCosts& verifier : {flat(200), line(100, 1), line(20, 10)}) {
+        DraftLength lengths;
+        lengths.know(verifier, trees);
+        int64_t best = 0;
+        double least = 0.95 * verifier.ms(1);
+        for (int64_t depth = 1; depth <= 8; ++depth) {
+            if (token_ms_of(verifier, depth) >= least) continue;
+            least = token_ms_of(verifier, depth);
+            best = depth;
+        }
+        EXPECT_EQ(lengths.next(DraftLength::kMost, true), best) << verifier.ms(1);
+        EXPECT_EQ(lengths.next(2, true) > 0, best > 0);
+    }
+}
+
 }  // namespace
 }  // namespace trireme::test

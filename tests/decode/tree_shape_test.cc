@@ -117,6 +117,22 @@ TEST(TreeShape, OfOneChildIsAChain) {
     }
 }
 
+// A forward for each level whose nodes have children, of a row for each such node.
+TEST(TreeShape, IsDraftedLevelByLevel) {
+    for (const int64_t size : {1, 5, 20, 63}) {
+        for (int64_t depth = 1; depth <= 8; ++depth) {
+            const TreeShape tree = best_tree(kSequoia, size, depth);
+            const std::vector<int64_t> rows = tree.forwards();
+            EXPECT_EQ(static_cast<int64_t>(rows.size()), tree.depth());
+            EXPECT_EQ(rows.front(), 1);
+            int64_t all = 0;
+            for (const int64_t n : rows) all += n;
+            EXPECT_EQ(all, tree.parents() + 1) << size << " " << depth;
+        }
+    }
+    EXPECT_EQ(best_tree(Chances{0.5, 0.4, 0.3}, 6, 2).forwards(), (std::vector<int64_t>{1, 2}));
+}
+
 TEST(TreeShape, IsTheBestOfAllSmallOnes) {
     for (const Chances& p : {Chances{0.9, 0.05, 0.02}, {0.5, 0.3, 0.2}, {0.4, 0.4, 0.1}, {1, 1}, {0.3}, kSequoia}) {
         for (int64_t size = 1; size <= 6; ++size) {
