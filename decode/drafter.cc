@@ -9,7 +9,11 @@ namespace trireme {
 
 Drafter::Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
                  uint32_t level, int64_t length)
-    : name_(name), text_(model), held_(device, model, length), sampling_(sampling), seed_(seed), level_(level) {}
+    : name_(name), text_(model), held_(device, model, length), sampling_(sampling), seed_(seed), level_(level) {
+    rows_.reserve(kMaxRows);
+    uniforms_.reserve(kMaxRows);
+    proposal_.reserve(kMaxRows);
+}
 
 void Drafter::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     text_.prefill(prompt, progress);

@@ -51,6 +51,11 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
       options_(options),
       name_(fmt::format("{}+{}", inner.name(), options.verifier)) {
     validate(sampling);
+    rows_.reserve(kMaxRows);
+    proposals_.reserve(kMaxRows);
+    path_.reserve(kMaxRows);
+    collected_.reserve(2 * kMaxRows);
+    origins_.reserve(2 * kMaxRows);
 }
 
 void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progress) {
@@ -66,6 +71,7 @@ void Speculate::adopt(std::span<const int32_t> prompt) {
 void Speculate::begin(uint32_t sample) {
     text_.begin();
     inner_.begin(sample);
+    rounds_.reserve(rounds_.size() + static_cast<size_t>(text_.level().context() - text_.length()) + 1);
     sample_ = sample;
     round_ = 0;
     origins_.clear();

@@ -13,7 +13,10 @@ namespace trireme {
 
 class TextLevel {
   public:
-    explicit TextLevel(Level& level) : level_(level) {}
+    explicit TextLevel(Level& level) : level_(level) {
+        staged_.reserve(kMaxRows);
+        pending_.reserve(2 * kMaxRows);
+    }
 
     Level& level() const { return level_; }
     /// Nothing has come behind the prompt yet, and the logits of what follows are at hand.

@@ -15,6 +15,14 @@ TreeDrafter::TreeDrafter(const char* name, Device& device, Level& model, const S
     for (int64_t depth = 1; depth <= std::min(o.depth, o.size); ++depth) {
         shapes_.push_back(best_tree(o.acceptance, o.size, depth));
     }
+    rows_.reserve(kMaxRows);
+    parents_.reserve(kMaxRows);
+    next_.reserve(kMaxRows);
+    uniforms_.reserve(kMaxRows);
+    ends_.reserve(kMaxRows);
+    staged_.reserve(kMaxRows);
+    kept_.reserve(kMaxRows);
+    proposal_.reserve(kMaxRows);
 }
 
 std::vector<DraftLength::Draft> TreeDrafter::costs(const LevelCosts& own) const {

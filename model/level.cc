@@ -36,7 +36,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       config_(weights.config()),
       shard_(weights.shard()),
       comm_(comm),
-      compute_(device.make_stream("compute")),
+      compute_(device.make_stream(options.name)),
       map_(downward(config_)),
       view_(make_view(device, *compute_, kv_shape(config_, shard_, options), options, map_.reads())),
       s_(device, config_, shard_),

@@ -28,7 +28,8 @@ struct LevelOptions {
     int64_t sequences = 1;
     bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
     Residency residency = {};
-    ViewMaker view = {};  // makes the view of the KV; empty: full_view(residency)
+    ViewMaker view = {};           // makes the view of the KV; empty: full_view(residency)
+    const char* name = "compute";  // of its stream, in traces; a literal
 };
 
 class Level {

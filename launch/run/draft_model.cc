@@ -62,6 +62,7 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       window_(o.draft_window),
       held_(Options::most_draft_tokens(o.draft_tokens)) {
     if (source_) require_same_vocabulary(o, config_, target);
+    options_.name = name_of(what).data();
     options_.view = window_view(config_, window_);
 }
 

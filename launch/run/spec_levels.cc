@@ -73,6 +73,7 @@ void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context
     set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), retrieval_);
     LevelOptions options = options_;
     options.context = context;
+    options.name = name_of(Part::kRetrieval).data();
     options.view = [this](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
         return std::make_unique<RetrievalView>(on, compute, shape, *set_);
     };

@@ -10,30 +10,11 @@
 #include "decode/ngram.h"
 #include "decode/speculate.h"
 #include "offload/plan.h"
-#include "offload/policies/retrieval_view.h"
 #include "tests/decode/kjv_prompt.h"
+#include "tests/decode/retrieving.h"
 
 namespace trireme::test {
 namespace {
-
-/// A target and, over the same weights, a level that sees what a RetrievalSet holds.
-struct Retrieving {
-    Retrieving(Engine& engine, const LevelOptions& target_options, const RetrievalShape& shape)
-        : target(engine.device(), engine.comm(), engine.weights(), target_options),
-          set(engine.device(), target.stream(), dynamic_cast<FullView&>(target.view()), shape),
-          middle(engine.device(), engine.comm(), engine.weights(), with_view(target_options)) {}
-
-    LevelOptions with_view(LevelOptions options) {
-        options.view = [this](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-            return std::make_unique<RetrievalView>(device, compute, shape, set);
-        };
-        return options;
-    }
-
-    Level target;
-    RetrievalSet set;
-    Level middle;
-};
 
 std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats, int64_t sample = 0) {
     return trireme::generate(

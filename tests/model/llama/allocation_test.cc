@@ -1,45 +1,15 @@
 // A decode forward allocates nothing and does not wait for the stream.
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
 #include "runtime/cpu/stream.h"
+#include "tests/support/allocations.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
-
-// Not inlined: GCC would see malloc and free behind new and delete and call them mismatched.
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-[[gnu::noinline]] void* operator new(size_t bytes) {
-    ++allocations;
-    if (void* p = std::malloc(bytes)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
-    ++allocations;
-    const size_t a = static_cast<size_t>(align);
-    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-    std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
-    std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
-    std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, size_t, std::align_val_t) noexcept {
-    std::free(p);
-}
 
 namespace trireme::test {
 namespace {
