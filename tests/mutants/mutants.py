@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Mutants of the GPU kernels: does tests/kernels notice each of them on the host?
+"""Mutants of the GPU kernels, and of speculation: do the tests notice each of them on the host?
 
-  mutants.py generate OUT GROUPS copies of the kernels with every mutant in them, switched by TRIREME_MUTANT, and OUT/list.txt
+  mutants.py generate SET OUT GROUPS  copies of the files of a set (kernels, speculation) with every mutant in them, switched by
+                                 TRIREME_MUTANT, and OUT/list.txt
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
                                  A % in a program's name stands for the mutant's group (mutant.h); of the files that
                                  TRIREME_MUTATED_FILES names, if it does
@@ -25,19 +26,27 @@ QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApa
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "AttentionDecode*:AttentionPrefill*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
-FILES = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
+KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
-         "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
+           "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
+LAW = "SpeculationLaw.*"
+SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Speculation.*", LAW], "kernels/cpu/accept.cc": ["Speculation.*", LAW],
+               "decode/speculate.cc": ["Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
+               "decode/text_level.cc": ["Speculation.*", "Retrieval.*", LAW, "Auto*"],
+               "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
+               "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
+SETS = {"kernels": KERNELS, "speculation": SPECULATION}
+FILES = KERNELS | SPECULATION
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
 WANTED = 0.95
 
 # Where an operator may be exchanged: between operands, with blanks around it, as clang-format leaves it.
 COMPARISONS = [("<=", "l", "<"), (">=", "g", "<"), ("==", "=", "=="), ("!=", "!", "=="), ("<", "<", "<"), (">", ">", "<")]
 COMPARE = re.compile(r" (<=|>=|==|!=|<|>) ")
-NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.'])")
+NUMBER = re.compile(r"(?<![\w.])(?<!\de-)(\d+)(?![\w.'])")
 BARRIER = re.compile(r"\bgpu\.sync\(\);")
 INDEX = re.compile(r"\bgpu\.block_([xyz])\(\)")
 # Declarations of what must be known to the compiler.
@@ -95,9 +104,9 @@ def mutants_of(line):
                f"block_{other} for block_{m.group(1)}")
 
 
-def generate(out, groups):
+def generate(files, out, groups):
     number, listed = 0, []
-    for name in FILES:
+    for name in files:
         lines, declared, goes_on = (ROOT / name).read_text().splitlines(), False, False
         for i, line in enumerate(lines):
             # What a compile-time declaration goes on with on the next lines is left alone, too.
@@ -110,13 +119,15 @@ def generate(out, groups):
                 lines[i] = lines[i][:first] + text.replace("{n}", str(number)) + lines[i][end:]
         at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
         lines.insert(at, '#include "tests/mutants/mutant.h"')
+        # What may be computed by the compiler is not, here: it would have to know which mutant lives.
+        lines = [line.replace("constexpr ", "inline ") if name.endswith("place.h") else line for line in lines]
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n")
     if number >= GROUP * int(groups):
         sys.exit(f"mutants: {number} want more than {groups} groups of {GROUP}: raise their number in CMakeLists.txt")
     (out / "list.txt").write_text("\n".join(listed) + "\n")
-    print(f"{number} mutants in {len(FILES)} files")
+    print(f"{number} mutants in {len(files)} files")
 
 
 def passes(programs, number, stage, patience=None):
@@ -186,8 +197,8 @@ def run(arguments):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1] == "generate":
-        generate(pathlib.Path(sys.argv[2]), sys.argv[3])
+    if len(sys.argv) == 5 and sys.argv[1] == "generate":
+        generate(SETS[sys.argv[2]], pathlib.Path(sys.argv[3]), sys.argv[4])
     elif len(sys.argv) > 3 and sys.argv[1] == "run":
         run(sys.argv[2:])
     elif sys.argv[1:] == ["files"]:

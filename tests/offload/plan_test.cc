@@ -198,7 +198,7 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
 
 // All tokens while they fit; then chunks that end 256 tokens in front of the text's end, of which the budget holds
 // some.
-TEST(Retrieval, PicksOfWhatIsNotRecent) {
+TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
     const RetrievalShape shape = {.budget = 64, .chunk = 8};
     for (const int64_t tokens : {0, 1, 255, 256, 263, 264, 320, 327, 328, 400, 130048}) {
         const ChunkPick p = shape.pick(tokens);
