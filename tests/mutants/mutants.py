@@ -33,9 +33,9 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
 LAW = "SpeculationLaw.*"
-SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Speculation.*", LAW], "kernels/cpu/accept.cc": ["Speculation.*", LAW],
+SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
-               "decode/text_level.cc": ["Speculation.*", "Retrieval.*", LAW, "Auto*"],
+               "decode/text_level.cc": ["Speculation.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION}
