@@ -72,7 +72,8 @@ void RetrievalSet::send(const ChunkPick& pick) {
 void RetrievalSet::begin(int64_t, int64_t tokens) {
     reading_prompt_ = tokens != tokens_;
     const bool due = shape_.every != RetrievalShape::kNever && chooses_ && ++since_ >= shape_.every;
-    choosing_ = reading_prompt_ || due || slots() + kMaxRows > most_slots_;
+    const int64_t may_come = std::min(kMaxRows, kv_.context - tokens);
+    choosing_ = reading_prompt_ || due || slots() + may_come > most_slots_;
     const ChunkPick chosen = choosing_ ? shape_.pick(tokens) : ChunkPick();
     std::fill(chosen_.begin(), chosen_.end(), false);
     compute_.wait(read_);

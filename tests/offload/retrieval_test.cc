@@ -199,6 +199,24 @@ TEST(RetrievalSet, ComesBackToThePrompt) {
     }
 }
 
+// What the prompt alone chooses stays to the end of the context, and needs no copy to come back to.
+TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
+    for (const int64_t prompt : {kPrompt, kShape.context - 40}) {
+        Text text({true, false}, {.budget = 64, .chunk = kChunk, .every = RetrievalShape::kNever});
+        text.prefill(prompt);
+        for (int64_t i = 0; i < std::min(int64_t{70}, kShape.context - prompt); ++i) text.step();
+        text.expect(prompt, text.view.length(0), "at the end");
+        text.view.truncate(0, prompt);
+        text.expect(prompt, prompt, "the prompt again");
+    }
+    // A text of which everything is seen.
+    Text whole({true, true}, {.budget = kShape.context, .chunk = kChunk, .every = RetrievalShape::kNever});
+    whole.prefill(kShape.context - 40);
+    for (int64_t i = 0; i < 40; ++i) whole.step();
+    whole.view.truncate(0, kShape.context - 40);
+    whole.expect(kShape.context - 40, kShape.context - 40, "all of it");
+}
+
 // While nobody reads it, it is not chosen again, unless its room ends.
 TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk});
