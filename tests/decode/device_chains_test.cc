@@ -1,0 +1,278 @@
+// Chains on every backend: what graphs record and where the KV lies change neither a token, nor what stays of a round,
+// nor a bit of what is retrieved.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "decode/drafter.h"
+#include "decode/generate.h"
+#include "decode/plain.h"
+#include "decode/speculate.h"
+#include "decode/tree_drafter.h"
+#include "dist/self_comm.h"
+#include "model/rope.h"
+#include "offload/plan.h"
+#include "offload/policies/retrieval_view.h"
+#include "offload/policies/window_view.h"
+#include "tests/model/llama/engine_device.h"
+#include "tests/support/engine.h"
+#include "tests/support/random_model.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kLayers = 3, kPrompt = 530, kNew = 24, kSeen = 84;
+
+/// Little enough for GPU kernels on the host; 20 chunks of 8 tokens to choose from behind a prompt of two tiles.
+RandomShape shape_of(const char* name, int64_t layers) {
+    return {.name = name,
+            .layers = layers,
+            .dim = 32,
+            .heads = 2,
+            .kv_heads = 2,
+            .head_dim = 8,
+            .ffn = 32,
+            .vocab = 40,
+            .context = 1024};
+}
+
+std::vector<int32_t> prompt() {
+    std::vector<int32_t> ids(static_cast<size_t>(kPrompt));
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * i * 7 + i * 3 + 11) % 40);
+    return ids;
+}
+
+ViewMaker window_view(const LlamaConfig& config) {
+    auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
+    return [rope](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
+        return std::make_unique<WindowView>(
+            device, compute, kv, WindowShape{4, kSeen - 4},
+            [rope](std::span<float> out, int64_t position) { rope->turn(out, position); });
+    };
+}
+
+enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow };
+
+struct Case {
+    What what = What::kPlain;
+    int64_t on_chip = kLayers;
+    bool graphs = true;
+    double temperature = 0;
+    int64_t every = 1;  // forwards from one choice to the next
+};
+
+/// What became of a request.
+struct Told {
+    std::vector<int32_t> ids;
+    std::vector<int32_t> rounds;      // of every level that checks, the outermost first: proposed, accepted, ...
+    std::vector<uint64_t> retrieved;  // a digest after every proposal of the whole
+    int64_t accepted = 0;             // by the model
+};
+
+/// The levels of a chain, over one device.
+class Chain {
+  public:
+    Chain(const Case& c, Comm& comm)
+        : case_(c),
+          engine_(std::make_unique<RandomModel>(shape_of("target", kLayers)), engine_options(c), comm, 1,
+                  engine_device()),
+          sampling_{.temperature = c.temperature} {
+        LevelOptions options = engine_options(c).level();
+        if (c.what == What::kRetrieval || c.what == What::kTriForce || c.what == What::kTree) {
+            set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
+                                                  dynamic_cast<FullView&>(engine_->view()),
+                                                  RetrievalShape{.budget = 64, .every = c.every, .comes_back = true});
+            options.view = [this](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
+                return std::make_unique<RetrievalView>(device, compute, kv, *set_);
+            };
+            middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
+        }
+        if (c.what == What::kWindow || c.what == What::kTriForce) {
+            options.view = window_view(engine_->config());
+            window_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
+        }
+        link_up();
+    }
+
+    Told tell(int samples) {
+        Told told;
+        decoder_->prefill(prompt(), {});
+        for (int sample = 0; sample < samples; ++sample) {
+            decoder_->begin(static_cast<uint32_t>(sample));
+            for (size_t n = 0; n < static_cast<size_t>(kNew);) {
+                const std::span<const Proposed> round = decoder_->propose(kNew);
+                std::vector<int32_t> path;
+                for (const Proposed& p : round) {
+                    told.ids.push_back(p.token);
+                    path.push_back(static_cast<int32_t>(path.size()));
+                }
+                n += round.size();
+                decoder_->commit(path, -1);
+                decoder_->settle();
+                if (set_) told.retrieved.push_back(digest());
+            }
+        }
+        for (const auto& s : speculates_) {
+            for (const RoundStats& r : s->rounds()) told.rounds.insert(told.rounds.begin(), {r.proposed, r.accepted});
+            told.accepted = s->stats().accepted;
+        }
+        return told;
+    }
+
+  private:
+    static EngineOptions engine_options(const Case& c) {
+        EngineOptions o{.weights = DType::kF16, .context = 1024, .graphs = c.graphs};
+        // Slots of one tile.
+        if (c.on_chip < kLayers) o.residency = {.on_chip = interleaved(kLayers, c.on_chip), .ring = 3, .span_bytes = 1};
+        return o;
+    }
+    void link_up() {
+        if (case_.what == What::kPlain) {
+            plain_ = std::make_unique<Plain>(*engine_, sampling_, 3);
+            decoder_ = plain_.get();
+            return;
+        }
+        Device& device = engine_.device();
+        switch (case_.what) {
+            case What::kTree:
+                base_ = std::make_unique<TreeDrafter>("tree", device, *middle_, sampling_, 3,
+                                                      TreeDrafter::Options{.level = 1, .size = 12, .depth = 3});
+                break;
+            case What::kRetrieval:
+                base_ = std::make_unique<Drafter>("retrieval", device, *middle_, sampling_, 3, 1, 5);
+                break;
+            default:
+                base_ = std::make_unique<Drafter>("window", device, *window_, sampling_, 3,
+                                                  case_.what == What::kWindow ? 1 : 2, 3);
+        }
+        Proposer* inner = base_.get();
+        if (case_.what == What::kTriForce) {
+            held_ = std::make_unique<HeldLaws>(device, *middle_, 6);
+            const Speculate::Options checks{.verifier = "retrieval", .level = 1, .length = 6, .held = held_.get()};
+            speculates_.push_back(std::make_unique<Speculate>(*inner, *middle_, sampling_, 3, checks));
+            inner = speculates_.back().get();
+        }
+        speculates_.push_back(std::make_unique<Speculate>(*inner, *engine_, sampling_, 3));
+        decoder_ = speculates_.back().get();
+    }
+
+    /// Of the slots that are filled, in every layer.
+    uint64_t digest() {
+        Stream& stream = engine_->stream();
+        const KvShape& kv = engine_->view().shape();
+        const int64_t slots = set_->slots(), tiles = (slots + kTileTokens - 1) / kTileTokens;
+        const auto tile_bytes = static_cast<int64_t>(kv.layout.tile_bytes());
+        const Buffer<Space::kHost> table(engine_.device(), static_cast<size_t>(set_->tiles(OwnerIndex(0)).bytes()));
+        const Buffer<Space::kHost> tile(engine_.device(), static_cast<size_t>(tile_bytes));
+        const HostTensor bytes = tile.tensor(DType::kU8, {tile_bytes});
+        uint64_t hash = 14695981039346656037u;
+        for (OwnerIndex owner; owner.i < kLayers; ++owner) {
+            const Tensor from = set_->tiles(owner);
+            stream.copy(table.tensor(DType::kI64, from.shape()), from);
+            stream.synchronize();
+            for (int64_t t = 0; t < tiles; ++t) {
+                auto* at = reinterpret_cast<void*>(static_cast<const int64_t*>(table.data())[t]);
+                stream.copy(bytes, Tensor(at, DType::kU8, {tile_bytes}));
+                stream.synchronize();
+                const int64_t filled = std::min(kTileTokens, slots - t * kTileTokens);
+                hash = mixed(hash, static_cast<const unsigned char*>(tile.data()), kv.layout, filled);
+            }
+        }
+        return hash;
+    }
+    /// FNV-1a of a tile's first slots, keys and values of every head.
+    static uint64_t mixed(uint64_t hash, const unsigned char* tile, const KvLayout& layout, int64_t slots) {
+        const int64_t token = layout.head_dim * static_cast<int64_t>(size_of(layout.k_type));
+        for (int64_t half = 0; half < 2 * layout.kv_heads; ++half) {
+            const unsigned char* from = tile + half * kTileTokens * token;
+            for (int64_t i = 0; i < slots * token; ++i) hash = (hash ^ from[i]) * 1099511628211u;
+        }
+        return hash;
+    }
+
+    Case case_;
+    Engine engine_;
+    SamplingParams sampling_;
+    std::unique_ptr<RetrievalSet> set_;
+    std::unique_ptr<Level> middle_, window_;
+    std::unique_ptr<Proposer> base_;
+    std::unique_ptr<HeldLaws> held_;
+    std::vector<std::unique_ptr<Speculate>> speculates_;  // the innermost first
+    std::unique_ptr<Plain> plain_;
+    Decoder* decoder_ = nullptr;
+};
+
+Told tell(const Case& c, int ranks = 1, int samples = 1) {
+    Told told;
+    run_ranks(ranks, [&](Comm& comm) {
+        Chain chain(c, comm);
+        Told mine = chain.tell(samples);
+        if (comm.rank() == 0) told = std::move(mine);
+    });
+    return told;
+}
+
+std::string named(const Case& c) {
+    return fmt::format("{} on chip, graphs {}, every {}", c.on_chip, c.graphs, c.every);
+}
+
+void expect_same(const Told& a, const Told& b, const Case& c) {
+    EXPECT_EQ(a.ids, b.ids) << named(c);
+    EXPECT_EQ(a.rounds, b.rounds) << named(c);
+    EXPECT_EQ(a.retrieved, b.retrieved) << named(c);
+}
+
+/// As many tokens as both have: a round may go beyond what was wanted.
+void expect_greedy(const Told& chain, const Told& plain) {
+    const auto n = static_cast<std::ptrdiff_t>(kNew);
+    EXPECT_EQ(std::vector(chain.ids.begin(), chain.ids.begin() + n),
+              std::vector(plain.ids.begin(), plain.ids.begin() + n));
+}
+
+class DeviceChains : public testing::TestWithParam<What> {};
+
+TEST_P(DeviceChains, GraphsAndResidencyChangeNothing) {
+    const What what = GetParam();
+    const Told plain = tell({.what = What::kPlain, .graphs = false});
+    const Told greedy = tell({.what = what, .graphs = false});
+    expect_greedy(greedy, plain);
+    EXPECT_GT(greedy.accepted, 0);
+    for (const int64_t on_chip : {kLayers, int64_t{1}, int64_t{0}}) {
+        const Case c = {.what = what, .on_chip = on_chip};
+        expect_same(tell(c), greedy, c);
+    }
+}
+
+TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
+    const What what = GetParam();
+    Case c = {.what = what, .graphs = false, .temperature = 0.7, .every = 3};
+    const Told told = tell(c, 1, 2);
+    c.graphs = true;
+    c.on_chip = 1;
+    expect_same(tell(c, 1, 2), told, c);
+}
+
+TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+    Case c = {.what = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
+    const Told told = tell(c, 2);
+    c.graphs = true;
+    expect_same(tell(c, 2), told, c);
+}
+
+std::string name_of_case(const testing::TestParamInfo<What>& param) {
+    const std::array<const char*, 5> names = {"plain", "retrieval", "triforce", "tree", "window"};
+    return names[static_cast<size_t>(param.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Chains, DeviceChains,
+                         testing::Values(What::kRetrieval, What::kTriForce, What::kTree, What::kWindow), name_of_case);
+
+}  // namespace
+}  // namespace trireme::test
