@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/flags/chain_spec.h"
 #include "launch/flags/command_line.h"
 #include "launch/flags/flags.h"
 #include "launch/flags/sources.h"
@@ -24,6 +25,67 @@ TEST(Configs, AreLegal) {
         ++files;
     }
     EXPECT_GE(files, 5);
+}
+
+Options parsed(const std::vector<std::string>& words) {
+    return parse_command_line(words, {}).options;
+}
+
+// TriForce's runs, and the same in small: each is the chain that its name says, with TriForce's figures or the same
+// parts of a shorter text and fewer layers.
+TEST(RunConfigs, AreWhatTheirNamesSay) {
+    const struct {
+        const char *name, *modes;
+        int64_t prefill, on_chip, budget, chunk, gamma, ranks;
+    } runs[] = {
+        {"triforce-on-chip", "none,triforce", 124928, PlanInput::kAll, 4096, 8, 6, 1},
+        {"triforce-2-gpu", "none@12,triforce", 130048, 9, 12288, 8, 16, 2},
+        {"triforce-1-gpu", "none@2,triforce", 130048, 0, 8192, 16, 12, 1},
+        {"baseline-2-gpu", "none", 130048, 12, 0, 8, DraftLength::kAuto, 2},
+        {"baseline-1-gpu", "none", 130048, 2, 0, 8, DraftLength::kAuto, 1},
+        {"laptop-triforce-on-chip", "none,triforce", 7680, PlanInput::kAll, 256, 8, 6, 1},
+        {"laptop-triforce-2-ranks", "none@11,triforce", 7680, 8, 768, 8, 16, 2},
+        {"laptop-triforce-1-rank", "none@2,triforce", 7680, 0, 512, 8, 12, 1},
+        {"laptop-baseline-2-ranks", "none", 7680, 11, 0, 8, DraftLength::kAuto, 2},
+        {"laptop-baseline-1-rank", "none", 7680, 2, 0, 8, DraftLength::kAuto, 1},
+    };
+    for (const auto& run : runs) {
+        SCOPED_TRACE(run.name);
+        const std::string file = fmt::format("{}/{}.ini", TRIREME_CONFIGS, run.name);
+        const Options o = parsed({"bench", "--config", file, "-m", "M", "-md", "D"});
+        const bool speculates = std::string(run.name).find("triforce") != std::string::npos;
+        EXPECT_EQ(find_key("modes")->show(o), run.modes);
+        EXPECT_EQ(o.modes.back().chain, speculates ? "triforce" : "none");
+        EXPECT_EQ(o.prefill, run.prefill);
+        EXPECT_EQ(o.kv_on_chip, run.on_chip);
+        EXPECT_EQ(o.retrieval_budget, run.budget);
+        EXPECT_EQ(o.retrieval_chunk, run.chunk);
+        EXPECT_EQ(o.draft_tokens, run.gamma);
+        EXPECT_EQ(o.inner_draft_tokens, speculates ? 1 : DraftLength::kAuto);
+        EXPECT_EQ(o.tensor_parallel, run.ranks);
+        EXPECT_GE(o.ctx_size, o.prefill + o.n_predict);
+        EXPECT_NE(o.prompt_from, PromptFrom::kNowhere);
+        EXPECT_EQ(o.sampling.temperature, 0.6);
+        EXPECT_EQ(o.sampling.top_p, 0.9);
+
+        // generate reads the same file: the chain of the last mode.
+        const Options g = parsed({"generate", "--config", file, "-m", "M", "-p", "P"});
+        EXPECT_EQ(text_of(g.spec), text_of(parse_chain(o.modes.back().chain).value()));
+
+        // A text on the command line wins over the file's.
+        const Options f = parsed({"bench", "--config", file, "-m", "M", "-f", "T"});
+        EXPECT_EQ(f.prompt_from, PromptFrom::kFile);
+        EXPECT_EQ(f.prompt, "T");
+    }
+}
+
+TEST(Configs, HaveAReadmeWithEveryFile) {
+    const std::string readme = read_file(TRIREME_CONFIGS "/README.md");
+    for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CONFIGS)) {
+        if (entry.path().extension() == ".ini") {
+            EXPECT_THAT(readme, testing::HasSubstr(fmt::format("`{}`", entry.path().filename().string())));
+        }
+    }
 }
 
 TEST(Configs, HaveAReadmeWithEveryKey) {
