@@ -13,7 +13,8 @@ namespace {
 // the later ones do: it is never the only one, unless forwards are slow.
 constexpr int kRepeats = 5, kLeast = 3;
 constexpr double kShortMs = 8, kLongMs = 40;
-constexpr double kSlowMs = 100;  // a forward of one row that takes longer is not repeated, and gets a single other point
+constexpr double kSlowMs =
+    100;  // a forward of one row that takes longer is not repeated, and gets a single other point
 constexpr int64_t kSlowRows = 32;
 constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
 
