@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "runtime/error.h"
 #include "runtime/random.h"
@@ -56,6 +57,7 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
     path_.reserve(kMaxRows);
     collected_.reserve(2 * kMaxRows);
     origins_.reserve(2 * kMaxRows);
+    digested_.reserve(4 * kMaxRows);
 }
 
 void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progress) {
@@ -74,6 +76,7 @@ void Speculate::begin(uint32_t sample) {
     rounds_.reserve(rounds_.size() + static_cast<size_t>(text_.level().context() - text_.length()) + 1);
     sample_ = sample;
     round_ = 0;
+    digest_ = 0;
     origins_.clear();
     asks_first_ = true;
     asked_ = false;
@@ -109,6 +112,7 @@ void Speculate::collect(int32_t token, int64_t row, Origin origin) {
 }
 
 std::span<const Proposed> Speculate::ask(int64_t most) {
+    asked_for_ = 0;
     if (most <= 0) return {};
     int64_t length = most;
     if (options_.lengths != nullptr) {
@@ -116,6 +120,7 @@ std::span<const Proposed> Speculate::ask(int64_t most) {
         stats_.asked += length;
         if (length == 0) ++stats_.off;
     }
+    asked_for_ = length;
     const std::span<const Proposed> proposed = length > 0 ? inner_.propose(length) : std::span<const Proposed>();
     if (asks_first_) asked_ = !proposed.empty();
     asks_first_ = false;
@@ -166,6 +171,7 @@ void Speculate::round(int64_t limit) {
     const bool refused = std::ranges::any_of(proposed, [&](const Proposed& p) { return p.parent == last; });
     collect(answer.next, place, refused ? Origin::kResidual : Origin::kOther);
     count(proposed, answer.stays);
+    digest(proposed, answer);
     text_.computed(path_);
     text_.append(answer.next);
     inner_.commit(answer.stays, answer.next);
@@ -200,6 +206,13 @@ void Speculate::rewind(int64_t n, int32_t next) {
     origins_.resize(origins_.size() - std::min(origins_.size(), static_cast<size_t>(n)));
     if (next >= 0) origins_.push_back(Origin::kOther);
     inner_.rewind(n, next);
+}
+
+void Speculate::digest(std::span<const Proposed> proposed, const Level::Accepted& answer) {
+    digested_.assign({static_cast<int32_t>(asked_for_), static_cast<int32_t>(proposed.size()), answer.next});
+    for (const Proposed& p : proposed) digested_.insert(digested_.end(), {p.token, p.parent});
+    digested_.insert(digested_.end(), answer.stays.begin(), answer.stays.end());
+    digest_ = XXH3_64bits_withSeed(digested_.data(), digested_.size() * sizeof(int32_t), digest_);
 }
 
 void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> stays) {

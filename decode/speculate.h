@@ -58,6 +58,9 @@ class Speculate final : public Decoder {
     const SpeculationStats& stats() const { return stats_; }
     /// Of every round that the stats are of, in order.
     const std::vector<RoundStats>& rounds() const { return rounds_; }
+    /// Of every round since begin(): how many tokens it asked for, what was proposed, what stayed and what came behind
+    /// it. Ranks that decode the same text have the same.
+    uint64_t digest() const { return digest_; }
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
@@ -74,6 +77,7 @@ class Speculate final : public Decoder {
     void collect(int32_t token, int64_t row, Origin origin);
     std::span<const Proposed> ask(int64_t most);
     void count(std::span<const Proposed> proposed, std::span<const int32_t> stays);
+    void digest(std::span<const Proposed> proposed, const Level::Accepted& answer);
 
     Proposer& inner_;
     TextLevel text_;
@@ -81,6 +85,9 @@ class Speculate final : public Decoder {
     uint64_t seed_;
     Options options_;
     uint32_t sample_ = 0, round_ = 0;
+    int64_t asked_for_ = 0;  // tokens, in the last round
+    uint64_t digest_ = 0;
+    std::vector<int32_t> digested_;  // of one round
     std::string name_;
     SpeculationStats stats_;
     std::vector<RoundStats> rounds_;

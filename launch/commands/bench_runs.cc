@@ -66,7 +66,7 @@ class Group {
         Plain reader(engine_.model(), options_.sampling, options_.seed.value());
         read_prompt(reader, request_, prefilled_, [&](int64_t done, int64_t total) {
             meter(done, total);
-            if (!first) status_ = agreed_status(crew_, 0, {});
+            if (!first) status_ = agreed_status(crew_, 0, {}, 0);
             if (status_ != 0) throw Interrupted{};
         });
         log::info("text {} of {}: {} tokens, prefill {:.1f} ms", text + 1, of, prefilled_.prompt_tokens,
@@ -97,7 +97,7 @@ class Group {
         const double adopt_ms = ms_since(begin);
         const std::vector<Continuation> out =
             continue_prompt(decoder, nullptr, request_, stats, {}, [&](std::span<const int32_t> round) {
-                status_ = agreed_status(crew_, 0, round);
+                status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
                 return status_ != 0;
             });
         BenchResult& result = *results_[mode];

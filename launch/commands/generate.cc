@@ -120,7 +120,7 @@ void run_generate(const Start& start, const Crew& crew) {
                 if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
-                status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round);
+                status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
                 return status != 0;
             },
             warm_up);

@@ -9,8 +9,9 @@
 namespace trireme {
 
 /// The one control message of a round: whether to stop, since a signal may reach ranks in different rounds; and the
-/// tokens that each has drawn are compared. `own`: a status of this rank alone, 0 to 127. Returns the largest of the
-/// ranks', 128 + the number of a signal that came, or 0. Errors: Exit::kInternal if ranks drew different tokens.
-int agreed_status(const Crew& crew, int own, std::span<const int32_t> round);
+/// tokens that each has drawn are compared, and `chain`, a digest of what its levels have done (Chain::digest). `own`:
+/// a status of this rank alone, 0 to 127. Returns the largest of the ranks', 128 + the number of a signal that came, or
+/// 0. Errors: Exit::kInternal, on all ranks, if ranks drew or proposed different tokens.
+int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uint64_t chain);
 
 }  // namespace trireme

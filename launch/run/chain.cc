@@ -125,4 +125,10 @@ std::vector<const Speculate*> Chain::levels() const {
     return outermost_first;
 }
 
+uint64_t Chain::digest() const {
+    uint64_t all = 0;
+    for (const auto& s : speculates_) all = (all ^ s->digest()) * 0x9e3779b97f4a7c15;  // their order counts
+    return all;
+}
+
 }  // namespace trireme

@@ -29,6 +29,8 @@ class Chain {
     Decoder& decoder() { return *decoder_; }
     /// What checked tokens so far, the outermost first; empty: nothing was proposed to anybody.
     std::vector<const Speculate*> levels() const;
+    /// Of what these have done since the text began (Speculate::digest).
+    uint64_t digest() const;
 
     /// Draft lengths adapt, and nobody has said by which costs.
     bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }

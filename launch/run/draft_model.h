@@ -28,6 +28,7 @@ class DraftModel {
     void unload();
 
     Level& level() { return *level_; }
+    const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
 
   private:
     LevelOptions options_;

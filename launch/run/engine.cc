@@ -29,7 +29,7 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
-        if (crew.comm().size() > 1) told = settings(command, o, checkpoint_);
+        if (crew.comm().size() > 1) told = settings(command, o, checkpoint_, proposing_.get());
     });
     require_agreement(crew.comm(), told);
     longest_context_ = o.ctx_size == 0 ? checkpoint_.config().context : o.ctx_size;

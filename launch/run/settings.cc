@@ -42,26 +42,28 @@ std::string fingerprint(const Tokenizer& tokenizer) {
 }
 
 // Adds what the files say besides the tensors' shapes and rows.
-void add_config(const LlamaConfig& c, const std::vector<int32_t>& eos, KeyValues& all) {
+void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& settings) {
+    const auto add = [&](const char* name, std::string value) {
+        settings.emplace_back(whose + name, std::move(value));
+    };
     const RopeConfig& r = c.rope;
-    all.emplace_back("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
-    all.emplace_back("context", fmt::format("{}", c.context));
-    all.emplace_back("rms_norm_eps", fmt::format("{}", c.norm_eps));
-    all.emplace_back("rope_theta", fmt::format("{}", r.theta));
-    all.emplace_back("rope_scaling", std::string(name_of(r.scaling)));
+    add("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
+    add("context", fmt::format("{}", c.context));
+    add("rms_norm_eps", fmt::format("{}", c.norm_eps));
+    add("rope_theta", fmt::format("{}", r.theta));
+    add("rope_scaling", std::string(name_of(r.scaling)));
     const std::vector<double> numbers = {r.factor,          static_cast<double>(r.original_context),
                                          r.beta_fast,       r.beta_slow,
                                          r.truncate + 0.,   r.attention_factor,
                                          r.low_freq_factor, r.high_freq_factor};
-    all.emplace_back("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
-    all.emplace_back("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
-    all.emplace_back("layer_map", c.layer_map.text());
-    all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(eos, " ")));
+    add("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
+    add("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
+    add("layer_map", c.layer_map.text());
 }
 
 }  // namespace
 
-KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint) {
+KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint, const SpecLevels* proposing) {
     constexpr std::array own = {"prompt", "file",        "prompt-ids", "data",        "dataset",     "spec-costs",
                                 "config", "threads",     "bind",       "report-json", "dump-logits", "trace",
                                 "force",  "no-progress", "log-level",  "verbose"};
@@ -70,10 +72,15 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
         all.emplace_back(flag.name, flag.show(o));
     }
-    add_config(checkpoint.config(), checkpoint.eos, all);
+    add_config(checkpoint.config(), "", all);
+    all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));
     all.emplace_back("tensors", fingerprint(*checkpoint.source));
     all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
     all.emplace_back("weights", std::string(name_of(checkpoint.weight_type.type)));
+    if (const WeightSource* draft = proposing == nullptr ? nullptr : proposing->draft_files(); draft != nullptr) {
+        add_config(draft->config(), "draft ", all);
+        all.emplace_back("draft tensors", fingerprint(*draft));
+    }
     return all;
 }
 

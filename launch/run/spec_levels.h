@@ -37,6 +37,8 @@ class SpecLevels {
 
     /// Errors: Exit::kInternal for a part that no chain has.
     Level& level(Part part) const;
+    /// Of the draft model; null: no chain has one.
+    const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
     /// Null: no chain retrieves.
     RetrievalSet* retrieved() const { return set_.get(); }
 

@@ -2,6 +2,7 @@
 
 #include "decode/speculate.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -135,6 +136,53 @@ TEST_F(Speculation, AdoptsAPromptThatAnotherDecoderHasRead) {
     }
     const std::vector<int32_t> longer(static_cast<size_t>(engine->length()) + 1, 5);
     EXPECT_THROW(alone.adopt(longer), Error);
+}
+
+/// Proposes the same tokens again and again.
+class Told final : public Proposer {
+  public:
+    explicit Told(std::vector<int32_t> tokens) : tokens_(std::move(tokens)) {}
+    const char* name() const override { return "told"; }
+    void prefill(std::span<const int32_t>, const Progress&) override {}
+    void begin(uint32_t) override {}
+    std::span<const Proposed> propose(int64_t limit) override {
+        proposal_.clear();
+        for (const int32_t t : tokens_) {
+            const auto i = static_cast<int32_t>(proposal_.size());
+            if (i < limit) proposal_.push_back({.token = t, .parent = i - 1});
+        }
+        return proposal_;
+    }
+    void commit(std::span<const int32_t>, int32_t) override {}
+    void rewind(int64_t, int32_t) override {}
+
+  private:
+    std::vector<int32_t> tokens_;
+    std::vector<Proposed> proposal_;
+};
+
+/// Ranks compare it: it tells proposals apart of which nothing stays, and draft lengths for which there is no proposal.
+TEST_F(Speculation, DigestsWhatItProposed) {
+    request.max_new = 20;
+    const auto digest_of = [&](std::vector<int32_t> proposes, DraftLength* lengths = nullptr) {
+        Told told(std::move(proposes));
+        Speculate speculate(told, *engine, request.sampling, 0, {.lengths = lengths});
+        EXPECT_EQ(speculate.digest(), 0u);
+        ids_of(speculate, request, stats);
+        const uint64_t once = speculate.digest();
+        EXPECT_EQ(speculate.stats().accepted, 0);
+        ids_of(speculate, request, stats);
+        EXPECT_EQ(speculate.digest(), once);  // the same text again
+        return once;
+    };
+    // Nothing in the continuation is a control token.
+    const std::vector<uint64_t> all = {digest_of({}), digest_of({3, 3}), digest_of({3, 4}), digest_of({3}),
+                                       digest_of({4, 4})};
+    EXPECT_EQ(std::set<uint64_t>(all.begin(), all.end()).size(), all.size());
+    EXPECT_EQ(digest_of({3, 4}), all[2]);
+    DraftLength three(3), four(4);
+    for (DraftLength* lengths : {&three, &four}) lengths->know({"full", {{1, 1}}}, nullptr, 1);
+    EXPECT_NE(digest_of({}, &three), digest_of({}, &four));
 }
 
 /// A stretch of rounds is the difference of two counts.

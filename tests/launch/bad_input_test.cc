@@ -21,9 +21,9 @@ using testing::StartsWith;
 /// A copy of the model, to be spoilt.
 class Spoilt {
   public:
-    Spoilt() {
+    explicit Spoilt(const std::string& sound = model()) {
         for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
-            write_file(folder_ / name, read_file(model() + "/" + name));
+            write_file(folder_ / name, read_file(sound + "/" + name));
         }
     }
     std::string path() const { return folder_.path(); }
@@ -245,6 +245,44 @@ TEST(BadInput, RanksWithDifferentCheckpointsUnderOneName) {
         EXPECT_EQ(r.status, 78) << r.err;
         EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("rank 1 differs: ")));
     }
+}
+
+/// Two ranks, each with a draft of its own in a folder that both call "m".
+ProcessResult with_drafts(const Spoilt& draft0, const Spoilt& draft1) {
+    Words words = with_model(model());
+    words.insert(words.end(), {"--spec", "draft", "-md", "m", "--gamma", "4", "--temp", "0", "-n", "40"});
+    const TempFolder one, two;
+    std::filesystem::create_symlink(draft0.path(), one / "m");
+    std::filesystem::create_symlink(draft1.path(), two / "m");
+    return unlike(words, words, one.path(), two.path());
+}
+
+TEST(BadInput, RanksWithDifferentDraftsUnderOneName) {
+    const std::string draft = data("models/kjv-draft");
+    const Spoilt same(draft);
+    const auto begin_of_rows = [](const std::string& file) {
+        uint64_t header = 0;
+        std::memcpy(&header, file.data(), sizeof header);
+        return sizeof header + header;
+    };
+    Spoilt config(draft), rows(draft);
+    config.replace("config.json", "\"rope_theta\": 10000.0", "\"rope_theta\": 500.0");
+    rows.edit("model.safetensors", [&](std::string& file) { file[begin_of_rows(file)] ^= 0x40; });
+    for (const auto& [other, what] : {std::pair(&config, "draft rope_theta=500"), {&rows, "draft tensors="}}) {
+        const ProcessResult r = with_drafts(same, *other);
+        EXPECT_EQ(r.status, 78) << r.err;
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(std::string("rank 1 differs: ") + what)));
+    }
+    // Rows that are not compared: their proposals are.
+    Spoilt behind(draft);
+    behind.edit("model.safetensors", [&](std::string& file) {
+        for (size_t i = begin_of_rows(file) + 1; i < file.size(); i += 2) {
+            if (i / 1024 % 2 == 1) file[i] ^= static_cast<char>(0x80);  // signs, in runs that begin in odd kilobytes
+        }
+    });
+    const ProcessResult r = with_drafts(same, behind);
+    EXPECT_EQ(r.status, 70) << r.err;
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("different tokens: are their processors, libraries or draft")));
 }
 
 TEST(BadInput, OnOneRankOnly) {
