@@ -22,7 +22,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
     line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
-    line("draft model", p.draft_bytes, "weights, window, work");
+    line("levels that propose", p.draft_bytes, "weights, windows, work");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
     line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.hidden.host, "");

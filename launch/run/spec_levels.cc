@@ -9,6 +9,9 @@
 
 namespace trireme {
 RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
+    require(o.retrieval_budget == 0 || o.retrieval_budget >= o.retrieval_chunk, Exit::kConfig,
+            "--retrieval-budget {}: less than a chunk of {} tokens (--retrieval-chunk)", o.retrieval_budget,
+            o.retrieval_chunk);
     return {.budget = o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget,
             .chunk = o.retrieval_chunk,
             .every = o.reselect,

@@ -58,7 +58,7 @@ class SpecLevels {
 
 /// The budget of a chain that retrieves where none is asked for: TriForce's.
 inline constexpr int64_t kDefaultBudget = 4096;
-/// What a run's flags say of retrieval, where a chain retrieves.
+/// What a run's flags say of retrieval, where a chain retrieves. Errors: Exit::kConfig for a budget below a chunk.
 RetrievalShape retrieval_shape(const Options& options, bool comes_back);
 
 }  // namespace trireme

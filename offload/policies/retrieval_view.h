@@ -1,6 +1,6 @@
 #pragma once
 /// The view of a level that attends what a RetrievalSet holds. The set's full view fills it: a prefill and keep() of
-/// this one do nothing. Its own rows are only ever staged.
+/// this one are errors. Its own rows are only ever staged.
 
 #include <algorithm>
 #include <vector>

@@ -258,6 +258,7 @@ TEST(SpeculationCommand, RefusesADraftThatIsNone) {
     refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft+retrieval'");
     refused({"--spec", "triforce"}, 64, "--spec draft+retrieval+full: no draft model; give -md PATH");
     refused({"--spec", "retrieval", "--chunk-size", "24"}, 78, "--chunk-size 24: want a power of two from 1 to 256");
+    refused({"--spec", "retrieval", "--budget", "7"}, 78, "--retrieval-budget 7: less than a chunk of 8 tokens");
     refused({"--spec", "retrieval", "--reselect", "often"}, 78, "--reselect 'often': want every, never or");
     refused({"--spec", "draft", "-md", data("tiny/dynamic-across")}, 78,
             "its vocabulary has 160 tokens, the model's 1024");
