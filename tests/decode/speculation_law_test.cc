@@ -151,6 +151,7 @@ class ReleasedMiddle final : public Proposer {
                         .position = rows.back().position + 1,
                         .parent = middle.view().staged().size() + static_cast<int32_t>(root)});
         middle.extend(rows);
+        middle.stream().wait(x.law.ready);
         const std::array<Proposal, 2> proposals = {
             Proposal{.uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kResidual)))},
             Proposal{.token = x.token,
