@@ -59,5 +59,22 @@ TEST(DemoText, IsLongEnoughForTheSpeedTable) {
     EXPECT_GE(json::parse(r.out).size(), 7680u);
 }
 
+// What demo.sh ends with, in short: the same tokens, and fewer bytes over the link.
+TEST(DemoSpeed, ComparesPlainDecodingWithTriforce) {
+    if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
+
+    const ProcessResult r =
+        trireme({"bench", "--config", TRIREME_CONFIGS "/demo-speed.ini", "-m", demo_model(), "-f", kText, "-md", kDraft,
+                 "--prefill", "900", "-n", "16", "--budget", "64", "--link-gbps", "2", "-o", "json"});
+
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json table = json::parse(r.out);
+    ASSERT_EQ(table.size(), 2u);
+    EXPECT_EQ(table[0]["mode"], "none");
+    EXPECT_EQ(table[1]["mode"], "triforce");
+    EXPECT_EQ(table[1]["exact"], true);
+    EXPECT_LT(table[1]["h2d_bytes"], table[0]["h2d_bytes"]);
+}
+
 }  // namespace
 }  // namespace trireme::test
