@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "decode/alpha.h"
 #include "runtime/error.h"
 #include "runtime/random.h"
 #include "runtime/trace.h"
@@ -17,6 +18,11 @@ double SpeculationStats::accept_rate() const {
 
 double SpeculationStats::accept_len() const {
     return rounds > 0 ? static_cast<double>(accepted + rounds) / static_cast<double>(rounds) : 0;
+}
+
+std::optional<double> SpeculationStats::alpha() const {
+    if (proposed == 0 || branched) return std::nullopt;
+    return alpha_of(accepted, proposed_at);
 }
 
 double SpeculationStats::draft_ms() const {
@@ -220,7 +226,9 @@ void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_
     rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(stays.size())});
     stats_.proposed += static_cast<int64_t>(proposed.size());
     stats_.accepted += static_cast<int64_t>(stays.size());
-    for (const Proposed& p : proposed) {
+    for (size_t i = 0; i < proposed.size(); ++i) {
+        const Proposed& p = proposed[i];
+        stats_.branched |= p.parent != static_cast<int32_t>(i) - 1;
         size_t depth = 0;
         for (int32_t at = p.parent; at >= 0; at = proposed[static_cast<size_t>(at)].parent) ++depth;
         ++stats_.proposed_at[depth];

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,13 @@ struct SpeculationStats {
     uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for what becomes of them
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
+    bool branched = false;  // some proposal was no chain
 
     double accept_rate() const;  // of proposed tokens
     double accept_len() const;   // tokens that a round gave, the verifier's own included
-    double draft_ms() const;     // of a round
+    /// alpha_of() these counts; none for trees, and where nothing was proposed.
+    std::optional<double> alpha() const;
+    double draft_ms() const;  // of a round
     double verify_ms() const;
     SpeculationStats operator-(const SpeculationStats& before) const;
 };

@@ -64,17 +64,22 @@ void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) 
 
 OrderedJson level_facts(const BenchLevel& level) {
     const SpeculationStats& s = level.stats;
-    return {{"chain", level.chain},           {"rounds", s.rounds},
-            {"proposed", s.proposed},         {"accepted", s.accepted},
-            {"accept_rate", s.accept_rate()}, {"accept_len", s.accept_len()},
-            {"draft_ms", s.draft_ms()},       {"verify_ms", s.verify_ms()}};
+    return {{"chain", level.chain},
+            {"rounds", s.rounds},
+            {"proposed", s.proposed},
+            {"accepted", s.accepted},
+            {"accept_rate", s.accept_rate()},
+            {"accept_len", s.accept_len()},
+            {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},
+            {"draft_ms", s.draft_ms()},
+            {"verify_ms", s.verify_ms()}};
 }
 
 /// Of the outermost level, those of the others in a list.
 void add_levels(OrderedJson& row, const BenchResult& r) {
     OrderedJson levels = OrderedJson::array();
     for (const BenchLevel& level : r.levels) levels.push_back(level_facts(level));
-    for (const char* name : {"accept_rate", "accept_len", "draft_ms", "verify_ms"}) {
+    for (const char* name : {"accept_rate", "accept_len", "alpha", "draft_ms", "verify_ms"}) {
         row[name] = levels.empty() ? OrderedJson() : levels[0][name];
     }
     row["levels"] = levels;
@@ -108,6 +113,7 @@ constexpr Column kColumns[] = {{"mode", "mode", -1},
                                {"speedup", "speedup", 2},
                                {"accept_rate", "accept_rate", 3},
                                {"accept_len", "accept_len", 2},
+                               {"alpha", "alpha", 3},
                                {"draft_ms", "draft_ms", 3},
                                {"verify_ms", "verify_ms", 3},
                                {"h2d_gbps", "h2d_gbps", 2},

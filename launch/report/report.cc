@@ -132,6 +132,7 @@ OrderedJson checked_facts(const Speculate& level) {
                          {"accepted", s.accepted},
                          {"accept_rate", s.accept_rate()},
                          {"accept_len", s.accept_len()},
+                         {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},
                          {"accept_rate_by_depth", by_depth},
                          {"draft_ms", s.draft_ms()},
                          {"verify_ms", s.verify_ms()},

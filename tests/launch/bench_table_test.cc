@@ -38,6 +38,7 @@ BenchResult result(const std::string& mode, const std::vector<double>& decode_ms
     stats.rounds = 4;
     stats.proposed = 16;
     stats.accepted = 8;
+    for (size_t depth = 0; depth < 4; ++depth) stats.proposed_at[depth] = 4;
     stats.draft_ns = 2000000;
     stats.verify_ns = 6000000;
     r.levels = {{"draft+full", stats}};
@@ -73,6 +74,8 @@ TEST(BenchRows, HaveMeansMediansAndTheSpeedUp) {
     EXPECT_EQ(rows[1]["speedup"], 1);
     EXPECT_EQ(draft["accept_rate"], 0.5);
     EXPECT_EQ(draft["accept_len"], 3);
+    const double a = draft["alpha"];
+    EXPECT_NEAR(4 * (a + a * a + a * a * a + a * a * a * a), 8, 1e-9);
     EXPECT_EQ(draft["draft_ms"], 0.5);
     EXPECT_EQ(draft["verify_ms"], 1.5);
     EXPECT_TRUE(rows[1]["accept_rate"].is_null());

@@ -113,6 +113,8 @@ TEST(SpeculationCommand, ReportsWhatStayed) {
     EXPECT_GT(level["draft_ms"], 0);
     EXPECT_GT(level["verify_ms"], 0);
     EXPECT_DOUBLE_EQ(level["accept_rate"], static_cast<double>(accepted) / static_cast<double>(proposed));
+    EXPECT_GT(level["alpha"],
+              level["accept_rate"]);  // of chains of 4: what is behind a refused token counts as refused
     EXPECT_FALSE(level.contains("draft_len"));
     EXPECT_EQ(report["spec_costs"], json::array());
     EXPECT_EQ(report["warmup_ms"], 0);
@@ -235,6 +237,7 @@ TEST(SpeculationCommand, ATreeIsAsDeepAsGammaSays) {
     ASSERT_EQ(r.status, 0) << r.err;
     const json level = json::parse(read_file(folder / "r.json"))["speculation"][0];
     EXPECT_EQ(level["chain"], "tree+full");
+    EXPECT_TRUE(level["alpha"].is_null());
     EXPECT_THAT(level["accept_rate_by_depth"], SizeIs(3));
     const int64_t rounds = level["rounds"], proposed = level["proposed"];
     EXPECT_GT(proposed, 16 * (rounds - 2));  // the last rounds may have less room
