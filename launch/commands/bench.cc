@@ -33,6 +33,10 @@ int64_t parameters(const WeightSource& source) {
     return n;
 }
 
+std::string length_text(int64_t tokens) {
+    return tokens == DraftLength::kAuto ? "auto" : std::to_string(tokens);
+}
+
 /// Makes control calls.
 BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, const BenchTexts& texts, int64_t n) {
     const Options& o = start.call.options;
@@ -61,7 +65,13 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
                     {"link_gbps", emulated ? nlohmann::ordered_json(o.link.gbps) : nlohmann::ordered_json()},
                     {"seed", o.seed.value()},
                     {"temp", o.sampling.temperature},
-                    {"gamma", o.draft_tokens}}};
+                    {"gamma", length_text(o.draft_tokens)},
+                    {"gamma_inner", length_text(o.inner_draft_tokens)},
+                    {"tree_size", o.tree_size},
+                    {"draft_window", o.draft_window},
+                    {"retrieval_budget", o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget},
+                    {"retrieval_chunk", o.retrieval_chunk},
+                    {"reselect", o.reselect == RetrievalShape::kNever ? "never" : std::to_string(o.reselect)}}};
 }
 
 }  // namespace

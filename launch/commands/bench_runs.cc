@@ -126,6 +126,7 @@ class Group {
         result.on_chip = plan.on_chip_layers;
         result.layers = plan.on_chip_layers + plan.streamed_layers;
         result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
+        result.costs = chains_[mode]->costs();
         const std::vector<const Speculate*> levels = chains_[mode]->levels();
         for (size_t i = 0; i < result.levels.size(); ++i) {
             result.levels[i].stats = levels[i]->stats() - result.levels[i].stats;

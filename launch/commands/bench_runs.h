@@ -36,6 +36,7 @@ struct BenchResult {
     double prefill_ms = 0;                     // mean over texts
     std::vector<BenchRun> runs;                // of all texts
     std::vector<BenchLevel> levels;            // the outermost first
+    SpecCosts costs;                           // that its draft lengths went by; empty: none adapted
     std::vector<std::vector<int32_t>> tokens;  // behind each text, the first time
     /// The first text at which a repetition gave other tokens than the first time; -1: none.
     int64_t unsteady = -1;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/run/spec_costs.h"
+
 namespace trireme {
 namespace {
 
@@ -62,6 +64,12 @@ void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) 
     }));
 }
 
+/// Counts by place in the proposal, up to the last place that had a token.
+OrderedJson by_place(const std::array<int64_t, kMaxRows>& counts, const std::array<int64_t, kMaxRows>& proposed) {
+    const auto last = std::find_if(proposed.rbegin(), proposed.rend(), [](int64_t n) { return n > 0; });
+    return std::vector<int64_t>(counts.begin(), counts.begin() + (proposed.rend() - last));
+}
+
 OrderedJson level_facts(const BenchLevel& level) {
     const SpeculationStats& s = level.stats;
     return {{"chain", level.chain},
@@ -71,6 +79,8 @@ OrderedJson level_facts(const BenchLevel& level) {
             {"accept_rate", s.accept_rate()},
             {"accept_len", s.accept_len()},
             {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},
+            {"proposed_at", by_place(s.proposed_at, s.proposed_at)},
+            {"accepted_at", by_place(s.accepted_at, s.proposed_at)},
             {"draft_ms", s.draft_ms()},
             {"verify_ms", s.verify_ms()}};
 }
@@ -83,6 +93,7 @@ void add_levels(OrderedJson& row, const BenchResult& r) {
         row[name] = levels.empty() ? OrderedJson() : levels[0][name];
     }
     row["levels"] = levels;
+    row["spec_costs"] = OrderedJson::parse(as_json(r.costs));
 }
 
 void add_link(OrderedJson& row, const BenchResult& r) {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The speed table of docs/speculation.md: the demo model with its draft behind 7,680 tokens of two texts, everything streamed over
 # emulated links on which the copy of a plain step takes 10 and 18 times its compute; and with everything on chip.
-#   speculation.sh TRIREME MODEL [REPETITIONS] [TEXTS] [FACTORS]     3 repetitions; "kjv_end story", "0 10 18" (0: on chip)
-# Half an hour on 2 cores that do nothing else.
+#   speculation.sh TRIREME MODEL [REPETITIONS] [TEXTS] [FACTORS] [TEMPERATURES] [ROWS]
+#     3 repetitions; "kjv_end story"; "0 10 18" (0: on chip); "0.8 0"; ROWS: a file that gets all rows of bench as JSON lines
+# Greedy, only the chains that retrieve are measured beside plain decoding. 50 minutes on 2 cores that do nothing else.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-trireme=$1 model=$2 repetitions=${3:-3} texts=${4:-kjv_end story} factors=${5:-0 10 18}
+trireme=$1 model=$2 repetitions=${3:-3} texts=${4:-kjv_end story} factors=${5:-0 10 18} temperatures=${6:-0.8 0} rows=${7:-/dev/null}
 tokens=7680 bytes_a_step=171200000 # of keys and values that are streamed: all but the newest two tiles' of each layer
 common=(bench -m "$model" -md "$root/configs/models/smol-draft" --prefill $tokens --budget 1024 --top-k 0 --top-p 1 --no-progress)
 
@@ -13,15 +14,22 @@ common=(bench -m "$model" -md "$root/configs/models/smol-draft" --prefill $token
 compute_ms=$("$trireme" "${common[@]}" -f "$root/configs/texts/kjv_end.txt" --modes none --kv-on-chip all -n 32 -r 5 --temp 0.8 -o json 2>/dev/null |
     python3 -c 'import json, sys; print(1e3 / json.load(sys.stdin)[0]["median_ts"])')
 echo "a plain step on chip: $compute_ms ms"
-for text in $texts; do
-    for factor in $factors; do
-        where=(--kv-on-chip all)
-        if (( factor > 0 )); then
-            gbps=$(python3 -c "print(round($bytes_a_step / ($factor * $compute_ms * 1e6), 3))")
-            where=(--kv-on-chip 0 --link-gbps "$gbps")
-        fi
-        printf '\n%s, copy %s x compute (%s), T 0.8\n\n' "$text" "$factor" "${where[*]}"
-        "$trireme" "${common[@]}" -f "$root/configs/texts/$text.txt" --modes none,ngram,draft,retrieval,tree,triforce "${where[@]}" \
-            -n 128 -r "$repetitions" --temp 0.8 2>/dev/null
+: >"$rows"
+for temperature in $temperatures; do
+    modes=none,ngram,draft,retrieval,tree,triforce
+    [[ $temperature == 0 ]] && modes=none,retrieval,triforce
+    for text in $texts; do
+        for factor in $factors; do
+            where=(--kv-on-chip all)
+            if (( factor > 0 )); then
+                gbps=$(python3 -c "print(round($bytes_a_step / ($factor * $compute_ms * 1e6), 3))")
+                where=(--kv-on-chip 0 --link-gbps "$gbps")
+            fi
+            printf '\n%s, copy %s x compute (%s), T %s\n\n' "$text" "$factor" "${where[*]}" "$temperature"
+            "$trireme" "${common[@]}" -f "$root/configs/texts/$text.txt" --modes $modes "${where[@]}" \
+                -n 128 -r "$repetitions" --temp "$temperature" -o jsonl 2>/dev/null |
+                tee >(sed "s|^{|{\"text\":\"$text\",\"factor\":$factor,\"compute_ms\":$compute_ms,|" >>"$rows") |
+                python3 "$root/tests/bench/speculation_table.py"
+        done
     done
 done

@@ -39,9 +39,12 @@ BenchResult result(const std::string& mode, const std::vector<double>& decode_ms
     stats.proposed = 16;
     stats.accepted = 8;
     for (size_t depth = 0; depth < 4; ++depth) stats.proposed_at[depth] = 4;
+    stats.accepted_at[0] = 4;
+    stats.accepted_at[1] = stats.accepted_at[2] = 2;
     stats.draft_ns = 2000000;
     stats.verify_ns = 6000000;
     r.levels = {{"draft+full", stats}};
+    r.costs = {{"full", {{1, 20.5}, {2, 21}}}};
     return r;
 }
 
@@ -76,6 +79,10 @@ TEST(BenchRows, HaveMeansMediansAndTheSpeedUp) {
     EXPECT_EQ(draft["accept_len"], 3);
     const double a = draft["alpha"];
     EXPECT_NEAR(4 * (a + a * a + a * a * a + a * a * a * a), 8, 1e-9);
+    EXPECT_EQ(draft["levels"][0]["proposed_at"], json({4, 4, 4, 4}));
+    EXPECT_EQ(draft["levels"][0]["accepted_at"], json({4, 2, 2, 0}));
+    EXPECT_EQ(json(draft["spec_costs"]), json::parse(R"([{"level": "full", "rows": [1, 2], "ms": [20.5, 21.0]}])"));
+    EXPECT_TRUE(rows[1]["spec_costs"].empty());
     EXPECT_EQ(draft["draft_ms"], 0.5);
     EXPECT_EQ(draft["verify_ms"], 1.5);
     EXPECT_TRUE(rows[1]["accept_rate"].is_null());
