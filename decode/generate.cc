@@ -90,7 +90,7 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     std::vector<Continuation> out;
     bool interrupted = false;
     for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
-        proposer.begin(static_cast<uint32_t>(i));
+        proposer.begin(static_cast<uint32_t>(request.first_sample + i));
         ContinuationBuilder text(tokenizer, request.stops, i, limited ? request.max_new : room,
                                  limited ? StopReason::kLimit : StopReason::kContext, on_token);
         const auto [first_ns, stopped] = run(proposer, text, stats, interrupt);

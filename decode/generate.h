@@ -16,6 +16,7 @@ struct GenerateRequest {
     std::vector<int32_t> prompt;  // at least one id
     int64_t max_new = -1;         // -1: until a stop or the end of the context
     int64_t num_samples = 1;      // independent continuations of one prefill
+    int64_t first_sample = 0;     // number of the first of them: what is drawn depends on the seed and on that
     StopRules stops = {};
 };
 

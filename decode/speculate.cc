@@ -79,7 +79,10 @@ void Speculate::adopt(std::span<const int32_t> prompt) {
 void Speculate::begin(uint32_t sample) {
     text_.begin();
     inner_.begin(sample);
-    rounds_.reserve(rounds_.size() + static_cast<size_t>(text_.level().context() - text_.length()) + 1);
+    // At least one token comes of a round; of an inner level's, one of up to `length` that an outer round may throw
+    // away.
+    const int64_t rounds = (text_.level().context() - text_.length() + 1) * options_.length;
+    rounds_.reserve(rounds_.size() + static_cast<size_t>(rounds));
     sample_ = sample;
     round_ = 0;
     digest_ = 0;

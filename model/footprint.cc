@@ -48,14 +48,6 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 
-size_t draft_bytes(const LlamaConfig& c, const Shard& shard, DType weights, const LevelOptions& o,
-                   std::string_view backend, int threads, int64_t window) {
-    LevelOptions whole = o;
-    whole.context = window;
-    const PlanInput in = plan_input(c, shard, weights, whole, backend, threads, PlanInput::kAll);
-    return plan_with(in, in.kv.owner_layers).total().device;
-}
-
 MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,
                        int threads) {
     return plan_input(c, shard, DType::kF16, o, backend, threads, PlanInput::kAll).work;

@@ -20,9 +20,6 @@ int64_t prefill_batches(int64_t tokens);
 /// the plan to decide. `on_chip`: as PlanInput::on_chip.
 PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
-/// Device bytes of a draft model of which a rank holds `shard`, and whose KV holds `window` tokens.
-size_t draft_bytes(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
-                   std::string_view backend, int threads, int64_t window);
 /// What a level takes beside its weights and the tiles of its KV: activations, scratch, tables.
 MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                        std::string_view backend, int threads);

@@ -154,10 +154,12 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 }
 
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
-    // A prompt's last query, or a decode forward's first.
+    // A prompt's last query, or a decode forward's.
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     KvFollower* const follows = prefill && !last_batch ? nullptr : follower();
-    if (follows != nullptr) follows->query(op, owner, a.q.slice_rows(prefill ? a.q.rows() - 1 : 0, 1), a.kv_of_head);
+    if (follows != nullptr) {
+        follows->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
+    }
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);

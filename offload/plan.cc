@@ -33,7 +33,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.kv.device = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
     p.summary_bytes = in.retrieval.summary_bytes(in.kv);
     p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
-    p.draft_bytes = in.draft_bytes;
+    p.proposing = in.proposing;
     if (streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
@@ -103,7 +103,13 @@ int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, c
     return good * kTileTokens;
 }
 
-StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, int64_t length) {
+double step_bytes(const PlanInput& in, int64_t length) {
+    const double tokens = static_cast<double>(length) / static_cast<double>(kTileTokens);
+    return static_cast<double>(in.weight_bytes_per_step) +
+           static_cast<double>(in.reads.size() * in.kv.layout.tile_bytes()) * tokens;
+}
+
+StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, int64_t length, double between_ms) {
     check(m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0),
           "plan: the machine's rates are not known");
     const auto tile = static_cast<double>(in.kv.layout.tile_bytes());
@@ -120,6 +126,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
     for (int forward = 0; forward < kForwards; ++forward) {
         f = {.step_ms = 0};
         before = compute;
+        compute += between_ms;
         for (const OwnerIndex owner : in.reads) {
             const bool on_chip = plan.on_chip[owner.at()];
             const auto add = [&](double compute_ms) {

@@ -31,7 +31,7 @@ struct PlanInput {
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     RetrievalShape retrieval = {};  // what the middle level of a chain sees (TriForce)
-    size_t draft_bytes = 0;         // a draft model: its weights, KV window and activations
+    MemoryBytes proposing = {};     // levels that propose: weights, windows, activations, but not what is retrieved
 };
 
 /// What one rank may use, of this machine or of one that flags describe. Bytes; a rate of 0 means unknown.
@@ -57,15 +57,16 @@ struct Plan {
     MemoryBytes kv, hidden, work;   // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;  // the part of work.device that only a prefill uses
     MemoryBytes retrieved;          // of the retrieving level, but for its summaries
+    MemoryBytes proposing;          // PlanInput's
     // All on the device.
-    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, summary_bytes = 0, draft_bytes = 0;
+    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, summary_bytes = 0;
     bool hidden_on_host = false;
 
     /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
     /// layer by layer.
     MemoryBytes total() const {
-        MemoryBytes all = kv + hidden + work + retrieved;
-        all.device += weight_bytes + ring_bytes + tail_bytes + summary_bytes + draft_bytes;
+        MemoryBytes all = kv + hidden + work + retrieved + proposing;
+        all.device += weight_bytes + ring_bytes + tail_bytes + summary_bytes;
         return all;
     }
     /// The part of total().device that decoding uses.
@@ -99,14 +100,18 @@ size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machi
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
 
 /// A decode step of one row after `length` tokens, in the steady state. It simulates the copies through the ring and
-/// the reads of the layers; the machine's rates must be known. Times in milliseconds.
+/// the reads of the layers; the machine's rates must be known. Times in milliseconds. `between_ms`: what the device
+/// does before each step, in which the ring fills.
 struct StepForecast {
     size_t h2d_bytes = 0;
     double copy_ms = 0;     // time the link is busy
-    double compute_ms = 0;  // time the device is busy
-    double step_ms = 0;     // length of the step: copies and compute overlapped
+    double compute_ms = 0;  // time the device is busy, between_ms not included
+    double step_ms = 0;     // from the end of the step before: between_ms, then copies and compute overlapped
 };
-StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length);
+StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length,
+                      double between_ms = 0);
+/// What that step reads on the device, bytes: weights, and the keys and values of `length` tokens.
+double step_bytes(const PlanInput& input, int64_t length);
 
 constexpr double gib(size_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);

@@ -48,10 +48,10 @@ class KvFollower {
     virtual ~KvFollower() = default;
     /// A decode forward begins, behind so many tokens; or a prefill, which will have read so many when it ends.
     virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
-    /// An owner's tiles are about to be attended. q f32 [1, heads * head_dim]: the query of the forward's first row, or
-    /// of the prompt's last token, in a prefill's last batch. Of the first sequence.
+    /// An owner's tiles are about to be attended. q f32 [rows, heads * head_dim]: the queries of the forward's rows, or
+    /// that of the prompt's last token, in a prefill's last batch.
     virtual void query(Kernels& /*op*/, OwnerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
-    /// These tiles are at hand now, and have been attended with that query. The last part ends with kEveryTile.
+    /// These tiles are at hand now, and have been attended with these queries. The last part ends with kEveryTile.
     virtual void passing(Kernels& /*op*/, OwnerIndex, const LayerKv&, const TileRange& /*part*/) {}
     /// The kernels that fill the last slots of these tiles have been enqueued. A tile that was truncated is reported
     /// again when it has been refilled.

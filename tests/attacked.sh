@@ -31,8 +31,13 @@ withstood() {
     ) 9<"$root/tests/full.sh"
 }
 
-# mutated_files <kernel file>: itself, the tests that are to notice its mutants, and what runs them.
+# mutated_files <file>: itself, the tests that are to notice its mutants, and what runs them.
 mutated_files() {
+    case $1 in
+        kernels/acceptance.h | kernels/place.h | kernels/cpu/* | decode/* | offload/*)
+            echo "$1 tests/mutants/mutant* tests/decode tests/kernels/accept_test.cc tests/offload/retrieval_test.cc"
+            return ;;
+    esac
     echo "$1 runtime/cuda/gpu.h tests/simt/block.* tests/simt/launcher.h tests/kernels/*harness.h tests/mutants/mutant*"
     case ${1##*/} in
         attention*.h | eight.h | merge_tiles.h) echo 'kernels/cuda/attention*.h tests/kernels/attention_*.cc tests/simt/attention_*' ;;

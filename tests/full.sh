@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole acceptance list, about four hours on 2 cores; figures go to docs/ledger.md.
+# The whole acceptance list, about six hours on 2 cores; figures go to docs/ledger.md.
 #   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--again] [--no-ledger]
 # Mutants and fuzzing are run only against what has changed since they were last withstood (tests/attacked.txt);
 # --again repeats them all.
@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -60,6 +60,7 @@ item_title=(
     [8]='Sanitizers, a deleted wait'
     [9]='Streamed keys and values'
     [10]='The CUDA backend without a card'
+    [11]='Speculation'
 )
 
 item_1() {
@@ -143,20 +144,36 @@ item_10() {
     around=("${without_cuda[@]}")
     echo 'every test, CUDA libraries hidden:'
     suite release . || return
-    mutants || return
+    mutants kernels mutants || return
     tests/bundle.sh
 }
 
+# What must be the same tokens, 10^5 and 5,000 of them; the same law, by 10^7 draws; what retrieval must find; speed.
+item_11() {
+    local program=build/release/launch/trireme status=0
+    suite release '^(acceptance_test|alpha_test|round_forecast_test|tree_test|speculation_law_test|generate_test\..*Retrieval)' || return
+    TRIREME_TEST_SAMPLES=2500000 build/release/tests/decode/speculation_law_test \
+        --gtest_filter='SpeculationLaw.AChainOfThreeLeavesIt:SpeculationLaw.TheReleased*' >"$logs/full-law.log" 2>&1 || status=$?
+    echo "two levels, 10^7 draws, and the released rule: $(tail -n 1 "$logs/full-law.log")"
+    (( status == 0 )) || return
+    tests/exactness.py "$program" || return
+    tests/exactness.py "$program" --model "$TRIREME_DEMO_MODEL" --draft configs/models/smol-draft || return
+    tests/needle.py "$program" "$TRIREME_DEMO_MODEL" || return
+    mutants speculation speculation_mutants || return
+    tests/bench/speculation.sh "$program" "$TRIREME_DEMO_MODEL"
+}
+
+# mutants <set> <target>: those of the set's files that have changed.
 mutants() {
-    local file files changed=()
-    for file in $(tests/mutants/mutants.py files); do
+    local set=$1 target=$2 file files changed=()
+    for file in $(tests/mutants/mutants.py files "$set"); do
         mapfile -t files < <(mutated_files "$file" | tr ' ' '\n')
         held_off "mutants:$file" "${files[@]}" || changed+=("$file")
     done
     if (( ${#changed[@]} == 0 )); then return; fi
-    (ulimit -c 0 && TRIREME_MUTATED_FILES=${changed[*]} cmake --build build/release --target mutants >"$logs/mutants.log" 2>&1) ||
-        { tail -n 5 "$logs/mutants.log"; return 1; }
-    grep ' of .* mutants killed' "$logs/mutants.log"
+    (ulimit -c 0 && TRIREME_MUTATED_FILES=${changed[*]} cmake --build build/release --target "$target" >"$logs/$target.log" 2>&1) ||
+        { tail -n 5 "$logs/$target.log"; return 1; }
+    grep ' of .* mutants killed' "$logs/$target.log"
     for file in "${changed[@]}"; do
         mapfile -t files < <(mutated_files "$file" | tr ' ' '\n')
         withstood "mutants:$file" "${files[@]}"

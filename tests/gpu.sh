@@ -132,6 +132,19 @@ same_as_cpu() {
     paste "$out/perplexity-cpu" "$out/perplexity-cuda" | awk 'NF != 2 { exit 1 } { d = $1 - $2; exit !((d < 0 ? -d : d) <= 1e-4 * $1) }' ||
         { echo "the card's perplexity is another"; return 1; }
 }
+# Greedy tokens of every chain, those of plain decoding: all, half and none on chip, with and without graphs.
+chains_are_exact() {
+    local ranks=$1 on_chip graphs text=$out/text.txt
+    head -c 4000 "$here/share/trireme/configs/demo.txt" >"$text"
+    for on_chip in all 3 0; do
+        for graphs in '' --no-graphs; do
+            "$here/run" -n "$ranks" bench -m "$model" -md "$TRIREME_TEST_DATA/models/kjv-draft" -f "$text" --prefill 1200 -n 64 -r 2 --temp 0 \
+                --modes none,ngram,draft,window,retrieval,tree,triforce --budget 128 --reselect-queries 4 --dtype f32 -ctk f32 -ctv f32 \
+                --kv-on-chip $on_chip $graphs --device cuda --require-exact || return
+        done
+    done
+    echo "$ranks rank(s): every chain's tokens are equal to plain decoding's"
+}
 # 7B at 8K tokens: the digest of a step's logits, with the KV of all, half and none of the layers on chip.
 same_bits_7b() {
     local on_chip
@@ -142,7 +155,7 @@ same_bits_7b() {
         { echo 'residencies differ in bits'; return 1; }
     echo '7B, 8,192 tokens: the same bits with 32, 16 and 0 layers on chip: equal'
 }
-export -f same_as_cpu same_bits_7b
+export -f same_as_cpu chains_are_exact same_bits_7b
 export here out model
 
 sanitizer() {
@@ -164,6 +177,7 @@ fi
 step engine_cuda_test 300 "$here/tests/engine_cuda_test"
 step kernels_cuda_test 600 "$here/tests/kernels_cuda_test"
 step same_as_cpu_1_rank 180 bash -c 'same_as_cpu 1'
+step chains_1_rank 240 bash -c 'chains_are_exact 1'
 step bench_device 180 "$here/bin/bench_device" cuda
 step same_bits_7b 400 bash -c same_bits_7b
 step step_7b_4k 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 1
@@ -172,6 +186,7 @@ step step_7b_4k_8_rows 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 8 1
 step step_135m_4k 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 1
 step step_135m_4k_no_graphs 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 0
 step same_as_cpu_2_ranks 240 bash -c 'same_as_cpu 2'
+step chains_2_ranks 300 bash -c 'chains_are_exact 2'
 step step_7b_32k 240 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1
 step step_7b_128k 420 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1
 step offload_7b_32k_none 300 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1 20 0

@@ -71,7 +71,8 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
                     {"draft_window", o.draft_window},
                     {"retrieval_budget", o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget},
                     {"retrieval_chunk", o.retrieval_chunk},
-                    {"reselect", o.reselect == RetrievalShape::kNever ? "never" : std::to_string(o.reselect)}}};
+                    {"reselect", o.reselect == RetrievalShape::kNever ? "never" : std::to_string(o.reselect)},
+                    {"reselect_queries", o.reselect_queries}}};
 }
 
 }  // namespace
@@ -102,6 +103,7 @@ void run_bench(const Start& start, const Crew& crew) {
         wrong += (wrong.empty() ? "" : ", ") + r.mode;
     }
     if (results.status != 0) throw Stopped{results.status};
+    if (results.refused) throw *results.refused;
     crew.phase([&] {
         require(!o.require_exact || wrong.empty(), Exit::kInternal,
                 "--require-exact: {} did not give the tokens of {}: this is a bug", wrong, baseline->mode);

@@ -35,10 +35,12 @@ class Group {
         : options_(start.call.options), crew_(crew), engine_(engine), results_(std::move(results)) {
         request_.max_new = n;
         // All chains are there before the prompt is read: whoever watches the target's tiles sees it.
-        for (const Options& o : chains_of(Command::kBench, options_)) {
-            chains_.push_back(
-                std::make_unique<Chain>(o, engine.model(), engine.proposing(), engine.device(), SpecCosts()));
-        }
+        crew.phase([&] {
+            for (const Options& o : chains_of(Command::kBench, options_)) {
+                chains_.push_back(
+                    std::make_unique<Chain>(o, engine.model(), engine.proposing(), engine.device(), SpecCosts()));
+            }
+        });
     }
 
     /// Returns 0 or the status of a signal. `first`: there is nothing to show yet, so that a signal may end the
@@ -51,7 +53,7 @@ class Group {
                 if (t == 0) warm_up();
                 if (first && t == 0) remember_signals();
                 for (int64_t r = 0; r < options_.repetitions && status_ == 0; ++r) {
-                    for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) run(m, t);
+                    for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) run(m, t, r);
                 }
             }
         } catch (const Interrupted&) {
@@ -81,20 +83,22 @@ class Group {
                 chain.decoder().adopt(request_.prompt);
                 chain.warm_up(crew_, request_.prompt.back());
             }
-            continue_text(m, 0);
+            continue_text(m, 0, 0);
             for (const Speculate* level : chains_[m]->levels()) {
                 results_[m]->levels.push_back({level->name(), level->stats()});
             }
         }
     }
 
-    BenchRun continue_text(size_t mode, size_t text) {
+    /// Repetitions draw each its own tokens, all modes the same uniforms.
+    BenchRun continue_text(size_t mode, size_t text, int64_t repetition) {
+        request_.first_sample = repetition;
         Decoder& decoder = chains_[mode]->decoder();
         GenerateStats stats = prefilled_;
-        const double allreduce_before = allreduce_ms();
         const uint64_t begin = trace::now();
         decoder.adopt(request_.prompt);
         const double adopt_ms = ms_since(begin);
+        const double allreduce_before = allreduce_ms();
         const std::vector<Continuation> out =
             continue_prompt(decoder, nullptr, request_, stats, {}, [&](std::span<const int32_t> round) {
                 status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
@@ -112,8 +116,8 @@ class Group {
                 .link = stats.decode_link};
     }
 
-    void run(size_t mode, size_t text) {
-        const BenchRun measured = continue_text(mode, text);
+    void run(size_t mode, size_t text, int64_t repetition) {
+        const BenchRun measured = continue_text(mode, text, repetition);
         if (status_ != 0) return;
         log::debug("{}: {} tokens, {:.2f} tok/s", results_[mode]->mode, measured.tokens, measured.tokens_per_s());
         results_[mode]->runs.push_back(measured);
@@ -166,8 +170,14 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
             own.call.options.modes.push_back(o.modes[m]);
             results.push_back(&out.modes[m]);
         }
-        engine.load(own, crew, texts.tokens() + n);
-        out.status = Group(own, crew, engine, n, results).measure(texts, first == 0);
+        try {
+            engine.load(own, crew, texts.tokens() + n);
+            out.status = Group(own, crew, engine, n, results).measure(texts, first == 0);
+        } catch (const AgreedError& e) {
+            if (first == 0) throw;
+            out.refused = e;
+            break;
+        }
     }
     return out;
 }

@@ -45,11 +45,13 @@ struct BenchResult {
 struct BenchResults {
     std::vector<BenchResult> modes;  // as they were asked for; without runs where a signal came before
     int status = 0;                  // 128 + the number of the signal that ended it
+    /// Why a residency behind the first one was not measured, nor any behind it.
+    std::optional<AgreedError> refused;
 };
 
 /// All ranks return the same tokens and status; times are each rank's own. Modes of one residency share a level, a
 /// prefill of each text, and turns: text by text, repetition by repetition, mode by mode, after one round to warm up.
-/// Residencies follow each other. Errors: as Engine::load, read_prompt and Chain.
+/// Residencies follow each other. Errors, of the first of them: as Engine::load, read_prompt and Chain.
 BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n);
 
 /// The autoregressive row: the first plain mode that has runs. Null: there is none.

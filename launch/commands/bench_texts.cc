@@ -94,38 +94,42 @@ fs::path folder_of(const Options& o) {
 }
 
 /// The ids of every text that has been read, before any is cut.
-std::vector<std::vector<int64_t>> all_ids(const Options& o, const Checkpoint& files, const StillWaiting& waiting) {
+std::vector<DataText> all_ids(const Options& o, const Checkpoint& files, const StillWaiting& waiting) {
     const bool special = o.add_special.value_or(true);
-    if (o.prompt_from != PromptFrom::kData) return {read_prompt_ids(o, files.tokenizer.get(), special, waiting)};
-    std::vector<std::vector<int64_t>> all;
-    for (DataText& t : read_data(o, waiting)) {
+    if (o.prompt_from != PromptFrom::kData) {
+        return {
+            {.where = "the prompt", .text = "", .ids = read_prompt_ids(o, files.tokenizer.get(), special, waiting)}};
+    }
+    std::vector<DataText> all = read_data(o, waiting);
+    for (DataText& t : all) {
         waiting();
         if (t.ids.empty()) {
             require(files.tokenizer != nullptr, Exit::kNoInput,
                     "{}: a text, and the model brings no tokenizer; give --tokenizer PATH, or input_ids", t.where);
             const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, t.text, special);
             t.ids.assign(ids.begin(), ids.end());
+            t.text = {};
         }
-        all.push_back(std::move(t.ids));
     }
     return all;
 }
 
-BenchTexts cut(const std::vector<std::vector<int64_t>>& texts, const Options& o, const Checkpoint& files,
-               int64_t longest, int64_t n) {
+BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Checkpoint& files, int64_t longest,
+               int64_t n) {
     require(texts.size() == 1 || o.prefill > 0, Exit::kUsage,
             "{} texts: say with --prefill TOKENS to which length they are cut, so that one row can tell of all",
             texts.size());
     BenchTexts out;
     size_t most = 0;
-    for (std::vector<int64_t> ids : texts) {
+    for (const DataText& text : texts) {
+        std::vector<int64_t> ids = text.ids;
         most = std::max(most, ids.size());
         if (static_cast<int64_t>(ids.size()) < o.prefill) {
             ++out.left_out;
             continue;
         }
         if (o.prefill > 0) ids.resize(static_cast<size_t>(o.prefill));
-        out.ids.push_back(checked_ids(ids, files.config().vocab, INT64_MAX, Command::kBench));
+        out.ids.push_back(checked_ids(ids, files.config().vocab, INT64_MAX, Command::kBench, text.where));
     }
     require(!out.ids.empty(), Exit::kConfig, "--prefill {}: none of {} text{} is that long; the longest has {} tokens",
             o.prefill, texts.size(), texts.size() == 1 ? "" : "s", most);

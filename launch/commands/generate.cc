@@ -1,6 +1,7 @@
 #include "decode/generate.h"
 
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <unistd.h>
 #include <vector>
@@ -102,7 +103,9 @@ void run_generate(const Start& start, const Crew& crew) {
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
     warn_of_unused({o});
-    Chain chain(o, engine.model(), engine.proposing(), engine.device(), costs);
+    std::optional<Chain> made;
+    crew.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
+    Chain& chain = *made;
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
     GenerateStats stats;

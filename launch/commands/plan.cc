@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "launch/commands/commands.h"
+#include "launch/commands/plan_chain.h"
 #include "launch/commands/plan_changes.h"
 #include "launch/report/output.h"
 #include "launch/report/plan_lines.h"
@@ -87,16 +88,6 @@ void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>&
 
 }  // namespace
 
-namespace {
-
-/// Where a chain retrieves, or a budget is given.
-RetrievalShape planned_retrieval(const Options& o) {
-    if (o.retrieval_budget == 0 && !o.spec.has(Part::kRetrieval)) return {};
-    return retrieval_shape(o, /*comes_back=*/false);
-}
-
-}  // namespace
-
 void run_plan(const Start& start, const Crew& crew) {
     Options o = start.call.options;
     if (o.ranks == 0) o.ranks = crew.comm().size();
@@ -108,28 +99,24 @@ void run_plan(const Start& start, const Crew& crew) {
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
+        const ChainPlan chain(o, config, weights.type, options, backend, threads);
         const PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
                                .ranks = o.ranks,
                                .on_chip = o.kv_on_chip,
-                               .retrieval = planned_retrieval(o)};
-        size_t draft = 0;
-        if (!o.model_draft.empty()) {
-            const LlamaConfig small = open_config(o.model_draft);
-            draft = draft_bytes(small, make_shard(small, 0, 1), weights.type, options, backend, threads,
-                                o.draft_window + kMaxRows);
-        }
+                               .retrieval = chain.retrieval()};
         const auto input_for = [&](const PlanWish& w) {
             LevelOptions with = options;
             with.context = w.context;
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             in.retrieval = w.retrieval;
-            in.draft_bytes = draft;
-            if (w.retrieval.budget > 0) in.draft_bytes += level_work(config, shard, with, backend, threads).device;
+            in.retrieval.query_columns = shard.n_heads * config.head_dim;
+            in.proposing = chain.proposing(with, shard, w.ranks, w.retrieval.budget > 0);
             return in;
         };
         const PlanInput in = input_for(wish);
-        const Machine m = described(o, backend);
+        Machine m = described(o, backend);
+        if (m.device_gbps == 0) m.device_gbps = chain.measured_gbps(in);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
@@ -137,6 +124,7 @@ void run_plan(const Start& start, const Crew& crew) {
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
         for (const std::string& line : times(in, plan, m)) text += line + "\n";
+        for (const std::string& line : chain.round_lines(in, plan, m)) text += line + "\n";
         if (!plan.fits(m)) {
             std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
             add_memory(in, m, changes);

@@ -44,22 +44,6 @@ constexpr const char* kTables[] = {"md", "csv", "json", "jsonl"};
 
 }  // namespace
 
-Options options_of(const Options& o, const Mode& mode) {
-    Options of = o;
-    set_spec(of, {"--modes", mode.chain});
-    of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
-    return of;
-}
-
-std::vector<Options> chains_of(Command command, const Options& o) {
-    if (command == Command::kGenerate) return {o};
-    std::vector<Options> all;
-    if (command == Command::kBench) {
-        for (const Mode& mode : o.modes) all.push_back(options_of(o, mode));
-    }
-    return all;
-}
-
 FlagGroup bench_flags() {
     return {"Measuring",
             {

@@ -9,7 +9,7 @@ namespace trireme {
 
 struct ForeignFlags {
     std::vector<std::string_view> names;  // as on the command line
-    std::string_view answer;              // "use ..." or "there is no such thing: ..."
+    std::string_view answer;              // "use ..." or "not supported: ..."
 };
 std::span<const ForeignFlags> foreign_flags();
 

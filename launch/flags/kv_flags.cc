@@ -27,7 +27,7 @@ FlagGroup kv_flags() {
         "Where keys and values live",
         {
             {"kv-on-chip",
-             {"--kv-on-chip"},
+             {"--kv-on-chip", "--on-chip", "--on_chip"},
              kShaped,
              "LAYERS|auto|all",
              "layers whose keys and values stay on the device; the others' are kept in host memory and streamed "

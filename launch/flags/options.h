@@ -63,6 +63,7 @@ struct Options {
     int64_t draft_tokens = DraftLength::kAuto;        // proposed before they are checked, or kAuto; of a tree its depth
     int64_t inner_draft_tokens = DraftLength::kAuto;  // the same, to a level in between
     static int64_t most_draft_tokens(int64_t n) { return n == DraftLength::kAuto ? DraftLength::kMost : n; }
+    std::vector<double> accept_rates;          // of a plan's levels that check, the whole model's first
     std::string spec_costs;                    // a report whose costs are taken; empty: they are measured
     int64_t tree_size = 32;                    // tokens of a tree
     static constexpr int64_t kTreeDepth = 16;  // with kAuto: trees of 63 tokens hardly grow deeper
@@ -71,6 +72,7 @@ struct Options {
     int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget where a chain retrieves
     int64_t retrieval_chunk = 8;               // tokens
     int64_t reselect = 1;                      // rounds; RetrievalShape::kNever
+    int64_t reselect_queries = 1;              // whose mean chooses
 
     static constexpr int64_t kBenchTokens = 256;                    // that a bench generates without -n: TriForce's
     std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of a bench

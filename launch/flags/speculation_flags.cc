@@ -1,5 +1,9 @@
 // The flags of speculation: who proposes, how much; and what a plan needs to know of TriForce's chain.
 
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
 #include "launch/flags/chain_spec.h"
 #include "launch/flags/flag_groups.h"
 #include "runtime/error.h"
@@ -24,6 +28,16 @@ std::string shown_length(int64_t n) {
     return n == DraftLength::kAuto ? "auto" : shown(n);
 }
 
+std::vector<double> read_rates(const Setting& s) {
+    std::vector<double> rates;
+    for (size_t from = 0; from <= s.text.size();) {
+        const size_t end = std::min(s.text.find(',', from), s.text.size());
+        rates.push_back(Setting{s.where, s.text.substr(from, end - from)}.real(0, 1));
+        from = end + 1;
+    }
+    return rates;
+}
+
 }  // namespace
 
 void set_spec(Options& o, const Setting& s) {
@@ -39,7 +53,7 @@ FlagGroup speculation_flags() {
         "Speculation",
         {
             {"spec",
-             {"--spec"},
+             {"--spec", "--spec-type"},
              kGenerate | kPlan,
              "CHAIN",
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
@@ -54,11 +68,11 @@ FlagGroup speculation_flags() {
              {"--draft-window", "--draft_cache_budget"},
              kDecode | kPlan,
              "TOKENS",
-             "tokens of the text that whoever drafts sees: its first 16 and the most recent ones",
+             "tokens of the text that whoever drafts sees, 128 or more: its first 16 and the most recent ones",
              [](O& o, const S& s) { o.draft_window = s.integer(2 * kMaxRows, kMostTokens); },
              [](const O& o) { return shown(o.draft_window); }},
             {"model-draft",
-             {"-md", "--model-draft"},
+             {"-md", "--model-draft", "--draft-model", "--speculative-model"},
              kDecode | kPlan,
              "PATH",
              "the draft model, whole on every rank: a folder with config.json, or a .gguf file",
@@ -66,7 +80,7 @@ FlagGroup speculation_flags() {
              [](const O& o) { return o.model_draft; },
              "none"},
             {"spec-draft-n-max",
-             {"--gamma", "--spec-draft-n-max"},
+             {"--gamma", "--spec-draft-n-max", "--draft-max", "--draft-n", "--num-speculative-tokens"},
              kDecode | kPlan,
              "COUNT|auto",
              "tokens that are proposed before the model checks them, 1 to 63; auto: as many as make the most tokens a "
@@ -76,20 +90,29 @@ FlagGroup speculation_flags() {
              [](const O& o) { return shown_length(o.draft_tokens); }},
             {"gamma-inner",
              {"--gamma-inner"},
-             kDecode,
+             kDecode | kPlan,
              "COUNT|auto",
              "the same of a chain's inner level: tokens that the draft proposes to it",
              [](O& o, const S& s) { o.inner_draft_tokens = draft_length(s); },
              [](const O& o) { return shown_length(o.inner_draft_tokens); }},
             {"spec-costs",
              {"--spec-costs"},
-             kGenerate,
+             kGenerate | kPlan,
              "REPORT",
              "a report (--report-json) of an earlier run with this --spec: draft lengths go by its times, none are "
-             "measured, so that the same tokens come out",
+             "measured, so that the same tokens come out; for a plan, of a run with all layers on chip",
              [](O& o, const S& s) { o.spec_costs = s.word(); },
              [](const O& o) { return o.spec_costs; },
              "measured"},
+            {"accept-rate",
+             {"--accept-rate"},
+             kPlan,
+             "RATE,...",
+             "how often a token stays where it is checked (alpha of a bench), by the whole model, then by the levels "
+             "below it: what a round takes and gives is then forecast",
+             [](O& o, const S& s) { o.accept_rates = read_rates(s); },
+             [](const O& o) { return fmt::format("{}", fmt::join(o.accept_rates, ",")); },
+             "no forecast"},
             {"tree-size",
              {"--tree_size", "--tree-size"},
              kDecode,
@@ -129,6 +152,13 @@ FlagGroup speculation_flags() {
                         : o.reselect == RetrievalShape::kNever ? "never"
                                                                : shown(o.reselect);
              }},
+            {"reselect-queries",
+             {"--reselect-queries"},
+             kDecode | kPlan,
+             "COUNT",
+             "tokens whose queries' mean chooses then, 1 to 8: the last one, and those before it",
+             [](O& o, const S& s) { o.reselect_queries = s.integer(1, 8); },
+             [](const O& o) { return shown(o.reselect_queries); }},
         }};
 }
 

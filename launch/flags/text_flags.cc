@@ -88,7 +88,7 @@ FlagGroup continuation_flags() {
     return {"Continuation",
             {
                 {"n-predict",
-                 {"-n", "--n-predict", "--max-new-tokens", "--max-tokens"},
+                 {"-n", "--n-predict", "--max-new-tokens", "--max-tokens", "--gen-len", "--gen_len"},
                  kDecode,
                  "TOKENS",
                  "the most tokens to generate; -1: until a stop or the end of the context, of a bench 256",
@@ -166,7 +166,7 @@ FlagGroup sampling_flags() {
                  [](O& o, const S& s) { o.sampling.top_k = s.integer(0, kMostIds); },
                  [](const O& o) { return shown(o.sampling.top_k); }},
                 {"top-p",
-                 {"--top-p"},
+                 {"--top-p", "--top_p"},
                  kDecode,
                  "X",
                  "keep the fewest tokens whose probabilities reach X, above 0 to 1; 1: all",

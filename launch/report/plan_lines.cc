@@ -22,12 +22,13 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
     line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
-    line("levels that propose", p.draft_bytes, "weights, windows, work");
+    line("levels that propose", p.proposing.device, "weights, windows, work, laws");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
     line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");
-    line("retrieved", p.retrieved.host, "as the prompt chose");
+    line("levels that propose", p.proposing.host, "staging");
+    line("retrieved", p.retrieved.host, in.retrieval.comes_back ? "choices; the prompt's is kept" : "choices");
     if (m.together < SIZE_MAX) {
         lines.push_back(
             fmt::format("both: {:.3f} of {:.3f} GiB: one memory", gib(all.device + all.host), gib(m.together)));

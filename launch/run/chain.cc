@@ -4,18 +4,10 @@
 
 #include "decode/drafter.h"
 #include "decode/ngram.h"
+#include "launch/flags/modes.h"
 #include "runtime/log.h"
 
 namespace trireme {
-
-namespace {
-
-/// What the level that checks parts[i] asks it for, as flags say it.
-int64_t length_of(const Options& o, size_t i) {
-    return i + 1 == o.spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
-}
-
-}  // namespace
 
 void warn_of_unused(const std::vector<Options>& chains) {
     const Options fresh;
@@ -42,16 +34,23 @@ void warn_of_unused(const std::vector<Options>& chains) {
                 retrieves);
     unless_read(o.retrieval_chunk != fresh.retrieval_chunk, "--retrieval-chunk", "a chain with retrieval", retrieves);
     unless_read(o.reselect != fresh.reselect, "--reselect", "a chain with retrieval", retrieves);
+    unless_read(o.reselect_queries != fresh.reselect_queries, "--reselect-queries", "a chain with retrieval",
+                retrieves);
 }
 
 std::vector<std::string> weighed_levels(const Options& o) {
-    const ChainSpec& spec = o.spec;
     bool adapts = false;
-    for (size_t i = 0; i < spec.parts.size(); ++i) adapts |= length_of(o, i) == DraftLength::kAuto;
-    if (!adapts) return {};
+    for (size_t i = 0; i < o.spec.parts.size(); ++i) adapts |= asked_length(o, i) == DraftLength::kAuto;
+    return adapts ? level_names(o) : std::vector<std::string>();
+}
+
+std::vector<std::string> level_names(const Options& o) {
+    const ChainSpec& spec = o.spec;
     std::vector<std::string> names = {"full"};
     for (size_t i = spec.parts.size(); i-- > 0;) {
-        if (spec.parts[i] != Part::kNgram) names.emplace_back(name_of(spec.parts[i]));
+        if (spec.parts[i] == Part::kNgram) continue;
+        // Of a tree's level forwards of many rows are timed, of others' that draft those of one.
+        names.emplace_back(spec.tree && i == 0 ? "tree" : name_of(spec.parts[i]));
     }
     return names;
 }
@@ -69,7 +68,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     levels_.push_back(&model);
     for (size_t i = n; i-- > 0;) {
         levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
-        if (!weighed_.empty()) lengths_.emplace_back(length_of(o, i));
+        if (!weighed_.empty()) lengths_.emplace_back(asked_length(o, i));
     }
     base_ = base_of(o, device);
     if (!costs_.empty()) know_costs();
@@ -80,7 +79,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         if (level > 0) {
             const size_t part = n - level;
             checks.verifier = name_of(spec.parts[part]).data();
-            checks.length = Options::most_draft_tokens(length_of(o, part));
+            checks.length = held_laws(o, spec.parts[part]);
             checks.held = held_.emplace_back(std::make_unique<HeldLaws>(device, *levels_[level], checks.length)).get();
         }
         speculates_.push_back(std::make_unique<Speculate>(*inner, *levels_[level], o.sampling, o.seed.value(), checks));
@@ -95,8 +94,7 @@ void Chain::know_costs() {
 }
 
 std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
-    const int64_t most = Options::most_draft_tokens(length_of(o, 0));
-    if (levels_.back() == nullptr) return std::make_unique<Ngram>(most);
+    if (levels_.back() == nullptr) return std::make_unique<Ngram>(Options::most_draft_tokens(asked_length(o, 0)));
     const auto level = static_cast<uint32_t>(o.spec.parts.size());
     if (o.spec.tree) {
         const int64_t depth = o.draft_tokens == DraftLength::kAuto ? Options::kTreeDepth : o.draft_tokens;
@@ -107,7 +105,7 @@ std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
         return tree;
     }
     return std::make_unique<Drafter>(name_of(o.spec.parts[0]).data(), device, *levels_.back(), o.sampling,
-                                     o.seed.value(), level, most);
+                                     o.seed.value(), level, held_laws(o, o.spec.parts[0]));
 }
 
 void Chain::warm_up(const Crew& crew, int32_t token) {

@@ -17,7 +17,9 @@ namespace trireme {
 /// Warns of flags that were given and that none of these chains reads.
 void warn_of_unused(const std::vector<Options>& chains);
 
-/// Models of the chain whose costs its draft lengths go by, as SpecCosts has them; empty: no length adapts.
+/// Names of the chain's models as SpecCosts has them.
+std::vector<std::string> level_names(const Options& options);
+/// Those whose costs its draft lengths go by; empty: no length adapts.
 std::vector<std::string> weighed_levels(const Options& options);
 
 class Chain {

@@ -59,19 +59,30 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       source_(open_draft(o, what)),
       config_(source_ ? source_->config() : target.config()),
       type_(source_ ? choose_weight_type(*source_, {}) : target.weight_type),
-      window_(o.draft_window),
-      held_(Options::most_draft_tokens(o.draft_tokens)) {
+      window_(o.draft_window) {
     if (source_) require_same_vocabulary(o, config_, target);
     options_.name = name_of(what).data();
     options_.view = window_view(config_, window_);
 }
 
-size_t DraftModel::device_bytes(int ranks, std::string_view backend, int threads) const {
+MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
+                            const LevelOptions& options, std::string_view backend, int threads, int64_t window,
+                            int64_t held) {
+    LevelOptions of = options;
+    of.context = window + kMaxRows;
+    const PlanInput in =
+        plan_input(config, shard, weights.value_or(DType::kF16), of, backend, threads, PlanInput::kAll);
+    MemoryBytes all = plan_with(in, in.kv.owner_layers).total();
+    if (!weights) all.device -= in.weight_bytes;
+    all += WindowView::memory_for(kv_shape(config, shard, options), window_of(window));
+    all.device += HeldLaws::bytes_for(shard, held);
+    return all;
+}
+
+MemoryBytes DraftModel::memory(int ranks, std::string_view backend, int threads, int64_t held) const {
     const Shard shard = source_ ? make_shard(config_, 0, 1) : largest_shard(config_, ranks);
-    return draft_bytes(config_, shard, type_.type, options_, backend, threads, window_ + kMaxRows) -
-           (source_ ? 0 : Weights::bytes_for(config_, shard, type_.type)) +
-           WindowView::memory_for(kv_shape(config_, shard, options_), window_of(window_)).device +
-           HeldLaws::bytes_for(shard, held_);
+    return drafting_memory(config_, shard, source_ ? std::optional(type_.type) : std::nullopt, options_, backend,
+                           threads, window_, held);
 }
 
 void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context) {

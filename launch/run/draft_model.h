@@ -3,6 +3,7 @@
 /// of the target's own weights.
 
 #include <memory>
+#include <optional>
 
 #include "dist/self_comm.h"
 #include "launch/flags/chain_spec.h"
@@ -19,8 +20,9 @@ class DraftModel {
     /// the target's: by token where both bring a tokenizer, else by size.
     DraftModel(const Options& options, const Checkpoint& target, Part what);
 
-    /// Device bytes that it will ask for on each of `ranks` ranks, on a device of `backend` with `threads` threads.
-    size_t device_bytes(int ranks, std::string_view backend, int threads) const;
+    /// What it will ask for on each of `ranks` ranks, on a device of `backend` with `threads` threads, the laws of
+    /// `held` tokens included.
+    MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held) const;
     /// Reads the weights, or takes the target's, for texts that grow by at most `context` tokens. `device`, `target`
     /// and `comm` must outlive the object. Errors: as Weights and Level.
     void load(Device& device, const Weights& target, Comm& comm, int64_t context);
@@ -35,10 +37,16 @@ class DraftModel {
     std::unique_ptr<WeightSource> source_;  // null: the target's own weights
     const LlamaConfig& config_;
     WeightType type_;
-    int64_t window_, held_;
+    int64_t window_;
     SelfComm alone_;  // what a model that is whole on every rank computes with
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> level_;
 };
+
+/// What such a level takes of a rank that holds `shard`. `weights`: the type that it holds its own in; nothing: the
+/// target's are there.
+MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
+                            const LevelOptions& options, std::string_view backend, int threads, int64_t window,
+                            int64_t held);
 
 }  // namespace trireme

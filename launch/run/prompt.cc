@@ -48,22 +48,22 @@ std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
     return ids;
 }
 
-std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command) {
+std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command,
+                                 std::string_view what) {
     const auto n = static_cast<int64_t>(ids.size());
     const bool scored = command == Command::kScore;
-    require(n >= (scored ? 2 : 1), Exit::kConfig, "the prompt has {} tokens; {} wants at least {}", n, name_of(command),
+    require(n >= (scored ? 2 : 1), Exit::kConfig, "{} has {} tokens; {} wants at least {}", what, n, name_of(command),
             scored ? 2 : 1);
     std::vector<int32_t> checked;
     checked.reserve(ids.size());
     for (const int64_t id : ids) {
-        require(id >= 0 && id < vocab, Exit::kConfig,
-                "the prompt's id {} at index {} is outside the vocabulary: want 0 to {}", id, checked.size(),
-                vocab - 1);
+        require(id >= 0 && id < vocab, Exit::kConfig, "{}'s id {} at index {} is outside the vocabulary: want 0 to {}",
+                what, id, checked.size(), vocab - 1);
         checked.push_back(static_cast<int32_t>(id));
     }
     // A continuation needs room for one token at least.
     require(n + (scored ? 0 : 1) <= context, Exit::kConfig,
-            "the prompt has {} tokens and the context {}{}: shorten it or raise -c", n, context,
+            "{} has {} tokens and the context {}{}: shorten it or raise -c", what, n, context,
             scored ? "" : ", which leaves no room for a continuation");
     return checked;
 }

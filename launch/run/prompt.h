@@ -22,9 +22,10 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 
 /// Returns the ids if a model of `vocab` tokens and a context of `context` tokens can continue them (generate), or
-/// score them. Errors: Exit::kConfig for no ids, an id outside the vocabulary (which, and where), more ids than the
-/// context allows.
-std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command);
+/// score them. `what`: whose they are, for messages. Errors: Exit::kConfig for no ids, an id outside the vocabulary
+/// (which, and where), more ids than the context allows.
+std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command,
+                                 std::string_view what = "the prompt");
 
 /// The ids of the prompt that the options name; `tokenizer` may be null where that is ids. They are not checked against
 /// a model yet.

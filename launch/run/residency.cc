@@ -119,8 +119,8 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             with.context = context;
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
             if (proposing != nullptr) {
-                in.draft_bytes = proposing->device_bytes(crew.comm().size(), device.backend(), most_threads);
-                in.retrieval = proposing->retrieval();
+                in.proposing = proposing->memory(crew.comm().size(), device.backend(), most_threads);
+                in.retrieval = proposing->retrieval(crew.comm().size());
             }
             return in;
         };

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "decode/held_laws.h"
+#include "launch/flags/modes.h"
 #include "model/footprint.h"
 #include "offload/policies/retrieval_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
+
 RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
     require(o.retrieval_budget == 0 || o.retrieval_budget >= o.retrieval_chunk, Exit::kConfig,
             "--retrieval-budget {}: less than a chunk of {} tokens (--retrieval-chunk)", o.retrieval_budget,
@@ -15,14 +17,20 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
     return {.budget = o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget,
             .chunk = o.retrieval_chunk,
             .every = o.reselect,
+            .queries = o.reselect == RetrievalShape::kNever ? 1 : o.reselect_queries,
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
+}
+
+MemoryBytes retrieving_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
+                              std::string_view backend, int threads, int64_t held) {
+    MemoryBytes all = level_work(config, shard, options, backend, threads);
+    all.device += HeldLaws::bytes_for(shard, held);
+    return all;
 }
 
 SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target) : target_(target) {
     const Options& o = chains.front();  // they differ in nothing else
     options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
-    const bool tree = std::any_of(chains.begin(), chains.end(), [](const Options& c) { return c.spec.tree; });
-    held_ = std::max(Options::most_draft_tokens(o.draft_tokens), tree ? o.tree_size : 0);
     want(chains);
     // Messages name the chain that asks for it.
     const auto asks = [&](Part part) -> const Options& {
@@ -35,9 +43,11 @@ SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Che
 
 void SpecLevels::want(const std::vector<Options>& chains) {
     wanted_ = {};
+    held_ = {};
     for (const Options& c : chains) {
         for (const Part part : c.spec.parts) {
             if (!wants(part)) wanted_.parts.push_back(part);
+            held_[part] += held_laws(c, part);
         }
     }
 }
@@ -60,20 +70,32 @@ void SpecLevels::unload() {
     for (DraftModel* model : drafts()) model->unload();
 }
 
-size_t SpecLevels::device_bytes(int ranks, std::string_view backend, int threads) const {
-    size_t bytes = 0;
-    for (const DraftModel* model : drafts()) bytes += model->device_bytes(ranks, backend, threads);
-    if (!wants(Part::kRetrieval)) return bytes;
-    const LlamaConfig& config = target_.config();
-    const Shard shard = largest_shard(config, ranks);
-    return bytes + level_work(config, shard, options_, backend, threads).device + HeldLaws::bytes_for(shard, held_);
+RetrievalShape SpecLevels::retrieval(int ranks) const {
+    if (!wants(Part::kRetrieval)) return {};
+    RetrievalShape shape = retrieval_;
+    shape.query_columns = largest_shard(target_.config(), ranks).n_heads * target_.config().head_dim;
+    return shape;
+}
+
+MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads) const {
+    const auto held = [&](Part part) { return wants(part) ? held_.at(part) : 0; };
+    MemoryBytes all;
+    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held(Part::kDraft));
+    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held(Part::kWindow));
+    if (wants(Part::kRetrieval)) {
+        const Shard shard = largest_shard(target_.config(), ranks);
+        all += retrieving_memory(target_.config(), shard, options_, backend, threads, held(Part::kRetrieval));
+    }
+    return all;
 }
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
     for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context);
     if (!wants(Part::kRetrieval)) return;
     // A level's view is a full one unless it is told otherwise.
-    set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), retrieval_);
+    RetrievalShape own = retrieval_;
+    own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
+    set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), own);
     LevelOptions options = options_;
     options.context = context;
     options.name = name_of(Part::kRetrieval).data();

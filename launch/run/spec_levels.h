@@ -3,7 +3,7 @@
 /// weights that see a window or what is retrieved. Each is there at most once; several chains may use it, one after the
 /// other.
 
-#include <array>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -23,11 +23,11 @@ class SpecLevels {
 
     /// Of these, what load() is to make: the parts of these chains.
     void want(const std::vector<Options>& chains);
-    /// What is retrieved from a full view; budget 0: nothing.
-    RetrievalShape retrieval() const { return wants(Part::kRetrieval) ? retrieval_ : RetrievalShape(); }
-    /// Device bytes on each of `ranks` ranks, but for what is retrieved, on a device of `backend` with `threads`
-    /// threads.
-    size_t device_bytes(int ranks, std::string_view backend, int threads) const;
+    /// What is retrieved from a full view, on the largest of `ranks` ranks; budget 0: nothing.
+    RetrievalShape retrieval(int ranks) const;
+    /// What levels and held laws take on each of `ranks` ranks, but for what is retrieved, on a device of `backend`
+    /// with `threads` threads.
+    MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
     /// Makes the levels, of texts of at most `context` tokens, which `target` reads. All of them must outlive the
     /// object. Errors: as Weights and Level.
     void load(Device& device, Level& target, Comm& comm, int64_t context);
@@ -47,10 +47,10 @@ class SpecLevels {
     std::vector<DraftModel*> drafts() const;
 
     const Checkpoint& target_;
-    ChainSpec wanted_;  // in no order
+    ChainSpec wanted_;              // in no order
+    std::map<Part, int64_t> held_;  // laws, of all wanted chains
     LevelOptions options_;
     RetrievalShape retrieval_;
-    int64_t held_;
     std::unique_ptr<DraftModel> draft_, window_;
     std::unique_ptr<RetrievalSet> set_;
     std::unique_ptr<Level> retrieving_;
@@ -58,7 +58,12 @@ class SpecLevels {
 
 /// The budget of a chain that retrieves where none is asked for: TriForce's.
 inline constexpr int64_t kDefaultBudget = 4096;
-/// What a run's flags say of retrieval, where a chain retrieves. Errors: Exit::kConfig for a budget below a chunk.
+/// What a run's flags say of retrieval, where a chain retrieves, but for query_columns, which are a rank's. Errors:
+/// Exit::kConfig for a budget below a chunk.
 RetrievalShape retrieval_shape(const Options& options, bool comes_back);
+/// What a retrieving level takes of a rank that holds `shard`, but for what is retrieved: work, and the laws of `held`
+/// tokens.
+MemoryBytes retrieving_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
+                              std::string_view backend, int threads, int64_t held);
 
 }  // namespace trireme

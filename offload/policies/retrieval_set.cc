@@ -13,17 +13,25 @@ const Shape kPick{kChunkPickWords};
 
 }  // namespace
 
+/// Of what this object takes itself.
+MemoryBytes RetrievalSet::own_memory() const {
+    RetrievalShape alone = shape_;
+    alone.queries = 1;
+    return alone.memory(kv_) - KeptLists::memory();
+}
+
 RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape)
     : shape_(shape),
       kv_(full.shape()),
       full_(full),
       compute_(compute),
       most_slots_(shape.slots(kv_.context)),
-      device_(device, shape.memory(kv_).device - KeptLists::memory().device),
-      host_(device, shape.memory(kv_).host - KeptLists::memory().host),
+      device_(device, own_memory().device),
+      host_(device, own_memory().host),
       kept_(device, compute),
       graphs_(device.graphs()),
-      chosen_(static_cast<size_t>(kv_.owner_layers)) {
+      chosen_(static_cast<size_t>(kv_.owner_layers)),
+      seen_(static_cast<size_t>(kv_.owner_layers)) {
     check(kv_.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
           "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
           kv_.sequences, shape.budget, shape.chunk, kTileTokens);
@@ -44,6 +52,10 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
     keys_ = device_.take(DType::kI64, shape.by_chunk(kv_));
     pick_ = device_.take(DType::kI32, kPick);
     for (Sent& s : sent_) s.host = host_.take(DType::kI32, kPick);
+    if (shape.queries > 1) {
+        history_ =
+            std::make_unique<QueryHistory>(device, compute_, kv_.owner_layers, shape.queries - 1, shape.query_columns);
+    }
     if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
     full_.follow_with(this);
 }
@@ -76,6 +88,7 @@ void RetrievalSet::begin(int64_t, int64_t tokens) {
     choosing_ = reading_prompt_ || due || slots() + may_come > most_slots_;
     const ChunkPick chosen = choosing_ ? shape_.pick(tokens) : ChunkPick();
     std::fill(chosen_.begin(), chosen_.end(), false);
+    std::fill(seen_.begin(), seen_.end(), false);
     compute_.wait(read_);
     send(chosen);
     if (!choosing_) return;
@@ -90,9 +103,14 @@ bool RetrievalSet::passes_by(OwnerIndex owner) const {
     return chosen_[owner.at()] || (!choosing_ && !(graphs_ && full_.recordable(owner)));
 }
 
+// A prompt's last query chooses alone.
 void RetrievalSet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) {
+    const bool several = history_ && !reading_prompt_;
+    if (several && !seen_[owner.at()]) history_->saw(op, owner, q, full_.staged().size() - q.rows());
+    seen_[owner.at()] = true;
     if (passes_by(owner)) return;
-    op.choose_chunks(places_, keys_, means_[owner.at()], q, kv_of_head, pick_);
+    op.choose_chunks(places_, keys_, means_[owner.at()], several ? history_->sum(op, owner, q) : q.first_rows(1),
+                     kv_of_head, pick_);
 }
 
 void RetrievalSet::passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) {
@@ -110,6 +128,7 @@ void RetrievalSet::kept(Kernels& op, int64_t sequence, int64_t first, std::span<
     check(first == tokens_, "retrieval: {} tokens are kept behind {}, here are {}", rows.size(), first, tokens_);
     op.kv_keep(layers_, kept_.send(rows, sequence, [&](int64_t i) { return slots_of(first + i); }));
     kept_.used();
+    if (history_) history_->kept(op, rows);
     tokens_ = first + static_cast<int64_t>(rows.size());
     check(slots() <= most_slots_, "retrieval: {} slots of {}", slots(), most_slots_);
     ready_ = compute_.record();
@@ -117,6 +136,7 @@ void RetrievalSet::kept(Kernels& op, int64_t sequence, int64_t first, std::span<
 
 void RetrievalSet::prefilled(int64_t) {
     pick_prompt_ = pick_here_;
+    if (history_) history_->forget();
     if (prompt_tiles_) compute_.copy(prompt_tiles_, tiles_, "keep_retrieved");
     ready_ = compute_.record();
 }
@@ -130,6 +150,7 @@ void RetrievalSet::truncated(int64_t, int64_t n) {
         return;
     }
     since_ = n == pick_prompt_.tokens ? 0 : since_;
+    if (history_ && n == pick_prompt_.tokens) history_->forget();
     if (n == pick_prompt_.tokens && moved_) {
         check(static_cast<bool>(prompt_tiles_), "retrieval: what the prompt chose has not been kept");
         compute_.wait(read_);

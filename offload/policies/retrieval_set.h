@@ -5,17 +5,20 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "offload/full_view.h"
 #include "offload/kept_lists.h"
+#include "offload/policies/query_history.h"
 #include "offload/policies/retrieval_shape.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
 
 /// Chooses with the query of the prompt's last token when that has been read, and then with that of a decode forward's
-/// first row, layer by layer, before the layer's tiles pass. What is kept later is appended as the full view has it.
+/// first row, or its mean with those of some tokens kept before it, layer by layer, before the layer's tiles pass. What
+/// is kept later is appended as the full view has it.
 /// Where several layers read an owner's keys, the first one's query chooses. One sequence.
 class RetrievalSet final : public KvFollower {
   public:
@@ -51,6 +54,7 @@ class RetrievalSet final : public KvFollower {
         HostTensor host;  // i32 [kChunkPickWords]
         Event free;
     };
+    MemoryBytes own_memory() const;
     bool passes_by(OwnerIndex owner) const;
     int64_t slots_of(int64_t tokens) const;
     void send(const ChunkPick& pick);
@@ -63,12 +67,13 @@ class RetrievalSet final : public KvFollower {
     Arena<Space::kDevice> device_;
     Arena<Space::kHost> host_;
     KeptLists kept_;
-    Tensor tiles_;                 // u8: all owners' tiles
-    HostTensor prompt_tiles_;      // the same as the prompt chose them; empty unless the text comes back
-    std::vector<LayerKv> layers_;  // by owner: its tiles here, the full view's staged rows
-    std::vector<Tensor> means_;    // by owner: [kv_heads, chunks, head_dim] of the keys' type
-    Tensor places_, keys_;         // i32, i64 [kv_heads, chunks]: of the layer whose tiles pass
-    Tensor pick_;                  // i32 [kChunkPickWords]
+    std::unique_ptr<QueryHistory> history_;  // null: the forward's first row alone chooses
+    Tensor tiles_;                           // u8: all owners' tiles
+    HostTensor prompt_tiles_;                // the same as the prompt chose them; empty unless the text comes back
+    std::vector<LayerKv> layers_;            // by owner: its tiles here, the full view's staged rows
+    std::vector<Tensor> means_;              // by owner: [kv_heads, chunks, head_dim] of the keys' type
+    Tensor places_, keys_;                   // i32, i64 [kv_heads, chunks]: of the layer whose tiles pass
+    Tensor pick_;                            // i32 [kChunkPickWords]
     std::array<Sent, RetrievalShape::kSent> sent_;
     size_t next_sent_ = 0;
 
@@ -77,8 +82,8 @@ class RetrievalSet final : public KvFollower {
     ChunkPick pick_prompt_;  // what they held behind the prompt
     bool graphs_;            // owners on chip may be recorded: then every forward enqueues the same
     bool reading_prompt_ = true, choosing_ = false, chooses_ = true, moved_ = false;
-    int64_t since_ = 0;         // forwards since the last choice
-    std::vector<bool> chosen_;  // [owners] in this forward
+    int64_t since_ = 0;                // forwards since the last choice
+    std::vector<bool> chosen_, seen_;  // [owners] in this forward; seen_: by history_
     Event ready_, read_;
 };
 

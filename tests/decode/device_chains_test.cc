@@ -66,6 +66,7 @@ struct Case {
     double temperature = 0;
     int64_t every = 1;  // forwards from one choice to the next
     int64_t tokens = 12;
+    int64_t queries = 1;  // that choose
 };
 
 /// What became of a request.
@@ -86,9 +87,14 @@ class Chain {
           sampling_{.temperature = c.temperature} {
         LevelOptions options = engine_options(c).level();
         if (c.what == What::kRetrieval || c.what == What::kTriForce || c.what == What::kTree) {
+            const RetrievalShape shape = {
+                .budget = 64,
+                .every = c.every,
+                .queries = c.queries,
+                .query_columns = engine_.weights().shard().n_heads * engine_->config().head_dim,
+                .comes_back = true};
             set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
-                                                  dynamic_cast<FullView&>(engine_->view()),
-                                                  RetrievalShape{.budget = 64, .every = c.every, .comes_back = true});
+                                                  dynamic_cast<FullView&>(engine_->view()), shape);
             options.view = [this](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
                 return std::make_unique<RetrievalView>(device, compute, kv, *set_);
             };
@@ -252,7 +258,7 @@ TEST_P(DeviceChains, GraphsAndResidencyChangeNothing) {
 
 TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
     const What what = GetParam();
-    Case c = {.what = what, .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20};
+    Case c = {.what = what, .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20, .queries = 4};
     const Told told = tell(c, 1, 2);
     c.graphs = true;
     c.on_chip = 1;

@@ -74,6 +74,17 @@ TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetSays) {
     }
 }
 
+// Its law is then the target's, but for the order of sums.
+TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetDraws) {
+    request.sampling = {.temperature = 0.8};
+    Retrieving levels(engine, options(3), {.budget = 2048});
+    Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+    Speculate speculate(drafter, levels.target, request.sampling, 0);
+    ids_of(speculate, request, stats);
+    EXPECT_GT(speculate.stats().proposed, 50);
+    EXPECT_GE(speculate.stats().accept_rate(), 0.98);
+}
+
 TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     for (const int64_t on_chip : {6, 2}) {

@@ -2,98 +2,25 @@
 // that are multiplied up, in f64, from the model's logits.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstdlib>
-#include <functional>
-#include <map>
-#include <memory>
-#include <numeric>
 #include <vector>
 
-#include <boost/math/distributions/chi_squared.hpp>
 #include <gtest/gtest.h>
 
 #include "decode/drafter.h"
-#include "decode/generate.h"
 #include "decode/ngram.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
 #include "decode/text_level.h"
 #include "decode/tree_drafter.h"
-#include "dist/self_comm.h"
 #include "runtime/random.h"
-#include "tests/support/engine.h"
-#include "tests/support/random_model.h"
+#include "tests/decode/laws.h"
 
 namespace trireme::test {
 namespace {
 
-constexpr int64_t kVocab = 5, kTokens = 4;
-constexpr double kUnlikely = 1e-3;  // p of the G-test below which a law counts as another one; seeds are fixed
 const std::vector<int32_t> kPrompt = {1, 2, 3, 1};
-
-/// Models of other widths say other things.
-std::unique_ptr<RandomModel> model(int64_t dim) {
-    return std::make_unique<RandomModel>(RandomShape{.name = "tiny",
-                                                     .layers = 2,
-                                                     .dim = dim,
-                                                     .heads = 2,
-                                                     .kv_heads = 1,
-                                                     .head_dim = 16,
-                                                     .ffn = 32,
-                                                     .vocab = kVocab,
-                                                     .context = 64});
-}
-
-int64_t samples() {
-    const char* many = std::getenv("TRIREME_TEST_SAMPLES");
-    return many == nullptr ? 20'000 : std::atoll(many);
-}
-
-/// The law that the filters leave of a row of logits, in f64.
-std::vector<double> law_of(const float* logits, const SamplingParams& p) {
-    std::vector<double> w;
-    std::vector<size_t> order;
-    for (int64_t i = 0; i < kVocab; ++i) {
-        w.push_back(std::exp(static_cast<double>(logits[i]) / p.temperature));
-        order.push_back(static_cast<size_t>(i));
-    }
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return w[a] > w[b]; });
-    const double all = std::accumulate(w.begin(), w.end(), 0.0);
-    double head = 0, kept = 0;
-    for (const size_t i : order) {
-        if (head >= p.top_p * all) w[i] = 0;
-        head += w[i];
-        kept += w[i];
-    }
-    for (double& x : w) x /= kept;
-    return w;
-}
-
-/// Probability of every continuation.
-std::map<std::vector<int32_t>, double> laws_of(Level& level, const SamplingParams& p) {
-    std::map<std::vector<int32_t>, double> laws;
-    std::vector<int32_t> text;
-    const std::function<void(double)> walk = [&](double probability) {
-        if (text.size() == kTokens) {
-            laws[text] = probability;
-            return;
-        }
-        std::vector<int32_t> ids = kPrompt;
-        ids.insert(ids.end(), text.begin(), text.end());
-        level.truncate(0, 0);
-        level.prefill(0, ids);
-        const std::vector<double> law = law_of(static_cast<const float*>(level.logits().data()), p);
-        for (int32_t id = 0; id < kVocab; ++id) {
-            if (law[static_cast<size_t>(id)] == 0) continue;
-            text.push_back(id);
-            walk(probability * law[static_cast<size_t>(id)]);
-            text.pop_back();
-        }
-    };
-    walk(1);
-    return laws;
-}
 
 /// TriForce's middle level as it was released (triforce.md 5.4): where the draft's token is refused, what stands there
 /// is drawn from r itself and not from the residual, though it is passed on as drawn from r. Biased at temperature > 0.
@@ -195,42 +122,12 @@ class SpeculationLaw : public testing::Test {
   protected:
     SelfComm comm;
     EngineOptions exact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32, .context = 64};
-    Engine target{model(32), exact, comm};
-    Engine draft{model(48), exact, comm};
+    Engine target{few_tokens_model(32), exact, comm};
+    Engine draft{few_tokens_model(48), exact, comm};
     const SamplingParams sampling{.temperature = 0.6, .top_k = 0, .top_p = 0.9, .min_p = 0};
+    const std::map<std::vector<int32_t>, double> laws = laws_of(*target, kPrompt, sampling);
 
-    /// p of the G-test: how likely counts are that far from the law.
-    double likelihood(Decoder& decoder) {
-        const auto laws = laws_of(*target, sampling);
-        const GenerateRequest request{.prompt = kPrompt, .max_new = kTokens, .num_samples = samples()};
-        GenerateStats stats;
-        std::map<std::vector<int32_t>, int64_t> counts;
-        for (const Continuation& c : trireme::generate(decoder, nullptr, request, stats)) ++counts[c.ids];
-
-        // Rare ones are counted together: the test wants some five of each.
-        double g = 0, rare_expected = 0;
-        int64_t rare = 0, cells = 0;
-        const auto cell = [&](double expected, int64_t n) {
-            ++cells;
-            if (n > 0) g += 2 * static_cast<double>(n) * std::log(static_cast<double>(n) / expected);
-        };
-        for (const auto& [ids, probability] : laws) {
-            const double expected = probability * static_cast<double>(samples());
-            const auto found = counts.find(ids);
-            const int64_t n = found == counts.end() ? 0 : found->second;
-            if (found != counts.end()) counts.erase(found);
-            if (expected < 5) {
-                rare += n;
-                rare_expected += expected;
-            } else {
-                cell(expected, n);
-            }
-        }
-        EXPECT_TRUE(counts.empty()) << "continuations that the law has not";
-        if (rare_expected > 0) cell(rare_expected, rare);
-        EXPECT_GT(cells, 10);
-        return boost::math::cdf(boost::math::complement(boost::math::chi_squared(static_cast<double>(cells - 1)), g));
-    }
+    double likelihood(Decoder& decoder) { return likelihood_of(laws, decoder, kPrompt); }
 };
 
 TEST_F(SpeculationLaw, PlainDecodingHasIt) {
@@ -239,7 +136,7 @@ TEST_F(SpeculationLaw, PlainDecodingHasIt) {
 }
 
 TEST_F(SpeculationLaw, TheDraftHasAnother) {
-    const auto laws = laws_of(*target, sampling), others = laws_of(*draft, sampling);
+    const auto others = laws_of(*draft, kPrompt, sampling);
     double distance = 0;
     for (const auto& [ids, p] : laws) distance += std::abs(p - (others.contains(ids) ? others.at(ids) : 0)) / 2;
     EXPECT_GT(distance, 0.2);
@@ -264,7 +161,7 @@ TEST_F(SpeculationLaw, ADraftLeavesIt) {
 }
 
 TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
-    Engine between(model(64), exact, comm);
+    Engine between(few_tokens_model(64), exact, comm);
     for (const int64_t inner : {1, 2}) {
         Drafter drafter("draft", draft.device(), *draft, sampling, 4, 2, inner);
         HeldLaws held(between.device(), *between, 8);
@@ -291,7 +188,7 @@ TEST_F(SpeculationLaw, LengthsThatAdaptLeaveIt) {
 }
 
 TEST_F(SpeculationLaw, LengthsThatAdaptInAChainOfThreeLeaveIt) {
-    Engine between(model(64), exact, comm);
+    Engine between(few_tokens_model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 7, 2, 3);
     HeldLaws held(between.device(), *between, 3);
     std::vector<DraftLength> lengths(2);
@@ -354,7 +251,7 @@ TEST_F(SpeculationLaw, SiblingsInAnotherOrderDoNotLeaveIt) {
 }
 
 TEST_F(SpeculationLaw, TheReleasedRuleOfTriForceDoesNotLeaveIt) {
-    Engine between(model(64), exact, comm);
+    Engine between(few_tokens_model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 5, 2, 1);
     ReleasedMiddle released(drafter, between, sampling, 5, 2);
     Speculate speculate(released, *target, sampling, 5);

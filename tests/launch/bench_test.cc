@@ -127,7 +127,7 @@ TEST(Bench, WritesTheTableAloneToStdout) {
     EXPECT_EQ(json::parse(lines_of(jsonl.out)[1])["mode"], "ngram");
 }
 
-// At a temperature tokens are drawn: nothing is to be compared, and repetitions draw the same.
+// At a temperature tokens are drawn, other ones by each repetition: nothing is to be compared.
 TEST(Bench, ComparesTokensAtTemperatureZeroAlone) {
     const std::vector<json> table =
         rows({"-f", data("texts/kjv_12k.txt"), "--prefill", "100", "--temp", "0.8", "--modes", "none,draft"});

@@ -41,7 +41,7 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
         {"-tb", "-t"},
         {"--enforce-eager", "--no-graphs"},
         {"--speculative-config", "--spec draft, --model-draft"},
-        {"--num-speculative-tokens", "--gamma"},
+        {"--draft", "--gamma"},
         {"--tensor-split", "mpirun -n"},
     };
     for (const auto& [flag, use] : cases) {
@@ -53,11 +53,36 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
 TEST(ForeignFlags, AreAnsweredWithWhyThereIsNoSuchThing) {
     for (const char* flag : {"-b", "-ub", "--ubatch-size", "--prompt-cache", "--cpu-offload-gb", "--no-mmap", "--mlock",
                              "-fa", "--flash-attn", "--repeat-penalty", "--max-num-seqs", "--block-size", "--lora"}) {
-        EXPECT_THAT(refusal({flag, "1"}),
-                    HasSubstr(fmt::format("64 {}: unknown flag; there is no such thing: ", flag)));
+        EXPECT_THAT(refusal({flag, "1"}), HasSubstr(fmt::format("64 {}: unknown flag; not supported: ", flag)));
     }
     const IniFile file("seed = 1\nbatch-size = 512\n");
-    EXPECT_THAT(refusal({"--config", file.path()}), HasSubstr(":2: batch-size: unknown key; there is no such thing: "));
+    EXPECT_THAT(refusal({"--config", file.path()}), HasSubstr(":2: batch-size: unknown key; not supported: "));
+}
+
+// TriForce's, llama.cpp's and vLLM's names of what is here under another one.
+TEST(ForeignFlags, AreOursWhereTheyMeanTheSame) {
+    const struct {
+        const char *theirs, *ours;
+    } cases[] = {{"--on_chip", "--kv-on-chip"},
+                 {"--gen_len", "-n"},
+                 {"--top_p", "--top-p"},
+                 {"--temp", "--temperature"},
+                 {"--chunk_size", "--chunk-size"},
+                 {"--draft_cache_budget", "--draft-window"},
+                 {"--tree_size", "--tree-size"},
+                 {"--draft-max", "--gamma"},
+                 {"--draft-n", "--gamma"},
+                 {"--num-speculative-tokens", "--gamma"},
+                 {"--spec-draft-n-max", "--gamma"},
+                 {"--spec-type", "--spec"},
+                 {"--speculative-model", "-md"},
+                 {"--max-model-len", "-c"},
+                 {"--max-tokens", "--max-new-tokens"},
+                 {"--budget", "--retrieval-budget"}};
+    for (const auto& [theirs, ours] : cases) {
+        ASSERT_NE(find_spelling(theirs), nullptr) << theirs;
+        EXPECT_EQ(find_spelling(theirs), find_spelling(ours)) << theirs;
+    }
 }
 
 // What the table says must be true of this program's flags.
@@ -69,7 +94,7 @@ TEST(ForeignFlags, NameFlagsThatThereAre) {
             EXPECT_TRUE(all.insert(name).second) << name << " stands there twice";
         }
         const std::string answer(f.answer);
-        EXPECT_TRUE(answer.starts_with("use ") || answer.starts_with("there is no such thing: ")) << answer;
+        EXPECT_TRUE(answer.starts_with("use ") || answer.starts_with("not supported: ")) << answer;
         const std::regex flag("(^|[ (])(-{1,2}[a-z][a-z-]*)");
         for (std::sregex_iterator it(answer.begin(), answer.end(), flag), end; it != end; ++it) {
             const std::string name = (*it)[2];

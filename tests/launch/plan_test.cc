@@ -1,5 +1,6 @@
 // `trireme plan`, and the refusal of runs, where memory is short: what comes closest, what it lacks, what would help.
 
+#include <cmath>
 #include <regex>
 
 #include <gmock/gmock.h>
@@ -91,6 +92,94 @@ TEST(Residency, ARefusedRunSaysWhichAllowanceToRaise) {
     const ProcessResult machine =
         trireme({"generate", "-m", model(), "-p", "x", "-t", "1", "--kv-on-chip", "2", "--device-memory", "1M"});
     EXPECT_THAT(machine.err, Not(HasSubstr("--host-memory")));
+}
+
+const Words kTwoCards = {"--ranks",       "2",   "--device-memory", "24G", "--host-memory", "96G",
+                         "--device-gbps", "900", "--link-gbps",     "25",  "--kv-on-chip",  "9"};
+
+/// The number behind `before` in a text.
+double number_behind(const std::string& text, const std::string& before) {
+    const size_t at = text.find(before);
+    EXPECT_NE(at, std::string::npos) << before << " in:\n" << text;
+    return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + before.size(), nullptr);
+}
+
+// triforce.md 3.8: two 4090s, nine layers of 32 on chip, 16 tokens a round, check in some 965 ms.
+TEST(PlanCommand, ForecastsARound) {
+    const Words spec = {"--spec", "triforce",      "-md", data("models/kjv-draft"), "--budget",  "12288", "--gamma",
+                        "16",     "--gamma-inner", "1",   "--accept-rate",          "0.957,0.35"};
+    Words words = kTwoCards;
+    words.insert(words.end(), spec.begin(), spec.end());
+    const ProcessResult r = trireme(plan(words));
+    ASSERT_EQ(r.status, 0) << r.err;
+    const double plain = number_behind(r.out, "a decode step behind 131072 tokens: ");
+    EXPECT_NEAR(number_behind(r.out, "verify_ms "), plain, 0.05 * plain);
+    EXPECT_NEAR(number_behind(r.out, "retrieval    "), 12.04, 0.02);
+    EXPECT_NEAR(number_behind(r.out, ") for "), (1 - std::pow(0.957, 17)) / (1 - 0.957), 0.01);
+    const double round = number_behind(r.out, "of which 0.957 stay\n  "), token = number_behind(r.out, "tokens\n  ");
+    EXPECT_GT(round, plain);
+    EXPECT_NEAR(number_behind(r.out, "tok/s): "), plain / token, 0.05 * plain / token);
+
+    // As many forwards of a level that reads 6.7 GB of weights and 12.5K tokens on two cards.
+    EXPECT_NEAR(number_behind(r.out, "draft_ms "), 12 * 11, 30) << r.out;
+}
+
+TEST(PlanCommand, ForecastsByMeasuredCosts) {
+    const TempFolder folder;
+    write_file(folder / "report.json",
+               R"({"spec_costs": [{"level": "full", "rows": [1, 32], "ms": [40, 50]},
+                                  {"level": "retrieval", "rows": [1, 2], "ms": [20, 21]},
+                                  {"level": "draft", "rows": [1], "ms": [0.5]}]})");
+    Words words = {"--device-memory",
+                   "200G",
+                   "--host-memory",
+                   "8G",
+                   "--kv-on-chip",
+                   "all",
+                   "--spec",
+                   "triforce",
+                   "-md",
+                   data("models/kjv-draft"),
+                   "--gamma",
+                   "6",
+                   "--gamma-inner",
+                   "1",
+                   "--accept-rate",
+                   "0.904,0.21",
+                   "--spec-costs",
+                   folder / "report.json"};
+    const ProcessResult r = trireme(plan(words));
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_NEAR(number_behind(r.out, "a decode step behind 131072 tokens: "), 40, 0.01);
+    EXPECT_NEAR(number_behind(r.out, "verify_ms "), 40 + 10.0 * 6 / 31, 0.02);  // 7 rows
+    EXPECT_NEAR(number_behind(r.out, "draft_ms "), 5.10 * 21.5, 1.6);  // the last round of a proposal may be shorter
+
+    words.resize(words.size() - 2);
+    EXPECT_THAT(trireme(plan(words)).out, Not(HasSubstr("draft_ms"))) << "no rate of the device is known";
+}
+
+TEST(PlanCommand, WantsARateOfEachLevel) {
+    for (const auto& [chain, rates] : {std::pair{"ngram", "0.5,0.5"}, {"ngram+retrieval+full", "0.9"}, {"none", "1"}}) {
+        const ProcessResult r = trireme(plan({"--spec", chain, "--accept-rate", rates}));
+        EXPECT_EQ(r.status, 64) << chain;
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("--accept-rate: ")));
+    }
+    EXPECT_EQ(trireme(plan({"--spec", "ngram", "--accept-rate", "1.5"})).status, 78);
+    const ProcessResult r = trireme(plan({"--spec", "draft"}));
+    EXPECT_EQ(r.status, 64);
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no draft model; give -md PATH")));
+}
+
+// Room for a window of the model's own and, on two ranks, for half of it each.
+TEST(PlanCommand, CountsAWindow) {
+    const auto proposing = [](const char* ranks) {
+        const ProcessResult r = trireme(plan({"--spec", "window", "--draft-window", "4096", "--ranks", ranks,
+                                              "--device-memory", "90G", "--host-memory", "90G"}));
+        EXPECT_EQ(r.status, 0) << r.err;
+        return number_behind(r.out, "levels that propose");
+    };
+    EXPECT_GT(proposing("1"), 2.0);  // 4,096 tokens of 512 KiB
+    EXPECT_LT(proposing("2"), 0.75 * proposing("1"));
 }
 
 }  // namespace

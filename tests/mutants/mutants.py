@@ -6,7 +6,7 @@
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
                                  A % in a program's name stands for the mutant's group (mutant.h); of the files that
                                  TRIREME_MUTATED_FILES names, if it does
-  mutants.py files               the files that are mutated
+  mutants.py files SET           the files of a set
 
 A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a
 reason: those that are the same program do not count.
@@ -201,7 +201,7 @@ if __name__ == "__main__":
         generate(SETS[sys.argv[2]], pathlib.Path(sys.argv[3]), sys.argv[4])
     elif len(sys.argv) > 3 and sys.argv[1] == "run":
         run(sys.argv[2:])
-    elif sys.argv[1:] == ["files"]:
-        print("\n".join(FILES))
+    elif len(sys.argv) == 3 and sys.argv[1] == "files":
+        print("\n".join(SETS[sys.argv[2]]))
     else:
         sys.exit(__doc__)

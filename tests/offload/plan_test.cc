@@ -215,13 +215,14 @@ TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
 TEST(Plan, TellsThePeaksOfBothPhases) {
     PlanInput in = llama_2_7b(130048, 9);
     in.retrieval = {.budget = 12288, .chunk = 8};
-    in.draft_bytes = 200 * kMiB;
+    in.proposing = {.device = 200 * kMiB, .host = 3 * kMiB};
     in.prefill_work_bytes = 30 * kMiB;
     in.prompt_batches.device = 20 * kMiB;
     const Plan p = plan_with(in, 9), without = plan_with(llama_2_7b(130048, 9), 9);
 
     EXPECT_EQ(p.total().device - without.total().device, in.retrieval.memory(in.kv).device + 200 * kMiB + 20 * kMiB);
     EXPECT_EQ(p.total().device - p.decode_bytes(), in.hidden_on_device.device + 50 * kMiB);
+    EXPECT_EQ(p.total().host - without.total().host, in.retrieval.memory(in.kv).host + 3 * kMiB);
 }
 
 TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {
@@ -236,6 +237,27 @@ TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {
             EXPECT_EQ(f.h2d_bytes, static_cast<size_t>(32 - on_chip) * (120000 / 256 - 1) * in.kv.layout.tile_bytes());
         }
     }
+}
+
+// While the device does something else the link fills the ring, and no more than the ring.
+TEST(Plan, AStepBehindAPauseIsShorterByTheRing) {
+    const PlanInput in = llama_2_7b(130048, 0);
+    const Plan plan = plan_with(in, 0);
+    const Machine m = {.device_gbps = 900, .link_gbps = 25};
+    const double alone = forecast(in, plan, m, 120000).step_ms;
+    const double ring_ms = static_cast<double>(plan.ring_bytes) / 25e6;
+    for (const double pause : {0.0, 0.5 * ring_ms, ring_ms, 100 * ring_ms}) {
+        const StepForecast f = forecast(in, plan, m, 120000, pause);
+        EXPECT_GE(f.step_ms, std::max(alone, pause + alone - ring_ms) * (1 - 1e-9)) << pause;
+        EXPECT_LE(f.step_ms, pause + alone) << pause;
+    }
+    EXPECT_LT(forecast(in, plan, m, 120000, 100 * ring_ms).step_ms, 100 * ring_ms + alone - ring_ms / 2);
+}
+
+TEST(Plan, AStepOnChipTakesItsBytes) {
+    const PlanInput in = llama_2_7b(130048, 32);
+    const StepForecast f = forecast(in, plan_with(in, 32), {.device_gbps = 900}, 120000);
+    EXPECT_NEAR(f.step_ms, step_bytes(in, 120000) / 900e6, 1e-9 * f.step_ms);
 }
 
 }  // namespace

@@ -231,5 +231,32 @@ TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
     text.expect(kPrompt + 210, kPrompt + 211, "read again");
 }
 
+// Of three queries two decide; a sample begins without those of the last one.
+TEST(RetrievalSet, IsChosenByTheMeanOfTheLastQueries) {
+    for (const std::vector<bool>& on_chip : kResidencies) {
+        Text text(on_chip, {.budget = 64, .chunk = kChunk, .queries = 3, .query_columns = kWidth, .comes_back = true});
+        text.prefill(kPrompt);
+        int64_t tokens = kPrompt;
+        const auto step = [&](float query, float decides) {
+            text.sign = query;
+            text.step();
+            text.sign = decides;
+            text.expect(tokens, tokens + 1, fmt::format("{} tokens", tokens + 1));
+            ++tokens;
+        };
+        for (int sample = 0; sample < 2; ++sample) {
+            step(1, 1);
+            step(1, 1);
+            step(-1, 1);
+            step(-1, -1);
+            step(-1, -1);
+            step(1, -1);
+            text.view.truncate(0, kPrompt);
+            text.stream->synchronize();
+            tokens = kPrompt;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -1,0 +1,104 @@
+#include "launch/commands/plan_chain.h"
+
+#include <algorithm>
+
+#include "decode/round_forecast.h"
+#include "launch/flags/modes.h"
+#include "launch/run/chain.h"
+#include "launch/run/spec_costs.h"
+
+namespace trireme {
+
+ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& level,
+                     std::string_view backend, int threads)
+    : options_(o), config_(config), weights_(weights), backend_(backend), threads_(threads), level_(level) {
+    if (o.retrieval_budget > 0 || o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/false);
+    require(!o.model_draft.empty() || !o.spec.has(Part::kDraft), Exit::kUsage,
+            "--spec {}: no draft model; give -md PATH", text_of(o.spec));
+    if (!o.model_draft.empty()) draft_ = open_config(o.model_draft);
+    const size_t levels = o.spec.parts.size();
+    require(o.accept_rates.empty() || o.accept_rates.size() == levels, Exit::kUsage,
+            "--accept-rate: {} rates, and in --spec {} there are {} levels that check; want one of each, the whole "
+            "model's first",
+            o.accept_rates.size(), text_of(o.spec), levels);
+    if (!o.spec_costs.empty() && levels > 0) costs_ = read_spec_costs(o.spec_costs, level_names(o));
+}
+
+MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, int64_t ranks, bool retrieves) const {
+    const Options& o = options_;
+    const auto held = [&](Part part) { return held_laws(o, part); };
+    MemoryBytes all;
+    if (draft_) {
+        all += drafting_memory(*draft_, make_shard(*draft_, 0, 1), weights_, level, backend_, threads_, o.draft_window,
+                               held(Part::kDraft));
+    }
+    if (o.spec.has(Part::kWindow)) {
+        all += drafting_memory(config_, largest_shard(config_, static_cast<int>(ranks)), std::nullopt, level, backend_,
+                               threads_, o.draft_window, held(Part::kWindow));
+    }
+    if (retrieves) all += retrieving_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
+    return all;
+}
+
+double ChainPlan::measured_gbps(const PlanInput& in) const {
+    return costs_.empty() ? 0 : step_bytes(in, in.kv.context) / costs_.front().ms(1) * 1e-6;
+}
+
+/// Without measured costs: the time in which the device reads what the level does, whatever the rows.
+double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part, int64_t rows) const {
+    const Part what = options_.spec.parts[part];
+    if (what == Part::kNgram) return 0;
+    const size_t level = options_.spec.parts.size() - part;  // 0: the whole model
+    if (!costs_.empty()) return costs_[level].ms(rows);
+    const int64_t seen =
+        std::min(in.kv.context, what == Part::kRetrieval
+                                    ? retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))
+                                    : options_.draft_window);
+    if (what != Part::kDraft) return step_bytes(in, seen) / m.device_gbps * 1e-6;
+    const PlanInput own =
+        plan_input(*draft_, make_shard(*draft_, 0, 1), weights_, level_, backend_, threads_, PlanInput::kAll);
+    return step_bytes(own, seen) / m.device_gbps * 1e-6;
+}
+
+std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Plan& plan, const Machine& m) const {
+    const Options& o = options_;
+    const bool known = m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0);
+    if (o.accept_rates.empty() || !known) return {};
+    if (o.spec.tree) return {"rounds of trees are not forecast"};
+
+    const size_t n = o.spec.parts.size();
+    std::vector<CheckingLevel> checks;  // the whole model checks the last part
+    for (size_t level = 0; level < n; ++level) {
+        CheckingLevel checking = {.name = level == 0 ? "full" : std::string(name_of(o.spec.parts[n - level])),
+                                  .stays = o.accept_rates[level],
+                                  .length = asked_length(o, n - 1 - level),
+                                  .ms = {}};
+        if (level > 0) checking.ms = [&, level](int64_t rows) { return level_ms(in, m, n - level, rows); };
+        checks.push_back(std::move(checking));
+    }
+    // Of so many rows: the device reads as fast as makes the step on chip take what was measured.
+    const auto round_ms = [&](int64_t rows, double draft_ms) {
+        Machine at = m;
+        if (!costs_.empty()) at.device_gbps = step_bytes(in, in.kv.context) / costs_.front().ms(rows) * 1e-6;
+        return forecast(in, plan, at, in.kv.context, draft_ms).step_ms;
+    };
+    const RoundForecast f = forecast_round(checks, level_ms(in, m, 0, 1), round_ms);
+    const double plain_ms = round_ms(1, 0);
+
+    std::vector<std::string> lines = {fmt::format("a round of {}:", text_of(o.spec))};
+    const std::string_view first = name_of(o.spec.parts.front());
+    lines.push_back(fmt::format("  {:<12} {:>8.2f} tokens", first, f.drafted));
+    for (size_t i = f.levels.size(); i-- > 0;) {
+        const RoundForecast::Level& level = f.levels[i];
+        lines.push_back(fmt::format("  {:<12} {:>8.2f} forward{}, asks for {} token{}, of which {} stay", level.name,
+                                    level.forwards, level.forwards == 1 ? "" : "s", level.length,
+                                    level.length == 1 ? "" : "s", checks[i].stays));
+    }
+    lines.push_back(fmt::format("  {:.2f} ms (draft_ms {:.2f}, verify_ms {:.2f}) for {:.2f} tokens", f.round_ms,
+                                f.draft_ms, f.round_ms - f.draft_ms, f.tokens));
+    lines.push_back(fmt::format("  {:.2f} ms a token ({:.2f} tok/s): {:.2f} times as fast as plain decoding",
+                                f.token_ms(), 1e3 / f.token_ms(), plain_ms / f.token_ms()));
+    return lines;
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#include "launch/flags/modes.h"
+
+#include "launch/flags/flag_groups.h"
+
+namespace trireme {
+
+Options options_of(const Options& o, const Mode& mode) {
+    Options of = o;
+    set_spec(of, {"--modes", mode.chain});
+    of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
+    return of;
+}
+
+std::vector<Options> chains_of(Command command, const Options& o) {
+    if (command == Command::kGenerate) return {o};
+    std::vector<Options> all;
+    if (command == Command::kBench) {
+        for (const Mode& mode : o.modes) all.push_back(options_of(o, mode));
+    }
+    return all;
+}
+
+int64_t asked_length(const Options& o, size_t part) {
+    return part + 1 == o.spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
+}
+
+int64_t held_laws(const Options& o, Part part) {
+    const auto found = std::ranges::find(o.spec.parts, part);
+    if (found == o.spec.parts.end() || part == Part::kNgram) return 0;
+    const auto i = static_cast<size_t>(found - o.spec.parts.begin());
+    return o.spec.tree && i == 0 ? o.tree_size : Options::most_draft_tokens(asked_length(o, i));
+}
+
+}  // namespace trireme

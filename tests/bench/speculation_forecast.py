@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""What `trireme plan` predicts of the chains that speculation.sh measured, beside what they took.
+
+  speculation_forecast.py TRIREME MODEL DRAFT ROWS     ROWS: the rows that speculation.sh wrote, those on chip among them
+
+Costs of forwards are those of the same chain with everything on chip; how often tokens stay is what the run itself showed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def forecast(trireme, model, draft, row, costs):
+    """tok/s, tokens a round and its two parts in ms, as plan says them."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump({"spec_costs": costs}, file)
+        rates = ",".join(f"{level['alpha']:.4f}" for level in row["levels"])
+        said = subprocess.run(
+            [trireme, "plan", "-m", model, "-md", draft, "-c", str(row["n_prompt"] + row["n_gen"] // 2), "--kv-on-chip", "0",
+             "--link-gbps", str(row["link_gbps"]), "--device", "cpu", "--spec", row["mode"], "--budget", str(row["retrieval_budget"]),
+             "--accept-rate", rates, "--spec-costs", report], capture_output=True, text=True, check=True).stdout
+    spoken = re.search(r"\(draft_ms ([\d.]+), verify_ms ([\d.]+)\) for ([\d.]+) tokens\n.*\(([\d.]+) tok/s\): ([\d.]+) times", said)
+    draft_ms, verify_ms, tokens, rate, speedup = map(float, spoken.groups())
+    return rate, speedup, tokens, draft_ms, verify_ms
+
+
+def main():
+    trireme, model, draft, path = sys.argv[1:]
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    on_chip = {(row["text"], row["mode"]): row["spec_costs"] for row in rows if row["factor"] == 0}
+    print("| text | copy / compute | chain | tok/s | predicted | measured / predicted | over plain | predicted | tokens a round | predicted "
+          "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 3 + " ---: |" * 9)
+    for row in rows:
+        costs = on_chip.get((row["text"], row["mode"]))
+        if row["factor"] == 0 or not row["levels"] or not costs or None in [level["alpha"] for level in row["levels"]]:
+            continue
+        rate, speedup, tokens, draft_ms, verify_ms = forecast(trireme, model, draft, row, costs)
+        print(f"| {row['text']} | {row['factor']} | {row['mode']} | {row['median_ts']:.2f} | {rate:.2f} | {row['median_ts'] / rate:.2f} "
+              f"| {row['speedup']:.2f} | {speedup:.2f} | {row['accept_len']:.2f} | {tokens:.2f} "
+              f"| {row['draft_ms']:.0f} + {row['verify_ms']:.0f} | {draft_ms:.0f} + {verify_ms:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Are the tokens of every chain, greedy, those of plain decoding? Counts them over all combinations of ranks, layers on
+chip, draft lengths and types of keys and values, on the small models that were trained on the King James Bible; and on
+another model, if one is named.
+
+  exactness.py TRIREME                       every combination: some 10^5 tokens, a quarter of an hour on 2 cores
+  exactness.py TRIREME --every 20            every twentieth one
+  exactness.py TRIREME --model M --draft D   5,000 tokens of this model
+
+Of each combination three of 24 texts are continued by `trireme bench`; the last line says how many tokens were compared.
+Exit status 1: some were others."""
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CHAINS = ("ngram", "draft", "window", "retrieval", "tree", "triforce", "ngram+retrieval+full", "window+retrieval+full",
+          "draft+window+retrieval+full")
+RANKS = (1, 2, 4)
+ON_CHIP = ("0", "3", "all")  # of 6 layers
+GAMMAS = ("1", "2", "3", "5", "8", "12", "16", "auto")
+TYPES = ("f32", "f16", "bf16")
+TEXTS, TEXTS_EACH, PREFILL, TOKENS = 24, 3, 560, 24
+RESELECT = ("every", "3", "never")
+
+
+def texts():
+    """Of the Bible's text, pieces that begin at 24 places."""
+    with open(f"{ROOT}/tests/data/texts/kjv_60k.txt", encoding="utf-8") as file:
+        text = file.read()
+    step = (len(text) - 4000) // (TEXTS - 1)
+    return [text[i * step:i * step + 4000] for i in range(TEXTS)]
+
+
+def compare(command, what):
+    """Runs a bench; returns how many tokens of chains were compared, and how many rows had others."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"{what}: ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+        return 0, 1
+    tokens = wrong = 0
+    for row in map(json.loads, done.stdout.splitlines()):
+        if row["mode"] == "none":
+            continue
+        if row["exact"] is not True:
+            print(f"{what}: {row['mode']}: other tokens: {done.stderr.strip()}", flush=True)
+            wrong += 1
+        tokens += row["n_gen"] * row["texts"]
+    return tokens, wrong
+
+
+def jsonl(folder, pieces):
+    path = os.path.join(folder, "texts.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": piece}) + "\n" for piece in pieces)
+    return path
+
+
+def small_models(args, folder):
+    models = f"{ROOT}/tests/data/models"
+    all_texts = texts()
+    combinations = list(itertools.product(RANKS, ON_CHIP, GAMMAS, TYPES))
+    for number, (ranks, on_chip, gamma, kv_type) in list(enumerate(combinations))[args.first::args.every]:
+        first = number * TEXTS_EACH
+        path = jsonl(folder, [all_texts[(first + i) % TEXTS] for i in range(TEXTS_EACH)])
+        inner = GAMMAS[(number // 3) % len(GAMMAS)]
+        command = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+        command += [args.trireme, "bench", "-m", f"{models}/kjv-target", "-md", f"{models}/kjv-draft", "--data", path,
+                    "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
+                    "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
+                    "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", ("32", "128", "1024")[number % 3],
+                    "--draft-window", "128", "--reselect", RESELECT[(number // 8) % 3], "--tree-size", ("5", "32", "63")[number % 3]]
+        if ranks > 1:
+            command += ["-t", "1"]
+        yield f"{ranks} ranks, {on_chip} on chip, gamma {gamma}/{inner}, {kv_type}", command
+
+
+def one_model(args, folder):
+    path = jsonl(folder, texts()[::5][:5])
+    chains = ("ngram", "draft", "retrieval", "tree", "triforce")
+    yield args.model, [args.trireme, "bench", "-m", args.model, "-md", args.draft, "--data", path, "--prefill", "640", "-n", "200",
+                       "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress", "--modes", ",".join(("none",) + chains),
+                       "--budget", "128"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trireme")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="run every N-th combination")
+    parser.add_argument("--first", type=int, default=0, metavar="I", help="beginning with combination I")
+    parser.add_argument("--model")
+    parser.add_argument("--draft")
+    args = parser.parse_args()
+    tokens = wrong = runs = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for what, command in (one_model if args.model else small_models)(args, folder):
+            compared, others = compare(command, what)
+            tokens, wrong, runs = tokens + compared, wrong + others, runs + 1
+    print(f"{tokens} greedy tokens of chains in {runs} combinations compared with plain decoding: "
+          f"{'all the same' if wrong == 0 else f'{wrong} rows differ'}")
+    sys.exit(0 if wrong == 0 and tokens > 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
