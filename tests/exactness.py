@@ -69,7 +69,7 @@ def small_models(args, folder):
         first = number * TEXTS_EACH
         path = jsonl(folder, [all_texts[(first + i) % TEXTS] for i in range(TEXTS_EACH)])
         inner = GAMMAS[(number // 3) % len(GAMMAS)]
-        command = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
         command += [args.trireme, "bench", "-m", f"{models}/kjv-target", "-md", f"{models}/kjv-draft", "--data", path,
                     "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Does a retrieving level find what a text said long ago, and a window not? A key of several numbers stands at some depth of
-a text about other things, and the text's end asks for it. Where the model, greedy, then gives the key, what retrieval
-proposes for it stays (>= 0.9 of it), and what a window proposes does not (<= 0.5).
+"""Does a retrieving level find what a text said long ago, and a window not? A key of several words stands at some depth of
+a text about other things, and the text's end asks for it. Where the model, greedy, then gives the key, what retrieval,
+which sees a fifth of the text, proposes for it stays (>= 0.9 of it), and what a window proposes does not (<= 0.5).
 
   needle.py TRIREME MODEL [TOKENS]     2,400 tokens of text
 
@@ -14,21 +14,27 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KEY = "7 4 1 9 2 8 5 3"
+KEY = "copper violin harvest lantern marble falcon thunder orange"
 NEEDLE = f"\n\nThe secret key is {KEY}. Remember it: the secret key is {KEY}.\n\n"
 CUE = "\n\nWhat is the secret key? The secret key is"
 DEPTHS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
-TOKENS = 16  # of the key: a number and a space each
+TOKENS = 10  # of the key, and a little more
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+def speculate(trireme, model, path, chain, budget):
+    """The text, and the part of proposed tokens that stayed. Greedy: the text is plain decoding's, whatever the chain."""
+    done = subprocess.run(
+        [trireme, "generate", "-m", model, "-f", path, "--temp", "0", "-n", str(TOKENS), "--no-progress", "--spec", chain, "--gamma", "5",
+         "--budget", str(budget), "--draft-window", "128", "--report-json", "-"], capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"needle: {' '.join(command)}\n{done.stderr}")
-    return done.stdout
+        sys.exit(f"needle: {chain}: {done.stderr}")
+    report = json.loads(done.stdout)
+    return report["samples"][0]["text"], report["speculation"][0]["accept_rate"]
 
 
 def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
     trireme, model = sys.argv[1:3]
     length = int(sys.argv[3]) if len(sys.argv) > 3 else 2400
     with open(f"{ROOT}/tests/data/texts/kjv_60k.txt", encoding="utf-8") as file:
@@ -40,21 +46,15 @@ def main():
             path = os.path.join(folder, "text.txt")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(hay[:at] + NEEDLE + hay[at:] + CUE)
-            common = [trireme, "--no-progress", "-m", model, "-f", path, "--temp", "0", "-n", str(TOKENS)]
-            said = run([common[0], "generate", *common[1:]])
-            if not said.strip().startswith(KEY):
-                print(f"depth {depth}: the model says '{said.strip()[:24]}', not the key")
-                continue
-            found += 1
-            rows = {}
-            for line in run([common[0], "bench", *common[1:], "--modes", "none,retrieval,window", "-r", "1", "--gamma", "5",
-                             "--budget", "256", "--draft-window", "128", "-o", "jsonl"]).splitlines():
-                row = json.loads(line)
-                rows[row["mode"]] = row
-            retrieval, window = rows["retrieval"]["accept_rate"], rows["window"]["accept_rate"]
-            print(f"depth {depth}, {rows['none']['n_prompt']} tokens: accept_rate of retrieval {retrieval:.3f}, of window {window:.3f}")
-            if retrieval < 0.9 or window > 0.5:
-                wrong.append(depth)
+            said, retrieval = speculate(trireme, model, path, "retrieval", length // 5)
+            _, window = speculate(trireme, model, path, "window", 0)
+        if not said.strip().startswith(KEY):
+            print(f"depth {depth}: the model says '{said.strip()[:30]}...', not the key", flush=True)
+            continue
+        found += 1
+        print(f"depth {depth} of {length} tokens: accept_rate of retrieval {retrieval:.3f}, of window {window:.3f}", flush=True)
+        if retrieval < 0.9 or window > 0.5:
+            wrong.append(depth)
     if found < 3:
         sys.exit(f"needle: the model gives the key at {found} depths; want 3")
     if wrong:

@@ -110,6 +110,18 @@ TEST(Bench, GivesTheBaselineAResidencyOfItsOwn) {
     EXPECT_NE(table[0]["prefill_ms"], table[1]["prefill_ms"]);
 }
 
+TEST(Bench, WritesWhatItHasWhereALaterResidencyDoesNotFit) {
+    const Words words = kText + Words{"--modes", "none,ngram@0,ngram", "--kv-on-chip", "all", "--prefill",
+                                      "700",     "--host-memory",      "1M",           "-o",  "jsonl"};
+    const ProcessResult r = trireme(bench(words));
+    EXPECT_EQ(r.status, 71);
+    const auto lines = lines_of(r.out);
+    ASSERT_THAT(lines, SizeIs(2)) << r.err;
+    EXPECT_EQ(json::parse(lines[0])["mode"], "none");
+    EXPECT_EQ(json::parse(lines[1])["mode"], "ngram");
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("host memory: ")));
+}
+
 TEST(Bench, WritesTheTableAloneToStdout) {
     const Words two = kText + Words{"--modes", "none,ngram"};
     const ProcessResult md = trireme(bench(two)), csv = trireme(bench(two + Words{"-o", "csv"})),
@@ -158,6 +170,11 @@ TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
 
     ASSERT_EQ(r.status, 0) << r.err;
     EXPECT_THAT(r.err, HasSubstr("2 of 4 texts have fewer than 300 tokens and are left out"));
+    const TempFolder other;
+    write_file(other / "c.jsonl", "{\"input_ids\": [1, 2, 99999]}\n");
+    const ProcessResult bad = trireme(bench({"--data", other.path(), "--prefill", "3"}));
+    EXPECT_EQ(bad.status, 78);
+    EXPECT_THAT(error_lines(bad), ElementsAre(HasSubstr("c.jsonl:1's id 99999 at index 2 is outside the vocabulary")));
     EXPECT_THAT(r.err, HasSubstr("1 of its files are no texts"));
     EXPECT_THAT(r.err, HasSubstr("text 2 of 2: 300 tokens"));
     for (const std::string& line : lines_of(r.out)) {
