@@ -100,6 +100,8 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
         rows = slow ? kSlowRows : 2 * rows;
     }
     check(!costs.points.empty(), "costs of {}: no room behind {} tokens", costs.level, level.length());
+    // Once more: what else the machine did for a while, or what a first forward of many rows takes, is not to count.
+    for (LevelCosts::Point& p : costs.points) p.ms = std::min(p.ms, meter.least(p.rows));
     return costs;
 }
 

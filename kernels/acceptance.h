@@ -16,7 +16,8 @@ namespace trireme {
 ///
 ///     Weight, Wide             numbers; a Wide holds the product of two weights, and sums of such
 ///     Weight p(i), p_sum()     the verifier's law
-///     Weight q(c, i), q_sum(c) the law that child c was drawn from, without its elders
+///     Weight q(c, i), q_sum(c) the law that child c was drawn from; without its elders, but at these q(c, i) may be
+///                              anything: they have been refused, and p has nothing there any more
 ///     int64_t token(c)         child c
 ///     bool happens(c, a, b)    with probability min(1, a / b)
 ///     void become(weigh)       p is what weigh(i) says from now on, up to a common factor

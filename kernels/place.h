@@ -22,23 +22,16 @@ struct ProposalPlace {
     constexpr uint64_t p_sum() const { return is_residual ? residual_sum : law.sum; }
     constexpr const Proposal& child(int64_t c) const { return nodes[children[c]]; }
     constexpr int64_t token(int64_t c) const { return child(c).token; }
-    /// What child c's law, its elders left in, weighs.
-    constexpr uint64_t alone(int64_t c, int64_t i) const {
+    /// With its elders left in: none of them asks for it any more, and having been refused they weigh nothing in p, so
+    /// that no residual tells the difference.
+    constexpr uint64_t q(int64_t c, int64_t i) const {
         const Proposal& x = child(c);
         return x.row.data == nullptr ? (i == x.token ? 1 : 0) : weight_at(*x.law, x.row, i);
-    }
-    constexpr uint64_t q(int64_t c, int64_t i) const {
-        if (child(c).row.data != nullptr) {
-            for (int64_t elder = 0; elder < c; ++elder) {
-                if (token(elder) == i) return 0;
-            }
-        }
-        return alone(c, i);
     }
     constexpr uint64_t q_sum(int64_t c) const {
         if (child(c).row.data == nullptr) return 1;
         uint64_t sum = child(c).law->sum;
-        for (int64_t elder = 0; elder < c; ++elder) sum -= alone(c, token(elder));
+        for (int64_t elder = 0; elder < c; ++elder) sum -= q(c, token(elder));
         return sum;
     }
     constexpr bool happens(int64_t c, U128 a, U128 b) const { return below(child(c).uniform, a, b); }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What `trireme plan` predicts of the chains that speculation.sh measured, beside what they took.
 
-  speculation_forecast.py TRIREME MODEL DRAFT ROWS     ROWS: the rows that speculation.sh wrote, those on chip among them
+  speculation_forecast.py TRIREME MODEL DRAFT TEXT ROWS     ROWS: the rows that speculation.sh wrote
 
-Costs of forwards are those of the same chain with everything on chip; how often tokens stay is what the run itself showed."""
+How often tokens stay is what the run itself showed. Costs of forwards are measured here, with everything on chip and one compute
+thread: where layers are streamed, this machine's other core is left to the copies."""
 
 import json
 import os
@@ -29,15 +30,24 @@ def forecast(trireme, model, draft, row, costs):
     return rate, speedup, tokens, draft_ms, verify_ms
 
 
+def costs_on_chip(trireme, model, draft, text, like):
+    """By mode."""
+    said = subprocess.run(
+        [trireme, "bench", "-m", model, "-md", draft, "-f", text, "--prefill", str(like["n_prompt"]), "-n", "8", "-r", "1", "-t", "1",
+         "--kv-on-chip", "all", "--modes", "ngram,draft,retrieval,triforce", "--budget", str(like["retrieval_budget"]), "--top-k", "0",
+         "--top-p", "1", "--temp", "0.8", "-o", "jsonl", "--no-progress"], capture_output=True, text=True, check=True).stdout
+    return {row["mode"]: row["spec_costs"] for row in map(json.loads, said.splitlines())}
+
+
 def main():
-    trireme, model, draft, path = sys.argv[1:]
+    trireme, model, draft, text, path = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    on_chip = {(row["text"], row["mode"]): row["spec_costs"] for row in rows if row["factor"] == 0}
+    on_chip = costs_on_chip(trireme, model, draft, text, rows[0])
     print("| text | copy / compute | chain | tok/s | predicted | measured / predicted | over plain | predicted | tokens a round | predicted "
           "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 3 + " ---: |" * 9)
     for row in rows:
-        costs = on_chip.get((row["text"], row["mode"]))
+        costs = on_chip.get(row["mode"])
         if row["factor"] == 0 or not row["levels"] or not costs or None in [level["alpha"] for level in row["levels"]]:
             continue
         rate, speedup, tokens, draft_ms, verify_ms = forecast(trireme, model, draft, row, costs)

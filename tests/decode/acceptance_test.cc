@@ -65,7 +65,12 @@ struct ExactPlace {
 
     const Fraction& p(int64_t i) const { return law_p[static_cast<size_t>(i)]; }
     Fraction p_sum() const { return sum_of(law_p); }
-    const Fraction& q(int64_t c, int64_t i) const { return law_q[static_cast<size_t>(c)][static_cast<size_t>(i)]; }
+    /// At elders something that no law has: it must not matter.
+    Fraction q(int64_t c, int64_t i) const {
+        const auto end = tokens.begin() + c;
+        if (std::find(tokens.begin(), end, i) != end) return 7;
+        return law_q[static_cast<size_t>(c)][static_cast<size_t>(i)];
+    }
     Fraction q_sum(int64_t c) const { return sum_of(law_q[static_cast<size_t>(c)]); }
     int64_t token(int64_t c) const { return tokens[static_cast<size_t>(c)]; }
     bool happens(int64_t, const Fraction& a, const Fraction& b) const {
