@@ -92,7 +92,9 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
     const int64_t most = std::min(room, which == MeasuredRows::kOne ? 1 : kMaxRows);
     for (int64_t rows = 1; rows <= most;) {
         const double before = costs.points.empty() ? 0 : costs.points.back().ms;
-        const double ms = meter.least(rows);
+        double ms = meter.least(rows);
+        // What else the machine did for a while, or what a first forward of many rows takes, is not to count.
+        if (ms > kAsTheRows * before) ms = std::min(ms, meter.least(rows));
         costs.points.push_back({rows, ms});
         if (rows > 1 && ms > kAsTheRows * before) break;
         const bool slow = costs.points.front().ms > kSlowMs;
@@ -100,8 +102,6 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
         rows = slow ? kSlowRows : 2 * rows;
     }
     check(!costs.points.empty(), "costs of {}: no room behind {} tokens", costs.level, level.length());
-    // Once more: what else the machine did for a while, or what a first forward of many rows takes, is not to count.
-    for (LevelCosts::Point& p : costs.points) p.ms = std::min(p.ms, meter.least(p.rows));
     return costs;
 }
 

@@ -28,7 +28,7 @@ struct LevelCosts {
 using SpecCosts = std::vector<LevelCosts>;
 
 /// Measures forwards of `token` behind the level's text, and drops them: of one row, or of more and more until further
-/// rows cost what the last ones did; all of them twice, of which the least counts. All ranks call it; all get rank 0's
+/// rows cost what the last ones did. All ranks call it; all get rank 0's
 /// times, through `control`. Afterwards the level's current logits are others. Errors: as Level::sample.
 enum class MeasuredRows { kOne, kMany };
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows rows, const SamplingParams& sampling,

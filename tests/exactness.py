@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ ON_CHIP = ("0", "3", "all")  # of 6 layers
 GAMMAS = ("1", "2", "3", "5", "8", "12", "16", "auto")
 TYPES = ("f32", "f16", "bf16")
 TEXTS, TEXTS_EACH, PREFILL, TOKENS = 24, 3, 560, 24
-RESELECT = ("every", "3", "never")
+RESELECT = ("every", "every", "3", "never")
 
 
 def texts():
@@ -66,18 +67,18 @@ def small_models(args, folder):
     all_texts = texts()
     combinations = list(itertools.product(RANKS, ON_CHIP, GAMMAS, TYPES))
     for number, (ranks, on_chip, gamma, kv_type) in list(enumerate(combinations))[args.first::args.every]:
-        first = number * TEXTS_EACH
-        path = jsonl(folder, [all_texts[(first + i) % TEXTS] for i in range(TEXTS_EACH)])
-        inner = GAMMAS[(number // 3) % len(GAMMAS)]
+        draw = random.Random(number)  # everything else is drawn: no two things go together in all combinations
+        path = jsonl(folder, draw.sample(all_texts, TEXTS_EACH))
+        inner, reselect = draw.choice(GAMMAS), draw.choice(RESELECT)
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
         command += [args.trireme, "bench", "-m", f"{models}/kjv-target", "-md", f"{models}/kjv-draft", "--data", path,
                     "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
-                    "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", ("32", "128", "1024")[number % 3],
-                    "--draft-window", "128", "--reselect", RESELECT[(number // 8) % 3], "--tree-size", ("5", "32", "63")[number % 3]]
+                    "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
+                    "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
         if ranks > 1:
             command += ["-t", "1"]
-        yield f"{ranks} ranks, {on_chip} on chip, gamma {gamma}/{inner}, {kv_type}", command
+        yield f"{ranks} ranks, {on_chip} on chip, gamma {gamma}/{inner}, {kv_type}, reselect {reselect}, combination {number}", command
 
 
 def one_model(args, folder):

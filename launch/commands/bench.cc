@@ -103,11 +103,11 @@ void run_bench(const Start& start, const Crew& crew) {
         wrong += (wrong.empty() ? "" : ", ") + r.mode;
     }
     if (results.status != 0) throw Stopped{results.status};
-    if (results.refused) throw *results.refused;
     crew.phase([&] {
         require(!o.require_exact || wrong.empty(), Exit::kInternal,
                 "--require-exact: {} did not give the tokens of {}: this is a bug", wrong, baseline->mode);
     });
+    if (results.refused) throw *results.refused;
 }
 
 }  // namespace trireme

@@ -170,14 +170,16 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
             own.call.options.modes.push_back(o.modes[m]);
             results.push_back(&out.modes[m]);
         }
+        std::optional<Group> group;
         try {
             engine.load(own, crew, texts.tokens() + n);
-            out.status = Group(own, crew, engine, n, results).measure(texts, first == 0);
+            group.emplace(own, crew, engine, n, results);
         } catch (const AgreedError& e) {
             if (first == 0) throw;
             out.refused = e;
             break;
         }
+        out.status = group->measure(texts, first == 0);
     }
     return out;
 }

@@ -100,7 +100,8 @@ FlagGroup speculation_flags() {
              kGenerate | kPlan,
              "REPORT",
              "a report (--report-json) of an earlier run with this --spec: draft lengths go by its times, none are "
-             "measured, so that the same tokens come out; for a plan, of a run with all layers on chip",
+             "measured, so that the same tokens come out; for a plan, of a run with all layers on chip, behind as many "
+             "tokens",
              [](O& o, const S& s) { o.spec_costs = s.word(); },
              [](const O& o) { return o.spec_costs; },
              "measured"},

@@ -72,8 +72,8 @@ MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::
     of.context = window + kMaxRows;
     const PlanInput in =
         plan_input(config, shard, weights.value_or(DType::kF16), of, backend, threads, PlanInput::kAll);
-    MemoryBytes all = plan_with(in, in.kv.owner_layers).total();
-    if (!weights) all.device -= in.weight_bytes;
+    MemoryBytes all = in.work;
+    if (weights) all.device += in.weight_bytes;
     all += WindowView::memory_for(kv_shape(config, shard, options), window_of(window));
     all.device += HeldLaws::bytes_for(shard, held);
     return all;

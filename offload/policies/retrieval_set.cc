@@ -106,7 +106,12 @@ bool RetrievalSet::passes_by(OwnerIndex owner) const {
 // A prompt's last query chooses alone.
 void RetrievalSet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) {
     const bool several = history_ && !reading_prompt_;
-    if (several && !seen_[owner.at()]) history_->saw(op, owner, q, full_.staged().size() - q.rows());
+    if (several && !seen_[owner.at()]) {
+        const int64_t first = full_.staged().size() - q.rows();
+        // What is recorded for so many rows is replayed wherever they are staged.
+        check(first == 0 || !(graphs_ && full_.recordable(owner)), "retrieval: rows of a graph from {} on", first);
+        history_->saw(op, owner, q, first);
+    }
     seen_[owner.at()] = true;
     if (passes_by(owner)) return;
     op.choose_chunks(places_, keys_, means_[owner.at()], several ? history_->sum(op, owner, q) : q.first_rows(1),

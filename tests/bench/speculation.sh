@@ -15,6 +15,8 @@ compute_ms=$("$trireme" "${common[@]}" -f "$root/configs/texts/kjv_end.txt" --mo
     python3 -c 'import json, sys; print(1e3 / json.load(sys.stdin)[0]["median_ts"])')
 echo "a plain step on chip: $compute_ms ms"
 : >"$rows"
+here=$(mktemp)
+trap 'rm -f "$here"' EXIT
 for temperature in $temperatures; do
     modes=none,ngram,draft,retrieval,tree,triforce
     [[ $temperature == 0 ]] && modes=none,retrieval,triforce
@@ -27,9 +29,9 @@ for temperature in $temperatures; do
             fi
             printf '\n%s, copy %s x compute (%s), T %s\n\n' "$text" "$factor" "${where[*]}" "$temperature"
             "$trireme" "${common[@]}" -f "$root/configs/texts/$text.txt" --modes $modes "${where[@]}" \
-                -n 128 -r "$repetitions" --temp "$temperature" -o jsonl 2>/dev/null |
-                tee >(sed "s|^{|{\"text\":\"$text\",\"factor\":$factor,\"compute_ms\":$compute_ms,|" >>"$rows") |
-                python3 "$root/tests/bench/speculation_table.py"
+                -n 128 -r "$repetitions" --temp "$temperature" -o jsonl 2>/dev/null >"$here"
+            python3 "$root/tests/bench/speculation_table.py" <"$here"
+            sed "s|^{|{\"text\":\"$text\",\"factor\":$factor,\"compute_ms\":$compute_ms,|" "$here" >>"$rows"
         done
     done
 done

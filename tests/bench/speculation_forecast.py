@@ -44,14 +44,14 @@ def main():
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     on_chip = costs_on_chip(trireme, model, draft, text, rows[0])
-    print("| text | copy / compute | chain | tok/s | predicted | measured / predicted | over plain | predicted | tokens a round | predicted "
-          "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 3 + " ---: |" * 9)
+    print("| text | T | copy / compute | chain | tok/s | predicted | measured / predicted | over plain | predicted | tokens a round | predicted "
+          "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 4 + " ---: |" * 9)
     for row in rows:
         costs = on_chip.get(row["mode"])
         if row["factor"] == 0 or not row["levels"] or not costs or None in [level["alpha"] for level in row["levels"]]:
             continue
         rate, speedup, tokens, draft_ms, verify_ms = forecast(trireme, model, draft, row, costs)
-        print(f"| {row['text']} | {row['factor']} | {row['mode']} | {row['median_ts']:.2f} | {rate:.2f} | {row['median_ts'] / rate:.2f} "
+        print(f"| {row['text']} | {row['temp']} | {row['factor']} | {row['mode']} | {row['median_ts']:.2f} | {rate:.2f} | {row['median_ts'] / rate:.2f} "
               f"| {row['speedup']:.2f} | {speedup:.2f} | {row['accept_len']:.2f} | {tokens:.2f} "
               f"| {row['draft_ms']:.0f} + {row['verify_ms']:.0f} | {draft_ms:.0f} + {verify_ms:.0f} |")
 

@@ -17,20 +17,12 @@ def line(cells):
 
 
 def speeds(rows):
-    line(["chain", "tok/s", "range", "over plain", "accept_rate", "accept_len", "draft_ms", "verify_ms", "of the round model"])
-    line(["---"] + ["---:"] * 8)
+    line(["chain", "tok/s", "range", "over plain", "accept_rate", "accept_len", "draft_ms", "verify_ms"])
+    line(["---"] + ["---:"] * 7)
     for row in rows:
-        modelled = ""
-        if row["levels"]:
-            top = row["levels"][0]
-            # A round's time by the measured waits, and the tokens that alpha predicts for its lengths.
-            expected = top["rounds"] + sum(n * (top["alpha"] or 0) ** (place + 1) for place, n in enumerate(top["proposed_at"]))
-            if top["alpha"] is not None:
-                predicted = expected / (top["rounds"] * (top["draft_ms"] + top["verify_ms"])) * 1e3
-                modelled = number(row["median_ts"] / predicted, 2)
         line([row["mode"], number(row["median_ts"], 2), f"{min(row['samples_ts']):.2f}-{max(row['samples_ts']):.2f}",
               number(row["speedup"], 2), number(row["accept_rate"], 2), number(row["accept_len"], 2),
-              number(row["draft_ms"], 1), number(row["verify_ms"], 1), modelled])
+              number(row["draft_ms"], 1), number(row["verify_ms"], 1)])
 
 
 def places(rows):

@@ -178,7 +178,7 @@ TEST(PlanCommand, CountsAWindow) {
         EXPECT_EQ(r.status, 0) << r.err;
         return number_behind(r.out, "levels that propose");
     };
-    EXPECT_GT(proposing("1"), 2.0);  // 4,096 tokens of 512 KiB
+    EXPECT_NEAR(proposing("1"), 2.3, 0.3);  // 4,096 tokens of 512 KiB, once; activations
     EXPECT_LT(proposing("2"), 0.75 * proposing("1"));
 }
 
