@@ -82,7 +82,9 @@ void Speculate::begin(uint32_t sample) {
     // At least one token comes of a round; of an inner level's, one of up to `length` that an outer round may throw
     // away.
     const int64_t rounds = (text_.level().context() - text_.length() + 1) * options_.length;
-    rounds_.reserve(rounds_.size() + static_cast<size_t>(rounds));
+    const size_t room = rounds_.size() + static_cast<size_t>(rounds);
+    if (room > rounds_.capacity())
+        rounds_.reserve(std::max(room, 2 * rounds_.capacity()));  // there may be many samples
     sample_ = sample;
     round_ = 0;
     digest_ = 0;
