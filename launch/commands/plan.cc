@@ -9,6 +9,7 @@
 #include "launch/run/residency.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
+#include "runtime/log.h"
 #include "runtime/module.h"
 
 namespace trireme {
@@ -94,6 +95,9 @@ void run_plan(const Start& start, const Crew& crew) {
     crew.first_only([&] {
         check_link(o);
         const LlamaConfig config = open_config(o.model);
+        if (o.ctx_size > config.context) {
+            log::warn("-c {}: a plan alone: the model's own context is {} tokens", o.ctx_size, config.context);
+        }
         const WeightType weights = planned_type(o);
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));

@@ -182,5 +182,13 @@ TEST(PlanCommand, CountsAWindow) {
     EXPECT_LT(proposing("2"), 0.75 * proposing("1"));
 }
 
+TEST(PlanCommand, WarnsBeyondTheModelsContext) {
+    const Words words = {"plan", "-m", data("models/kjv-target"), "--device", "cpu"};
+    Words more = words;
+    more.insert(more.end(), {"-c", "100000"});
+    EXPECT_THAT(trireme(more).err, HasSubstr("the model's own context is 2048 tokens"));
+    EXPECT_EQ(trireme(words).err, "");
+}
+
 }  // namespace
 }  // namespace trireme::test
