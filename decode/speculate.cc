@@ -60,6 +60,7 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
     validate(sampling);
     rows_.reserve(kMaxRows);
     proposals_.reserve(kMaxRows);
+    uniforms_.reserve(kMaxRows);
     path_.reserve(kMaxRows);
     collected_.reserve(2 * kMaxRows);
     origins_.reserve(2 * kMaxRows);
@@ -166,8 +167,15 @@ void Speculate::round(int64_t limit) {
                               .uniform = draw(Purpose::kAccept, proposals_.size())});
     }
     verifier.extend(rows_);
-    if (!proposed.empty()) verifier.stream().wait(proposed.back().law.ready);
-    const Level::Accepted answer = verifier.accept(sampling_, proposals_);
+    Level::Accepted answer = {};
+    if (proposed.empty()) {
+        // As plain decoding does: cheaper than accepting nothing.
+        uniforms_.assign(rows_.size(), uniform(seed_, key));
+        answer.next = verifier.sample(sampling_, uniforms_, /*laws=*/options_.held != nullptr).back();
+    } else {
+        verifier.stream().wait(proposed.back().law.ready);
+        answer = verifier.accept(sampling_, proposals_);
+    }
     stats_.draft_ns += drafted - begin;
     stats_.verify_ns += trace::now() - drafted;
 

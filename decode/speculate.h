@@ -97,6 +97,7 @@ class Speculate final : public Decoder {
     std::vector<RoundStats> rounds_;
     std::vector<Row> rows_;
     std::vector<Proposal> proposals_;
+    std::vector<double> uniforms_;
     std::vector<int32_t> path_;
     std::vector<Proposed> collected_;  // a chain
     std::vector<Origin> origins_;      // of the tokens since the last settle()

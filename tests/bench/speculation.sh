@@ -8,7 +8,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 trireme=$1 model=$2 repetitions=${3:-3} texts=${4:-kjv_end story} factors=${5:-0 10 18} temperatures=${6:-0.8 0} rows=${7:-/dev/null}
 tokens=7680 bytes_a_step=171200000 # of keys and values that are streamed: all but the newest two tiles' of each layer
-common=(bench -m "$model" -md "$root/configs/models/smol-draft" --prefill $tokens --budget 1024 --top-k 0 --top-p 1 --no-progress)
+common=(bench -m "$model" -md "$root/configs/models/smol-draft" --prefill $tokens --budget 1024 --top-k 0 --top-p 1 --no-progress
+    -t 2) # as many as on chip: at these rates copies over the emulated link take a small part of a core
 
 # Of a plain step with everything on chip, the median of five runs of 32 tokens.
 compute_ms=$("$trireme" "${common[@]}" -f "$root/configs/texts/kjv_end.txt" --modes none --kv-on-chip all -n 32 -r 5 --temp 0.8 -o json 2>/dev/null |
@@ -18,7 +19,7 @@ echo "a plain step on chip: $compute_ms ms"
 here=$(mktemp)
 trap 'rm -f "$here"' EXIT
 for temperature in $temperatures; do
-    modes=none,ngram,draft,retrieval,tree,triforce
+    modes=${MODES:-none,ngram,draft,retrieval,tree,triforce}
     [[ $temperature == 0 ]] && modes=none,retrieval,triforce
     for text in $texts; do
         for factor in $factors; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What `trireme plan` predicts of the chains that speculation.sh measured, beside what they took.
 
-  speculation_forecast.py TRIREME MODEL DRAFT TEXT ROWS     ROWS: the rows that speculation.sh wrote
+  speculation_forecast.py TRIREME MODEL DRAFT ROWS     ROWS: the rows that speculation.sh wrote, those on chip among them
 
-How often tokens stay is what the run itself showed. Costs of forwards are measured here, with everything on chip and one compute
-thread: where layers are streamed, this machine's other core is left to the copies."""
+How many tokens were proposed at a time, and how often they stay, is what the run itself showed; what forwards take, what the same
+chain showed with everything on chip."""
 
 import json
 import os
@@ -21,38 +21,31 @@ def forecast(trireme, model, draft, row, costs):
         with open(report, "w", encoding="utf-8") as file:
             json.dump({"spec_costs": costs}, file)
         rates = ",".join(f"{level['alpha']:.4f}" for level in row["levels"])
+        lengths = [str(max(1, round(level["proposed"] / level["rounds"]))) for level in row["levels"]]
         said = subprocess.run(
             [trireme, "plan", "-m", model, "-md", draft, "-c", str(row["n_prompt"] + row["n_gen"] // 2), "--kv-on-chip", "0",
              "--link-gbps", str(row["link_gbps"]), "--device", "cpu", "--spec", row["mode"], "--budget", str(row["retrieval_budget"]),
-             "--accept-rate", rates, "--spec-costs", report], capture_output=True, text=True, check=True).stdout
+             "--accept-rate", rates, "--spec-costs", report, "--gamma", lengths[0], "--gamma-inner", lengths[-1]], capture_output=True, text=True, check=True).stdout
     spoken = re.search(r"\(draft_ms ([\d.]+), verify_ms ([\d.]+)\) for ([\d.]+) tokens\n.*\(([\d.]+) tok/s\): ([\d.]+) times", said)
     draft_ms, verify_ms, tokens, rate, speedup = map(float, spoken.groups())
     return rate, speedup, tokens, draft_ms, verify_ms
 
 
-def costs_on_chip(trireme, model, draft, text, like):
-    """By mode."""
-    said = subprocess.run(
-        [trireme, "bench", "-m", model, "-md", draft, "-f", text, "--prefill", str(like["n_prompt"]), "-n", "8", "-r", "1", "-t", "1",
-         "--kv-on-chip", "all", "--modes", "ngram,draft,retrieval,triforce", "--budget", str(like["retrieval_budget"]), "--top-k", "0",
-         "--top-p", "1", "--temp", "0.8", "-o", "jsonl", "--no-progress"], capture_output=True, text=True, check=True).stdout
-    return {row["mode"]: row["spec_costs"] for row in map(json.loads, said.splitlines())}
-
-
 def main():
-    trireme, model, draft, text, path = sys.argv[1:]
+    trireme, model, draft, path = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    on_chip = costs_on_chip(trireme, model, draft, text, rows[0])
-    print("| text | T | copy / compute | chain | tok/s | predicted | measured / predicted | over plain | predicted | tokens a round | predicted "
-          "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 4 + " ---: |" * 9)
+    on_chip = {row["mode"]: row["spec_costs"] for row in rows if row["factor"] == 0}
+    print("| text | T | copy / compute | chain | tok/s | predicted | measured / predicted | tokens a round | predicted "
+          "| draft_ms + verify_ms | predicted |\n|" + " --- |" * 4 + " ---: |" * 7)
     for row in rows:
         costs = on_chip.get(row["mode"])
         if row["factor"] == 0 or not row["levels"] or not costs or None in [level["alpha"] for level in row["levels"]]:
             continue
+        measured = len(row["samples_ns"]) * (row["n_gen"] - 1) / sum(row["samples_ns"]) * 1e9  # all tokens by all time
         rate, speedup, tokens, draft_ms, verify_ms = forecast(trireme, model, draft, row, costs)
-        print(f"| {row['text']} | {row['temp']} | {row['factor']} | {row['mode']} | {row['median_ts']:.2f} | {rate:.2f} | {row['median_ts'] / rate:.2f} "
-              f"| {row['speedup']:.2f} | {speedup:.2f} | {row['accept_len']:.2f} | {tokens:.2f} "
+        print(f"| {row['text']} | {row['temp']} | {row['factor']} | {row['mode']} | {measured:.2f} | {rate:.2f} | {measured / rate:.2f} "
+              f"| {row['accept_len']:.2f} | {tokens:.2f} "
               f"| {row['draft_ms']:.0f} + {row['verify_ms']:.0f} | {draft_ms:.0f} + {verify_ms:.0f} |")
 
 
