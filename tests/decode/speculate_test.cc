@@ -246,5 +246,53 @@ TEST_F(Speculation, DoesNotSayMoreThanItMay) {
     }
 }
 
+TEST(SpeculationStats, AreSharesAndMeansOfARound) {
+    const SpeculationStats none;
+    EXPECT_EQ(none.accept_rate(), 0);
+    EXPECT_EQ(none.accept_len(), 0);
+    EXPECT_EQ(none.alpha(), std::nullopt);
+    EXPECT_EQ(none.draft_ms(), 0);
+    EXPECT_EQ(none.verify_ms(), 0);
+
+    SpeculationStats one;
+    one.rounds = one.proposed = one.accepted = one.proposed_at[0] = one.accepted_at[0] = 1;
+    one.draft_ns = 3'000'000;
+    one.verify_ns = 5'000'000;
+    EXPECT_EQ(one.accept_rate(), 1);
+    EXPECT_EQ(one.accept_len(), 2);
+    EXPECT_EQ(one.alpha(), 1);
+    EXPECT_EQ(one.draft_ms(), 3);
+    EXPECT_EQ(one.verify_ms(), 5);
+    one.branched = true;
+    EXPECT_EQ(one.alpha(), std::nullopt);
+}
+
+TEST(SpeculationStats, OfAPartAreTheDifference) {
+    SpeculationStats before, now;
+    before.rounds = 2, now.rounds = 5;
+    before.asked = 10, now.asked = 14;
+    before.off = 1, now.off = 6;
+    before.proposed = 9, now.proposed = 15;
+    before.accepted = 4, now.accepted = 11;
+    before.draft_ns = 100, now.draft_ns = 108;
+    before.verify_ns = 200, now.verify_ns = 209;
+    for (const size_t place : {size_t{0}, now.proposed_at.size() - 1}) {
+        before.proposed_at[place] = 3, now.proposed_at[place] = 13;
+        before.accepted_at[place] = 2, now.accepted_at[place] = 13;
+    }
+    const SpeculationStats part = now - before;
+    EXPECT_EQ(part.rounds, 3);
+    EXPECT_EQ(part.asked, 4);
+    EXPECT_EQ(part.off, 5);
+    EXPECT_EQ(part.proposed, 6);
+    EXPECT_EQ(part.accepted, 7);
+    EXPECT_EQ(part.draft_ns, 8U);
+    EXPECT_EQ(part.verify_ns, 9U);
+    for (const size_t place : {size_t{0}, now.proposed_at.size() - 1}) {
+        EXPECT_EQ(part.proposed_at[place], 10);
+        EXPECT_EQ(part.accepted_at[place], 11);
+    }
+}
+
 }  // namespace
 }  // namespace trireme::test
