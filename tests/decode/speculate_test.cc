@@ -2,6 +2,7 @@
 
 #include "decode/speculate.h"
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,11 +40,14 @@ class Guesses final : public Proposer {
             proposal_.push_back(
                 {.token = right ? known_[at] : static_cast<int32_t>(random(static_cast<uint32_t>(vocab_))),
                  .parent = parent});
+            ++proposed_at[static_cast<size_t>(depth.back())];
+            branched |= parent != i - 1;
         }
         return proposal_;
     }
     void commit(std::span<const int32_t> path, int32_t next) override {
         for (const int32_t i : path) text_.push_back(proposal_[static_cast<size_t>(i)].token);
+        for (size_t depth = 0; depth < path.size(); ++depth) ++accepted_at[depth];
         if (next >= 0) text_.push_back(next);
     }
     void rewind(int64_t n, int32_t next) override {
@@ -52,6 +56,9 @@ class Guesses final : public Proposer {
     }
     const std::vector<int32_t>& text() const { return text_; }
     bool chains = false;
+    // What has been proposed and has stayed, by its depth; whether some proposal was no chain.
+    std::array<int64_t, kMaxRows> proposed_at = {}, accepted_at = {};
+    bool branched = false;
 
   private:
     uint32_t random(uint32_t n) {
@@ -93,6 +100,9 @@ TEST_F(Speculation, OfAnyProposalIsPlainDecodingWhenGreedy) {
                 EXPECT_EQ(stats.rounds, speculate.stats().rounds + 1);
                 EXPECT_EQ(stats.new_tokens, stats.rounds + speculate.stats().accepted);
                 EXPECT_GT(speculate.stats().accepted, 0);
+                EXPECT_EQ(speculate.stats().proposed_at, guesses.proposed_at);
+                EXPECT_EQ(speculate.stats().accepted_at, guesses.accepted_at);
+                EXPECT_EQ(speculate.stats().branched, guesses.branched);
             }
         }
     }
