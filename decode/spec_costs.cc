@@ -14,7 +14,7 @@ namespace {
 constexpr int kRepeats = 5, kLeast = 3;
 constexpr double kShortMs = 8, kLongMs = 40;
 constexpr double kSlowMs =
-    100;  // a forward of one row that takes longer is not repeated, and gets a single other point
+    100;  // forwards of a level of which one row takes longer are timed once at a time, at two points
 constexpr int64_t kSlowRows = 32;
 constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/report/speculation_facts.h"
 #include "launch/run/spec_costs.h"
 
 namespace trireme {
@@ -72,17 +73,10 @@ OrderedJson by_place(const std::array<int64_t, kMaxRows>& counts, const std::arr
 
 OrderedJson level_facts(const BenchLevel& level) {
     const SpeculationStats& s = level.stats;
-    return {{"chain", level.chain},
-            {"rounds", s.rounds},
-            {"proposed", s.proposed},
-            {"accepted", s.accepted},
-            {"accept_rate", s.accept_rate()},
-            {"accept_len", s.accept_len()},
-            {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},
-            {"proposed_at", by_place(s.proposed_at, s.proposed_at)},
-            {"accepted_at", by_place(s.accepted_at, s.proposed_at)},
-            {"draft_ms", s.draft_ms()},
-            {"verify_ms", s.verify_ms()}};
+    OrderedJson facts = speculation_facts(level.chain, s);
+    facts["proposed_at"] = by_place(s.proposed_at, s.proposed_at);
+    facts["accepted_at"] = by_place(s.accepted_at, s.proposed_at);
+    return facts;
 }
 
 /// Of the outermost level, those of the others in a list.

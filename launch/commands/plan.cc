@@ -115,7 +115,7 @@ void run_plan(const Start& start, const Crew& crew) {
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             in.retrieval = w.retrieval;
             in.retrieval.query_columns = shard.n_heads * config.head_dim;
-            in.proposing = chain.proposing(with, shard, w.ranks, w.retrieval.budget > 0);
+            in.proposing = chain.proposing(with, shard, w.retrieval.budget > 0);
             return in;
         };
         const PlanInput in = input_for(wish);

@@ -24,7 +24,7 @@ ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights,
     if (!o.spec_costs.empty() && levels > 0) costs_ = read_spec_costs(o.spec_costs, level_names(o));
 }
 
-MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, int64_t ranks, bool retrieves) const {
+MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const {
     const Options& o = options_;
     const auto held = [&](Part part) { return held_laws(o, part); };
     MemoryBytes all;
@@ -33,8 +33,8 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
                                held(Part::kDraft));
     }
     if (o.spec.has(Part::kWindow)) {
-        all += drafting_memory(config_, largest_shard(config_, static_cast<int>(ranks)), std::nullopt, level, backend_,
-                               threads_, o.draft_window, held(Part::kWindow));
+        all += drafting_memory(config_, shard, std::nullopt, level, backend_, threads_, o.draft_window,
+                               held(Part::kWindow));
     }
     if (retrieves) all += retrieving_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
     return all;

@@ -22,8 +22,8 @@ class ChainPlan {
 
     /// Where a chain retrieves, or a budget is given; else its budget is 0.
     RetrievalShape retrieval() const { return retrieval_; }
-    /// Of the levels that propose on a rank of `ranks`, that holds `shard` of the model.
-    MemoryBytes proposing(const LevelOptions& level, const Shard& shard, int64_t ranks, bool retrieves) const;
+    /// Of the levels that propose on a rank that holds `shard` of the model.
+    MemoryBytes proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const;
 
     /// GB/s at which the device reads what a step of one row reads, by --spec-costs; 0: it is not known.
     double measured_gbps(const PlanInput& in) const;

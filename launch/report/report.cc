@@ -9,6 +9,7 @@
 #include "dist/rank_env.h"
 #include "generated/commit.h"
 #include "launch/flags/flags.h"
+#include "launch/report/speculation_facts.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/trace.h"
 
@@ -126,18 +127,10 @@ OrderedJson checked_facts(const Speculate& level) {
         proposed.push_back(round.proposed);
         accepted.push_back(round.accepted);
     }
-    OrderedJson facts = {{"chain", level.name()},
-                         {"rounds", s.rounds},
-                         {"proposed", s.proposed},
-                         {"accepted", s.accepted},
-                         {"accept_rate", s.accept_rate()},
-                         {"accept_len", s.accept_len()},
-                         {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},
-                         {"accept_rate_by_depth", by_depth},
-                         {"draft_ms", s.draft_ms()},
-                         {"verify_ms", s.verify_ms()},
-                         {"proposed_by_round", proposed},
-                         {"accepted_by_round", accepted}};
+    OrderedJson facts = speculation_facts(level.name(), s);
+    facts["accept_rate_by_depth"] = by_depth;
+    facts["proposed_by_round"] = proposed;
+    facts["accepted_by_round"] = accepted;
     if (s.asked + s.off > 0) {
         facts["draft_len"] = draft_len(s);
         facts["rounds_off"] = s.off;

@@ -70,10 +70,8 @@ MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::
                             int64_t held) {
     LevelOptions of = options;
     of.context = window + kMaxRows;
-    const PlanInput in =
-        plan_input(config, shard, weights.value_or(DType::kF16), of, backend, threads, PlanInput::kAll);
-    MemoryBytes all = in.work;
-    if (weights) all.device += in.weight_bytes;
+    MemoryBytes all = level_work(config, shard, of, backend, threads);
+    if (weights) all.device += Weights::bytes_for(config, shard, *weights);
     all += WindowView::memory_for(kv_shape(config, shard, options), window_of(window));
     all.device += HeldLaws::bytes_for(shard, held);
     return all;

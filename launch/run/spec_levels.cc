@@ -78,13 +78,12 @@ RetrievalShape SpecLevels::retrieval(int ranks) const {
 }
 
 MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads) const {
-    const auto held = [&](Part part) { return wants(part) ? held_.at(part) : 0; };
     MemoryBytes all;
-    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held(Part::kDraft));
-    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held(Part::kWindow));
+    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held_.at(Part::kDraft));
+    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held_.at(Part::kWindow));
     if (wants(Part::kRetrieval)) {
         const Shard shard = largest_shard(target_.config(), ranks);
-        all += retrieving_memory(target_.config(), shard, options_, backend, threads, held(Part::kRetrieval));
+        all += retrieving_memory(target_.config(), shard, options_, backend, threads, held_.at(Part::kRetrieval));
     }
     return all;
 }

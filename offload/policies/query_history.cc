@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kLists = 8;
-
 using DeviceArena = Arena<Space::kDevice>;
 using HostArena = Arena<Space::kHost>;
 
@@ -31,7 +29,6 @@ QueryHistory::QueryHistory(Device& device, Stream& compute, int64_t owners, int6
       count_(count),
       device_(device, memory(owners, count, columns).device),
       host_(device, memory(owners, count, columns).host) {
-    static_assert(std::tuple_size_v<decltype(lists_)> == kLists);
     for (int64_t i = 0; i < owners; ++i) {
         queries_.push_back(device_.take(DType::kF32, Shape{count + kMaxRows, columns}));
     }

@@ -37,6 +37,7 @@ class QueryHistory {
         Event free;
     };
 
+    static constexpr size_t kLists = 8;
     Stream& compute_;
     int64_t count_;
     Arena<Space::kDevice> device_;
@@ -45,7 +46,7 @@ class QueryHistory {
         queries_;  // by owner: f32 [count + kMaxRows, columns]: of kept tokens, the newest last; of staged rows
     Tensor sum_, next_, none_;  // f32 [1, columns], [count, columns], [count, columns] of zeros
     Tensor numbers_;            // i32 [kMaxRows]: 0, 1, ...
-    std::array<List, 8> lists_;
+    std::array<List, kLists> lists_;
     size_t next_list_ = 0;
 };
 
