@@ -202,7 +202,7 @@ void Speculate::commit(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
     const auto drop = static_cast<int64_t>(collected_.size() - path.size());
     collected_.clear();
-    if (drop > 0 || next >= 0) rewind(drop, next);
+    rewind(drop, next);
 }
 
 void Speculate::settle() {

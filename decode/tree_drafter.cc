@@ -149,7 +149,7 @@ void TreeDrafter::commit(std::span<const int32_t> path, int32_t next) {
 }
 
 void TreeDrafter::rewind(int64_t n, int32_t next) {
-    if (n > 0 || next >= 0) text_.end_at(text_.length() - n, next);
+    text_.end_at(text_.length() - n, next);
 }
 
 void TreeDrafter::settle() {

@@ -54,6 +54,24 @@ void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
     check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
 }
 
+/// Slots of single heads, and keys that are rotated as they are read.
+void check_places(const char* op, const LayerKv& kv, Phase phase) {
+    const Shape heads{kv.layout.kv_heads};
+    if (kv.counts) {
+        check_operand(op, "counts", kv.counts, DType::kI32, heads);
+        check(phase == Phase::kDecode && kv.tiles.rows() == kv.layout.kv_heads && kv.first_tile == 0,
+              "{}: tiles {} of single heads; want a row for each of {} heads, and a decode forward", op,
+              kv.tiles.shape(), kv.layout.kv_heads);
+    }
+    if (kv.begins) check_operand(op, "begins", kv.begins, DType::kI32, heads);
+    if (!kv.angles) return;
+    check_operand(op, "angles", kv.angles, DType::kF32, Shape{kv.angles.rows(), kv.layout.head_dim});
+    if (phase == Phase::kDecode) {
+        check(static_cast<bool>(kv.counts), "{}: keys without rotation in a decode forward that has no slots", op);
+        check_operand(op, "ranks", kv.ranks, DType::kI32, Shape{kv.layout.kv_heads, kv.ranks.cols()});
+    }
+}
+
 void check_row_elements(const char* op, int64_t elements) {
     check(elements <= kMostRowElements, "{}: rows of {} elements, at most {} are supported", op, elements,
           kMostRowElements);
@@ -144,7 +162,7 @@ void Kernels::kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
 }
 
 void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                        const RowsView& rows, const TileRange& part) {
+                        const RowsView& rows, const TileRange& part, const AttentionReport& report) {
     check_kv("attention", kv);
     check_rank("attention", "kv_of_head", kv_of_head, 1);
     check_rank("attention", "q", q, 2);
@@ -165,7 +183,22 @@ void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, c
     check(part.first >= 0 && part.first < part.end, "attention: tiles [{}, {})", part.first, part.end);
     check(phase_ == Phase::kDecode || (part.first == 0 && part.end == kEveryTile),
           "attention: a prefill attends tiles [{}, {}) only", part.first, part.end);
-    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows, part);
+    check_places("attention", kv, phase_);
+    if (report) {
+        check_operand("attention", "totals", report.totals, DType::kF32, Shape{n, heads, 2});
+        check(part.first == 0 && part.end == kEveryTile, "attention: a report of tiles [{}, {}) only", part.first,
+              part.end);
+    }
+    if (report.weights) {
+        check(report && phase_ == Phase::kDecode && kv.counts && n == 1,
+              "attention: weights of {} rows; want totals, slots and one row of a decode forward", n);
+        check_operand("attention", "weights", report.weights, DType::kF32, Shape{heads, report.weights.cols()});
+        check_operand("attention", "tops", report.tops, DType::kF32, Shape{heads, report.tops.cols()});
+        check(rows.max_slots <= report.weights.cols() && rows.max_slots <= report.tops.cols() * kTileTokens,
+              "attention: {} slots, weights have {} columns, tops {}", rows.max_slots, report.weights.cols(),
+              report.tops.cols());
+    }
+    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows, part, report);
 }
 
 void Kernels::swiglu(const Tensor& out, const Tensor& gate_up) {
@@ -287,6 +320,118 @@ void Kernels::gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor
     check(to.layout == from.layout, "gather_chunks: tiles of different layouts");
     check_pick("gather_chunks", places, pick, to.layout.kv_heads);
     do_gather_chunks(to, from, places, pick, chunk, part);
+}
+
+void Kernels::key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                          const Tensor& kv_of_head, const RowsView& rows) {
+    check_kv("key_weights", kv);
+    check_places("key_weights", kv, phase_);
+    check_rank("key_weights", "kv_of_head", kv_of_head, 1);
+    check_rank("key_weights", "q", q, 2);
+    const int64_t n = q.rows(), heads = kv_of_head.rows(), head_dim = kv.layout.head_dim;
+    check(phase_ == Phase::kPrefill && n <= limits_.max_rows && heads <= limits_.heads && head_dim <= limits_.head_dim,
+          "key_weights: {} rows of {} heads by {}, the limits are {}, {} and {}, in a prefill", n, heads, head_dim,
+          limits_.max_rows, limits_.heads, limits_.head_dim);
+    check_operand("key_weights", "q", q, DType::kF32, Shape{n, heads * head_dim});
+    check_operand("key_weights", "totals", totals, DType::kF32, Shape{n, heads, 2});
+    check_operand("key_weights", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
+    check_operand("key_weights", "slots", rows.slots, DType::kI32, Shape{n});
+    check_operand("key_weights", "sequences", rows.sequences, DType::kI32, Shape{n});
+    check_operand("key_weights", "sums", sums, DType::kF32, Shape{heads, sums.cols()});
+    check(rows.max_slots <= sums.cols(), "key_weights: {} slots, sums have {} columns", rows.max_slots, sums.cols());
+    if (n > 0) do_key_weights(sums, q, totals, kv, kv_of_head, rows);
+}
+
+void Kernels::pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                           const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
+    check_rank("pool_weights", "out", out, 3);
+    check_rank("pool_weights", "weights", weights, 3);
+    check_rank("pool_weights", "kv_of_head", kv_of_head, 1);
+    const int64_t owners = out.dim(0), heads = kv_of_head.rows();
+    check_operand("pool_weights", "out", out, DType::kF32, out.shape());
+    check_operand("pool_weights", "weights", weights, DType::kF32, Shape{owners, heads, weights.dim(2)});
+    check(out.contiguous() && weights.contiguous() && out.dim(2) <= weights.dim(2),
+          "pool_weights: {} of weights {}, contiguous", out.shape(), weights.shape());
+    if (tops) {
+        check_operand("pool_weights", "tops", tops, DType::kF32, Shape{owners, heads, tops.dim(2)});
+        check_operand("pool_weights", "totals", totals, DType::kF32, Shape{owners, heads, 2});
+        check(tops.dim(2) * kTileTokens >= out.dim(2), "pool_weights: {} slots, tops of {} tiles", out.dim(2),
+              tops.dim(2));
+    }
+    check_operand("pool_weights", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
+    check_operand("pool_weights", "shares", shares, DType::kF32, Shape{heads});
+    if (out.shape().elements() > 0) do_pool_weights(out, weights, tops, totals, kv_of_head, shares, pool);
+}
+
+namespace {
+
+void check_slots(const char* op, const SlotKv& kv, const SlotRule& rule) {
+    const KvLayout& l = kv.layout;
+    check_rank(op, "tiles", kv.tiles, 3);
+    check_rank(op, "ranks", kv.ranks, 3);
+    const Shape slots{kv.owners(), l.kv_heads, kv.slots()}, heads{kv.owners(), l.kv_heads};
+    check_operand(op, "tiles", kv.tiles, DType::kI64, Shape{kv.owners(), l.kv_heads, kv.tiles.dim(2)});
+    const Shape staged{kv.owners(), l.kv_heads, kMaxRows, l.head_dim};
+    check_operand(op, "staged_k", kv.staged_k, l.k_type, staged);
+    check_operand(op, "staged_v", kv.staged_v, l.v_type, staged);
+    check_operand(op, "tokens", kv.tokens, DType::kI32, slots);
+    check_operand(op, "ranks", kv.ranks, DType::kI32, slots);
+    check_operand(op, "scores", kv.scores, DType::kF32, slots);
+    check_operand(op, "counts", kv.counts, DType::kI32, heads);
+    check_operand(op, "budgets", kv.budgets, DType::kI32, heads);
+    check(rule.recent >= 1 && rule.pool % 2 == 1, "{}: {} recent tokens, the mean of {} neighbours", op, rule.recent,
+          rule.pool);
+}
+
+void check_entries(const char* op, const SlotKv& kv, const LayerKv& entries, const Tensor& order,
+                   const SlotCall& call) {
+    check_kv(op, entries);
+    check_operand(op, "order", order, DType::kI32, Shape{kv.layout.kv_heads, kv.slots()});
+    check(entries.layout == kv.layout && call.owner >= 0 && call.owner < kv.owners() && call.cached >= 0 &&
+              call.fresh >= 0 && call.first_token >= 0,
+          "{}: {} fresh entries behind {}, token {} of owner {}", op, call.fresh, call.cached, call.first_token,
+          call.owner);
+}
+
+}  // namespace
+
+void Kernels::slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) {
+    check_slots("slot_step", kv, rule);
+    check(static_cast<bool>(weights) == rule.counts_all(), "slot_step: weights are {}wanted",
+          rule.counts_all() ? "" : "not ");
+    if (weights) {
+        check_operand("slot_step", "weights", weights, DType::kF32,
+                      Shape{kv.owners(), kv.layout.kv_heads, kv.slots() + 1});
+    }
+    if (kv.owners() > 0) do_slot_step(kv, weights, rule, token);
+}
+
+void Kernels::slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) {
+    check_slots("slot_gather", kv, {});
+    check_entries("slot_gather", kv, to, order, call);
+    check_operand("slot_gather", "begins", to.begins, DType::kI32, Shape{kv.layout.kv_heads});
+    do_slot_gather(to, kv, order, call);
+}
+
+void Kernels::slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                          const Tensor& weights, const SlotRule& rule, const SlotCall& call) {
+    check_slots("slot_scores", kv, rule);
+    check_entries("slot_scores", kv, from, order, call);
+    const Shape entries{kv.layout.kv_heads, call.entries()};
+    check_operand("slot_scores", "scores", scores, DType::kF32, entries);
+    const bool wanted = (rule.counts_all() && call.fresh > 0) || rule.by == ScoreBy::kWindow;
+    check(static_cast<bool>(weights) == wanted, "slot_scores: weights are {}wanted", wanted ? "" : "not ");
+    if (weights) check_operand("slot_scores", "weights", weights, DType::kF32, entries);
+    if (entries.elements() > 0) do_slot_scores(scores, kv, from, order, weights, rule, call);
+}
+
+void Kernels::slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                          const Tensor& keys, const SlotRule& rule, const SlotCall& call) {
+    check_slots("slot_choose", kv, rule);
+    check_entries("slot_choose", kv, from, order, call);
+    check_operand("slot_choose", "scores", scores, DType::kF32, Shape{kv.layout.kv_heads, call.entries()});
+    check_operand("slot_choose", "keys", keys, DType::kI64, Shape{kv.layout.kv_heads, 2 * call.entries()});
+    if (call.entries() > 0) do_slot_choose(kv, from, order, scores, keys, rule, call);
 }
 
 Registry<KernelsMaker>& kernels_makers() {

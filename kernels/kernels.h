@@ -15,6 +15,7 @@
 #include "kernels/kv.h"
 #include "kernels/law.h"
 #include "kernels/sampling.h"
+#include "kernels/slots.h"
 #include "runtime/device.h"
 #include "runtime/registry.h"
 #include "runtime/stream.h"
@@ -65,8 +66,9 @@ class Kernels {
     /// Rows of one sequence may be attended in parts, as tiles arrive (decode): parts follow each other from tile 0 on,
     /// each with a table of its own tiles, nothing else of this object but gather_chunks between them; the part that
     /// holds the last row's slot writes out. The bits do not depend on the parts.
+    /// With `report` all tiles are attended in one part, and what it asks for is written too.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                   const RowsView& rows, const TileRange& part = {});
+                   const RowsView& rows, const TileRange& part = {}, const AttentionReport& report = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
     void swiglu(const Tensor& out, const Tensor& gate_up);
     /// x += y.  f32 [rows, n].
@@ -104,6 +106,36 @@ class Kernels {
     void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
                        const TileRange& part = {});
 
+    /// Prefill: sums[h, slot] += the attention that query head h has given to the slot, over all these rows.  sums f32
+    /// [heads, slots]; q, kv, kv_of_head, rows as attention took them, or some of the last rows; totals f32 [rows,
+    /// heads, 2]: what attention reported of those. Added row by row, in an order that does not depend on threads.
+    void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                     const Tensor& kv_of_head, const RowsView& rows);
+    /// out[o, k, i] = the attention that slot i of owner o got, of the query heads that read KV head k: added or the
+    /// largest one, each times shares[head].  out f32 [owners, kv_heads, n]; weights f32 [owners, heads, n or more];
+    /// tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention reports them of one row, or none:
+    /// weights are attention then. kv_of_head i32, shares f32 [heads].
+    void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                      const Tensor& kv_of_head, const Tensor& shares, HeadPool pool);
+    /// A decode step of one row, the text's token `token`, is over: in every owner and head the token takes a slot with
+    /// the staged row 0, a new one while the head's budget lasts, then that of the token that is worth least.  weights
+    /// f32 [owners, kv_heads, slots + 1], slots in use and the staged row behind them; none where the rule does not ask
+    /// (SlotRule::counts_all).
+    void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token);
+    /// Copies what the heads of an owner keep, by rank, to entries of `to` (SlotCall); sets to.begins and order, i32
+    /// [kv_heads, slots], the slot of each rank.
+    void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call);
+    /// scores[h, e] = what entry e of head h is worth after the call.  scores f32 [kv_heads, entries]; from: keys of
+    /// the entries; order as slot_gather left it; weights f32 [kv_heads, entries], or none where the rule does not ask,
+    /// or sums get nothing new: there are no fresh entries.
+    void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                     const Tensor& weights, const SlotRule& rule, const SlotCall& call);
+    /// Of each head's entries those that are worth most stay, and its last ones, as many as its budget allows: those
+    /// that had a slot keep it, fresh ones are copied from `from` to slots that are free.  keys i64 [kv_heads, 2 *
+    /// entries] is scratch.
+    void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                     const Tensor& keys, const SlotRule& rule, const SlotCall& call);
+
   protected:
     Kernels(Phase phase, const KernelLimits& limits) : phase_(phase), limits_(limits) {}
     Phase phase() const { return phase_; }
@@ -118,7 +150,7 @@ class Kernels {
     virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) = 0;
     virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                              const RowsView& rows, const TileRange& part) = 0;
+                              const RowsView& rows, const TileRange& part, const AttentionReport& report) = 0;
     virtual void do_swiglu(const Tensor& out, const Tensor& gate_up) = 0;
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
@@ -132,6 +164,16 @@ class Kernels {
                                   const Tensor& kv_of_head, const Tensor& pick) = 0;
     virtual void do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
                                   int64_t chunk, const TileRange& part) = 0;
+    virtual void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                                const Tensor& kv_of_head, const RowsView& rows) = 0;
+    virtual void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                                 const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) = 0;
+    virtual void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) = 0;
+    virtual void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) = 0;
+    virtual void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                                const Tensor& weights, const SlotRule& rule, const SlotCall& call) = 0;
+    virtual void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                                const Tensor& keys, const SlotRule& rule, const SlotCall& call) = 0;
 
     Phase phase_;
     KernelLimits limits_;

@@ -31,12 +31,34 @@ inline constexpr float kMostF16 = 65504;
 
 /// The KV of one owner layer, or those of its tiles that are at hand. Slot i of sequence s is token i % 256 of the tile
 /// tiles[s, i / 256 - first_tile].
+///
+/// With `counts`, each KV head has slots of its own, which its tokens take in any order (kernels/slots.h): slot i of
+/// head h is token i % 256 of the tile tiles[h, i / 256], which holds this head alone, K [256, head_dim], then V.
+///
+/// With `angles` keys are kept unrotated, and attention rotates each by its place: in a decode forward by its rank, so
+/// that the last slot that a row sees stands where RowsView::slots says; in a prefill by its slot.
 struct LayerKv {
     KvLayout layout;
     Tensor tiles;     // i64 [sequences, tiles], device addresses
     Tensor staged_k;  // k_type [kv_heads, kMaxRows, head_dim]: rows that are not in tiles yet
     Tensor staged_v;  // v_type, same shape
     int64_t first_tile = 0;
+    Tensor counts = {};  // i32 [kv_heads]: a head's slots in use. Instead of RowsView::cached
+    Tensor ranks = {};   // i32 [kv_heads, slots], with angles: of each slot in use, counted by age
+    Tensor begins = {};  // i32 [kv_heads], prefill: the first slot that a head's queries see; none: 0
+    Tensor angles = {};  // f32 [positions, head_dim]: cosines of the pairs, then sines
+};
+
+/// What attention tells beside its result: of each query head the largest score, in powers of two, and the sum of all
+/// powers below it.
+struct AttentionReport {
+    Tensor totals = {};  // f32 [rows, heads, 2]: (largest, sum)
+    Tensor weights =
+        {};  // f32 [heads, n], a decode forward of one row over slots: their powers, before division; may be none
+    Tensor tops = {};  // f32 [heads, tiles]: the largest score of each tile; its weights are powers below that
+
+    /// Whether there is anything to tell.
+    explicit operator bool() const { return static_cast<bool>(totals); }
 };
 
 /// Tiles [first, end) of a sequence.

@@ -106,6 +106,8 @@ void run_command(const Start& start, const Crew& crew) {
             return run_score(start, crew);
         case Command::kBench:
             return run_bench(start, crew);
+        case Command::kBatch:
+            return run_batch(start, crew);
         case Command::kPlan:
             return run_plan(start, crew);
         case Command::kDoctor:
@@ -122,7 +124,7 @@ constexpr std::chrono::milliseconds kHeadStart(100);
 void leave_for(int number, Comm& comm) {
     const ProgressSink sink = stderr_progress(true);
     if (comm.rank() == 0 && sink.terminal) sink.draw("\r\033[K");
-    log::info("stopped by signal {}: there is no output yet", number);
+    log::info("stopped by signal {}: there is no new output yet", number);
     std::thread([number] {
         std::this_thread::sleep_for(kHeadStart);
         _exit(128 + number);
@@ -160,7 +162,8 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
-        if (*start.call.command == Command::kGenerate || *start.call.command == Command::kBench) draw_seed(start, crew);
+        // What makes chains draws numbers.
+        if (!chains_of(*start.call.command, start.call.options).empty()) draw_seed(start, crew);
         run_command(start, crew);
     });
     if (outcome.status == 0) return 0;

@@ -98,7 +98,8 @@ Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t 
         f.sequences[r] = row.sequence;
         f.cached[r] = static_cast<int32_t>(cached);
         std::copy(path.begin(), path.end(), f.ancestors + r * kMaxRows);
-        rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, row.position, row.position + 1);
+        const KvView::Place at = view.place(row.sequence, row.position, row.position + 1);
+        rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, at.position, at.text);
     }
     return send(slot, n, bounds);
 }

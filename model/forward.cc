@@ -17,7 +17,7 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
     op.rope(q, batch.cos_sin, config_.head_dim);
     if (!writes || !map_.owns(layer)) return;
     const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
-    op.rope(k, batch.cos_sin, config_.head_dim);
+    if (!view_->rotates()) op.rope(k, batch.cos_sin, config_.head_dim);
     view_->write(op, map_.number(layer), k, v, batch.view);
 }
 

@@ -46,15 +46,15 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
-                     view_->transport() ? prefill_batches(context()) : 1),
-      hidden_(device, view_->transport(), view_->transport() ? context() : 0, config_.dim, kPrefillRows,
+                     view_->by_layers() ? prefill_batches(view_->most_prefill()) : 1),
+      hidden_(device, view_->transport(), view_->by_layers() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
               view_->transport() && options.residency.hidden_on_host),
       graphs_(options.graphs && device.graphs()) {
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     groups_.reserve(kMaxRows);
-    if (view_->most_slots() > config_.context) {
-        log::warn("context {} is beyond the {} tokens the model was made for: expect worse text there", context(),
+    if (view_->positions() > config_.context) {
+        log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->positions(),
                   config_.context);
     }
 }
@@ -164,7 +164,7 @@ void Level::truncate(int sequence, int64_t n) {
 size_t Level::kv_bytes(int64_t tokens) const {
     const KvLayout& l = view_->shape().layout;
     const size_t token = static_cast<size_t>(l.kv_heads * l.head_dim) * (size_of(l.k_type) + size_of(l.v_type));
-    return static_cast<size_t>(view_->shape().owner_layers * tokens) * token;
+    return static_cast<size_t>(view_->shape().owner_layers * view_->kept(tokens)) * token;
 }
 
 }  // namespace trireme

@@ -91,6 +91,8 @@ class Level {
     /// Commits a path of staged rows, from its first row on, behind the sequence's committed tokens; its other rows are
     /// dropped.
     void keep(int sequence, std::span<const int32_t> rows);
+    /// Lets tokens of a bounded view go until so many more find room (KvView::reserve). Enqueues.
+    bool reserve(int sequence, int64_t tokens) { return view_->reserve(*decode_op_, sequence, tokens); }
     /// Forgets all tokens from position n on.
     void truncate(int sequence, int64_t n);
 
@@ -104,6 +106,8 @@ class Level {
     void decode(const Batch& batch);
     void stretch(const Batch& batch, LayerIndex after, LayerIndex before);
     void replay(size_t stretch, const Batch& batch, LayerIndex after, LayerIndex before);
+    void prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each);
+    Batch prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows);
     void prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                             const EachLogits& each);
     void prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,

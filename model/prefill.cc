@@ -1,4 +1,4 @@
-// A prompt through the layers: batch by batch where no tiles are streamed, else layer by layer.
+// A prompt through the layers: batch by batch, or layer by layer where the view asks for that.
 
 #include <algorithm>
 
@@ -13,15 +13,33 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
             "{} tokens behind {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
             context());
     comm_.turn(*compute_);
-    view_->begin_prefill(sequence, n);
-    if (view_->transport() == nullptr) {
-        prefill_by_batches(sequence, tokens, progress, each);
-    } else {
+    for (int64_t done = 0; done < n; done += view_->most_prefill()) {
+        const int64_t some = std::min(n - done, view_->most_prefill());
+        prefill_part(sequence, tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(some)),
+                     progress ? Progress([&](int64_t of_part, int64_t) { progress(done + of_part, n); }) : progress,
+                     each);
+    }
+    if (progress) progress(n, n);
+}
+
+void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress,
+                         const EachLogits& each) {
+    view_->begin_prefill(sequence, static_cast<int64_t>(tokens.size()));
+    if (view_->by_layers()) {
         prefill_by_layers(sequence, tokens, progress, each);
+    } else {
+        prefill_by_batches(sequence, tokens, progress, each);
     }
     view_->end_prefill();
     compute_->synchronize();
-    if (progress) progress(n, n);
+}
+
+// Rows of a prefill, numbered from its first token, rotated for where the view has them stand.
+Batch Level::prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows) {
+    const int64_t first = length(sequence), n = static_cast<int64_t>(tokens.size());
+    const KvView::Place at = view_->place(sequence, first + done, first + n);
+    return prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)), sequence,
+                                  at.position, view_->cached(sequence) + done, at.text);
 }
 
 void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
@@ -47,12 +65,11 @@ void Level::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
 
 void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                                const EachLogits& each) {
-    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence), slot = view_->cached(sequence);
+    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     Event before;  // end of the batch before: progress is reported as batches finish
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done);
-        const Batch batch = prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
-                                                   sequence, first + done, slot + done, first + n);
+        const Batch batch = prompt_batch(sequence, tokens, done, rows);
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
         for (LayerIndex l; l < end(); ++l) prefill_rows(l, batch, x, /*writes=*/true);
@@ -80,13 +97,12 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
 // same bits.
 void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                               const EachLogits& each) {
-    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence), slot = view_->cached(sequence);
+    const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     std::vector<Batch> batches;
     hidden_.begin(n);
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done), block = done / kPrefillRows;
-        batches.push_back(prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)),
-                                                 sequence, first + done, slot + done, first + n));
+        batches.push_back(prompt_batch(sequence, tokens, done, rows));
         prefill_op_->embed(hidden_.open(block, RowStore::Use::kWrite), weights_.embedding, batches.back().ids);
         hidden_.close(block);
     }

@@ -34,6 +34,13 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.summary_bytes = in.retrieval.summary_bytes(in.kv);
     p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
     p.proposing = in.proposing;
+    if (in.bounded) {  // a prompt goes layer by layer
+        p.kv = *in.bounded;
+        p.hidden = in.hidden_on_device;
+        p.work += in.prompt_batches;
+        p.prefill_work_bytes += in.prompt_batches.device;
+        return p;
+    }
     if (streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
@@ -51,7 +58,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
 
 Plan make_plan(const PlanInput& in, const Machine& machine) {
     const int64_t owners = in.kv.owner_layers;
-    if (in.on_chip == PlanInput::kAll) return plan_with(in, owners);
+    if (in.on_chip == PlanInput::kAll || in.bounded) return plan_with(in, owners);
     if (in.on_chip >= 0) {
         require(in.on_chip <= owners, Exit::kConfig, "{} layers on chip: the model has {} with keys and values",
                 in.on_chip, owners);

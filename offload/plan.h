@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct PlanInput {
     // and the batches of a prompt beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
-    RetrievalShape retrieval = {};  // what the middle level of a chain sees (TriForce)
-    MemoryBytes proposing = {};     // levels that propose: weights, windows, activations, but not what is retrieved
+    RetrievalShape retrieval = {};            // what the middle level of a chain sees (TriForce)
+    std::optional<MemoryBytes> bounded = {};  // a view that keeps some tokens only, instead of tiles of all of them
+    MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, but not what is retrieved
 };
 
 /// What one rank may use, of this machine or of one that flags describe. Bytes; a rate of 0 means unknown.

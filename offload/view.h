@@ -71,8 +71,8 @@ class KvFollower {
 ///
 /// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
 /// then close_layer(); end_prefill(), which commits the tokens. Of several passes that write a layer, the last one's
-/// keys and values stay. Where no tiles are streamed (transport() is null) layers need not be opened and closed, so
-/// that a prompt may be computed batch by batch.
+/// keys and values stay. Where the view does not ask for layers one by one (by_layers) they need not be opened and
+/// closed, so that a prompt may be computed batch by batch.
 class KvView {
   public:
     virtual ~KvView() = default;
@@ -84,12 +84,27 @@ class KvView {
     virtual int64_t cached(int64_t sequence) const = 0;
     /// Every slot that a row of a decode forward sees or takes is below this.
     virtual int64_t most_slots() const { return shape_.context; }
+    /// How many of a text's tokens attention sees once there are so many.
+    virtual int64_t kept(int64_t tokens) const { return tokens; }
+    /// Positions that rows are rotated for are below this.
+    virtual int64_t positions() const { return most_slots(); }
 
     /// Of a prompt of n tokens, how many of the first and of the last ones it wants to see: a prefill is given these.
     struct PromptPart {
         int64_t first = 0, last = 0;
     };
     virtual PromptPart part_of_prompt(int64_t n) const { return {n, 0}; }
+    /// Tokens that one prefill may append; a longer prompt is several of them.
+    virtual int64_t most_prefill() const { return shape_.context; }
+    /// Whether a prefill must go layer by layer: the layer's last rows before the next layer's first.
+    virtual bool by_layers() const { return transport() != nullptr; }
+    /// Whether write() takes keys that are not rotated: they are as they are read.
+    virtual bool rotates() const { return false; }
+    /// Where a row at this position of a text of so many tokens stands for its rotation.
+    struct Place {
+        int64_t position = 0, text = 0;
+    };
+    virtual Place place(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
     /// Whether truncate(n) is possible; back to 0 it always is.
     virtual bool reaches(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
@@ -117,8 +132,9 @@ class KvView {
     /// be part of a recorded graph.
     virtual bool recordable(OwnerIndex owner) const = 0;
 
-    /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated. A decode forward writes them to
-    /// the staging buffers, a prefill to the consecutive slots of the tiles that end before rows.max_slots.
+    /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated, unless rotates(). A decode
+    /// forward writes them to the staging buffers, a prefill to the consecutive slots of the tiles that end before
+    /// rows.max_slots.
     virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     /// Attention over an owner's keys and values.
     virtual void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) = 0;
@@ -126,6 +142,9 @@ class KvView {
     /// Commits a path of staged rows as the sequence's next tokens and drops its other rows. Errors: Exit::kInternal if
     /// the rows are no path, or exceed the context.
     virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
+    /// Of a view that keeps some tokens only: lets tokens go until `tokens` more find room, so that these will not push
+    /// each other out. Returns whether they will: there may be too many of them.
+    virtual bool reserve(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*tokens*/) { return true; }
     /// Forgets the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
 

@@ -14,6 +14,7 @@ namespace {
 /// Query heads [begin, end) read KV head `head`.
 struct HeadRun {
     int64_t head, begin, end;
+    int64_t shift;  // DecodeItem's
 };
 
 int64_t padded(int64_t dim) {
@@ -47,6 +48,9 @@ struct Sequence {
     int64_t shared, stored, tiles;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin, part_end;   // tiles of this call
     float *q, *running, *records;
+    const LayerKv& kv;
+    const AttentionReport& report;
+    Matrix<float> totals;
 
     void scale_queries() const {
         const float scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim));
@@ -70,25 +74,47 @@ struct Sequence {
         const int64_t t = tile_of(i), slot0 = t * kTileTokens;
         DecodeItem it{.access = &access,
                       .layout = layout,
-                      .tile = slot0 < stored ? access.tile(id, t) : access.staged_key(0, 0),  // of that nothing is read
+                      .tile = in_tile(run, t) ? tile(run, t) : access.staged_key(0, 0),  // of that nothing is read
                       .head = run.head,
                       .first = slot0,
                       .rows = rows,
                       .group = run.end - run.begin,
-                      .shared = std::clamp(shared - slot0, int64_t{0}, kTileTokens),
+                      .shared = std::clamp(shared + run.shift - slot0, int64_t{0}, kTileTokens),
                       .slots = slots.data,
                       .cached = cached.data,
                       .ancestors = ancestors.data,
                       .ancestors_stride = ancestors.stride,
+                      .shift = run.shift,
+                      .ranks = nullptr,
+                      .angles = {},
                       .q = q + run.begin * rows * dim_padded,
                       .records = records + ((t - first) * heads + run.begin) * rows * record,
+                      .weights = nullptr,
+                      .tops = nullptr,
+                      .weights_stride = 0,
+                      .tops_stride = 0,
                       .dim_padded = dim_padded,
                       .next = nullptr};
-        if (next < items() && tile_of(next) * kTileTokens < stored) {
-            it.next = access.key(access.tile(id, tile_of(next)), runs[next % n_runs].head, 0);
+        if (kv.angles) {
+            it.ranks = kv.ranks.as<const int32_t>().row(run.head) + slot0;
+            it.angles = kv.angles.as<const float>();
+        }
+        if (report.weights) {
+            const Matrix<float> weights = report.weights.as<float>(), tops = report.tops.as<float>();
+            it.weights = weights.row(run.begin) + slot0;
+            it.tops = tops.row(run.begin) + t;
+            it.weights_stride = weights.stride;
+            it.tops_stride = tops.stride;
+        }
+        if (next < items() && in_tile(runs[next % n_runs], tile_of(next))) {
+            it.next = access.key(tile(runs[next % n_runs], tile_of(next)), runs[next % n_runs].head, 0);
         }
         return it;
     }
+
+    /// Whether the head has slots in that tile.
+    bool in_tile(const HeadRun& run, int64_t t) const { return t * kTileTokens < stored + run.shift; }
+    char* tile(const HeadRun& run, int64_t t) const { return access.tile(access.row_of(id, run.head), t); }
 
     /// Merges the wave's records of query vectors [begin, end); after the last wave, writes their results.
     void merge(int64_t first, int64_t in_wave, int64_t begin, int64_t end) const {
@@ -97,7 +123,7 @@ struct Sequence {
             while (v >= run->end * rows) ++run;
             const int64_t group = run->end - run->begin, within = v - run->begin * rows;
             const int64_t r = within / group, h = run->begin + within % group;
-            const int64_t reach = std::min(first + in_wave, *slots.row(r) / kTileTokens + 1);
+            const int64_t reach = std::min(first + in_wave, (*slots.row(r) + run->shift) / kTileTokens + 1);
             float* sum = running + v * record;
             for (int64_t t = first; t < reach; ++t) {
                 const float* part = records + ((t - first) * heads * rows + v) * record;
@@ -107,7 +133,9 @@ struct Sequence {
                     merge_record(sum, part, dim_padded);
                 }
             }
-            if (first + in_wave == tiles) finish_record(sum, out.row(r) + h * layout.head_dim, layout.head_dim);
+            if (first + in_wave != tiles) continue;
+            finish_record(sum, out.row(r) + h * layout.head_dim, layout.head_dim);
+            if (totals.data != nullptr) std::copy(sum, sum + 2, totals.row(r) + 2 * h);
         }
     }
 };
@@ -122,13 +150,17 @@ void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
         const int64_t p = *s.slots.row(r), c = *s.cached.row(r);
         check(c >= 0 && c <= p && p - c < kMaxRows && p < max_slots,
               "attention: a row stands at {} after {} cached slots, below {}", p, c, max_slots);
+        check(!s.kv.angles || p < s.kv.angles.rows(), "attention: a key stands at {}, there are angles for {}", p,
+              s.kv.angles.rows());
         for (int64_t i = 0; i <= p - c; ++i) {
             const int32_t a = s.ancestors(r, i);
             check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
         }
     }
-    for (int64_t t = s.part_begin; t < s.part_end && t * kTileTokens < s.stored; ++t) {
-        s.access.check_tile(s.id, t * kTileTokens, "attention");
+    for (int64_t i = 0; i < s.n_runs; ++i) {
+        for (int64_t t = s.part_begin; t < s.part_end && s.in_tile(s.runs[i], t); ++t) {
+            s.access.check_tile(s.access.row_of(s.id, s.runs[i].head), t * kTileTokens, "attention");
+        }
     }
 }
 
@@ -139,7 +171,8 @@ size_t attention_decode_scratch(const KernelLimits& limits, int threads) {
 }
 
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const TileRange& part, const KernelLimits& limits, void* scratch) {
+                      const RowsView& rows, const TileRange& part, const AttentionReport& report,
+                      const KernelLimits& limits, void* scratch) {
     const KvAccess access(kv);
     const Matrix<float> o = out.as<float>();
     const Matrix<const float> in = q.as<const float>();
@@ -158,7 +191,12 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         const int64_t head = *kv_head.row(h);
         check(head >= 0 && head < kv.layout.kv_heads, "attention: query head {} reads KV head {} of {}", h, head,
               kv.layout.kv_heads);
-        if (h == 0 || runs[n_runs - 1].head != head) runs[n_runs++] = {head, h, h};
+        if (h == 0 || runs[n_runs - 1].head != head) {
+            const int64_t most = *cached.row(0), count = kv.counts ? *kv.counts.as<const int32_t>().row(head) : most;
+            check(!kv.counts || (count >= 0 && count <= most), "attention: a head has {} tokens where {} may be", count,
+                  most);
+            runs[n_runs++] = {head, h, h, count - most};
+        }
         runs[n_runs - 1].end = h + 1;
     }
 
@@ -170,7 +208,9 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
             stored = std::max(stored, int64_t{*cached.row(end)});
             last = std::max(last, int64_t{*slots.row(end)});
         }
-        const int64_t tiles = last / kTileTokens + 1;
+        int64_t most = 0;  // of the heads' shifts
+        for (int64_t i = 0; i < n_runs; ++i) most = i == 0 ? runs[i].shift : std::max(most, runs[i].shift);
+        const int64_t tiles = (last + most) / kTileTokens + 1;
         check(part.first < tiles && (part.first == 0 || end - begin == in.rows),
               "attention: tiles from {} on for rows of {} tiles, of {} rows {} are of sequence {}", part.first, tiles,
               in.rows, end - begin, id);
@@ -195,7 +235,10 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .part_end = std::min(part.end, tiles),
                          .q = floats + at.q,
                          .running = floats + at.running,
-                         .records = floats + at.records};
+                         .records = floats + at.records,
+                         .kv = kv,
+                         .report = report,
+                         .totals = report ? from_row(report.totals.as<float>(), begin) : Matrix<float>{}};
         check_rows(s, rows.staged == 0 ? in.rows : rows.staged, rows.max_slots);
         s.scale_queries();
         // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/kv_access.h"
+#include "runtime/tensor.h"
 
 namespace trireme {
 
@@ -21,8 +22,13 @@ struct DecodeItem {
     int64_t shared;                             // leading slots of the tile that every row has cached
     const int32_t *slots, *cached, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
-    const float* q;      // [rows * group, dim_padded], from scale_query
-    float* records;      // [rows * group, kRecordHead + dim_padded]
+    int64_t shift;         // what this head's slots are counted on from those of the rows by (LayerKv::counts), else 0
+    const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
+    Matrix<const float> angles;
+    const float* q;         // [rows * group, dim_padded], from scale_query
+    float* records;         // [rows * group, kRecordHead + dim_padded]
+    float *weights, *tops;  // of the first query head in this tile, or null (AttentionReport)
+    int64_t weights_stride, tops_stride;
     int64_t dim_padded;  // head_dim in whole vectors of any target
     const char* next;    // keys the thread will read after this item, or null
 };

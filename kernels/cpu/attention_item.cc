@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/rotate-inl.h"
 #include "kernels/cpu/softmax-inl.h"
 // clang-format on
 
@@ -50,67 +51,98 @@ struct Rows {
 
 /// visit(Rows) for everything the queries [q0, q1) attend in this tile: the shared slots for all of them at once,
 /// `most` at a time, then what each row has of its own, copied together. `ahead`: what is read after the shared slots.
-template <class T, class Visit>
-HWY_INLINE void walk(const DecodeItem& it, const HeadRows<T>& tile, const HeadRows<T>& staged, const char* ahead,
-                     int64_t q0, int64_t q1, int64_t most, T* copy, const Visit& visit) {
+/// copy_to(row, place, to) copies a row that stands in that place of the head's text; `direct`: the shared ones need
+/// not be copied.
+template <class T, class From, class CopyTo, class Visit>
+HWY_INLINE void walk(const DecodeItem& it, const HeadRows<From>& tile, const HeadRows<From>& staged, const char* ahead,
+                     int64_t q0, int64_t q1, int64_t most, T* copy, bool direct, const CopyTo& copy_to,
+                     const Visit& visit) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
-    const bool whole = dim % kLanes == 0;  // else a vector could reach beyond the tile's last row
-    if (!whole) most = kBlock;
+    if (!direct) most = kBlock;
+    const auto place = [&](int64_t slot) { return it.ranks ? it.ranks[slot] - it.shift : 0; };
     for (int64_t b = 0; b < it.shared; b += most) {
-        const int64_t n = std::min(most, it.shared - b), offset = b * dim * static_cast<int64_t>(sizeof(T));
+        const int64_t n = std::min(most, it.shared - b), offset = b * dim * static_cast<int64_t>(sizeof(From));
         const Upcoming fetch =
-            ahead ? Upcoming{ahead + offset, ahead + offset + n * dim * static_cast<int64_t>(sizeof(T))} : Upcoming{};
-        if (whole) {
-            visit(Rows<T>{tile.row(b), tile.stride, n, b, q0, q1 - q0, fetch});
-        } else {
-            for (int64_t i = 0; i < n; ++i) copy_row(tile.row(b + i), dim, copy + i * padded, padded);
-            visit(Rows<T>{copy, padded, n, b, q0, q1 - q0, fetch});
+            ahead ? Upcoming{ahead + offset, ahead + offset + n * dim * static_cast<int64_t>(sizeof(From))}
+                  : Upcoming{};
+        if constexpr (std::is_same_v<T, From>) {
+            if (direct) {
+                visit(Rows<T>{tile.row(b), tile.stride, n, b, q0, q1 - q0, fetch});
+                continue;
+            }
         }
+        for (int64_t i = 0; i < n; ++i) copy_to(tile.row(b + i), place(b + i), copy + i * padded);
+        visit(Rows<T>{copy, padded, n, b, q0, q1 - q0, fetch});
     }
     for (int64_t r = q0 / it.group; r * it.group < q1; ++r) {
         const int64_t begin = std::max(q0, r * it.group), end = std::min(q1, (r + 1) * it.group);
-        const int64_t slots = std::min(kTileTokens, it.slots[r] + 1 - it.first);
+        const int64_t slots = std::min(kTileTokens, it.slots[r] + it.shift + 1 - it.first);
         const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
         for (int64_t b = it.shared; b < slots; b += kBlock) {
             const int64_t n = std::min(kBlock, slots - b);
             for (int64_t i = 0; i < n; ++i) {
-                const int64_t beyond = it.first + b + i - it.cached[r];
-                copy_row(beyond < 0 ? tile.row(b + i) : staged.row(ancestors[beyond]), dim, copy + i * padded, padded);
+                const int64_t beyond = it.first + b + i - it.cached[r] - it.shift;
+                if (beyond < 0) {
+                    copy_to(tile.row(b + i), place(b + i), copy + i * padded);
+                } else {
+                    copy_to(staged.row(ancestors[beyond]), it.cached[r] + beyond, copy + i * padded);
+                }
             }
             visit(Rows<T>{copy, padded, n, b, begin, end - begin, Upcoming{}});
         }
     }
 }
 
+/// The same with rows as they are; heads that are not whole vectors are copied, else a vector could reach beyond the
+/// tile's last row.
+template <class T, class Visit>
+HWY_INLINE void walk_plain(const DecodeItem& it, const HeadRows<T>& tile, const HeadRows<T>& staged, const char* ahead,
+                           int64_t q0, int64_t q1, int64_t most, T* copy, const Visit& visit) {
+    const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
+    walk(
+        it, tile, staged, ahead, q0, q1, most, copy, /*direct=*/dim % kLanes == 0,
+        [&](const T* row, int64_t, T* to) { copy_row(row, dim, to, padded); }, visit);
+}
+
 /// scores[q - q0][slot] = q . key. While keys are multiplied the values travel.
 template <class T>
-void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, T* panels, T* copy) {
-    const int64_t dim = it.layout.head_dim;
+void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, float* panels, float* copy) {
+    const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
     const char* values = it.access->value(it.tile, it.head, 0);
-    walk(it, it.access->template keys<T>(it.tile, it.head), it.access->template staged_keys<T>(it.head), values, q0, q1,
-         kBlock, copy, [&](const Rows<T>& k) HWY_ATTR {
-             const int64_t widest = widest_strip<T>(k.queries);
-             // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
-             // idle afterwards.
-             const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
-             pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
-             multiply_panels<false>(it.q + k.q * it.dim_padded, it.dim_padded, k.queries, panels, dim,
-                                    scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest,
-                                    k.ahead.next);
-         });
+    const HeadRows<T> keys = it.access->template keys<T>(it.tile, it.head);
+    const HeadRows<T> staged = it.access->template staged_keys<T>(it.head);
+    const auto multiply_block = [&](const auto& k, auto* packed) HWY_ATTR {
+        const int64_t widest = widest_strip<std::remove_pointer_t<decltype(packed)>>(k.queries);
+        // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
+        // idle afterwards.
+        const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
+        pack_transposed(k.at, k.stride, k.n, dim, packed, widest, half);
+        multiply_panels<false>(it.q + k.q * it.dim_padded, it.dim_padded, k.queries, packed, dim,
+                               scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest, k.ahead.next);
+    };
+    if (it.ranks == nullptr) {
+        walk_plain(it, keys, staged, values, q0, q1, kBlock, reinterpret_cast<T*>(copy),
+                   [&](const Rows<T>& k) HWY_ATTR { multiply_block(k, reinterpret_cast<T*>(panels)); });
+    } else {
+        walk(
+            it, keys, staged, values, q0, q1, kBlock, copy, /*direct=*/false,
+            [&](const T* row, int64_t place, float* to)
+                HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
+            [&](const Rows<float>& k) HWY_ATTR { multiply_block(k, panels); });
+    }
 }
 
 /// Adds p . values to the records. While values are multiplied the next item's keys travel.
 template <class T>
 void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T* copy) {
     const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded;
-    walk(it, it.access->template values<T>(it.tile, it.head), it.access->template staged_values<T>(it.head), it.next,
-         q0, q1, kTileTokens, copy, [&](const Rows<T>& v) HWY_ATTR {
-             const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
-             multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
-                            Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record, dim,
-                            widest_strip<T>(v.queries));
-         });
+    walk_plain(it, it.access->template values<T>(it.tile, it.head), it.access->template staged_values<T>(it.head),
+               it.next, q0, q1, kTileTokens, copy, [&](const Rows<T>& v) HWY_ATTR {
+                   const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
+                   multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
+                                  Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record,
+                                  dim, widest_strip<T>(v.queries));
+               });
 }
 
 /// Scores, softmax and values of one item. scratch: attend_item_floats.
@@ -121,10 +153,12 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
         const int64_t q1 = std::min(q0 + kScored, queries);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
             using T = decltype(t);
-            score_keys(it, q0, q1, scores, reinterpret_cast<T*>(panels), reinterpret_cast<T*>(copy));
+            score_keys<T>(it, q0, q1, scores, panels, copy);
         });
         // Two passes: the exponentials of a row need not wait for its maximum.
-        const auto slots_of = [&](int64_t q) { return std::min(kTileTokens, it.slots[q / it.group] + 1 - it.first); };
+        const auto slots_of = [&](int64_t q) {
+            return std::min(kTileTokens, it.slots[q / it.group] + it.shift + 1 - it.first);
+        };
         for (int64_t q = q0; q < q1; ++q) {
             if (slots_of(q) > 0) it.records[q * record] = row_max(scores + (q - q0) * kScoreStride, slots_of(q));
         }
@@ -133,6 +167,10 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
             float* rec = it.records + q * record;
             rec[1] = exp_row(scores + (q - q0) * kScoreStride, slots_of(q), rec[0]);
             std::fill(rec + kRecordHead, rec + record, 0.0f);
+            if (it.weights == nullptr) continue;
+            const float* weights = scores + (q - q0) * kScoreStride;
+            std::copy(weights, weights + slots_of(q), it.weights + q * it.weights_stride);
+            it.tops[q * it.tops_stride] = rec[0];
         }
         with_type(it.layout.v_type,
                   [&](auto t) HWY_ATTR { add_values(it, q0, q1, scores, reinterpret_cast<decltype(t)*>(copy)); });

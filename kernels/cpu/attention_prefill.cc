@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/score-inl.h"
 #include "kernels/cpu/softmax-inl.h"
 // clang-format on
 
@@ -22,7 +22,6 @@
 namespace trireme {
 
 inline constexpr int64_t kQueryBlock = 96;  // 16 register tiles; packing K and V costs 4 % of the multiplies
-inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart would share cache sets
 
 /// A block of query vectors: vector v is head `head_begin + v % group` of row v / group.
 struct PrefillItem {
@@ -32,8 +31,11 @@ struct PrefillItem {
     int64_t head_begin, group;  // its query heads
     int64_t begin, end;         // query vectors
     const int32_t* slots;       // [rows]
+    int64_t first;              // the first slot that is seen
     Matrix<const float> q;
     Matrix<float> out;
+    Matrix<const float> angles;  // keys are rotated by their slots, or null
+    Matrix<float> totals;        // AttentionReport, or null
 };
 
 }  // namespace trireme
@@ -42,15 +44,6 @@ struct PrefillItem {
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
-
-/// scores [rows, keys] = q keys^T.
-template <class T>
-void score(const float* q, int64_t stride, int64_t rows, const HeadRows<T>& keys, int64_t count, int64_t dim,
-           void* panels, float* scores) {
-    T* packed = static_cast<T*>(panels);
-    pack_transposed(keys.first, keys.stride, count, dim, packed, kTall, Upcoming{});
-    multiply_panels<false>(q, stride, rows, packed, dim, scores, kScoreStride, count, kTall);
-}
 
 /// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
 template <class T>
@@ -68,10 +61,10 @@ void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t coun
 void attend_block(const PrefillItem& it, float* scratch) {
     const F d;
     const int64_t dim = it.layout.head_dim, stride = (dim + 15) / 16 * 16, count = it.end - it.begin;
-    float* q = scratch;                        // [count, dim], scaled
-    float* scores = q + kQueryBlock * stride;  // [count, kScoreStride]
-    float* panels = scores + kQueryBlock * kScoreStride;
-    float* fresh = panels + kTileTokens * stride;  // [count, stride]
+    float* q = scratch;                                   // [count, dim], scaled
+    float* scores = q + kQueryBlock * stride;             // [count, kScoreStride]
+    float* panels = scores + kQueryBlock * kScoreStride;  // tile_panels of them
+    float* fresh = panels + tile_panels(dim);             // [count, stride]
     float* running = fresh + kQueryBlock * stride;
     float max[kQueryBlock], sum[kQueryBlock];
 
@@ -87,12 +80,18 @@ void attend_block(const PrefillItem& it, float* scratch) {
     }
 
     const int64_t last = it.slots[(it.end - 1) / it.group];  // rows stand in consecutive slots
-    for (int64_t first = 0; first <= last; first += kTileTokens) {
+    for (int64_t first = it.first / kTileTokens * kTileTokens; first <= last; first += kTileTokens) {
         char* tile = it.access->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-            score(q, stride, count, it.access->keys<decltype(t)>(tile, it.head), keys, dim, panels, scores);
+            const HeadRows<decltype(t)> rows = it.access->keys<decltype(t)>(tile, it.head);
+            pack_keys(rows, keys, dim, from_row(it.angles, first), panels);
+            score_packed<decltype(t)>(q, stride, count, keys, dim, it.angles.data != nullptr, panels, scores);
         });
+        const int64_t unseen = std::clamp(it.first - first, int64_t{0}, keys);
+        for (int64_t i = 0; i < count && unseen > 0; ++i) {
+            std::fill_n(scores + i * kScoreStride, unseen, -std::numeric_limits<float>::infinity());
+        }
         float tile_max[kQueryBlock], tile_sum[kQueryBlock];
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto visible = [&](int64_t i) {
@@ -105,7 +104,10 @@ void attend_block(const PrefillItem& it, float* scratch) {
             for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
         with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
-            weigh(scores, count, it.access->values<decltype(t)>(tile, it.head), keys, dim, panels, fresh, stride);
+            // What is not seen may be NaN, which a weight of zero does not undo.
+            const HeadRows<decltype(t)> values = it.access->values<decltype(t)>(tile, it.head);
+            weigh(scores + unseen, count, HeadRows<decltype(t)>{values.row(unseen), values.stride}, keys - unseen, dim,
+                  panels, fresh, stride);
         });
         for (int64_t i = 0; i < count; ++i) {
             if (it.slots[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
@@ -116,6 +118,11 @@ void attend_block(const PrefillItem& it, float* scratch) {
     for (int64_t i = 0; i < count; ++i) {
         const int64_t v = it.begin + i;
         float* to = it.out.row(v / it.group) + (it.head_begin + v % it.group) * dim;
+        if (it.totals.data != nullptr) {
+            float* of_head = it.totals.row(v / it.group) + 2 * (it.head_begin + v % it.group);
+            of_head[0] = max[i];
+            of_head[1] = sum[i];
+        }
         const Vf total = hn::Set(d, sum[i]);
         map_row(running + i * stride, to, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Div(x, total); });
     }
@@ -134,7 +141,7 @@ namespace {
 
 int64_t thread_floats(int64_t dim) {
     const int64_t stride = (dim + 15) / 16 * 16;
-    return kQueryBlock * (3 * stride + kScoreStride) + kTileTokens * stride;
+    return kQueryBlock * (3 * stride + kScoreStride) + tile_panels(dim);
 }
 
 }  // namespace
@@ -144,7 +151,7 @@ size_t attention_prefill_scratch(const KernelLimits& limits, int threads) {
 }
 
 void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                       const RowsView& rows, void* scratch) {
+                       const RowsView& rows, const AttentionReport& report, void* scratch) {
     const KvAccess access(kv);
     const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
     const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
@@ -158,10 +165,16 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
     for (int64_t h = 0; h < heads; ++h) {
         check(*kv_head.row(h) >= 0 && *kv_head.row(h) < kv.layout.kv_heads,
               "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
+        const int64_t begin = kv.begins ? *kv.begins.as<const int32_t>().row(*kv_head.row(h)) : 0;
+        check(begin >= 0 && begin <= *slots.row(0), "attention: a row stands at {}, its head begins at slot {}",
+              *slots.row(0), begin);
     }
+    check(!kv.angles || *slots.row(n - 1) < kv.angles.rows(), "attention: a key stands at {}, there are angles for {}",
+          *slots.row(n - 1), kv.angles.rows());
 
     const Matrix<const float> in = q.as<const float>();
-    const Matrix<float> o = out.as<float>();
+    const Matrix<const float> angles = kv.angles ? kv.angles.as<const float>() : Matrix<const float>{};
+    const Matrix<float> o = out.as<float>(), totals = report ? report.totals.as<float>() : Matrix<float>{};
     // Items in order: the blocks of the first run of heads, of the next, ...; a thread takes the next when it is free.
     std::atomic<int64_t> taken{0};
     parallel([&](int thread, int) {
@@ -173,9 +186,21 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
             const int64_t blocks = (vectors + kQueryBlock - 1) / kQueryBlock;
             for (; wanted < before + blocks; wanted = taken.fetch_add(1)) {
                 const int64_t first = (wanted - before) * kQueryBlock;
-                const PrefillItem item{&access,    kv.layout, sequence, *kv_head.row(begin),
-                                       begin,      group,     first,    std::min(first + kQueryBlock, vectors),
-                                       slots.data, in,        o};
+                const int64_t head = *kv_head.row(begin);
+                const PrefillItem item{.access = &access,
+                                       .layout = kv.layout,
+                                       .sequence = sequence,
+                                       .head = head,
+                                       .head_begin = begin,
+                                       .group = group,
+                                       .begin = first,
+                                       .end = std::min(first + kQueryBlock, vectors),
+                                       .slots = slots.data,
+                                       .first = kv.begins ? *kv.begins.as<const int32_t>().row(head) : 0,
+                                       .q = in,
+                                       .out = o,
+                                       .angles = angles,
+                                       .totals = totals};
                 HWY_DYNAMIC_DISPATCH(attend_block)(item, mine);
             }
             before += blocks;

@@ -10,7 +10,8 @@ size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
         return std::max({matmul_decode_scratch(limits), attention_decode_scratch(limits, threads),
                          sample_scratch(limits), accept_scratch(limits)});
     }
-    return std::max(matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads));
+    return std::max({matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads),
+                     key_weights_scratch(limits, threads)});
 }
 
 CpuKernels::CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits)
@@ -50,15 +51,15 @@ void CpuKernels::do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept)
 }
 
 void CpuKernels::do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                              const RowsView& rows, const TileRange& part) {
+                              const RowsView& rows, const TileRange& part, const AttentionReport& report) {
     void* scratch = scratch_.data();
     if (phase() == Phase::kDecode) {
         stream_.enqueue("attention", bytes::attention(kv, rows, part), [=, limits = limits()] {
-            attention_decode(out, q, kv, kv_of_head, rows, part, limits, scratch);
+            attention_decode(out, q, kv, kv_of_head, rows, part, report, limits, scratch);
         });
     } else {
         stream_.enqueue("attention_prefill", bytes::attention(kv, rows, part),
-                        [=] { attention_prefill(out, q, kv, kv_of_head, rows, scratch); });
+                        [=] { attention_prefill(out, q, kv, kv_of_head, rows, report, scratch); });
     }
 }
 
@@ -102,6 +103,41 @@ void CpuKernels::do_gather_chunks(const LayerKv& to, const LayerKv& from, const 
 
 void CpuKernels::do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
     stream_.enqueue("gather_rows", bytes::gather_rows(out), [=] { trireme::gather_rows(out, x, rows); });
+}
+
+void CpuKernels::do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                                const Tensor& kv_of_head, const RowsView& rows) {
+    stream_.enqueue("key_weights", bytes::attention(kv, rows, {}) / 2,
+                    [=, limits = limits(), scratch = scratch_.data()] {
+                        trireme::key_weights(sums, q, totals, kv, kv_of_head, rows, limits, scratch);
+                    });
+}
+
+void CpuKernels::do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                                 const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
+    stream_.enqueue("pool_weights", weights.bytes(),
+                    [=] { trireme::pool_weights(out, weights, tops, totals, kv_of_head, shares, pool); });
+}
+
+void CpuKernels::do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) {
+    stream_.enqueue("slot_step", kv.scores.bytes(), [=] { trireme::slot_step(kv, weights, rule, token); });
+}
+
+void CpuKernels::do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) {
+    stream_.enqueue("slot_gather", 2 * bytes::kv_write(to, call.cached),
+                    [=] { trireme::slot_gather(to, kv, order, call); });
+}
+
+void CpuKernels::do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                                const Tensor& weights, const SlotRule& rule, const SlotCall& call) {
+    stream_.enqueue("slot_scores", scores.bytes(),
+                    [=] { trireme::slot_scores(scores, kv, from, order, weights, rule, call); });
+}
+
+void CpuKernels::do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                                const Tensor& keys, const SlotRule& rule, const SlotCall& call) {
+    stream_.enqueue("slot_choose", scores.bytes(),
+                    [=] { trireme::slot_choose(kv, from, order, scores, keys, rule, call); });
 }
 
 }  // namespace trireme

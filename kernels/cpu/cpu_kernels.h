@@ -23,7 +23,7 @@ class CpuKernels final : public Kernels {
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
     void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override;
     void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const TileRange& part) override;
+                      const RowsView& rows, const TileRange& part, const AttentionReport& report) override;
     void do_swiglu(const Tensor& out, const Tensor& gate_up) override;
     void do_add(const Tensor& x, const Tensor& y) override;
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;
@@ -37,6 +37,16 @@ class CpuKernels final : public Kernels {
                           const Tensor& kv_of_head, const Tensor& pick) override;
     void do_gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick,
                           int64_t chunk, const TileRange& part) override;
+    void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                        const Tensor& kv_of_head, const RowsView& rows) override;
+    void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                         const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) override;
+    void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) override;
+    void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) override;
+    void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                        const Tensor& weights, const SlotRule& rule, const SlotCall& call) override;
+    void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                        const Tensor& keys, const SlotRule& rule, const SlotCall& call) override;
 
     CpuStream& stream_;
     Buffer<Space::kDevice> scratch_;  // of the operation that runs; they never overlap

@@ -26,11 +26,12 @@ class KvAccess {
           staged_v_(static_cast<char*>(kv.staged_v.data())),
           k_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.k_type)),
           v_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.v_type)),
-          tile_k_head_(k_slot_ * kTileTokens),
-          tile_v_head_(v_slot_ * kTileTokens),
+          by_head_(static_cast<bool>(kv.counts)),
+          tile_k_head_(by_head_ ? 0 : k_slot_ * kTileTokens),
+          tile_v_head_(by_head_ ? 0 : v_slot_ * kTileTokens),
           staged_k_head_(k_slot_ * kMaxRows),
           staged_v_head_(v_slot_ * kMaxRows),
-          tile_k_(kv.layout.k_bytes()),
+          tile_k_(by_head_ ? k_slot_ * kTileTokens : kv.layout.k_bytes()),
           first_tile_(kv.first_tile) {}
 
     void check_tile(int64_t sequence, int64_t slot, const char* who) const {
@@ -42,6 +43,8 @@ class KvAccess {
     char* tile(int64_t sequence, int64_t index) const {
         return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles_(sequence, index - first_tile_)));
     }
+    /// The row of the table that has a head's tiles.
+    int64_t row_of(int64_t sequence, int64_t head) const { return by_head_ ? head : sequence; }
 
     /// To be written: a token of a tile (`i` below 256), or a staged row.
     char* key(char* tile, int64_t head, int64_t i) const {
@@ -79,9 +82,10 @@ class KvAccess {
     size_t value_bytes() const { return v_slot_; }
 
   private:
-    Matrix<const int64_t> tiles_;  // [sequences, tiles_]
+    Matrix<const int64_t> tiles_;  // [sequences or heads, tiles]
     char *staged_k_, *staged_v_;
     size_t k_slot_, v_slot_;                // bytes of a token of one head
+    bool by_head_;                          // a tile holds one head
     size_t tile_k_head_, tile_v_head_;      // bytes from one head of a tile to the next
     size_t staged_k_head_, staged_v_head_;  // likewise of the staged rows
     size_t tile_k_;                         // bytes of a tile's keys

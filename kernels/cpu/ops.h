@@ -17,6 +17,7 @@ size_t matmul_decode_scratch(const KernelLimits& limits);
 size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
+size_t key_weights_scratch(const KernelLimits& limits, int threads);
 size_t sample_scratch(const KernelLimits& limits);
 size_t accept_scratch(const KernelLimits& limits);
 
@@ -29,9 +30,10 @@ void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVie
 void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
 void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const TileRange& part, const KernelLimits& limits, void* scratch);
+                      const RowsView& rows, const TileRange& part, const AttentionReport& report,
+                      const KernelLimits& limits, void* scratch);
 void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                       const RowsView& rows, void* scratch);
+                       const RowsView& rows, const AttentionReport& report, void* scratch);
 void swiglu(const Tensor& out, const Tensor& gate_up);
 void add(const Tensor& x, const Tensor& y);
 void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
@@ -45,6 +47,17 @@ void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means
                    const Tensor& kv_of_head, const Tensor& pick);
 void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
                    const TileRange& part);
+
+void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv, const Tensor& kv_of_head,
+                 const RowsView& rows, const KernelLimits& limits, void* scratch);
+void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                  const Tensor& kv_of_head, const Tensor& shares, HeadPool pool);
+void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token);
+void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call);
+void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                 const Tensor& weights, const SlotRule& rule, const SlotCall& call);
+void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores, const Tensor& keys,
+                 const SlotRule& rule, const SlotCall& call);
 
 /// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).
 template <class Body>

@@ -6,14 +6,15 @@
 /// where a key lies (tile or staged row) and how many vectors share it changes none of that.
 
 #include "kernels/cuda/attention_rows.h"
-#include "kernels/cuda/eight.h"
+#include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
 /// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once,
 /// and those of a tile of which no row sees anything: its records stay as they are.
 /// Eight threads share a slot, each with every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
-template <class T, int kPieces>
+/// kRotates: keys are rotated as they are read.
+template <class T, int kPieces, bool kRotates = false>
 struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
@@ -24,7 +25,7 @@ struct AttendTile {
     static constexpr int64_t kMaxDim = 64 * kPieces;
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
     static constexpr int64_t kSharedBytes =
-        (kScores + kQueries + kWarps * kVectors * kMaxDim + 2 * kVectors) * static_cast<int64_t>(sizeof(float));
+        (kScores + kQueries + kWarps * kVectors * kMaxDim + 2 * kVectors + 2) * static_cast<int64_t>(sizeof(float));
     struct Args {
         Kv kv;
         Seen seen;
@@ -33,6 +34,8 @@ struct AttendTile {
         int64_t heads, first_tile, max_slots;
         float* records;  // [tile of the wave][head][row][kMaxAndSum + head_dim]
         float scale;     // of scores, log2(e) included
+        Angles angles = {};
+        Rows<float> weights = {}, tops = {};  // [head], of one row (AttentionReport); may be none
     };
 
     template <class Gpu>
@@ -43,9 +46,11 @@ struct AttendTile {
         const int64_t heads = run_at(a.kv_of_head, head, a.heads), rows = run_at(a.seen.sequences, row, a.seen.rows);
         if (heads == 0 || rows == 0) return;
         // A graph has blocks for all of the context. What contradicts itself is noticed in the first tile.
-        if (tile > 0 && tile * kTile > a.seen.last_slot(row, rows)) return;
-        char* memory = a.kv.tile(sequence, tile);
-        if (!sound(gpu, a, row, rows, tile, memory)) return;
+        const bool used = tile * kTile <= a.seen.last_slot(row, rows) + a.seen.shift(kv_head) &&
+                          a.seen.begin(kv_head) < (tile + 1) * kTile;
+        if (tile > 0 && !used) return;
+        char* memory = a.kv.tile(a.kv.row_of(sequence, kv_head), tile);
+        if (!sound(gpu, a, row, rows, kv_head, tile, memory) || !used) return;
         const auto vectors = static_cast<int>(rows * heads);
         for (int v = 0; v < vectors; v += kVectors) {
             const int count = vectors - v < kVectors ? vectors - v : kVectors;
@@ -66,10 +71,17 @@ struct AttendTile {
         TRIREME_GPU int head_of(int v) const { return head + (first + v) % heads; }
     };
 
-    /// The rows agree with themselves and their tokens have tiles. The same answer in every thread of the block.
+    /// The rows agree with themselves and with the head, and their tokens have tiles. The same answer in every thread
+    /// of the block.
     template <class Gpu>
-    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t tile, char* memory) {
+    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t kv_head, int64_t tile,
+                                  char* memory) {
+        const int64_t shift = a.seen.shift(kv_head);
         bool good = true;
+        if (a.seen.counts != nullptr && (shift > 0 || a.seen.counts[kv_head] < 0)) {
+            gpu.fault(Fault::kSlots, a.seen.counts[kv_head], a.seen.cached[0]);
+            good = false;
+        }
         for (int64_t r = row + gpu.thread(); r < row + rows; r += kThreads) {
             const int64_t p = a.seen.slots[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
             bool order = in_tiles >= 0 && p < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= 0);
@@ -81,13 +93,35 @@ struct AttendTile {
                 gpu.fault(Fault::kAncestor, ancestor, r);
                 order = false;
             }
+            if (order && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p)) {
+                gpu.fault(Fault::kBegin, p, a.seen.begin(kv_head));
+                order = false;
+            }
+            if (kRotates && order && p >= a.angles.positions) {
+                gpu.fault(Fault::kPosition, p, a.angles.positions);
+                order = false;
+            }
             good = good && order;
-            if (order && tile * kTile < in_tiles && memory == nullptr) {
+            if (order && tile * kTile < in_tiles + shift && memory == nullptr) {
                 gpu.fault(Fault::kTile, tile * kTile, a.seen.sequences[r]);
                 good = false;
             }
         }
+        if (kRotates && good && a.angles.ranks.data != nullptr) good = ranked(gpu, a, kv_head, tile);
         return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
+    }
+
+    /// The slots that this thread looks at have ranks of their head.
+    template <class Gpu>
+    TRIREME_GPU static bool ranked(Gpu& gpu, const Args& a, int64_t kv_head, int64_t tile) {
+        const int64_t count = a.seen.counts[kv_head], end = min_of(count, (tile + 1) * kTile);
+        for (int64_t s = tile * kTile + gpu.thread(); s < end; s += kThreads) {
+            const int64_t rank = a.angles.ranks(kv_head)[s];
+            if (rank >= 0 && rank < count) continue;
+            gpu.fault(Fault::kRank, rank, count);
+            return false;
+        }
+        return true;
     }
 
     /// Where vector v finds what belongs into a slot: -1 nowhere, kCached in the tile, else in that staged row.
@@ -95,10 +129,14 @@ struct AttendTile {
     struct Reach {
         int32_t* ends;  // [vector]: the first slot that is not in the tile, the first that is not seen
 
+        /// The first slot that is seen, and by how much the head's slots are counted on from the rows'.
+        TRIREME_GPU int32_t& begin() const { return ends[2 * kVectors]; }
+        TRIREME_GPU int32_t& shift() const { return ends[2 * kVectors + 1]; }
         TRIREME_GPU int place(const Args& a, const Vectors& c, int v, int slot) const {
+            if (a.seen.begins != nullptr && slot < begin()) return -1;
             if (slot < ends[2 * v]) return kCached;
             if (slot >= ends[2 * v + 1]) return -1;
-            return a.seen.ancestors(c.row_of(v))[slot - (a.seen.cached[c.row_of(v)] - c.tile * kTile)];
+            return a.seen.ancestors(c.row_of(v))[slot - ends[2 * v]];
         }
         /// The first slot that no vector sees in the tile.
         TRIREME_GPU int in_tile(const Vectors& c) const {
@@ -133,6 +171,21 @@ struct AttendTile {
         return place == kCached ? a.kv.value(c.memory, c.kv_head, slot) : a.kv.staged_value(c.kv_head, place);
     }
 
+    /// Rotates a thread's pieces of a key by where it stands.
+    template <class Gpu>
+    TRIREME_GPU static void rotate(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, int place, int slot,
+                                   float (&key)[kPieces][8]) {
+        const int64_t at = c.tile * kTile + slot;
+        const bool by_rank = place == kCached && a.angles.ranks.data != nullptr;
+        const float* angle = a.angles.table((by_rank ? a.angles.ranks(c.kv_head)[at] : at) - reach.shift());
+        for (int p = 0; p < kPieces; ++p) {
+            const int element = (p * kLanes + gpu.thread() % kLanes) * 8;
+            if (element >= a.kv.dim) continue;
+            rotate_eight<T>(gpu, key_at(a, c, place, slot), angle, element, static_cast<int>(a.kv.dim), a.kv.k_type,
+                            key[p]);
+        }
+    }
+
     template <class Gpu>
     TRIREME_GPU static void attend(Gpu& gpu, const Args& a, const Vectors& c) {
         float* scores = static_cast<float*>(gpu.shared());
@@ -142,9 +195,13 @@ struct AttendTile {
         const auto dim = static_cast<int>(a.kv.dim);
         if (gpu.thread() < c.count) {
             const int v = gpu.thread();
-            const int64_t r = c.row_of(v), begin = c.tile * kTile;
+            const int64_t r = c.row_of(v), shift = a.seen.shift(c.kv_head), begin = c.tile * kTile - shift;
             reach.ends[2 * v] = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
             reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.slots[r] + 1 - begin);
+            if (v == 0) {
+                reach.begin() = static_cast<int32_t>(a.seen.begin(c.kv_head) - c.tile * kTile);
+                reach.shift() = static_cast<int32_t>(shift);
+            }
         }
         for (int i = gpu.thread(); i < c.count * dim; i += kThreads) {
             const int v = i / dim;
@@ -153,7 +210,7 @@ struct AttendTile {
         gpu.sync();
         score(gpu, a, c, reach, queries, scores);
         gpu.sync();
-        soften(gpu, a, c, scores);
+        soften(gpu, a, c, reach, scores);
         gpu.sync();
         weigh(gpu, a, c, reach, scores, sums);
     }
@@ -180,6 +237,7 @@ struct AttendTile {
                         if (!kEarly || at != kCached || held >= 0)
                             keys[s].load(gpu, key_at(a, c, at, slot), a.kv.dim, a.kv.k_type);
                         keys[s].widen_to(key, a.kv.k_type);
+                        if constexpr (kRotates) rotate(gpu, a, c, reach, at, slot, key);
                         held = at;
                     }
                     float sum = 0;
@@ -198,7 +256,7 @@ struct AttendTile {
 
     /// Scores become powers of two below the tile's maximum; maximum and sum go into the record.
     template <class Gpu>
-    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Vectors& c, float* scores) {
+    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, float* scores) {
         const int lane = gpu.thread() % kWarp;
         for (int v = gpu.thread() / kWarp; v < c.count; v += kWarps) {
             float* s = scores + v * kTile;
@@ -215,6 +273,10 @@ struct AttendTile {
                 record[0] = max;
                 record[1] = sum;
             }
+            if (a.weights.data == nullptr) continue;
+            float* weights = a.weights(c.head_of(v)) + c.tile * kTile;
+            for (int i = lane; i < kTile && i < reach.ends[2 * v + 1]; i += kWarp) weights[i] = s[i];
+            if (lane == 0) a.tops(c.head_of(v))[c.tile] = max;
         }
     }
 

@@ -3,16 +3,21 @@
 /// and walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's
 /// type.
 
+#include <type_traits>
+
 #include "kernels/cuda/attention_rows.h"
+#include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
 /// Grid: blocks of query vectors, one run of heads that share a KV head after the other; those left over leave at once.
 /// Each of four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments as in the
-/// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles.
-template <class T, int kDim>
+/// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates: keys are rotated by
+/// their slots as they are read.
+template <class T, int kDim, bool kRotates = false>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
+    static constexpr int kBlocksOfSm = kDim == 128 ? 2 : kRotates ? 3 : 4;
     static constexpr int kAhead = 2;  // pieces of K and of V of a thread that are on their way at once
     static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
     static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
@@ -25,6 +30,8 @@ struct AttendPrefill {
         const int32_t* kv_of_head;
         int64_t heads, max_slots;
         float scale;  // of scores, log2(e) included
+        Angles angles = {};
+        Rows<float> totals = {};  // [row][head]: maximum and sum (AttentionReport); may be none
     };
 
     /// Enough for `heads` in at most `runs` runs, whose last blocks may be nearly empty.
@@ -35,9 +42,11 @@ struct AttendPrefill {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const Place at = place(gpu.block_x(), a);
-        if (at.heads == 0 || !sound(gpu, a)) return;
+        if (at.heads == 0) return;
         const int64_t head = at.head, heads = at.heads, first = at.first;
         const int64_t kv_head = a.kv_of_head[head], vectors = a.seen.rows * heads;
+        const auto begin = static_cast<int>(a.seen.begin(kv_head));
+        if (!sound(gpu, a, begin)) return;
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
@@ -48,12 +57,12 @@ struct AttendPrefill {
         auto* keys = static_cast<uint16_t*>(gpu.shared());  // [key][kKeyStride]
         uint16_t* values = keys + kKeys * kKeyStride;       // [element][kValueStride]
         State s;
-        const int64_t last = a.seen.slots[min_of(first + kVectors - 1, vectors - 1) / heads];
-        for (int64_t slot = 0; slot <= last; slot += kKeys) {
+        const int last = a.seen.slots[min_of(first + kVectors - 1, vectors - 1) / heads];
+        for (int slot = begin / kKeys * kKeys; slot <= last; slot += kKeys) {
             gpu.sync();  // the keys and values before these have been used
-            load_block(gpu, a, kv_head, slot, last, keys, values);
+            load_block(gpu, a, kv_head, slot, begin, last, keys, values);
             gpu.sync();
-            attend(gpu, vector, slot, query, keys, values, s);
+            attend(gpu, vector, slot, begin - slot, query, keys, values, s);
         }
         store(gpu, a, vector, quad, s);
     }
@@ -75,7 +84,7 @@ struct AttendPrefill {
 
     /// A query vector: where it is read and written, and the last slot that it sees; -1 for the padding at the end.
     struct Vector {
-        int64_t row, head, slot;
+        int row, head, slot;
     };
     /// Of rows group and group + 8.
     struct State {
@@ -86,17 +95,24 @@ struct AttendPrefill {
 
     TRIREME_GPU static Vector locate(const Args& a, int64_t head, int64_t heads, int64_t v, int64_t vectors) {
         if (v >= vectors) return {0, 0, -1};
-        return {v / heads, head + v % heads, a.seen.slots[v / heads]};
+        return {static_cast<int>(v / heads), static_cast<int>(head + v % heads), a.seen.slots[v / heads]};
     }
 
-    /// Rows are consecutive and their tokens have tiles. The same answer in every thread of the block.
+    /// Rows are consecutive, see the slot `begin`, and their tokens have tiles. The same answer in every thread of the
+    /// block.
     template <class Gpu>
-    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a) {
+    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int begin) {
         bool good = true;
         for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
             const int64_t p = a.seen.slots[r];
             if (p != a.seen.slots[0] + r || p < 0 || p >= a.max_slots) {
                 gpu.fault(Fault::kRowOrder, p, a.seen.slots[0] + r);
+                good = false;
+            } else if (begin < 0 || begin > p) {
+                gpu.fault(Fault::kBegin, p, begin);
+                good = false;
+            } else if (kRotates && p >= a.angles.positions) {
+                gpu.fault(Fault::kPosition, p, a.angles.positions);
                 good = false;
             } else if (a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
                 gpu.fault(Fault::kTile, p, a.seen.sequences[r]);
@@ -136,10 +152,10 @@ struct AttendPrefill {
         }
     }
 
-    /// Keys and values of slots [slot, slot + kKeys) into shared memory, values transposed; zeros beyond
-    /// `last` and beyond head_dim.
+    /// Keys and values of slots [slot, slot + kKeys) into shared memory, keys rotated, values transposed; zeros outside
+    /// [begin, last] and beyond head_dim.
     template <class Gpu>
-    TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int64_t slot, int64_t last,
+    TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int slot, int begin, int last,
                                        uint16_t* keys, uint16_t* values) {
         char* tile = a.kv.tile(a.seen.sequences[0], slot / kTile);
         for (int first = gpu.thread(); first < kKeys * (kDim / 8); first += kAhead * kThreads) {
@@ -148,13 +164,17 @@ struct AttendPrefill {
             for (int n = 0; n < kAhead; ++n) {
                 const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
                 const int64_t place = (slot + key) % kTile;
-                if (slot + key > last || piece * 8 >= a.kv.dim) continue;
+                if (slot + key < begin || slot + key > last || piece * 8 >= a.kv.dim) continue;
                 k[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place)) + piece);
                 v[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place)) + piece);
             }
             TRIREME_UNROLL
             for (int n = 0; n < kAhead; ++n) {
                 const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
+                const bool seen = slot + key >= begin && slot + key <= last && piece * 8 < a.kv.dim;
+                if (kRotates && seen) {
+                    rotate(gpu, a, a.kv.key(tile, kv_head, (slot + key) % kTile), slot + key, piece * 8, k[n]);
+                }
                 *reinterpret_cast<Bits16*>(keys + key * kKeyStride + piece * 8) = k[n];
                 for (int e = 0; e < 8; ++e) {
                     values[(piece * 8 + e) * kValueStride + key] =
@@ -164,10 +184,21 @@ struct AttendPrefill {
         }
     }
 
+    /// Elements from `first` on of the key in a slot, rotated and rounded again.
+    template <class Gpu>
+    TRIREME_GPU static void rotate(Gpu& gpu, const Args& a, const char* key, int slot, int first, Bits16& bits) {
+        float x[8];
+        Eight<T>{bits}.widen_to(x, a.kv.k_type);
+        rotate_eight<T>(gpu, key, a.angles.table(slot), first, static_cast<int>(a.kv.dim), a.kv.k_type, x);
+        for (float& e : x) e = std::is_same_v<T, f16> ? within_f16(e) : e;
+        for (int i = 0; i < 4; ++i) bits.word[i] = pack(x[2 * i], x[2 * i + 1]);
+    }
+
     TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }
 
+    /// Of the keys from `slot` on the first `unseen` are not seen.
     template <class Gpu>
-    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int64_t slot,
+    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int slot, int unseen,
                                    const uint32_t (&query)[kDim / 16][4], const uint16_t* keys, const uint16_t* values,
                                    State& s) {
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
@@ -183,7 +214,8 @@ struct AttendPrefill {
             }
             TRIREME_UNROLL
             for (int i = 0; i < 4; ++i) {
-                if (slot + t * 8 + quad * 2 + i % 2 > vector[i / 2].slot) score[t][i] = -infinity();
+                const int place = t * 8 + quad * 2 + i % 2;
+                if (slot + place > vector[i / 2].slot || place < unseen) score[t][i] = -infinity();
                 top[i / 2] = fmaxf(top[i / 2], score[t][i]);
             }
         }
@@ -231,6 +263,10 @@ struct AttendPrefill {
             s.sum[r] += gpu.shuffle_xor(s.sum[r], 2);
             const Vector& v = vector[r];
             if (v.slot < 0) continue;
+            if (a.totals.data != nullptr && quad == 0) {
+                a.totals(v.row)[2 * v.head] = s.max[r];
+                a.totals(v.row)[2 * v.head + 1] = s.sum[r];
+            }
             float* out = a.out(v.row) + v.head * a.kv.dim;
             TRIREME_UNROLL
             for (int d = 0; d < kDim / 8; ++d) {

@@ -3,6 +3,7 @@
 
 #include "kernels/chunks.h"
 #include "kernels/cuda/kv.h"
+#include "kernels/cuda/select.h"
 #include "kernels/law.h"
 
 namespace trireme::gpu {
@@ -25,16 +26,11 @@ struct ChunkMeans {
         const float scale = 1.0f / static_cast<float>(a.chunk);
         for (int64_t i = gpu.thread(); i < kv.dim; i += kThreads) {
             float sum = 0;
-            for (int64_t t = 0; t < a.chunk; ++t) sum += at(kv.k_type, kv.key(tile, head, token % kTile + t), i);
+            for (int64_t t = 0; t < a.chunk; ++t) {
+                sum += element_of(kv.k_type, kv.key(tile, head, token % kTile + t), i);
+            }
             narrow_to(kv.k_type, sum * scale, out, i);
         }
-    }
-
-  private:
-    TRIREME_GPU static float at(DType type, const char* row, int64_t i) {
-        if (type == DType::kF16) return widen(reinterpret_cast<const f16*>(row)[i]);
-        if (type == DType::kBF16) return widen(reinterpret_cast<const bf16*>(row)[i]);
-        return reinterpret_cast<const float*>(row)[i];
     }
 };
 
@@ -79,13 +75,10 @@ struct ScoreChunks {
     }
 };
 
-/// The chunks with the largest keys, numbered in their order. The least key of them is found by digits of 8 bits, from
-/// counts alone. Grid: KV heads.
+/// The chunks with the largest keys, numbered in their order. Grid: KV heads.
 struct PlaceChunks {
-    static constexpr int kThreads = 512, kDigits = 256;
-    struct Shared {
-        uint32_t counts[kDigits], of_thread[kThreads];
-    };
+    static constexpr int kThreads = 512;
+    using Shared = SelectShared<kThreads>;
     static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
         int32_t* places;       // [heads, chunks]
@@ -101,39 +94,12 @@ struct PlaceChunks {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
         const uint64_t* keys = a.keys + gpu.block_x() * a.chunks;
         int32_t* places = a.places + gpu.block_x() * a.chunks;
-        const uint64_t least = picked_key(gpu, shared, keys, n, picked);
-
-        // A thread has consecutive chunks.
-        const int64_t begin = gpu.thread() * n / kThreads, end = (gpu.thread() + 1) * n / kThreads;
-        uint32_t mine = 0;
-        for (int64_t c = begin; c < end; ++c) mine += keys[c] >= least;
-        shared.of_thread[gpu.thread()] = mine;
-        gpu.sync();
-        int32_t next = 0;
-        for (int t = 0; t < gpu.thread(); ++t) next += static_cast<int32_t>(shared.of_thread[t]);
-        for (int64_t c = begin; c < end; ++c) places[c] = keys[c] >= least ? next++ : kNotPicked;
-    }
-
-  private:
-    /// The picked-th largest key; no two are equal.
-    template <class Gpu>
-    TRIREME_GPU static uint64_t picked_key(Gpu& gpu, Shared& shared, const uint64_t* keys, int64_t n, int64_t picked) {
-        uint64_t prefix = 0;
-        auto wanted = static_cast<uint32_t>(picked);
-        for (int shift = 64 - 8; shift >= 0; shift -= 8) {
-            for (int d = gpu.thread(); d < kDigits; d += kThreads) shared.counts[d] = 0;
-            gpu.sync();
-            for (int64_t c = gpu.thread(); c < n; c += kThreads) {
-                const bool same = shift == 64 - 8 || keys[c] >> (shift + 8) == prefix;
-                if (same) gpu.fetch_add(&shared.counts[keys[c] >> shift & (kDigits - 1)], 1);
-            }
-            gpu.sync();
-            int digit = kDigits - 1;
-            while (shared.counts[digit] < wanted) wanted -= shared.counts[digit--];
-            prefix = prefix << 8 | static_cast<uint64_t>(digit);
-            gpu.sync();  // everybody has read the counts
-        }
-        return prefix;
+        const uint64_t least = nth_largest(gpu, shared, keys, n, picked);
+        const Piece mine = piece_of<kThreads>(gpu.thread(), n);
+        uint32_t stay = 0;
+        for (int64_t c = mine.begin; c < mine.end; ++c) stay += keys[c] >= least;
+        auto next = static_cast<int32_t>(count_before(gpu, shared, stay).before);
+        for (int64_t c = mine.begin; c < mine.end; ++c) places[c] = keys[c] >= least ? next++ : kNotPicked;
     }
 };
 
@@ -156,17 +122,11 @@ struct GatherChunks {
         const int64_t slot = place * a.chunk, n = min_of(a.chunk, p.tokens - token);
         char *in = a.from.tile(0, token / kTile), *out = a.to.tile(0, slot / kTile);
         if (in == nullptr || out == nullptr) return gpu.fault(Fault::kTile, in == nullptr ? token : slot, 0);
-        copy(gpu, a.from.key(in, head, token % kTile), a.to.key(out, head, slot % kTile), n * a.to.k_slot);
-        copy(gpu, a.from.value(in, head, token % kTile), a.to.value(out, head, slot % kTile), n * a.to.v_slot);
-    }
-
-  private:
-    /// A token of a head is a multiple of 16 bytes; tiles are aligned so (runtime/buffer.h).
-    template <class Gpu>
-    TRIREME_GPU static void copy(Gpu& gpu, const char* from, char* to, int64_t bytes) {
-        for (int64_t i = gpu.thread(); i < bytes / 16; i += kThreads) {
-            reinterpret_cast<Bits16*>(to)[i] = reinterpret_cast<const Bits16*>(from)[i];
-        }
+        const int thread = gpu.thread();
+        copy16(thread, kThreads, a.from.key(in, head, token % kTile), a.to.key(out, head, slot % kTile),
+               n * a.to.k_slot);
+        copy16(thread, kThreads, a.from.value(in, head, token % kTile), a.to.value(out, head, slot % kTile),
+               n * a.to.v_slot);
     }
 };
 

@@ -26,6 +26,16 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
             return kNoLaw;
         case Fault::kPick:
             return fmt::format("{}: {} chunks to pick of {} candidates", operation, x, y);
+        case Fault::kBegin:
+            return fmt::format("{}: a row stands at {}, its head begins at slot {}", operation, x, y);
+        case Fault::kPosition:
+            return fmt::format("{}: a key stands at {}, there are angles for {}", operation, x, y);
+        case Fault::kSlots:
+            return fmt::format("{}: a head has {} tokens where {} may be", operation, x, y);
+        case Fault::kRank:
+            return fmt::format("{}: a slot has rank {} of {}", operation, x, y);
+        case Fault::kRecent:
+            return fmt::format("{}: {} recent tokens of {} leave nobody to go", operation, x, y);
         case Fault::kTile:
             return fmt::format("{}: no tile holds slot {} of sequence {}", operation, x, y);
     }

@@ -5,6 +5,21 @@
 
 namespace trireme::gpu {
 
-enum class Fault : int32_t { kNone, kEmbedId, kGatherRow, kKeptSlot, kRowOrder, kAncestor, kTile, kLogits, kPick };
+enum class Fault : int32_t {
+    kNone,
+    kEmbedId,
+    kGatherRow,
+    kKeptSlot,
+    kRowOrder,
+    kAncestor,
+    kTile,
+    kLogits,
+    kPick,
+    kBegin,
+    kPosition,
+    kSlots,
+    kRank,
+    kRecent
+};
 
 }  // namespace trireme::gpu

@@ -15,12 +15,12 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/chunks.h"
+#include "kernels/cuda/gpu_slots.h"
 #include "kernels/cuda/matmul_decode.h"
 #include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/scratch.h"
-#include "kernels/kernels.h"
 #include "runtime/buffer.h"
 
 namespace trireme::gpu {
@@ -28,45 +28,14 @@ namespace trireme::gpu {
 static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 &&
               Sample::kSiblings == kMaxRows);
 
-template <class T>
-Rows<T> rows_of(const Tensor& t) {
-    return {static_cast<T*>(t.data()), t.stride()};
-}
-
-/// visit(T()) with the element type that `type` names.
-template <class Visit>
-void with_type(DType type, const Visit& visit) {
-    switch (type) {
-        case DType::kF16:
-            return visit(f16());
-        case DType::kBF16:
-            return visit(bf16());
-        default:
-            return visit(float());
-    }
-}
-
-inline Kv kv_of(const LayerKv& kv) {
-    const KvLayout& l = kv.layout;
-    return {rows_of<const int64_t>(kv.tiles),
-            kv.tiles.rows(),
-            kv.first_tile,
-            kv.tiles.cols(),
-            l.kv_heads,
-            l.head_dim,
-            static_cast<char*>(kv.staged_k.data()),
-            static_cast<char*>(kv.staged_v.data()),
-            l.k_type,
-            l.v_type,
-            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.k_type))),
-            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.v_type)))};
-}
-
 template <class Launcher>
-class GpuKernels final : public Kernels {
+class GpuKernels final : public GpuSlotKernels<Launcher> {
+    using Base = GpuSlotKernels<Launcher>;
+    using Base::launcher_;
+
   public:
     GpuKernels(Device& device, Launcher launcher, Phase phase, const KernelLimits& limits)
-        : Kernels(phase, limits), launcher_(std::move(launcher)), scratch_(device, scratch_bytes(limits)) {
+        : Base(std::move(launcher), phase, limits), scratch_(device, scratch_bytes(limits)) {
         check(limits.head_dim <= kMaxHeadDim, "attention: heads of {} elements, at most {} are supported",
               limits.head_dim, kMaxHeadDim);
     }
@@ -183,7 +152,7 @@ class GpuKernels final : public Kernels {
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
-        if (phase() == Phase::kDecode && w.dtype() == DType::kF32) {
+        if (this->phase() == Phase::kDecode && w.dtype() == DType::kF32) {
             constexpr int64_t kColumns = MatmulDecodeF32::kThreads / kWarp;
             launcher_.template launch<MatmulDecodeF32>(
                 "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), kColumns)},
@@ -204,7 +173,7 @@ class GpuKernels final : public Kernels {
         launcher_.template launch<RoundRows<T>>("round_rows", bytes::add(x),
                                                 {div_up(padded, RoundRows<T>::kThreads), x.rows()},
                                                 {rows_of<const float>(x), rows_of<T>(rounded), k, padded});
-        if (phase() == Phase::kPrefill) {
+        if (this->phase() == Phase::kPrefill) {
             return launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, rounded, w);
         }
         if (x.rows() <= 8) return decode<T, 1>(out, rounded, w);
@@ -221,76 +190,82 @@ class GpuKernels final : public Kernels {
              aligned});
     }
 
+    /// An attention's operands.
+    struct Attention {
+        const Tensor &out, &q;
+        const LayerKv& kv;
+        const Tensor& kv_of_head;
+        const RowsView& rows;
+        const TileRange& part;
+        const AttentionReport& report;
+    };
     void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const TileRange& part) override {
+                      const RowsView& rows, const TileRange& part, const AttentionReport& report) override {
         const KvLayout& l = kv.layout;
-        if (l.k_type != l.v_type) return attention_of<AnyType>(out, q, kv, kv_of_head, rows, part);
-        if (phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {
-            if (l.k_type == DType::kF16) return prefill_of<f16>(out, q, kv, kv_of_head, rows);
-            return prefill_of<bf16>(out, q, kv, kv_of_head, rows);
+        const Attention x = {out, q, kv, kv_of_head, rows, part, report};
+        if (l.k_type != l.v_type) return attention_of<AnyType>(x);
+        if (this->phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {
+            return l.k_type == DType::kF16 ? prefill_of<f16>(x) : prefill_of<bf16>(x);
         }
-        with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(out, q, kv, kv_of_head, rows, part); });
+        with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(x); });
     }
     template <class T>
-    void attention_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                      const RowsView& rows, const TileRange& part) {
-        if (kv.layout.head_dim <= 64) return attend<AttendTile<T, 1>>(out, q, kv, kv_of_head, rows, part);
-        if (kv.layout.head_dim <= 128) return attend<AttendTile<T, 2>>(out, q, kv, kv_of_head, rows, part);
-        attend<AttendTile<T, 4>>(out, q, kv, kv_of_head, rows, part);
+    void attention_of(const Attention& x) {
+        if (x.kv.layout.head_dim <= 64) return attend_by<T, 1>(x);
+        if (x.kv.layout.head_dim <= 128) return attend_by<T, 2>(x);
+        attend_by<T, 4>(x);
+    }
+    template <class T, int kPieces>
+    void attend_by(const Attention& x) {
+        if (x.kv.angles) return attend<AttendTile<T, kPieces, true>>(x);
+        attend<AttendTile<T, kPieces>>(x);
     }
     template <class T>
-    void prefill_of(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                    const RowsView& rows) {
-        if (kv.layout.head_dim <= 64) return prefill<AttendPrefill<T, 64>>(out, q, kv, kv_of_head, rows);
-        prefill<AttendPrefill<T, 128>>(out, q, kv, kv_of_head, rows);
+    void prefill_of(const Attention& x) {
+        if (x.kv.layout.head_dim <= 64) return prefill_by<T, 64>(x);
+        prefill_by<T, 128>(x);
+    }
+    template <class T, int kDim>
+    void prefill_by(const Attention& x) {
+        if (x.kv.angles) return prefill<AttendPrefill<T, kDim, true>>(x);
+        prefill<AttendPrefill<T, kDim>>(x);
     }
     template <class Body>
-    void prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
-                 const RowsView& rows) {
-        const int64_t heads = kv_of_head.rows(), runs = std::min(heads, kv.layout.kv_heads);
+    void prefill(const Attention& x) {
+        const int64_t heads = x.kv_of_head.rows(), runs = std::min(heads, x.kv.layout.kv_heads);
         launcher_.template launch<Body>(
-            "attention_prefill", bytes::attention(kv, rows, {}), {Body::blocks(q.rows(), heads, runs)},
-            {kv_of(kv), seen(q, rows), rows_of<const float>(q), rows_of<float>(out),
-             static_cast<const int32_t*>(kv_of_head.data()), heads, rows.max_slots, score_scale(kv)});
-    }
-    static float score_scale(const LayerKv& kv) { return kLog2E / std::sqrt(static_cast<float>(kv.layout.head_dim)); }
-    Seen seen(const Tensor& q, const RowsView& rows) const {
-        const bool prefill = phase() == Phase::kPrefill;
-        return {static_cast<const int32_t*>(rows.slots.data()),
-                static_cast<const int32_t*>(rows.sequences.data()),
-                static_cast<const int32_t*>(rows.cached.data()),
-                {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
-                q.rows(),
-                rows.staged == 0 ? q.rows() : rows.staged,
-                prefill};
+            "attention_prefill", bytes::attention(x.kv, x.rows, {}), {Body::blocks(x.q.rows(), heads, runs)},
+            {kv_of(x.kv), seen_of(this->phase(), x.q, x.kv, x.rows), rows_of<const float>(x.q), rows_of<float>(x.out),
+             static_cast<const int32_t*>(x.kv_of_head.data()), heads, x.rows.max_slots, score_scale(x.kv),
+             angles_of(this->phase(), x.kv), rows_of<float>(x.report.totals)});
     }
 
     // As many tiles at a time as the records' place holds; the same bits however many that are.
     template <class Body>
-    void attend(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head, const RowsView& rows,
-                const TileRange& part) {
-        const bool prefill = phase() == Phase::kPrefill;
-        const int64_t n = q.rows(), heads = kv_of_head.rows(), dim = kv.layout.head_dim;
-        const int64_t tiles = div_up(rows.max_slots, kTile), record = heads * n * (kMaxAndSum + dim);
-        const int64_t wave = wave_floats(limits()) / record;
+    void attend(const Attention& x) {
+        const int64_t n = x.q.rows(), heads = x.kv_of_head.rows(), dim = x.kv.layout.head_dim;
+        const int64_t tiles = div_up(x.rows.max_slots, kTile), record = heads * n * (kMaxAndSum + dim);
+        const int64_t wave = wave_floats(this->limits()) / record;
         float* running = static_cast<float*>(scratch_.data());
-        float* records = running + running_floats(limits());
-        const auto* slots = static_cast<const int32_t*>(rows.slots.data());
-        const size_t bytes = bytes::attention(kv, rows, part);
-        const int64_t end = std::min(part.end, tiles);
-        for (int64_t first = part.first; first < end; first += wave) {
+        float* records = running + running_floats(this->limits());
+        const auto* kv_of_head = static_cast<const int32_t*>(x.kv_of_head.data());
+        const Seen seen = seen_of(this->phase(), x.q, x.kv, x.rows);
+        const size_t bytes = bytes::attention(x.kv, x.rows, x.part);
+        const int64_t end = std::min(x.part.end, tiles);
+        for (int64_t first = x.part.first; first < end; first += wave) {
             const int64_t in_wave = std::min(wave, end - first);
             launcher_.template launch<Body>(
-                prefill ? "attention_prefill" : "attention", first == part.first ? bytes : 0, {in_wave, heads, n},
-                {kv_of(kv), seen(q, rows), rows_of<const float>(q), static_cast<const int32_t*>(kv_of_head.data()),
-                 heads, first, rows.max_slots, records, score_scale(kv)});
-            launcher_.template launch<MergeTiles>(
-                "attention_merge", 0, {heads, n},
-                {records, running, rows_of<float>(out), slots, heads, n, dim, first, in_wave});
+                seen.prefill ? "attention_prefill" : "attention", first == x.part.first ? bytes : 0,
+                {in_wave, heads, n},
+                {kv_of(x.kv), seen, rows_of<const float>(x.q), kv_of_head, heads, first, x.rows.max_slots, records,
+                 score_scale(x.kv), angles_of(this->phase(), x.kv), rows_of<float>(x.report.weights),
+                 rows_of<float>(x.report.tops)});
+            launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
+                                                  {records, running, rows_of<float>(x.out), seen, kv_of_head, heads,
+                                                   dim, first, in_wave, rows_of<float>(x.report.totals)});
         }
     }
 
-    Launcher launcher_;
     Buffer<Space::kDevice> scratch_;
 };
 

@@ -16,6 +16,7 @@ struct Kv {
     char *staged_k, *staged_v;
     DType k_type, v_type;
     int32_t k_slot, v_slot;  // bytes of a token of one head
+    bool by_head = false;    // a tile holds one head, and the table has a row for each (LayerKv::counts)
 
     /// 0 where there is none.
     TRIREME_GPU char* tile(int64_t sequence, int64_t index) const {
@@ -23,11 +24,13 @@ struct Kv {
         if (sequence < 0 || sequence >= sequences || column < 0 || column >= n_tiles) return nullptr;
         return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles(sequence)[column]));
     }
+    /// The row of the table that has a head's tiles.
+    TRIREME_GPU int64_t row_of(int64_t sequence, int64_t head) const { return by_head ? head : sequence; }
     TRIREME_GPU char* key(char* tile, int64_t head, int64_t slot) const {
-        return tile + (head * kTile + slot) * k_slot;
+        return tile + ((by_head ? 0 : head) * kTile + slot) * k_slot;
     }
     TRIREME_GPU char* value(char* tile, int64_t head, int64_t slot) const {
-        return tile + heads * kTile * k_slot + (head * kTile + slot) * v_slot;
+        return tile + (by_head ? 1 : heads) * kTile * k_slot + ((by_head ? 0 : head) * kTile + slot) * v_slot;
     }
     TRIREME_GPU char* staged_key(int64_t head, int64_t row) const { return staged_k + (head * kStaged + row) * k_slot; }
     TRIREME_GPU char* staged_value(int64_t head, int64_t row) const {
@@ -35,15 +38,32 @@ struct Kv {
     }
 };
 
+TRIREME_GPU float element_of(DType type, const char* row, int64_t i) {
+    if (type == DType::kF16) return widen(reinterpret_cast<const f16*>(row)[i]);
+    if (type == DType::kBF16) return widen(reinterpret_cast<const bf16*>(row)[i]);
+    return reinterpret_cast<const float*>(row)[i];
+}
+
+TRIREME_GPU float within_f16(float x) {
+    return x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
+}
+
 /// To f16 saturated (kernels/kv.h).
 TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     if (type == DType::kF16) {
-        const float finite = x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
-        narrow(finite, reinterpret_cast<f16*>(row) + i);
+        narrow(within_f16(x), reinterpret_cast<f16*>(row) + i);
     } else if (type == DType::kBF16) {
         narrow(x, reinterpret_cast<bf16*>(row) + i);
     } else {
         reinterpret_cast<float*>(row)[i] = x;
+    }
+}
+
+/// What `threads` of them copy together. A token of a head is a multiple of 16 bytes; tiles and staged rows are aligned
+/// so (runtime/buffer.h).
+TRIREME_GPU void copy16(int thread, int threads, const char* from, char* to, int64_t bytes) {
+    for (int64_t i = thread; i < bytes / 16; i += threads) {
+        reinterpret_cast<Bits16*>(to)[i] = reinterpret_cast<const Bits16*>(from)[i];
     }
 }
 

@@ -6,7 +6,8 @@
 namespace trireme::gpu {
 
 /// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
-/// row's last tile. Grid: heads, rows; a thread an element of head_dim.
+/// row's last tile. A head that sees no slot before its own first one has no records of the tiles before. Grid: heads,
+/// rows; a thread an element of head_dim.
 struct MergeTiles {
     static constexpr int kThreads = 256, kBlocksOfSm = 4;
     static constexpr int kAhead = 16;  // tiles whose records are on their way at once
@@ -15,19 +16,23 @@ struct MergeTiles {
         const float* records;
         float* running;  // [head][row][kMaxAndSum + head_dim]
         Rows<float> out;
-        const int32_t* slots;
-        int64_t heads, rows, dim, first_tile, tiles;  // of this wave
+        Seen seen;
+        const int32_t* kv_of_head;
+        int64_t heads, dim, first_tile, tiles;  // of this wave
+        Rows<float> totals = {};                // [row][head]: maximum and sum (AttentionReport); may be none
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
-        const int64_t left = a.slots[row] / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
+        const int64_t kv_head = a.kv_of_head[head], last = a.seen.slots[row] + a.seen.shift(kv_head);
+        const int64_t left = last / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
         if (a.first_tile > 0 && left <= 0) return;
-        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.rows * record;
+        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.seen.rows * record;
+        const int64_t unseen = max_of(a.seen.begin(kv_head) / kTile - a.first_tile, 0);
         const int element = gpu.thread();
         const bool used = element < a.dim;
-        float* running = a.running + (head * a.rows + row) * record;
-        const float* records = a.records + (head * a.rows + row) * record;
+        float* running = a.running + (head * a.seen.rows + row) * record;
+        const float* records = a.records + (head * a.seen.rows + row) * record;
         float* tops = static_cast<float*>(gpu.shared());  // [tile][kMaxAndSum]
         float max = -infinity(), sum = 0, acc = 0;
         if (a.first_tile > 0) {
@@ -35,7 +40,7 @@ struct MergeTiles {
             sum = running[1];
             if (used) acc = running[kMaxAndSum + element];
         }
-        for (int64_t first = 0; first < reach; first += kAhead) {
+        for (int64_t first = unseen; first < reach; first += kAhead) {
             float part[kAhead] = {};
             TRIREME_UNROLL
             for (int t = 0; t < kAhead; ++t) {
@@ -58,6 +63,10 @@ struct MergeTiles {
         }
         if (left <= a.tiles) {
             if (used) a.out(row)[head * a.dim + element] = acc / sum;
+            if (a.totals.data != nullptr && element == 0) {
+                a.totals(row)[2 * head] = max;
+                a.totals(row)[2 * head + 1] = sum;
+            }
             return;
         }
         if (used) running[kMaxAndSum + element] = acc;

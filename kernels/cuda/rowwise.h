@@ -2,7 +2,7 @@
 /// The operations that take one row at a time: a block a row.
 
 #include "kernels/cuda/fault.h"
-#include "runtime/cuda/gpu.h"
+#include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
@@ -63,8 +63,8 @@ struct Rope {
             const int head = i / pairs, pair = i - head * pairs;
             float* x = a.x(gpu.block_x()) + 2 * head * pairs + pair;
             const float c = angle[pair], s = angle[pairs + pair], x0 = x[0], x1 = x[pairs];
-            x[0] = x0 * c - x1 * s;
-            x[pairs] = x1 * c + x0 * s;
+            x[0] = rotated_low(x0, x1, c, s);
+            x[pairs] = rotated_high(x0, x1, c, s);
         }
     }
 };

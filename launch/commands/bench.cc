@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unistd.h>
 
 #include "generated/commit.h"
@@ -8,6 +9,7 @@
 #include "launch/report/output.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "runtime/log.h"
@@ -23,7 +25,9 @@ void check_flags(const Options& o, int64_t n) {
             "--require-exact: tokens that are drawn at --temp {} need not be the same; want --temp 0",
             o.sampling.temperature);
     bool plain = false;
-    for (const Options& chain : chains_of(Command::kBench, o)) plain = plain || chain.spec.parts.empty();
+    for (const Options& chain : chains_of(Command::kBench, o))
+        plain = plain || (chain.spec.parts.empty() && chain.bounded.policy == KvPolicy::kFull);
+
     require(plain, Exit::kUsage, "--require-exact: compares with the mode none, which --modes does not have");
 }
 
@@ -84,6 +88,9 @@ void run_bench(const Start& start, const Crew& crew) {
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     warn_of_unused(chains_of(Command::kBench, o));
+    if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
+        warn_of_unused_bounded(o, {}, 0);
+    }
     const BenchTexts texts = read_bench_texts(start, crew, engine, n);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
 

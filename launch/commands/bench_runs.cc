@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "decode/generate.h"
 #include "decode/plain.h"
@@ -126,7 +127,8 @@ class Group {
     void finish(size_t mode) {
         BenchResult& result = *results_[mode];
         const Plan& plan = engine_.residency().plan;
-        result.plain = chains_[mode]->levels().empty();
+        result.bounded = engine_.bounded().bounded();
+        result.plain = chains_[mode]->levels().empty() && !result.bounded;
         result.on_chip = plan.on_chip_layers;
         result.layers = plan.on_chip_layers + plan.streamed_layers;
         result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
@@ -154,25 +156,28 @@ class Group {
 
 BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n) {
     const Options& o = start.call.options;
-    const auto residency_of = [&](const Mode& mode) { return mode.kv_on_chip.value_or(o.kv_on_chip); };
+    // Where keys and values lie, and which.
+    const auto place_of = [&](const Mode& mode) {
+        return std::pair(mode.kv_on_chip.value_or(o.kv_on_chip), mode.policy);
+    };
     BenchResults out;
     for (const Mode& mode : o.modes) out.modes.emplace_back().mode = mode.name;
     std::vector<bool> done(o.modes.size());
     for (size_t first = 0; first < done.size() && out.status == 0; ++first) {
         if (done[first]) continue;
         Start own = start;
-        own.call.options.kv_on_chip = residency_of(o.modes[first]);
+        std::tie(own.call.options.kv_on_chip, own.call.options.bounded.policy) = place_of(o.modes[first]);
         own.call.options.modes.clear();
         std::vector<BenchResult*> results;
         for (size_t m = first; m < done.size(); ++m) {
-            if (residency_of(o.modes[m]) != own.call.options.kv_on_chip) continue;
+            if (place_of(o.modes[m]) != place_of(o.modes[first])) continue;
             done[m] = true;
             own.call.options.modes.push_back(o.modes[m]);
             results.push_back(&out.modes[m]);
         }
         std::optional<Group> group;
         try {
-            engine.load(own, crew, texts.tokens() + n);
+            engine.load(own, crew, texts.tokens() + n, texts.tokens());
             group.emplace(own, crew, engine, n, results);
         } catch (const AgreedError& e) {
             if (first == 0) throw;
@@ -193,6 +198,7 @@ const BenchResult* baseline_of(const std::vector<BenchResult>& all) {
 std::optional<std::string> difference(const BenchResult& mode, const BenchResult* baseline, bool greedy) {
     if (!greedy || baseline == nullptr || mode.runs.empty()) return std::nullopt;
     if (mode.unsteady >= 0) return fmt::format("text {}: two repetitions give different tokens", mode.unsteady + 1);
+    if (mode.bounded) return std::nullopt;
     const size_t texts = std::min(mode.tokens.size(), baseline->tokens.size());
     for (size_t t = 0; t < texts; ++t) {
         const std::vector<int32_t>&mine = mode.tokens[t], &theirs = baseline->tokens[t];

@@ -32,6 +32,7 @@ struct BenchLevel {
 struct BenchResult {
     std::string mode;
     bool plain = false;                        // nothing is proposed: the tokens are the model's own
+    bool bounded = false;                      // some tokens are kept: others than the model's own may follow
     int64_t on_chip = 0, layers = 0;           // whose keys and values
     double prefill_ms = 0;                     // mean over texts
     std::vector<BenchRun> runs;                // of all texts
@@ -51,13 +52,14 @@ struct BenchResults {
 
 /// All ranks return the same tokens and status; times are each rank's own. Modes of one residency share a level, a
 /// prefill of each text, and turns: text by text, repetition by repetition, mode by mode, after one round to warm up.
-/// Residencies follow each other. Errors, of the first of them: as Engine::load, read_prompt and Chain.
+/// Residencies, and policies of what is kept, follow each other. Errors, of the first of them: as Engine::load,
+/// read_prompt and Chain.
 BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n);
 
 /// The autoregressive row: the first plain mode that has runs. Null: there is none.
 const BenchResult* baseline_of(const std::vector<BenchResult>& all);
 /// At temperature 0: where the mode's tokens differ from the baseline's, in words; empty: nowhere. Nothing: there is
-/// nothing to compare.
+/// nothing to compare, or some of the text was not kept.
 std::optional<std::string> difference(const BenchResult& mode, const BenchResult* baseline, bool greedy);
 
 }  // namespace trireme

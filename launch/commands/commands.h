@@ -20,6 +20,9 @@ struct Start {
 };
 
 void run_generate(const Start& start, const Crew& crew);
+/// generate --session.
+void run_session(const Start& start, const Crew& crew);
+void run_batch(const Start& start, const Crew& crew);
 void run_bench(const Start& start, const Crew& crew);
 void run_score(const Start& start, const Crew& crew);
 void run_tokenize(const Start& start, const Crew& crew);

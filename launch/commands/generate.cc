@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "launch/commands/commands.h"
+#include "launch/report/kv_dump.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
+#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
@@ -78,16 +80,11 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-// Of the report that --spec-costs names, where draft lengths ask for them.
-SpecCosts given_costs(const Options& o) {
-    const std::vector<std::string> levels = weighed_levels(o);
-    return o.spec_costs.empty() || levels.empty() ? SpecCosts() : read_spec_costs(o.spec_costs, levels);
-}
-
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
+    if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
     crew.first_only([&] {
         probe_outputs(o);
@@ -96,7 +93,8 @@ void run_generate(const Start& start, const Crew& crew) {
     Engine engine(start, crew);
     share(costs, crew.comm());
     const Request asked = read_request(start, crew, engine);
-    engine.load(start, crew, asked.positions);
+    engine.load(start, crew, asked.positions, asked.tokens());
+    warn_of_unused_bounded(o, engine.bounded(), asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o);
@@ -108,6 +106,13 @@ void run_generate(const Start& start, const Crew& crew) {
     Chain& chain = *made;
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
+    std::optional<KvDump> dump;
+    crew.phase([&] {
+        if (o.kv_dump.empty()) return;
+        require(engine.bounded().bounded() && o.num_samples == 1, Exit::kConfig,
+                "--kv-dump: of one continuation with a --kv-policy other than full");
+        dump.emplace(engine, crew, asked.tokens());
+    });
     GenerateStats stats;
     std::vector<Continuation> samples;
     int status = 0;
@@ -123,11 +128,13 @@ void run_generate(const Start& start, const Crew& crew) {
                 if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
+                if (dump) dump->take();
                 status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
                 return status != 0;
             },
             warm_up);
     }
+    if (dump) dump->take();
     if (crew.first()) printer.end_line();
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
 
@@ -141,6 +148,7 @@ void run_generate(const Start& start, const Crew& crew) {
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);
     crew.first_only([&] {
+        if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
         if (o.report_json.empty()) return;
         const std::string text = report_json(report);
         if (o.report_to_stdout()) {

@@ -6,6 +6,7 @@
 #include "launch/commands/plan_changes.h"
 #include "launch/report/output.h"
 #include "launch/report/plan_lines.h"
+#include "launch/run/bounded.h"
 #include "launch/run/residency.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
@@ -55,11 +56,12 @@ Machine described(const Options& o, std::string_view backend) {
     return m;
 }
 
-std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m) {
+std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m, const BoundedShape& bounded) {
     if (m.device_gbps == 0 || (plan.streamed_layers > 0 && m.link_gbps == 0)) {
         return {"a decode step: say --device-gbps and --link-gbps for its time"};
     }
-    const StepForecast f = forecast(in, plan, m, in.kv.context);
+    const StepForecast f =
+        forecast(in, plan, m, bounded.bounded() ? std::min(bounded.tokens, in.kv.context) : in.kv.context);
     return {fmt::format("a decode step behind {} tokens: {:.2f} ms ({:.2f} tok/s)", in.kv.context, f.step_ms,
                         1e3 / f.step_ms),
             fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
@@ -103,6 +105,8 @@ void run_plan(const Start& start, const Crew& crew) {
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
+        const BoundedShape bounded =
+            bounded_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/false);
         const ChainPlan chain(o, config, weights.type, options, backend, threads);
         const PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
                                .ranks = o.ranks,
@@ -113,6 +117,7 @@ void run_plan(const Start& start, const Crew& crew) {
             with.context = w.context;
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
+            plan_bounded(in, config, shard, bounded, backend, threads);
             in.retrieval = w.retrieval;
             in.retrieval.query_columns = shard.n_heads * config.head_dim;
             in.proposing = chain.proposing(with, shard, w.retrieval.budget > 0);
@@ -127,7 +132,8 @@ void run_plan(const Start& start, const Crew& crew) {
                                        weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
-        for (const std::string& line : times(in, plan, m)) text += line + "\n";
+        if (bounded.bounded()) text += describe(bounded, config) + "\n";
+        for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";
         for (const std::string& line : chain.round_lines(in, plan, m)) text += line + "\n";
         if (!plan.fits(m)) {
             std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);

@@ -9,6 +9,7 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/bounded.h"
 #include "launch/run/request.h"
 #include "launch/run/signals.h"
 #include "model/files/hdf5_image.h"
@@ -21,7 +22,8 @@ void run_score(const Start& start, const Crew& crew) {
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     const Request request = read_request(start, crew, engine);
-    engine.load(start, crew, request.positions);
+    engine.load(start, crew, request.positions, request.tokens());
+    warn_of_unused_bounded(o, engine.bounded(), request.tokens());
     const auto tokens = static_cast<int64_t>(request.ids.size());
 
     std::unique_ptr<Hdf5Image> image;
@@ -37,11 +39,13 @@ void run_score(const Start& start, const Crew& crew) {
         keep = [&](int64_t position, const HostTensor& logits) { image->write_rows("logits", position, logits); };
     }
 
+    // A policy evicts behind every token, as it would while generating, unless the text comes in chunks.
+    const ReadBy by = engine.bounded().bounded() && o.bounded.chunk == 0 ? ReadBy::kSteps : ReadBy::kPrefill;
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
     Score score;
     {
         ProgressMeter progress("score", "tokens", sink);
-        score = trireme::score(engine.model(), request.ids, keep, std::ref(progress));
+        score = trireme::score(engine.model(), request.ids, by, keep, std::ref(progress));
     }
     remember_signals();  // from here on results are written even if a signal comes
     log::info("{} tokens, perplexity {:.6f}", tokens, score.perplexity);

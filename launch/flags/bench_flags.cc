@@ -11,10 +11,15 @@ namespace {
 using O = Options;
 using S = Setting;
 
-/// "draft", or "none@12": a chain and, behind @, layers on chip.
+/// "draft", or "none@12": a chain and, behind @, layers on chip. "h2o": a policy, of which all is.
 Mode parse_mode(const S& s, const std::string& text) {
     const size_t at = text.find('@');
     Mode mode = {.name = text, .chain = text.substr(0, at)};
+    if (const auto policy = std::ranges::find(kKvPolicyNames, mode.name); policy != std::end(kKvPolicyNames)) {
+        mode.policy = static_cast<KvPolicy>(policy - std::begin(kKvPolicyNames));
+        mode.chain = "none";
+        return mode;
+    }
     Options scratch;
     set_spec(scratch, {s.where, mode.chain});
     if (at != std::string::npos) mode.kv_on_chip = layers_on_chip({s.where, text.substr(at + 1)});
@@ -52,7 +57,8 @@ FlagGroup bench_flags() {
                  kBench,
                  "LIST",
                  "what is measured, with commas between: chains as --spec of generate takes them (none: the model "
-                 "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says",
+                 "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says. "
+                 "h2o, streaming ..: the model alone with that --kv-policy, which reads each text anew",
                  set_modes,
                  show_modes},
                 {"repetitions",
@@ -81,7 +87,7 @@ FlagGroup bench_flags() {
                  },
                  [](const O& o) { return o.data; },
                  "none; with --dataset: data",
-                 {"prompt", "file", "prompt-ids"}},
+                 {"prompt", "file", "prompt-ids", "session"}},
                 {"dataset",
                  {"--dataset"},
                  kBench,
@@ -95,7 +101,7 @@ FlagGroup bench_flags() {
                  },
                  [](const O& o) { return o.dataset; },
                  "none",
-                 {"prompt", "file", "prompt-ids"}},
+                 {"prompt", "file", "prompt-ids", "session"}},
                 {"output",
                  {"-o", "--output"},
                  kBench,

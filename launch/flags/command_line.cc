@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore,
-                                  Command::kPlan,     Command::kDoctor,   Command::kBench};
+constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                  Command::kDoctor,   Command::kBench,    Command::kBatch};
 
 // Files and environments serve all commands: another command's flag is checked, and has no effect.
 void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
@@ -22,6 +22,11 @@ void require_inputs(Command command, const Options& o) {
     if (command == Command::kDoctor) return;
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
+    if (command == Command::kBatch) {
+        require(!o.input.empty(), Exit::kUsage, "trireme batch: no requests; give --input FILE, a JSON object a line");
+        require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
+        return;
+    }
     require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",
             name_of(command),
             command == Command::kTokenize ? ""
@@ -34,7 +39,8 @@ void require_inputs(Command command, const Options& o) {
 Invocation parse_command_line(std::span<const std::string> words, std::span<const std::string> environment) {
     Invocation call;
     if (words.empty())
-        fail(Exit::kUsage, "no command; want generate, tokenize, score, bench, plan or doctor, see trireme --help");
+        fail(Exit::kUsage,
+             "no command; want generate, batch, tokenize, score, bench, plan or doctor, see trireme --help");
     const std::string& first = words.front();
     if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
         call.what = Invocation::What::kHelp;
@@ -54,7 +60,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty() ? "want generate, tokenize, score, bench, plan or doctor, see trireme --help"
+             best.empty() ? "want generate, batch, tokenize, score, bench, plan or doctor, see trireme --help"
                           : fmt::format("the nearest is {}", best));
     }
 

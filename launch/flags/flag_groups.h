@@ -10,15 +10,18 @@ constexpr unsigned kGenerate = static_cast<unsigned>(Command::kGenerate);
 constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
 constexpr unsigned kBench = static_cast<unsigned>(Command::kBench);
-constexpr unsigned kDecode = kGenerate | kBench;            // what generates tokens
-constexpr unsigned kForward = kGenerate | kScore | kBench;  // what runs the model
+constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
+constexpr unsigned kContinue = kGenerate | kBatch;          // what continues texts for their own sake
+constexpr unsigned kDecode = kContinue | kBench;            // what generates tokens
+constexpr unsigned kForward = kContinue | kScore | kBench;  // what runs the model
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
 constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench;
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch;
 constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
 constexpr unsigned kModel = kEvery & ~kDoctor;
-constexpr unsigned kText = kForward | kTokenize;  // what reads a text
+constexpr unsigned kText = kForward | kTokenize;  // what reads texts
+constexpr unsigned kPrompted = kText & ~kBatch;   // that flags name
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
@@ -28,9 +31,11 @@ FlagGroup continuation_flags();
 FlagGroup sampling_flags();
 FlagGroup precision_flags();
 FlagGroup kv_flags();
+FlagGroup bounded_flags();
 FlagGroup speculation_flags();
 FlagGroup machine_flags();
 FlagGroup bench_flags();
+FlagGroup batch_flags();
 FlagGroup output_flags();
 
 /// Layers, "auto" or "all", as --kv-on-chip takes them.

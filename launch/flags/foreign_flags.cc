@@ -67,7 +67,8 @@ std::span<const ForeignFlags> foreign_flags() {
          "not supported: stdout has the continuation alone"},
         // Several requests, several models.
         {{"-np", "--parallel", "-cb", "--cont-batching", "--max-num-seqs"},
-         "not supported: a run serves one prompt; --num-samples continues it several times"},
+         "not supported: prompts are served one after the other; trireme batch has many of them, --num-samples "
+         "continues one several times"},
         {{"--host", "--port", "--api-key", "--served-model-name"}, "not supported: this is no server"},
         {{"--draft"}, "use --gamma COUNT for the number of tokens, --model-draft PATH for the model"},
         {{"--target"}, "use --model PATH"},

@@ -16,6 +16,7 @@ constexpr std::string_view kOverview =
   trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
   trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
+  trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -60,6 +61,10 @@ std::string_view about(Command command) {
         case Command::kScore:
             return "trireme score: natural-log probability of every token but the first, given those before it, and\n"
                    "the perplexity. One JSON object on stdout: tokens, logprobs (one fewer), perplexity.\n";
+        case Command::kBatch:
+            return "trireme batch: continue many texts. A JSON object a line, in and out; a run that was ended goes on "
+                   "where it\n"
+                   "stopped. A line may have settings of its own: max_tokens, temperature, top_p, top_k, stop, seed.\n";
         case Command::kPlan:
             return "trireme plan: where a run's keys and values would live, what it would take of each rank's memory, "
                    "and\n"

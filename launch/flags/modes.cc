@@ -8,11 +8,12 @@ Options options_of(const Options& o, const Mode& mode) {
     Options of = o;
     set_spec(of, {"--modes", mode.chain});
     of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
+    of.bounded.policy = mode.policy;
     return of;
 }
 
 std::vector<Options> chains_of(Command command, const Options& o) {
-    if (command == Command::kGenerate) return {o};
+    if (command == Command::kGenerate || command == Command::kBatch) return {o};
     std::vector<Options> all;
     if (command == Command::kBench) {
         for (const Mode& mode : o.modes) all.push_back(options_of(o, mode));

@@ -9,7 +9,7 @@ namespace trireme {
 
 /// Those with which generate would run the mode's chain.
 Options options_of(const Options& options, const Mode& mode);
-/// Those of each chain that the command makes: generate's one, one for each mode of bench, else none.
+/// Those of each chain that the command makes: generate's and batch's one, one for each mode of bench, else none.
 std::vector<Options> chains_of(Command command, const Options& options);
 
 /// Tokens that whoever checks part `part` of the chain asks it for, as flags say it: a number or DraftLength::kAuto.

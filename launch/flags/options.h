@@ -10,23 +10,49 @@
 #include "decode/sampling.h"
 #include "launch/flags/chain_spec.h"
 #include "offload/plan.h"
+#include "offload/policies/bounded_shape.h"
 #include "runtime/atomic_file.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
 
 namespace trireme {
 
-enum class Command : unsigned { kGenerate = 1, kTokenize = 2, kScore = 4, kPlan = 8, kDoctor = 16, kBench = 32 };
+enum class Command : unsigned {
+    kGenerate = 1,
+    kTokenize = 2,
+    kScore = 4,
+    kPlan = 8,
+    kDoctor = 16,
+    kBench = 32,
+    kBatch = 64
+};
 
-enum class PromptFrom { kNowhere, kText, kFile, kIds, kData };
+enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
 enum class Print { kText, kIds };
 enum class Table { kMd, kCsv, kJson, kJsonl };
 
-/// One of a bench's: a chain and, perhaps, a residency of its own.
+/// One of a bench's: a chain, or a policy, and, perhaps, a residency of its own.
 struct Mode {
-    std::string name;                        // as it was written: "none@12"
-    std::string chain;                       // as --spec takes it
+    std::string name;   // as it was written: "none@12"
+    std::string chain;  // as --spec takes it
+    KvPolicy policy = KvPolicy::kFull;
     std::optional<int64_t> kv_on_chip = {};  // nothing: as --kv-on-chip says
+};
+
+/// Which tokens KV heads keep, as flags say it.
+struct BoundedOptions {
+    KvPolicy policy = KvPolicy::kFull;
+    int64_t window = 256;     // tokens; the cookbook's
+    double window_share = 0;  // of the prompt; 0: as `window` says
+    int64_t heavy = -1;       // tokens; -1: half of the window
+    int64_t sinks = -1;       // tokens; -1: the policy's own number
+    bool rolling = false;
+    HeadsBy heads = HeadsBy::kMean;
+    bool half_scores = false;
+    double decay = 1;
+    bool normalise = false;
+    int64_t observe = 64, pool = 5, every = 64;
+    int64_t chunk = 0;  // tokens; 0: a prompt is read in one
 };
 
 struct Options {
@@ -58,6 +84,7 @@ struct Options {
     int64_t ranks = 0;                           // a plan's; 0: as many as were started
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
     bool kv_verify = false;
+    BoundedOptions bounded;
 
     ChainSpec spec;
     int64_t draft_tokens = DraftLength::kAuto;        // proposed before they are checked, or kAuto; of a tree its depth
@@ -83,13 +110,18 @@ struct Options {
     Table table = Table::kMd;
     bool require_exact = false;
 
+    std::string input, output_path;  // of a batch: the requests, and what becomes of them
+    int64_t limit = 0;               // requests; 0: all
+    std::string rouge;               // the key of what texts are compared with; empty: they are not
+
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them
     int64_t threads = 0;          // a rank; 0: its share of the cores
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // number of ranks that there must be; 0: any
 
-    std::string report_json, dump_logits, trace;  // files; empty: none. report_json "-": stdout, and nothing else there
+    std::string report_json, dump_logits, trace,
+        kv_dump;  // files; empty: none. report_json "-": stdout, and nothing else there
     bool report_to_stdout() const { return report_json == "-"; }
     bool force = false;  // outputs that exist are overwritten
     IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }

@@ -54,7 +54,7 @@ FlagGroup speculation_flags() {
         {
             {"spec",
              {"--spec", "--spec-type"},
-             kGenerate | kPlan,
+             kContinue | kPlan,
              "CHAIN",
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
@@ -97,7 +97,7 @@ FlagGroup speculation_flags() {
              [](const O& o) { return shown_length(o.inner_draft_tokens); }},
             {"spec-costs",
              {"--spec-costs"},
-             kGenerate | kPlan,
+             kContinue | kPlan,
              "REPORT",
              "a report (--report-json) of an earlier run with this --spec: draft lengths go by its times, none are "
              "measured, so that the same tokens come out; for a plan, of a run with all layers on chip, behind as many "

@@ -64,15 +64,20 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 3> files = {
-        {{"--report-json", &report}, {"--dump-logits", &o.dump_logits}, {"--trace", &o.trace}}};
+    const std::array<std::pair<std::string_view, const std::string*>, 6> files = {{{"--input", &o.input},
+                                                                                   {"--output-path", &o.output_path},
+                                                                                   {"--report-json", &report},
+                                                                                   {"--dump-logits", &o.dump_logits},
+                                                                                   {"--trace", &o.trace},
+                                                                                   {"--kv-dump", &o.kv_dump}}};
+    constexpr size_t kOfBatch = 2;  // the first two: one is read, and the other one may be there
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
-        probe_output(flag, *path, o.force);
+        if (i >= kOfBatch) probe_output(flag, *path, o.force);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "decode/drafter.h"
 #include "decode/ngram.h"
 #include "launch/flags/modes.h"
+#include "launch/run/spec_costs.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -42,6 +43,11 @@ std::vector<std::string> weighed_levels(const Options& o) {
     bool adapts = false;
     for (size_t i = 0; i < o.spec.parts.size(); ++i) adapts |= asked_length(o, i) == DraftLength::kAuto;
     return adapts ? level_names(o) : std::vector<std::string>();
+}
+
+SpecCosts given_costs(const Options& o) {
+    const std::vector<std::string> levels = weighed_levels(o);
+    return o.spec_costs.empty() || levels.empty() ? SpecCosts() : read_spec_costs(o.spec_costs, levels);
 }
 
 std::vector<std::string> level_names(const Options& o) {

@@ -21,6 +21,8 @@ void warn_of_unused(const std::vector<Options>& chains);
 std::vector<std::string> level_names(const Options& options);
 /// Those whose costs its draft lengths go by; empty: no length adapts.
 std::vector<std::string> weighed_levels(const Options& options);
+/// Of the report that --spec-costs names, where draft lengths ask for them. Errors: as read_spec_costs.
+SpecCosts given_costs(const Options& options);
 
 class Chain {
   public:

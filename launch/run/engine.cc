@@ -5,12 +5,16 @@
 #include "dist/make_comm.h"
 #include "launch/flags/modes.h"
 #include "launch/report/progress.h"
+#include "launch/run/bounded.h"
 #include "launch/run/settings.h"
+#include "model/bounded_kv.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
 
 namespace trireme {
 namespace {
+
+constexpr int64_t kMostRolling = int64_t{1} << 24;  // tokens: --ctx-size takes no more
 
 double ms_since(uint64_t begin_ns) {
     return static_cast<double>(trace::now() - begin_ns) * 1e-6;
@@ -32,11 +36,13 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
         if (crew.comm().size() > 1) told = settings(command, o, checkpoint_, proposing_.get());
     });
     require_agreement(crew.comm(), told);
-    longest_context_ = o.ctx_size == 0 ? checkpoint_.config().context : o.ctx_size;
+    // Positions that roll stay within the model's context, however long the text.
+    const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
+    longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostRolling : checkpoint_.config().context;
     load_ms_ = ms_since(begin);
 }
 
-void Engine::load(const Start& start, const Crew& crew, int64_t context) {
+void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
     // What was loaded before makes room, but for the target's weights.
@@ -53,7 +59,10 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
                             .context = context,
                             .graphs = o.graphs,
                             .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
-    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, proposing_.get());
+    const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
+    crew.phase([&] { bounded_ = bounded_shape(o, config, prompt_tokens, returns); });
+    if (*start.call.command == Command::kScore && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
+    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {
@@ -63,6 +72,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
                                           type.type, std::ref(progress));
         }
+        if (bounded_.bounded()) options.view = bounded_view(config, weights_->shard(), bounded_, comm);
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
@@ -71,6 +81,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context) {
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
     log::info("{}", residency_.line);
+    if (bounded_.bounded()) log::info("{}", describe(bounded_, config));
     for (const std::string& line : residency_.table) log::debug("{}", line);
     if (!first) return;
     log::info("{}", start.placement);

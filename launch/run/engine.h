@@ -21,20 +21,21 @@ class Engine {
     /// throw: errors as open_run_device, open_checkpoint and require_agreement.
     Engine(const Start& start, const Crew& crew);
 
-    /// Tokens that a sequence may have: --ctx-size, else the model's context.
+    /// Tokens that a sequence may have: --ctx-size, else the model's context, which does not bind positions that roll.
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
-    /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens. Of the
-    /// chains that the constructor was told of, `start` may name fewer, and another residency. All ranks pass, or all
-    /// throw: errors as choose_residency, Weights and Level.
-    void load(const Start& start, const Crew& crew, int64_t context);
+    /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens, of which
+    /// the prompt has so many. Of the chains that the constructor was told of, `start` may name fewer, and another
+    /// residency. All ranks pass, or all throw: errors as choose_residency, Weights and Level.
+    void load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens);
 
     Device& device() const { return *device_.device; }
     const Weights& weights() const { return *weights_; }
     Level& model() const { return *model_; }
     SpecLevels* proposing() const { return proposing_.get(); }  // null: none is asked for
     const ResidencyChoice& residency() const { return residency_; }
+    const BoundedShape& bounded() const { return bounded_; }
     int threads() const { return threads_; }     // of this rank
     double load_ms() const { return load_ms_; }  // files to memory
 
@@ -45,6 +46,7 @@ class Engine {
     int64_t longest_context_ = 0;
     std::unique_ptr<Comm> device_comm_;  // for the model's collectives; null: the crew's Comm
     ResidencyChoice residency_;
+    BoundedShape bounded_;
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> model_;
     std::unique_ptr<SpecLevels> proposing_;

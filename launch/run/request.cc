@@ -19,6 +19,10 @@ std::vector<int32_t> share_ids(const Crew& crew, std::vector<int32_t> ids) {
 
 }  // namespace
 
+int64_t positions_of(int64_t prompt, int64_t n_predict, int64_t longest) {
+    return n_predict < 0 ? longest : std::min(longest, prompt + n_predict);
+}
+
 Request read_request(const Start& start, const Crew& crew, const Engine& engine) {
     const Options& o = start.call.options;
     const Command command = *start.call.command;
@@ -33,7 +37,7 @@ Request read_request(const Start& start, const Crew& crew, const Engine& engine)
     const auto prompt = static_cast<int64_t>(request.ids.size());
     request.positions = longest;
     if (command == Command::kScore) request.positions = prompt;
-    if (command == Command::kGenerate && o.n_predict >= 0) request.positions = std::min(longest, prompt + o.n_predict);
+    if (command == Command::kGenerate) request.positions = positions_of(prompt, o.n_predict, longest);
     return request;
 }
 

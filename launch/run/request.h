@@ -12,8 +12,12 @@ namespace trireme {
 
 struct Request {
     std::vector<int32_t> ids;  // the prompt's, or those to be scored; the same on every rank
-    int64_t positions = 0;     // it needs at most: KV memory is allocated for these, not for the whole context
+    int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
+    int64_t positions = 0;  // it needs at most: KV memory is allocated for these, not for the whole context
 };
+
+/// Of a prompt that is continued by `n_predict` tokens (-1: to the end of the context) in a context of `longest`.
+int64_t positions_of(int64_t prompt, int64_t n_predict, int64_t longest);
 
 /// Rank 0 reads the prompt (file or stdin) and sends its ids to the others. All ranks pass, or all throw: errors of the
 /// source, and Exit::kConfig for ids outside the vocabulary or more than fit the engine's longest context.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launch/report/plan_lines.h"
+#include "launch/run/bounded.h"
 #include "runtime/cpu/memory.h"
 
 namespace trireme {
@@ -26,6 +27,10 @@ Machine least_machine(const Machine& mine, const Crew& crew) {
 }
 
 std::string line_of(const PlanInput& in, const Plan& p) {
+    if (in.bounded) {
+        return fmt::format("KV of all {} layers on the device, {:.1f} MiB a rank with what a prompt needs",
+                           p.on_chip_layers, mib(p.kv.device));
+    }
     if (p.streamed_layers == 0) {
         return fmt::format("KV of all {} layers on chip, {:.1f} MiB a rank", p.on_chip_layers, mib(p.kv.device));
     }
@@ -98,7 +103,7 @@ void check_link(const Options& o) {
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const SpecLevels* proposing) {
+                                 const BoundedShape& bounded, const SpecLevels* proposing) {
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
@@ -118,6 +123,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             LevelOptions with = options;
             with.context = context;
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
+            plan_bounded(in, config, shard, bounded, device.backend(), most_threads);
             if (proposing != nullptr) {
                 in.proposing = proposing->memory(crew.comm().size(), device.backend(), most_threads);
                 in.retrieval = proposing->retrieval(crew.comm().size());

@@ -36,11 +36,12 @@ Machine own_machine(const Options& o, const Device& device);
 /// --link-us without --link-gbps is a mistake (Exit::kConfig).
 void check_link(const Options& o);
 
-/// Chooses the plan, the same on every rank; what `proposing` wants will be on the device, too. Of options.residency
+/// Chooses the plan, the same on every rank; what `proposing` wants will be on the device, too; with a `bounded` policy
+/// all of it is. Of options.residency
 /// only `ring` and `span_bytes` are read. All ranks return, or all throw: Exit::kOs with the largest context that would
 /// fit; kConfig for more layers than there are. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const SpecLevels* proposing = nullptr);
+                                 const BoundedShape& bounded, const SpecLevels* proposing = nullptr);
 
 }  // namespace trireme

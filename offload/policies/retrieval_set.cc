@@ -11,6 +11,14 @@ namespace {
 
 const Shape kPick{kChunkPickWords};
 
+/// Before anything is divided by its chunk.
+const RetrievalShape& checked(const RetrievalShape& shape, const KvShape& kv) {
+    check(kv.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
+          "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
+          kv.sequences, shape.budget, shape.chunk, kTileTokens);
+    return shape;
+}
+
 }  // namespace
 
 /// Of what this object takes itself.
@@ -21,7 +29,7 @@ MemoryBytes RetrievalSet::own_memory() const {
 }
 
 RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape)
-    : shape_(shape),
+    : shape_(checked(shape, full.shape())),
       kv_(full.shape()),
       full_(full),
       compute_(compute),
@@ -32,9 +40,6 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
       graphs_(device.graphs()),
       chosen_(static_cast<size_t>(kv_.owner_layers)),
       seen_(static_cast<size_t>(kv_.owner_layers)) {
-    check(kv_.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
-          "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
-          kv_.sequences, shape.budget, shape.chunk, kTileTokens);
     tiles_ = device_.take(DType::kU8, shape.all_tiles(kv_));
     TableWriter tables(device, compute_, shape.table(kv_));
     auto* next = static_cast<char*>(tiles_.data());

@@ -23,7 +23,7 @@ namespace trireme {
 class CpuStream final : public Stream {
   public:
     /// Largest closure: an operation's tensors by value.
-    static constexpr size_t kClosureBytes = 960;
+    static constexpr size_t kClosureBytes = 1536;
 
     /// `threads`: of the closures' parallel regions.
     CpuStream(const char* name, int threads);

@@ -103,6 +103,23 @@ TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
     }
 }
 
+TEST_F(Retrieval, MayBeSettledWhereNothingHasBeenSaid) {
+    Retrieving levels(engine, options(6), {.budget = 64});
+    levels.target.prefill(0, request.prompt);
+    Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+    drafter.prefill(request.prompt, {});
+    std::vector<std::vector<int32_t>> proposals;
+    for (const bool settled : {false, true}) {
+        drafter.begin(0);
+        if (settled) drafter.settle();
+        drafter.commit({}, plain[0]);
+        std::vector<int32_t>& tokens = proposals.emplace_back();
+        for (const Proposed& p : drafter.propose(7)) tokens.push_back(p.token);
+    }
+    EXPECT_EQ(proposals[0].size(), 7u);
+    EXPECT_EQ(proposals[1], proposals[0]);
+}
+
 // What is chosen again, every so many rounds or never, and a text shorter than what is always seen.
 TEST_F(Retrieval, WhenItChoosesChangesNoToken) {
     for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {

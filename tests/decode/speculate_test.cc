@@ -2,6 +2,7 @@
 
 #include "decode/speculate.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
@@ -156,6 +157,7 @@ class Told final : public Proposer {
     void prefill(std::span<const int32_t>, const Progress&) override {}
     void begin(uint32_t) override {}
     std::span<const Proposed> propose(int64_t limit) override {
+        limits.push_back(limit);
         proposal_.clear();
         for (const int32_t t : tokens_) {
             const auto i = static_cast<int32_t>(proposal_.size());
@@ -165,6 +167,7 @@ class Told final : public Proposer {
     }
     void commit(std::span<const int32_t>, int32_t) override {}
     void rewind(int64_t, int32_t) override {}
+    std::vector<int64_t> limits;  // that it was asked with
 
   private:
     std::vector<int32_t> tokens_;
@@ -193,6 +196,73 @@ TEST_F(Speculation, DigestsWhatItProposed) {
     DraftLength three(3), four(4);
     for (DraftLength* lengths : {&three, &four}) lengths->know({"full", {{1, 1}}}, nullptr, 1);
     EXPECT_NE(digest_of({}, &three), digest_of({}, &four));
+}
+
+// The last round has no choice: its token is the last one that is wanted.
+TEST_F(Speculation, AsksForNothingWhereNothingPays) {
+    Told told({3});
+    DraftLength lengths;
+    lengths.know({"full", {{1, 1}}}, nullptr, 100);
+    Speculate speculate(told, *engine, request.sampling, 0, {.lengths = &lengths});
+
+    EXPECT_EQ(ids_of(speculate, request, stats), plain);
+    EXPECT_EQ(told.limits, std::vector<int64_t>());
+    EXPECT_EQ(speculate.stats().off, speculate.stats().rounds - 1);
+}
+
+// Where asking does not pay at first it waits for some text, whoever says it and whatever it is.
+TEST_F(Speculation, AsksAgainBehindTextThatOthersSay) {
+    for (const int32_t token : {0, 5}) {
+        Told told({3});
+        DraftLength lengths;
+        lengths.know({"full", {{1, 10}}}, nullptr, 7);
+        Speculate speculate(told, *engine, request.sampling, 0, {.level = 1, .lengths = &lengths});
+        speculate.prefill(request.prompt, {});
+        speculate.begin(0);
+        const auto hear = [&](int64_t tokens) {
+            for (int64_t i = 0; i < tokens; ++i) {
+                speculate.commit({}, token);
+                speculate.settle();
+            }
+            speculate.propose(2);
+        };
+        hear(100);
+        EXPECT_EQ(told.limits, std::vector<int64_t>());
+        hear(150);
+        EXPECT_EQ(told.limits, std::vector<int64_t>{1}) << token;
+    }
+}
+
+// The first token stands on the prompt's logits, each other one takes a row.
+TEST_F(Speculation, GoesOnWhileThereIsRoomForARow) {
+    Told nothing({});
+    Speculate speculate(nothing, *engine, request.sampling, 0, {.level = 1, .length = 100});
+    speculate.prefill(request.prompt, {});
+    speculate.begin(0);
+    const std::span<const Proposed> proposed = speculate.propose(100);
+
+    ASSERT_EQ(proposed.size(), size_t{kMaxRows + 1});
+    for (size_t i = 0; i < proposed.size(); ++i) EXPECT_EQ(proposed[i].token, plain[i]) << i;
+}
+
+// Greedy, each token is the likeliest one of the law that comes with it.
+TEST_F(Speculation, ProposesTokensWithTheirOwnLaws) {
+    Guesses guesses(plain, 3, 1024, 5);
+    guesses.chains = true;
+    HeldLaws held(engine.device(), *engine, 40);
+    Speculate speculate(guesses, *engine, request.sampling, 0, {.level = 1, .length = 30, .held = &held});
+    speculate.prefill(request.prompt, {});
+    speculate.begin(0);
+    const std::span<const Proposed> proposed = speculate.propose(40);
+    engine->stream().synchronize();
+
+    ASSERT_GE(proposed.size(), 30u);
+    EXPECT_GT(speculate.stats().accepted, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+    for (size_t i = 0; i < proposed.size(); ++i) {
+        const float* logits = proposed[i].law.row.data;
+        EXPECT_EQ(std::max_element(logits, logits + 1024) - logits, proposed[i].token) << i;
+    }
 }
 
 /// A stretch of rounds is the difference of two counts.
@@ -233,6 +303,57 @@ TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
             EXPECT_STREQ(speculate.name(), "draft+retrieval+full");
         }
     }
+}
+
+TEST_F(Speculation, OfADraftFindsRoomBesideWhatIsStaged) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 100);
+    draft.prefill(request.prompt, {});
+    draft.begin(0);
+    EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows + 1});  // the first one stands on the prompt's logits
+    draft.commit({}, 5);
+    EXPECT_TRUE(draft.propose(100).empty());  // rows that nobody wanted are staged until it is settled
+    draft.commit({}, 6);
+    draft.settle();
+    EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows - 1});  // two tokens had not been computed
+    EXPECT_EQ(draft_engine->view().staged().size(), kMaxRows);
+}
+
+// What a draft hears while nobody asks it is computed when it has become much, as far as its context goes.
+TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    const auto prompt = static_cast<int64_t>(request.prompt.size());
+    Level small(draft_engine.device(), comm, draft_engine.weights(), {.context = prompt + 17});
+    Drafter draft("draft", draft_engine.device(), small, request.sampling, 0, 1, 5);
+    draft.prefill(request.prompt, {});
+    draft.begin(0);
+    for (int32_t heard = 1; heard <= 60; ++heard) {
+        draft.commit({}, heard);
+        draft.settle();
+        // All but the last one of 17; of as many again there is room for one.
+        EXPECT_EQ(small.length(), prompt + (heard < 17 ? 0 : heard < 33 ? 16 : 17)) << heard;
+    }
+    EXPECT_TRUE(draft.propose(5).empty());
+}
+
+/// Counts prompts that a view reads.
+class Prompts final : public KvFollower {
+  public:
+    void prefilled(int64_t) override { ++read; }
+    int64_t read = 0;
+};
+
+TEST_F(Speculation, ReadsThePromptOnceForAllSamples) {
+    Prompts prompts;
+    Level two(engine.device(), comm, engine.weights(), {.context = 512, .sequences = 2});
+    two.view().follow_with(&prompts);
+    Ngram ngram(4);
+    Speculate speculate(ngram, two, request.sampling, 0);
+    const GenerateRequest r = {.prompt = request.prompt, .max_new = 20, .num_samples = 3};
+    const auto samples = trireme::generate(speculate, nullptr, r, stats);
+    EXPECT_EQ(samples.at(1).ids, samples.at(0).ids);
+    EXPECT_EQ(samples.at(2).ids, samples.at(0).ids);
+    EXPECT_EQ(prompts.read, 1);
 }
 
 TEST_F(Speculation, EndsInsideABlock) {

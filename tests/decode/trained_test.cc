@@ -79,7 +79,7 @@ TEST_P(TrainedModel, GivesTransformersLogProbabilities) {
     Engine engine(GetParam().path(), exact(), comm, 2);
     std::vector<float> rows;
 
-    const Score s = score(*engine, ids, [&](int64_t position, const HostTensor& logits) {
+    const Score s = score(*engine, ids, ReadBy::kPrefill, [&](int64_t position, const HostTensor& logits) {
         const Matrix<float> m = logits.as<float>();
         for (const int32_t r : golden.at("rows").i32) {
             if (r >= position && r < position + m.rows)

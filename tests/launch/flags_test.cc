@@ -24,6 +24,7 @@ const std::map<std::string, std::string> kExamples = {
     {"prompt", "Hello"},
     {"file", "text.txt"},
     {"prompt-ids", "ids.json"},
+    {"session", "turns.jsonl"},
     {"add-special", "on"},
     {"ctx-size", "4096"},
     {"n-predict", "12"},
@@ -50,6 +51,22 @@ const std::map<std::string, std::string> kExamples = {
     {"device-gbps", "900"},
     {"host-gbps", "40.5"},
     {"kv-verify", "on"},
+    {"kv-policy", "h2o"},
+    {"h2o", "on"},
+    {"kv-window", "0.25"},
+    {"kv-heavy", "20"},
+    {"kv-sinks", "2"},
+    {"kv-positions", "rolling"},
+    {"kv-rolling", "on"},
+    {"kv-gqa", "max"},
+    {"kv-score-dtype", "f16"},
+    {"kv-decay", "0.5"},
+    {"kv-normalise", "on"},
+    {"kv-observe", "32"},
+    {"kv-pool", "7"},
+    {"kv-every", "16"},
+    {"kv-chunk", "128"},
+    {"kv-dump", "kept.jsonl"},
     {"reselect", "never"},
     {"reselect-queries", "8"},
     {"spec", "draft"},
@@ -69,6 +86,11 @@ const std::map<std::string, std::string> kExamples = {
     {"dataset", "gs"},
     {"output", "csv"},
     {"require-exact", "on"},
+    {"input", "in.jsonl"},
+    {"output-path", "out.jsonl"},
+    {"limit", "10"},
+    {"rouge", "summary_gt"},
+    {"no-bos", "on"},
     {"device", "cuda:1"},
     {"no-graphs", "on"},
     {"threads", "2"},
@@ -84,8 +106,8 @@ const std::map<std::string, std::string> kExamples = {
     {"config", ""},
 };
 
-constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore,
-                                 Command::kPlan,     Command::kDoctor,   Command::kBench};
+constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                 Command::kDoctor,   Command::kBench,    Command::kBatch};
 
 Command command_of(const Flag& flag) {
     for (const Command c : kCommands) {
@@ -96,17 +118,20 @@ Command command_of(const Flag& flag) {
 }
 
 bool names_text(const Flag& flag) {
-    return flag.name == "prompt" || flag.name == "file" || flag.name == "prompt-ids" || flag.name == "data" ||
-           flag.name == "dataset";
+    return flag.name == "prompt" || flag.name == "file" || flag.name == "prompt-ids" || flag.name == "session" ||
+           flag.name == "data" || flag.name == "dataset";
 }
 
-// The flag's value as a run with these sources sees it; model and prompt are given unless the flag is one of them.
+// The flag's value as a run with these sources sees it; model, prompt and files are given unless the flag is one of
+// them.
 std::string seen(const Flag& flag, const Words& line, const Words& environment) {
     Words words = {std::string(name_of(command_of(flag)))};
     words.insert(words.end(), line.begin(), line.end());
     Words lines = environment;
     if (flag.name != "model") lines.push_back("TRIREME_MODEL=M");
     if (!names_text(flag)) lines.push_back("TRIREME_PROMPT=P");
+    if (flag.name != "input") lines.push_back("TRIREME_INPUT=I");
+    if (flag.name != "output-path") lines.push_back("TRIREME_OUTPUT_PATH=O");
     return flag.show(parse_command_line(words, lines).options);
 }
 

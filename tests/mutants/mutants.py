@@ -24,18 +24,18 @@ ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
-ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "AttentionDecode*:AttentionPrefill*"]
+ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
-         "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "AttentionPrefill*"],
+         "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
 LAW = "SpeculationLaw.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
-               "decode/text_level.cc": ["Speculation.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
+               "decode/text_level.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION}

@@ -61,7 +61,7 @@ class OrderedKernels final : public KvKernels {
     }
     /// Of each sequence what lies in these tiles.
     void do_attention(const Tensor&, const Tensor& q, const LayerKv& kv, const Tensor&, const RowsView& rows,
-                      const TileRange& tiles) override {
+                      const TileRange& tiles, const AttentionReport&) override {
         for (int64_t r = 0; r < q.rows(); ++r) {
             const bool prefill = phase() == Phase::kPrefill;
             if (r + 1 < q.rows() && (prefill || of(rows.sequences, r + 1) == of(rows.sequences, r))) continue;

@@ -33,6 +33,24 @@ class KvKernels : public Kernels {
                           const TileRange&) override {
         never();
     }
+    void do_key_weights(const Tensor&, const Tensor&, const Tensor&, const LayerKv&, const Tensor&,
+                        const RowsView&) override {
+        never();
+    }
+    void do_pool_weights(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                         HeadPool) override {
+        never();
+    }
+    void do_slot_step(const SlotKv&, const Tensor&, const SlotRule&, int64_t) override { never(); }
+    void do_slot_gather(const LayerKv&, const SlotKv&, const Tensor&, const SlotCall&) override { never(); }
+    void do_slot_scores(const Tensor&, const SlotKv&, const LayerKv&, const Tensor&, const Tensor&, const SlotRule&,
+                        const SlotCall&) override {
+        never();
+    }
+    void do_slot_choose(const SlotKv&, const LayerKv&, const Tensor&, const Tensor&, const Tensor&, const SlotRule&,
+                        const SlotCall&) override {
+        never();
+    }
 };
 
 }  // namespace trireme::test

@@ -181,10 +181,15 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
     EXPECT_EQ(retrieval(12288, 128).summary_bytes(whole), 32 * 127 * kMiB / 16);
     // 48 tiles of 4 MiB a layer; and three for the last 256 tokens, a chunk that ends behind them, and 256 more.
     EXPECT_EQ(retrieval(12288, 8).set_bytes(whole), 6 * kGiB + 32 * 3 * 4 * kMiB);
+    EXPECT_EQ(retrieval(12288, 8).slots(130048), 12288 + 256 + 8 + 256);
     EXPECT_EQ(retrieval(0, 8).memory(whole), MemoryBytes());
+    EXPECT_EQ(retrieval(0, 8).set_bytes(whole), 0u);
+    EXPECT_EQ(retrieval(0, 8).summary_bytes(whole), 0u);
     RetrievalShape shape = retrieval(12288, 8);
     shape.comes_back = true;
     EXPECT_EQ(shape.memory(whole).host - retrieval(12288, 8).memory(whole).host, shape.set_bytes(whole));
+    shape.every = 6;
+    EXPECT_EQ(shape.slots(130048), 12288 + 256 + 8 + 6 * 64);
     // What is chosen once grows with the text.
     shape.every = RetrievalShape::kNever;
     EXPECT_EQ(shape.slots(130048), 130048);
@@ -210,6 +215,10 @@ TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
             EXPECT_EQ(p.slots(8), tokens);
         }
     }
+    // Chunks of one token, and a budget of one chunk.
+    EXPECT_EQ((RetrievalShape{.budget = 64, .chunk = 1}).pick(255).candidates, 0);
+    EXPECT_EQ((RetrievalShape{.budget = 64, .chunk = 1}).pick(258).candidates, 2);
+    EXPECT_EQ((RetrievalShape{.budget = 8, .chunk = 8}).pick(400).picked, 1);
 }
 
 TEST(Plan, TellsThePeaksOfBothPhases) {

@@ -1,13 +1,16 @@
 // What a RetrievalSet holds, token by token: of keys that say which chunk they are, and values that say which token.
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "offload/policies/retrieval_set.h"
-#include "runtime/device.h"
+#include "runtime/cpu/device.h"
+#include "runtime/error.h"
 
 namespace trireme::test {
 namespace {
@@ -21,11 +24,22 @@ float liking(int64_t chunk, int64_t owner, int64_t head) {
     return static_cast<float>((chunk * (31 + 10 * owner + 4 * head) + 7) % 997) / 997;
 }
 
+/// A CPU where whatever can be recorded is: every forward enqueues the same.
+class RecordingCpu final : public CpuDevice {
+  public:
+    RecordingCpu() : CpuDevice(1) {}
+    bool graphs() const override { return true; }
+};
+
 /// A full view of a text that is written and attended by hand. The query is (1, 0, ..) for each head, times `sign`.
 class Text {
   public:
-    Text(const std::vector<bool>& on_chip, const RetrievalShape& shape)
-        : view(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}), set(*device, *stream, view, shape) {}
+    Text(const std::vector<bool>& on_chip, const RetrievalShape& shape, bool graphs = false)
+        : device(graphs ? std::make_unique<RecordingCpu>() : std::make_unique<CpuDevice>(1)),
+          view(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}),
+          set(*device, *stream, view, shape) {}
+    /// A forward that threw half-way left kernels that still read the rows kept below.
+    ~Text() { stream->synchronize(); }
 
     void prefill(int64_t n) {
         view.truncate(0, 0);
@@ -39,8 +53,13 @@ class Text {
         view.end_prefill();
         stream->synchronize();
     }
-    /// One forward of a row, which is kept.
+    /// One forward of a row, which is kept. Blocks until done.
     void step() {
+        enqueue_step();
+        stream->synchronize();
+    }
+    /// The same, but only enqueues.
+    void enqueue_step() {
         const int64_t at = view.length(0);
         const int32_t row = view.stage(0, -1);
         const RowGroup group = {.sequence = 0, .first = 0, .rows = 1, .bound = at + 1};
@@ -48,7 +67,6 @@ class Text {
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows(*decode_op, owner, at, 1, at + 1);
         view.end();
         view.keep(*decode_op, 0, std::span(&row, 1));
-        stream->synchronize();
     }
     /// The tokens in the set's slots, from first to last. Those that two owners' or heads' keys and values disagree on:
     /// -1.
@@ -93,7 +111,7 @@ class Text {
     }
 
     float sign = 1;
-    std::unique_ptr<Device> device = open_device("cpu", {.threads = 1});
+    std::unique_ptr<Device> device;
     std::unique_ptr<Stream> stream = device->make_stream("compute");
     FullView view;
     RetrievalSet set;
@@ -161,7 +179,7 @@ TEST(RetrievalSet, HoldsWhatThePromptsLastQueryPicks) {
 TEST(RetrievalSet, IsChosenAnewAsOftenAsItSays) {
     for (const std::vector<bool>& on_chip : kResidencies) {
         for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {
-            Text text(on_chip, {.budget = 64, .chunk = kChunk, .every = every});
+            Text text(on_chip, {.budget = 64, .chunk = kChunk, .every = every}, /*graphs=*/every == 3);
             text.prefill(kPrompt);
             text.sign = -1;  // other chunks
             int64_t chosen = kPrompt;
@@ -199,6 +217,82 @@ TEST(RetrievalSet, ComesBackToThePrompt) {
     }
 }
 
+// The count to the next choice begins at the prompt again.
+TEST(RetrievalSet, IsChosenAsOftenBehindThePromptAgain) {
+    Text text({true, false}, {.budget = 64, .chunk = kChunk, .every = 3, .comes_back = true});
+    text.prefill(kPrompt);
+    for (int sample = 0; sample < 2; ++sample) {
+        for (int64_t i = 1; i <= 5; ++i) {
+            text.sign = -1;
+            text.step();
+            text.sign = i < 3 ? 1 : -1;
+            text.expect(i < 3 ? kPrompt : kPrompt + 2, kPrompt + i, fmt::format("sample {}, step {}", sample, i));
+        }
+        text.view.truncate(0, kPrompt);
+        text.stream->synchronize();
+    }
+}
+
+// Back to where the candidates end, and no further: of what stands before, the set holds a part.
+TEST(RetrievalSet, IsCutOffDownToItsCandidates) {
+    Text text({true, false}, {.budget = 64, .chunk = kChunk});
+    text.prefill(kPrompt);
+    const int64_t candidates = text.set.shape().pick(kPrompt).candidates * kChunk;
+    text.view.truncate(0, candidates);
+    text.expect(kPrompt, candidates, "picked chunks alone");
+    EXPECT_THROW(text.view.truncate(0, candidates - 1), Error);
+}
+
+// The host may be many forwards ahead: what it sends stays until it has been read.
+TEST(RetrievalSet, IsChosenAsItWasSaidThen) {
+    Text text({true, true}, {.budget = 64, .chunk = kChunk, .every = 12});
+    text.prefill(kPrompt);
+    text.sign = -1;
+    for (int i = 0; i < 11; ++i) text.step();
+    text.stream->call_host("late", 0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+    for (int i = 0; i < 10; ++i) text.enqueue_step();  // the first one chooses, the others do not
+    text.stream->synchronize();
+    text.expect(kPrompt + 11, kPrompt + 21, "chosen while the host went on");
+}
+
+TEST(RetrievalSet, TakesTheMemoryThatItsShapeSays) {
+    const auto device = std::make_unique<CpuDevice>(1);
+    const auto stream = device->make_stream("compute");
+    FullView view(*device, *stream, kShape);
+    for (const int64_t queries : {1, 2, 3}) {
+        for (const bool comes_back : {false, true}) {
+            const RetrievalShape shape = {
+                .budget = 64, .chunk = kChunk, .queries = queries, .query_columns = 512, .comes_back = comes_back};
+            const size_t on_device = device->used(Space::kDevice), of_host = device->used(Space::kHost);
+            const RetrievalSet set(*device, *stream, view, shape);
+            const MemoryBytes said = shape.memory(kShape);
+            // Each of at most three buffers of either kind is whole pages.
+            constexpr size_t kPages = size_t{3} * 4096;
+            const size_t device_bytes = device->used(Space::kDevice) - on_device;
+            const size_t host_bytes = device->used(Space::kHost) - of_host;
+            EXPECT_GE(device_bytes, said.device);
+            EXPECT_LT(device_bytes, said.device + kPages);
+            EXPECT_GE(host_bytes, said.host);
+            EXPECT_LT(host_bytes, said.host + kPages);
+        }
+    }
+}
+
+TEST(RetrievalSet, WantsOneSequenceAndChunksThatDivideTiles) {
+    const auto device = std::make_unique<CpuDevice>(1);
+    const auto stream = device->make_stream("compute");
+    KvShape two = kShape;
+    two.sequences = 2;
+    FullView view(*device, *stream, kShape), of_two(*device, *stream, two);
+    const auto make = [&](FullView& full, int64_t budget, int64_t chunk) {
+        const RetrievalSet set(*device, *stream, full, {.budget = budget, .chunk = chunk});
+    };
+    for (const int64_t chunk : {int64_t{1}, int64_t{2}, kTileTokens}) EXPECT_NO_THROW(make(view, chunk, chunk));
+    for (const int64_t chunk : {int64_t{0}, int64_t{3}, 2 * kTileTokens}) EXPECT_THROW(make(view, 1024, chunk), Error);
+    EXPECT_THROW(make(view, 7, 8), Error);
+    EXPECT_THROW(make(of_two, 64, 8), Error);
+}
+
 // What the prompt alone chooses stays to the end of the context, and needs no copy to come back to.
 TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
     for (const int64_t prompt : {kPrompt, kShape.context - 40}) {
@@ -231,10 +325,35 @@ TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
     text.expect(kPrompt + 210, kPrompt + 211, "read again");
 }
 
+// Of two queries the longer one decides.
+TEST(RetrievalSet, IsChosenByTheMeanOfTwoQueries) {
+    Text text({true, false}, {.budget = 64, .chunk = kChunk, .queries = 2, .query_columns = kWidth});
+    text.prefill(kPrompt);
+    int64_t tokens = kPrompt;
+    for (const auto& [query, decides] : {std::pair<float, float>{2, 1}, {-1, 1}, {-1, -1}, {2, 1}}) {
+        text.sign = query;
+        text.step();
+        text.sign = decides;
+        text.expect(tokens, tokens + 1, fmt::format("{} tokens", tokens + 1));
+        ++tokens;
+    }
+}
+
+// A recorded forward finds its rows' queries where they were when it was recorded.
+TEST(RetrievalSet, TakesQueriesOfRecordedForwardsFromTheFirstRowOn) {
+    Text text({true, true}, {.budget = 64, .chunk = kChunk, .queries = 2, .query_columns = kWidth}, /*graphs=*/true);
+    text.prefill(kPrompt);
+    text.step();
+    text.view.stage(0, -1);  // by somebody who neither kept nor dropped it
+    EXPECT_THROW(text.step(), Error);
+}
+
 // Of three queries two decide; a sample begins without those of the last one.
 TEST(RetrievalSet, IsChosenByTheMeanOfTheLastQueries) {
     for (const std::vector<bool>& on_chip : kResidencies) {
-        Text text(on_chip, {.budget = 64, .chunk = kChunk, .queries = 3, .query_columns = kWidth, .comes_back = true});
+        const RetrievalShape shape = {
+            .budget = 64, .chunk = kChunk, .queries = 3, .query_columns = kWidth, .comes_back = true};
+        Text text(on_chip, shape, /*graphs=*/on_chip[0] != on_chip[1]);
         text.prefill(kPrompt);
         int64_t tokens = kPrompt;
         const auto step = [&](float query, float decides) {
@@ -251,6 +370,8 @@ TEST(RetrievalSet, IsChosenByTheMeanOfTheLastQueries) {
             step(-1, -1);
             step(-1, -1);
             step(1, -1);
+            step(-1, -1);
+            step(-1, -1);
             text.view.truncate(0, kPrompt);
             text.stream->synchronize();
             tokens = kPrompt;

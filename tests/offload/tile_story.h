@@ -27,8 +27,8 @@ class MovingKernels final : public KvKernels {
         real_->kv_append(kv, k, v, rows);
     }
     void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override { real_->kv_keep(layers, kept); }
-    void do_attention(const Tensor&, const Tensor&, const LayerKv&, const Tensor&, const RowsView&,
-                      const TileRange&) override {}
+    void do_attention(const Tensor&, const Tensor&, const LayerKv&, const Tensor&, const RowsView&, const TileRange&,
+                      const AttentionReport&) override {}
 
     std::unique_ptr<Kernels> real_;
 };

@@ -93,19 +93,70 @@ TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
 // Behind a row's last tile neither what is running nor out is touched.
 TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
     const std::vector<float> records(2 * kRecord, 1);
+    const int32_t kv_head = 0;
     for (const int tiles : {1, 2}) {
         for (const int32_t slot : {0, 255, 256, 511, 512, 1023, 1024}) {
             const int last = slot / gpu::kTile / tiles;  // wave
             std::vector<float> running(kRecord, kUntouched);
+            const gpu::Seen seen = {&slot, nullptr, nullptr, {}, 1, 1, false};
             for (int wave = 0; wave < 6; ++wave) {
                 std::vector<float> out(kDim, kUntouched);
                 const std::vector<float> before = running;
                 run_block<gpu::MergeTiles>(
                     {0, 0, 0},
-                    {records.data(), running.data(), {out.data(), kDim}, &slot, 1, 1, kDim, wave * tiles, tiles});
+                    {records.data(), running.data(), {out.data(), kDim}, seen, &kv_head, 1, kDim, wave * tiles, tiles});
                 EXPECT_EQ(out[0], wave == last ? 1 : kUntouched) << "slot " << slot << " wave " << wave;
                 EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
             }
+        }
+    }
+}
+
+// A head of a prefill that sees no slot before its own first one has no records of the tiles before.
+TEST(AttendTileBlocks, LeaveWhatItsHeadDoesNotSee) {
+    for (const int32_t begin : {0, 255, 256, 700, 1000}) {
+        Cache cache({1000});
+        auto args = cache.attend();
+        args.seen.prefill = true;
+        args.seen.begins = &begin;
+        for (int tile = 0; tile < kTiles; ++tile) {
+            run_block<gpu::AttendTile<float, 1>>({tile, 0, 0}, args);
+            const float* record = cache.records.data() + tile * kRecord;
+            if (tile < begin / gpu::kTile) {
+                EXPECT_EQ(record[1], kUntouched) << "tile " << tile << ", from " << begin;
+            } else {  // all scores are 0
+                const int first = std::max(begin - tile * gpu::kTile, 0), end = std::min(1001 - tile * gpu::kTile, 256);
+                EXPECT_EQ(record[1], static_cast<float>(end - first)) << "tile " << tile << ", from " << begin;
+            }
+        }
+    }
+}
+
+TEST(MergeTilesBlocks, BeginWithTheFirstTileThatTheHeadSees) {
+    const int32_t slot = 1023, kv_head = 0;
+    for (const int32_t begin : {0, 300, 600, 1023}) {
+        for (const int64_t tiles : {1, 2, 3, 4}) {
+            std::vector<float> running(kRecord), out(kDim), totals(2);
+            gpu::Seen seen = {&slot, nullptr, nullptr, {}, 1, 1, true};
+            seen.begins = &begin;
+            for (int64_t first = 0; first < kTiles; first += tiles) {
+                std::vector<float> records(static_cast<size_t>(tiles * kRecord), NAN);
+                for (int64_t t = std::max(first, int64_t{begin / gpu::kTile}); t < first + tiles; ++t) {
+                    std::fill_n(records.begin() + (t - first) * kRecord, kRecord, 1.0F);
+                }
+                run_block<gpu::MergeTiles>({0, 0, 0}, {records.data(),
+                                                       running.data(),
+                                                       {out.data(), kDim},
+                                                       seen,
+                                                       &kv_head,
+                                                       1,
+                                                       kDim,
+                                                       first,
+                                                       tiles,
+                                                       {totals.data(), 2}});
+            }
+            EXPECT_EQ(out, std::vector<float>(kDim, 1)) << "from " << begin << ", waves of " << tiles;
+            EXPECT_EQ(totals, (std::vector<float>{1, static_cast<float>(kTiles - begin / gpu::kTile)}));
         }
     }
 }
@@ -118,14 +169,16 @@ TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
         uint32_t x = 1;
         for (float& r : records) r = static_cast<float>((x = x * 1664525 + 1013904223) >> 8) * 0x1p-20f;
         const std::vector<int32_t> slots(kRows, static_cast<int32_t>(tiles * gpu::kTile - 1));
+        const gpu::Seen seen = {slots.data(), nullptr, nullptr, {}, kRows, kRows, false};
+        const int32_t kv_of_head[kHeads] = {};
         for (int head = 0; head < kHeads; ++head) {
             for (int row = 0; row < kRows; ++row) {
                 run_block<gpu::MergeTiles>({head, row, 0}, {records.data(),
                                                             running.data(),
                                                             {out.data(), kHeads * kDim},
-                                                            slots.data(),
+                                                            seen,
+                                                            kv_of_head,
                                                             kHeads,
-                                                            kRows,
                                                             kDim,
                                                             0,
                                                             tiles});

@@ -127,5 +127,42 @@ TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
     }
 }
 
+// A head's tokens are copied by many blocks, and its first entry is written where there is nothing to copy, too.
+TEST(Launches, SlotsAreGatheredByRunsOfThem) {
+    for (const auto& [cached, runs] : {std::pair<int64_t, int64_t>{0, 1}, {1, 1}, {64, 1}, {65, 2}, {600, 8}}) {
+        Dry dry(Phase::kPrefill);
+        const Tensor slots = dry.operand(DType::kI32, {3, 8, 500}), heads = dry.operand(DType::kI32, {3, 8});
+        const Tensor staged = dry.operand(DType::kF16, {3, 8, kMaxRows, 128});
+        const SlotKv kv = {.layout = dry.layer(8, 128).layout,
+                           .tiles = dry.operand(DType::kI64, {3, 8, 2}),
+                           .staged_k = staged,
+                           .staged_v = staged,
+                           .tokens = slots,
+                           .ranks = slots,
+                           .scores = dry.operand(DType::kF32, {3, 8, 500}),
+                           .counts = heads,
+                           .budgets = heads};
+        LayerKv to = dry.layer(8, 128);
+        to.begins = dry.operand(DType::kI32, {8});
+
+        dry.kernels.slot_gather(to, kv, dry.operand(DType::kI32, {8, 500}), {.owner = 1, .cached = cached, .fresh = 9});
+
+        ASSERT_EQ(dry.launches.size(), 1U);
+        EXPECT_EQ(dry.launches[0].blocks, 8 * runs) << cached;
+    }
+}
+
+TEST(Launches, KeyWeightsHaveABlockForEveryRunOfSlotsAndQueryHead) {
+    Dry dry(Phase::kPrefill);
+    const Tensor q = dry.operand(DType::kF32, {5, 32 * 128}), ids = dry.operand(DType::kI32, {5});
+
+    dry.kernels.key_weights(dry.operand(DType::kF32, {32, 700}), q, dry.operand(DType::kF32, {5, 32, 2}),
+                            dry.layer(8, 128), dry.operand(DType::kI32, {32}),
+                            {.slots = ids, .sequences = ids, .cached = ids, .ancestors = {}, .max_slots = 700});
+
+    ASSERT_EQ(dry.launches.size(), 1U);
+    EXPECT_EQ(dry.launches[0].blocks, 11 * 32);
+}
+
 }  // namespace
 }  // namespace trireme::simt

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
+#include "model/bounded_kv.h"
 #include "runtime/cpu/stream.h"
 #include "tests/support/allocations.h"
 #include "tests/support/engine.h"
@@ -45,6 +46,33 @@ TEST_P(DecodeForwardOf, AllocatesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Models, DecodeForwardOf, testing::Values("models/kjv-target", "tiny/dynamic-beyond"),
                          [](const auto& param) { return param.index == 0 ? "plain" : "dynamic"; });
+
+// With every policy of bounded KV, in which a step lets a token go, and counts scores anew now and then.
+TEST(DecodeForward, OfABoundedViewAllocatesNothing) {
+    SelfComm comm;
+    Engine engine(data_path("models/kjv-target"), {.context = 300}, comm, 2);
+    for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kStreaming, KvPolicy::kTova, KvPolicy::kSnapKv,
+                                  KvPolicy::kPyramidKv, KvPolicy::kKeyNorm, KvPolicy::kRandom}) {
+        const BoundedShape shape = {
+            .policy = policy, .tokens = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
+        Level level(
+            engine.device(), comm, engine.weights(),
+            {.context = 300, .view = bounded_view(engine.weights().config(), engine.weights().shard(), shape, comm)});
+        level.prefill(0, std::vector<int32_t>(100, 7));
+        const std::vector<int32_t> first = {0};
+        std::vector<Row> rows = {{.token = 3, .position = 0}};
+        const auto step = [&] {
+            rows[0].position = static_cast<int32_t>(level.length());
+            level.forward(rows);
+            level.keep(0, first);
+            level.logits();
+        };
+        for (int i = 0; i < 16; ++i) step();
+        const int64_t before = allocations;
+        for (int i = 0; i < 20; ++i) step();
+        EXPECT_EQ(allocations - before, 0) << name_of(policy);
+    }
+}
 
 TEST(DecodeForward, DoesNotWaitForTheStream) {
     SelfComm comm;

@@ -1,0 +1,89 @@
+#pragma once
+/// The GPU backend's operations over slots (kernels/slots.h), and what they ask of a prefill: half of
+/// kernels/cuda/gpu_kernels.h, which says what a Launcher is.
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/bytes.h"
+#include "kernels/cuda/key_weights.h"
+#include "kernels/cuda/operands.h"
+#include "kernels/cuda/slot_choose.h"
+
+namespace trireme::gpu {
+
+inline Slots slots_of(const SlotKv& kv) {
+    const LayerKv all = {
+        .layout = kv.layout,
+        .tiles = Tensor(kv.tiles.data(), DType::kI64, {kv.owners() * kv.layout.kv_heads, kv.tiles.dim(2)}),
+        .staged_k = kv.staged_k,
+        .staged_v = kv.staged_v,
+        .counts = kv.counts};
+    return {kv_of(all),
+            static_cast<int32_t*>(kv.tokens.data()),
+            static_cast<int32_t*>(kv.ranks.data()),
+            static_cast<float*>(kv.scores.data()),
+            static_cast<int32_t*>(kv.counts.data()),
+            static_cast<int32_t*>(kv.budgets.data()),
+            kv.layout.kv_heads,
+            kv.slots()};
+}
+
+template <class Launcher>
+class GpuSlotKernels : public Kernels {
+  protected:
+    GpuSlotKernels(Launcher launcher, Phase phase, const KernelLimits& limits)
+        : Kernels(phase, limits), launcher_(std::move(launcher)) {}
+
+    Launcher launcher_;
+
+  private:
+    void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
+                        const Tensor& kv_of_head, const RowsView& rows) override {
+        with_type(kv.layout.k_type, [&](auto t) {
+            using Body = KeyWeights<decltype(t)>;
+            launcher_.template launch<Body>(
+                "key_weights", bytes::attention(kv, rows, {}) / 2,
+                {div_up(rows.max_slots, Body::kKeys), kv_of_head.rows()},
+                {kv_of(kv), seen_of(phase(), q, kv, rows), rows_of<const float>(q), rows_of<const float>(totals),
+                 rows_of<float>(sums), static_cast<const int32_t*>(kv_of_head.data()), rows.max_slots, score_scale(kv),
+                 angles_of(phase(), kv)});
+        });
+    }
+    void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
+                         const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) override {
+        launcher_.template launch<PoolWeights>(
+            "pool_weights", weights.bytes(), {div_up(out.dim(2), PoolWeights::kThreads), out.dim(1), out.dim(0)},
+            {static_cast<float*>(out.data()), static_cast<const float*>(weights.data()),
+             static_cast<const float*>(tops.data()), static_cast<const float*>(totals.data()),
+             static_cast<const int32_t*>(kv_of_head.data()), static_cast<const float*>(shares.data()), out.dim(1),
+             kv_of_head.rows(), out.dim(2), weights.dim(2), tops ? tops.dim(2) : 0, pool});
+    }
+    void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) override {
+        launcher_.template launch<SlotStep>("slot_step", kv.scores.bytes(), {kv.layout.kv_heads, kv.owners()},
+                                            {slots_of(kv), static_cast<const float*>(weights.data()), rule, token});
+    }
+    void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) override {
+        const int64_t runs = std::max<int64_t>(1, div_up(std::min(kv.slots(), call.cached), SlotGather::kSlots));
+        launcher_.template launch<SlotGather>("slot_gather", 2 * bytes::kv_write(to, call.cached),
+                                              {runs, kv.layout.kv_heads},
+                                              {kv_of(to), slots_of(kv), static_cast<int32_t*>(to.begins.data()),
+                                               static_cast<int32_t*>(order.data()), call});
+    }
+    void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
+                        const Tensor& weights, const SlotRule& rule, const SlotCall& call) override {
+        launcher_.template launch<SlotScores>(
+            "slot_scores", scores.bytes(), {div_up(call.entries(), SlotScores::kThreads), kv.layout.kv_heads},
+            {static_cast<float*>(scores.data()), slots_of(kv), kv_of(from), static_cast<const int32_t*>(order.data()),
+             static_cast<const float*>(weights.data()), rule, call});
+    }
+    void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
+                        const Tensor& keys, const SlotRule& rule, const SlotCall& call) override {
+        launcher_.template launch<SlotChoose>(
+            "slot_choose", scores.bytes(), {kv.layout.kv_heads},
+            {slots_of(kv), kv_of(from), static_cast<const int32_t*>(order.data()),
+             static_cast<const float*>(scores.data()), static_cast<uint64_t*>(keys.data()), rule, call});
+    }
+};
+
+}  // namespace trireme::gpu

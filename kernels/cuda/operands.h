@@ -1,0 +1,70 @@
+#pragma once
+/// Operands of operations as kernels' arguments.
+
+#include <cmath>
+
+#include "kernels/cuda/attention_rows.h"
+#include "kernels/kernels.h"
+
+namespace trireme::gpu {
+
+template <class T>
+Rows<T> rows_of(const Tensor& t) {
+    return {static_cast<T*>(t.data()), t.stride()};
+}
+
+/// visit(T()) with the element type that `type` names.
+template <class Visit>
+void with_type(DType type, const Visit& visit) {
+    switch (type) {
+        case DType::kF16:
+            return visit(f16());
+        case DType::kBF16:
+            return visit(bf16());
+        default:
+            return visit(float());
+    }
+}
+
+inline Kv kv_of(const LayerKv& kv) {
+    const KvLayout& l = kv.layout;
+    return {rows_of<const int64_t>(kv.tiles),
+            kv.tiles.rows(),
+            kv.first_tile,
+            kv.tiles.cols(),
+            l.kv_heads,
+            l.head_dim,
+            static_cast<char*>(kv.staged_k.data()),
+            static_cast<char*>(kv.staged_v.data()),
+            l.k_type,
+            l.v_type,
+            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.k_type))),
+            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.v_type))),
+            static_cast<bool>(kv.counts)};
+}
+
+inline Seen seen_of(Phase phase, const Tensor& q, const LayerKv& kv, const RowsView& rows) {
+    const bool prefill = phase == Phase::kPrefill;
+    return {static_cast<const int32_t*>(rows.slots.data()),
+            static_cast<const int32_t*>(rows.sequences.data()),
+            static_cast<const int32_t*>(rows.cached.data()),
+            {static_cast<const int32_t*>(rows.ancestors.data()), prefill ? 0 : rows.ancestors.stride()},
+            q.rows(),
+            rows.staged == 0 ? q.rows() : rows.staged,
+            prefill,
+            static_cast<const int32_t*>(kv.counts.data()),
+            static_cast<const int32_t*>(prefill ? kv.begins.data() : nullptr)};
+}
+
+inline Angles angles_of(Phase phase, const LayerKv& kv) {
+    if (!kv.angles) return {};
+    return {rows_of<const float>(kv.angles), kv.angles.rows(),
+            phase == Phase::kDecode ? rows_of<const int32_t>(kv.ranks) : Rows<const int32_t>{}};
+}
+
+/// Of scores: what they are powers of two by, and head_dim.
+inline float score_scale(const LayerKv& kv) {
+    return kLog2E / std::sqrt(static_cast<float>(kv.layout.head_dim));
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,168 @@
+#pragma once
+/// What a call leaves behind in a head's slots: those that are worth most and its last tokens (kernels/slot_rule.h).
+
+#include "kernels/cuda/select.h"
+#include "kernels/cuda/slots.h"
+
+namespace trireme::gpu {
+
+/// Grid: KV heads. A thread numbers consecutive entries, and then slots; a warp moves a token.
+struct SlotChoose {
+    static constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBlocksOfSm = 1;
+    using Shared = SelectShared<kThreads>;
+    static constexpr int64_t kSharedBytes = sizeof(Shared);
+    struct Args {
+        Slots slots;
+        Kv from;
+        const int32_t* order;
+        const float* scores;  // [kv_heads, entries]
+        uint64_t* keys;       // [kv_heads, 2 * entries]
+        SlotRule rule;
+        SlotCall call;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Slots& s = a.slots;
+        const int64_t number = gpu.block_x(), at = a.call.owner * s.heads + number, entries = a.call.entries();
+        const int64_t count = s.counts[at], budget = s.budgets[at] - a.call.reserve;
+        const int64_t most = min_of(a.call.cached, s.slots);
+        if (count < 0 || count > most) return gpu.fault(Fault::kSlots, count, most);
+        if (budget > s.slots) return gpu.fault(Fault::kSlots, budget, s.slots);
+        const int64_t n = a.call.fresh + count;
+        if (n > budget && budget < a.rule.recent) return gpu.fault(Fault::kRecent, a.rule.recent, budget);
+        uint64_t* keys = a.keys + number * 2 * entries;
+        auto* lists = reinterpret_cast<int32_t*>(keys + entries);
+        const Head h = {number,
+                        at,
+                        count,
+                        n,
+                        a.call.cached - count,
+                        keys,
+                        lists,
+                        lists + entries,
+                        a.order + number * s.slots,
+                        a.scores + number * entries,
+                        s.tokens + at * s.slots,
+                        s.ranks + at * s.slots,
+                        s.scores + at * s.slots};
+        const int64_t stay = number_entries(gpu, a, h, budget);
+        const Holes holes = list_holes(gpu, h, stay);
+        enter(gpu, a, h, holes);
+        close_up(gpu, a, h, holes, stay);
+        if (gpu.thread() == 0) s.counts[at] = static_cast<int32_t>(stay);
+    }
+
+  private:
+    /// A head with `count` slots in use, and its n entries, of which the first one is entry `begin` of the call's.
+    struct Head {
+        int64_t number, at, count, n, begin;
+        uint64_t* keys;           // [n]: what an entry is worth; then the rank of those that stay
+        int32_t *holes, *movers;  // slots below `count`, in order: that have become free; that are beyond those in use
+        const int32_t* order;
+        const float* new_scores;  // of the call's entries
+        int32_t *tokens, *ranks;
+        float* scores;
+    };
+    struct Holes {
+        int64_t holes, movers;
+    };
+    static constexpr uint64_t kGone = ~uint64_t{0};
+
+    TRIREME_GPU static int64_t token_of(const Args& a, const Head& h, int64_t i) {
+        return i < h.count ? h.tokens[h.order[i]] : a.call.first_token + i - h.count;
+    }
+
+    /// Old tokens get their new ranks and scores, -1 those that go; keys of fresh entries become ranks. How many stay.
+    template <class Gpu>
+    TRIREME_GPU static int64_t number_entries(Gpu& gpu, const Args& a, const Head& h, int64_t budget) {
+        Shared& shared = *static_cast<Shared*>(gpu.shared());
+        const int64_t candidates = h.n <= budget ? 0 : h.n - a.rule.recent, heavy = budget - a.rule.recent;
+        const int64_t tokens = a.call.first_token + a.call.fresh;
+        for (int64_t i = gpu.thread(); i < candidates; i += kThreads) {
+            h.keys[i] = worth(a.rule, h.new_scores[h.begin + i], token_of(a, h, i), tokens);
+        }
+        gpu.sync();
+        const bool some = candidates > 0 && heavy > 0;
+        const uint64_t least = some ? nth_largest(gpu, shared, h.keys, candidates, heavy) : 0;
+        const auto stays = [&](int64_t i) { return i >= candidates || (some && h.keys[i] >= least); };
+        const Piece mine = piece_of<kThreads>(gpu.thread(), h.n);
+        uint32_t stay = 0;
+        for (int64_t i = mine.begin; i < mine.end; ++i) stay += stays(i);
+        const Counted counted = count_before(gpu, shared, stay);
+        int64_t rank = counted.before;
+        for (int64_t i = mine.begin; i < mine.end; ++i) {
+            const bool one = stays(i);
+            if (i < h.count) {
+                h.scores[h.order[i]] = h.new_scores[h.begin + i];
+                h.ranks[h.order[i]] = one ? static_cast<int32_t>(rank) : -1;
+            } else {
+                h.keys[i] = one ? static_cast<uint64_t>(rank) : kGone;
+            }
+            rank += one;
+        }
+        gpu.sync();
+        return counted.all;
+    }
+
+    /// Slots that have become free, and those beyond the first `stay` that are still in use.
+    template <class Gpu>
+    TRIREME_GPU static Holes list_holes(Gpu& gpu, const Head& h, int64_t stay) {
+        Shared& shared = *static_cast<Shared*>(gpu.shared());
+        const Piece mine = piece_of<kThreads>(gpu.thread(), h.count);
+        uint32_t holes = 0, movers = 0;
+        for (int64_t s = mine.begin; s < mine.end; ++s) {
+            holes += h.ranks[s] < 0;
+            movers += h.ranks[s] >= 0 && s >= stay;
+        }
+        const Counted hole = count_before(gpu, shared, holes), mover = count_before(gpu, shared, movers);
+        int64_t next_hole = hole.before, next_mover = mover.before;
+        for (int64_t s = mine.begin; s < mine.end; ++s) {
+            if (h.ranks[s] < 0) h.holes[next_hole++] = static_cast<int32_t>(s);
+            if (h.ranks[s] >= 0 && s >= stay) h.movers[next_mover++] = static_cast<int32_t>(s);
+        }
+        gpu.sync();
+        return {hole.all, mover.all};
+    }
+
+    /// Fresh tokens that stay take what has become free, in the order of the slots, then slots behind those in use.
+    template <class Gpu>
+    TRIREME_GPU static void enter(Gpu& gpu, const Args& a, const Head& h, const Holes& holes) {
+        const int64_t old = h.count - holes.holes;  // that stay
+        const int lane = gpu.thread() % kWarp;
+        for (int64_t i = h.count + gpu.thread() / kWarp; i < h.n; i += kWarps) {
+            if (h.keys[i] == kGone) continue;
+            const auto rank = static_cast<int64_t>(h.keys[i]);
+            const int64_t slot = rank - old < holes.holes ? h.holes[rank - old] : rank;
+            const int64_t entry = h.begin + i;
+            char* tile = a.from.tile(0, entry / kTile);
+            if (tile == nullptr) return gpu.fault(Fault::kTile, entry, 0);
+            if (a.slots.tile(h.at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, h.at);
+            a.slots.put(lane, kWarp, h.at, slot, a.from.key(tile, h.number, entry % kTile),
+                        a.from.value(tile, h.number, entry % kTile));
+            if (lane != 0) continue;
+            h.tokens[slot] = static_cast<int32_t>(token_of(a, h, i));
+            h.scores[slot] = h.new_scores[entry];
+            h.ranks[slot] = static_cast<int32_t>(rank);
+        }
+    }
+
+    /// Of a head that may keep fewer now: the first slots are in use, the holes that the fresh ones have left are
+    /// filled from behind.
+    template <class Gpu>
+    TRIREME_GPU static void close_up(Gpu& gpu, const Args& a, const Head& h, const Holes& holes, int64_t stay) {
+        const int64_t fresh = stay - (h.count - holes.holes);  // they have the first holes
+        const int lane = gpu.thread() % kWarp;
+        for (int64_t i = gpu.thread() / kWarp; i < holes.movers; i += kWarps) {
+            const int32_t from = h.movers[i], to = h.holes[fresh + i];
+            if (a.slots.tile(h.at, from) == nullptr) return gpu.fault(Fault::kTile, from, h.at);
+            if (a.slots.tile(h.at, to) == nullptr) return gpu.fault(Fault::kTile, to, h.at);
+            a.slots.put(lane, kWarp, h.at, to, a.slots.key(h.at, from), a.slots.value(h.at, from));
+            if (lane != 0) continue;
+            h.tokens[to] = h.tokens[from];
+            h.scores[to] = h.scores[from];
+            h.ranks[to] = h.ranks[from];
+        }
+    }
+};
+
+}  // namespace trireme::gpu

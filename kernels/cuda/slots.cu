@@ -1,0 +1,14 @@
+#include "kernels/cuda/slots.h"
+
+#include "kernels/cuda/slot_choose.h"
+#include "runtime/cuda/launch.cuh"
+
+namespace trireme::gpu {
+
+TRIREME_KERNEL(PoolWeights);
+TRIREME_KERNEL(SlotStep);
+TRIREME_KERNEL(SlotGather);
+TRIREME_KERNEL(SlotScores);
+TRIREME_KERNEL(SlotChoose);
+
+}  // namespace trireme::gpu

@@ -1,0 +1,218 @@
+#pragma once
+/// Slots that tokens take and leave, on a GPU: what attention gave them, a step, and what a call reads of them
+/// (kernels/slot_rule.h). The same bits as on the CPU; what a call leaves behind is slot_choose.h's.
+
+#include "kernels/cuda/kv.h"
+#include "kernels/slot_rule.h"
+
+namespace trireme::gpu {
+
+/// The slots of all heads of all owners; `at` below is owner * heads + head.
+struct Slots {
+    Kv kv;  // of single heads: the table and the staged rows are counted by `at`
+    int32_t *tokens, *ranks;
+    float* scores;
+    int32_t *counts, *budgets;
+    int64_t heads, slots;
+
+    TRIREME_GPU char* tile(int64_t at, int64_t slot) const { return kv.tile(at, slot / kTile); }
+    TRIREME_GPU char* key(int64_t at, int64_t slot) const { return kv.key(tile(at, slot), 0, slot % kTile); }
+    TRIREME_GPU char* value(int64_t at, int64_t slot) const { return kv.value(tile(at, slot), 0, slot % kTile); }
+    /// `threads` of them put a token's key and value into a slot.
+    TRIREME_GPU void put(int thread, int threads, int64_t at, int64_t slot, const char* k, const char* v) const {
+        copy16(thread, threads, k, key(at, slot), kv.k_slot);
+        copy16(thread, threads, v, value(at, slot), kv.v_slot);
+    }
+};
+
+/// What a token is worth when it comes, before attention has seen it.
+TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner, int64_t head, int64_t token,
+                              const char* key) {
+    if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
+    if (rule.by != ScoreBy::kKeyNorm) return 0;
+    float sum = 0;
+    for (int64_t i = 0; i < kv.dim; ++i) {
+        const float x = element_of(kv.k_type, key, i);
+        sum = fmaf(x, x, sum);
+    }
+    return -sum;
+}
+
+/// Grid: runs of kThreads slots, KV heads, owners; a thread a slot.
+struct PoolWeights {
+    static constexpr int kThreads = 256;
+    struct Args {
+        float* out;                  // [owners, kv_heads, n]
+        const float* weights;        // [owners, heads, width]
+        const float *tops, *totals;  // [owners, heads, tiles], [owners, heads, 2], or none
+        const int32_t* kv_of_head;   // [heads]
+        const float* shares;         // [heads]
+        int64_t kv_heads, heads, n, width, tiles;
+        HeadPool pool;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t slot = int64_t{gpu.block_x()} * kThreads + gpu.thread();
+        const int64_t kv_head = gpu.block_y(), owner = gpu.block_z();
+        if (slot >= a.n) return;
+        float pooled = 0;
+        for (int64_t h = 0; h < a.heads; ++h) {
+            if (a.kv_of_head[h] != kv_head || a.shares[h] == 0) continue;
+            const int64_t at = owner * a.heads + h;
+            float scale = a.shares[h];
+            if (a.tops != nullptr) {
+                scale *= exp2f(a.tops[at * a.tiles + slot / kTile] - a.totals[2 * at]) / a.totals[2 * at + 1];
+            }
+            const float x = a.weights[at * a.width + slot] * scale;
+            pooled = a.pool == HeadPool::kAdd ? pooled + x : pooled < x ? x : pooled;
+        }
+        a.out[(owner * a.kv_heads + kv_head) * a.n + slot] = pooled;
+    }
+};
+
+/// Grid: KV heads, owners.
+struct SlotStep {
+    static constexpr int kThreads = 256;
+    struct Shared {
+        uint64_t least[kThreads / kWarp];
+        int32_t slot;
+    };
+    static constexpr int64_t kSharedBytes = sizeof(Shared);
+    struct Args {
+        Slots slots;
+        const float* weights;  // [owners, kv_heads, slots + 1], or none
+        SlotRule rule;
+        int64_t token;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Slots& s = a.slots;
+        const int64_t head = gpu.block_x(), owner = gpu.block_y(), at = owner * s.heads + head;
+        const int32_t count = s.counts[at], budget = s.budgets[at];
+        if (budget > s.slots) return gpu.fault(Fault::kSlots, budget, s.slots);
+        if (count < 0 || count > budget) return gpu.fault(Fault::kSlots, count, budget);
+        float* scores = s.scores + at * s.slots;
+        int32_t* ranks = s.ranks + at * s.slots;
+        const float* weights = a.rule.counts_all() ? a.weights + at * (s.slots + 1) : nullptr;
+        for (int64_t i = gpu.thread(); weights != nullptr && i < count; i += kThreads) {
+            scores[i] = attended_score(a.rule, scores[i], weights[i], 1);
+        }
+        const int32_t slot = count < budget ? count : least_worthy(gpu, a, at, count);
+        if (slot < 0) return gpu.fault(Fault::kRecent, a.rule.recent, count);
+        if (s.tile(at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, at);
+        const int32_t gone = slot < count ? ranks[slot] : count;
+        gpu.sync();  // everybody has read it, and the counts
+        for (int64_t i = gpu.thread(); i < count; i += kThreads) ranks[i] -= ranks[i] > gone;
+        gpu.sync();
+        s.put(gpu.thread(), kThreads, at, slot, s.kv.staged_key(at, 0), s.kv.staged_value(at, 0));
+        if (gpu.thread() != 0) return;
+        s.tokens[at * s.slots + slot] = static_cast<int32_t>(a.token);
+        scores[slot] = weights != nullptr ? attended_score(a.rule, 0, weights[count], 1)
+                                          : first_score(a.rule, s.kv, owner, head, a.token, s.kv.staged_key(at, 0));
+        ranks[slot] = slot < count ? count - 1 : count;
+        if (slot == count) s.counts[at] = count + 1;
+    }
+
+  private:
+    /// The slot of the token that goes: of count + 1 tokens the last `recent` stay, the new one and the youngest of the
+    /// others. -1: all stay.
+    template <class Gpu>
+    TRIREME_GPU static int32_t least_worthy(Gpu& gpu, const Args& a, int64_t at, int32_t count) {
+        const Slots& s = a.slots;
+        Shared& shared = *static_cast<Shared*>(gpu.shared());
+        uint64_t mine = ~uint64_t{0};
+        int32_t slot = -1;
+        for (int32_t i = gpu.thread(); i < count; i += kThreads) {
+            if (s.ranks[at * s.slots + i] >= count + 1 - a.rule.recent) continue;
+            const uint64_t w = worth(a.rule, s.scores[at * s.slots + i], s.tokens[at * s.slots + i], a.token + 1);
+            if (slot >= 0 && w > mine) continue;
+            mine = w;
+            slot = i;
+        }
+        uint64_t least = mine;
+        for (int mask = kWarp / 2; mask > 0; mask /= 2) {
+            const uint64_t other = gpu.shuffle_xor(least, mask);
+            least = other < least ? other : least;
+        }
+        if (gpu.thread() % kWarp == 0) shared.least[gpu.thread() / kWarp] = least;
+        if (gpu.thread() == 0) shared.slot = -1;
+        gpu.sync();
+        for (int w = 0; w < kThreads / kWarp; ++w) least = shared.least[w] < least ? shared.least[w] : least;
+        if (slot >= 0 && mine == least) shared.slot = slot;  // one thread's: no two tokens are worth the same
+        gpu.sync();
+        return shared.slot;
+    }
+};
+
+/// Grid: runs of kSlots slots, KV heads; a warp a token.
+struct SlotGather {
+    static constexpr int kThreads = 256, kSlots = 64, kBlocksOfSm = 4;
+    struct Args {
+        Kv to;
+        Slots slots;
+        int32_t *begins, *order;
+        SlotCall call;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Slots& s = a.slots;
+        const int64_t head = gpu.block_y(), at = a.call.owner * s.heads + head;
+        const int64_t count = s.counts[at], most = min_of(a.call.cached, s.slots), begin = a.call.cached - count;
+        if (count < 0 || count > most) return gpu.fault(Fault::kSlots, count, most);
+        if (gpu.block_x() == 0 && gpu.thread() == 0) a.begins[head] = static_cast<int32_t>(begin);
+        const int lane = gpu.thread() % kWarp;
+        const int64_t first = int64_t{gpu.block_x()} * kSlots, last = min_of(first + kSlots, count);
+        for (int64_t slot = first + gpu.thread() / kWarp; slot < last; slot += kThreads / kWarp) {
+            const int64_t rank = s.ranks[at * s.slots + slot], entry = begin + rank;
+            if (rank < 0 || rank >= count) return gpu.fault(Fault::kRank, rank, count);
+            char *in = s.tile(at, slot), *out = a.to.tile(0, entry / kTile);
+            if (in == nullptr) return gpu.fault(Fault::kTile, slot, at);
+            if (out == nullptr) return gpu.fault(Fault::kTile, entry, 0);
+            if (lane == 0) a.order[head * s.slots + rank] = static_cast<int32_t>(slot);
+            copy16(lane, kWarp, s.key(at, slot), a.to.key(out, head, entry % kTile), s.kv.k_slot);
+            copy16(lane, kWarp, s.value(at, slot), a.to.value(out, head, entry % kTile), s.kv.v_slot);
+        }
+    }
+};
+
+/// Grid: runs of kThreads entries, KV heads; a thread an entry.
+struct SlotScores {
+    static constexpr int kThreads = 128;
+    struct Args {
+        float* scores;  // [kv_heads, entries]
+        Slots slots;
+        Kv from;
+        const int32_t* order;
+        const float* weights;  // [kv_heads, entries], or none
+        SlotRule rule;
+        SlotCall call;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Slots& s = a.slots;
+        const int64_t head = gpu.block_y(), at = a.call.owner * s.heads + head, entries = a.call.entries();
+        const int64_t count = s.counts[at], most = min_of(a.call.cached, s.slots), begin = a.call.cached - count;
+        if (count < 0 || count > most) return gpu.fault(Fault::kSlots, count, most);
+        const int64_t e = int64_t{gpu.block_x()} * kThreads + gpu.thread();
+        if (e < begin || e >= entries) return;
+        const bool old = e < a.call.cached;
+        const float before = old ? s.scores[at * s.slots + a.order[head * s.slots + e - begin]] : 0;
+        const float* weights = a.weights == nullptr ? nullptr : a.weights + head * entries;
+        float* to = a.scores + head * entries + e;
+        if (a.rule.counts_all() && a.call.fresh > 0) {
+            *to = attended_score(a.rule, before, weights[e], a.call.fresh);
+        } else if (a.rule.by == ScoreBy::kWindow) {
+            const int64_t end = entries - min_of(a.rule.window, entries - begin);
+            *to = e < end ? smoothed(weights, begin, end, e, a.rule.pool) : 0;
+        } else if (old) {
+            *to = before;
+        } else {
+            char* tile = a.from.tile(0, e / kTile);
+            if (tile == nullptr) return gpu.fault(Fault::kTile, e, 0);
+            *to = first_score(a.rule, a.from, a.call.owner, head, a.call.first_token + e - a.call.cached,
+                              a.from.key(tile, head, e % kTile));
+        }
+    }
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,125 @@
+#include "launch/commands/batch_output.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch/report/output.h"
+#include "launch/run/text_file.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 32;
+constexpr const char* kInstead = "name another file, or begin anew with --force";
+
+/// A file's name survives a crash once its folder is on the disk.
+void flush_folder(const std::string& path) {
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool flushed = fd >= 0 && ::fsync(fd) == 0;
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    require(flushed, Exit::kIo, "{}: cannot flush its folder to the disk: {}", path, std::strerror(error));
+}
+
+}  // namespace
+
+BatchOutput::BatchOutput(std::string path, bool anew) : path_(std::move(path)) {
+    struct stat info = {};
+    if (::lstat(path_.c_str(), &info) != 0) {
+        probe_output("--output-path", path_, anew);
+        return;
+    }
+    require(S_ISREG(info.st_mode), Exit::kCantCreate,
+            "--output-path {}: exists and is no regular file; name another one", path_);
+    open(/*creation=*/0);
+    if (anew) return;
+    const std::string text = read_text_file(path_, kMostBytes);
+    for (size_t end = text.find('\n'), from = 0; end != std::string::npos; end = text.find('\n', from)) {
+        const std::string line = text.substr(from, end - from);
+        lines_.push_back(parse_json(line, where(done()), {.bytes = kMostBytes}));
+        from = end + 1;
+        kept_ = static_cast<int64_t>(from);
+    }
+    if (const size_t torn = text.size() - static_cast<size_t>(kept_); torn > 0) {
+        log::warn("{}: its last line was not finished; its {} bytes are dropped", path_, torn);
+    }
+}
+
+BatchOutput::~BatchOutput() {
+    if (fd_ >= 0) ::close(fd_);
+}
+
+std::string BatchOutput::where(int64_t index) const {
+    return fmt::format("{}:{}", path_, index + 1);
+}
+
+void BatchOutput::open(int creation) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | creation, 0666);
+    if (fd_ < 0) {
+        const bool denied = errno == EACCES || errno == EPERM || errno == EROFS;
+        fail(denied ? Exit::kPermission : Exit::kCantCreate, "--output-path {}: cannot be opened: {}", path_,
+             errno == EEXIST ? "another run has created it meanwhile" : std::strerror(errno));
+    }
+    // The lock goes when the process does. Where a file system has no locks nobody keeps a second run off.
+    require(::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, Exit::kCantCreate,
+            "--output-path {}: another run is writing it; wait for its end, or name another file", path_);
+}
+
+void BatchOutput::require_of(const std::vector<BatchLine>& requests) const {
+    for (int64_t i = 0; i < done(); ++i) {
+        const Json& line = lines_[static_cast<size_t>(i)];
+        const auto index = line.is_object() ? line.find("index") : line.end();
+        require(line.is_object() && index != line.end() && line.contains("request"), Exit::kData,
+                "{}: holds {}, want an object with index and request, as batch writes it; {}", where(i),
+                line.is_object() ? "an object without them" : line.type_name(), kInstead);
+        require(*index == i, Exit::kData, "{}: has the index {}, want {}; {}", where(i), index->dump(), i, kInstead);
+        require(i < static_cast<int64_t>(requests.size()), Exit::kData,
+                "{}: is the line of one more request; the input has {}; {}", where(i), requests.size(), kInstead);
+        const BatchLine& request = requests[static_cast<size_t>(i)];
+        require(line.at("request") == request.object, Exit::kData, "{}: its request is not that of {}; {}", where(i),
+                request.where, kInstead);
+    }
+}
+
+std::string BatchOutput::text(int64_t index) const {
+    const Json& line = lines_[static_cast<size_t>(index)];
+    const Json::json_pointer text("/result/choices/0/text");
+    require(line.contains(text) && line.at(text).is_string(), Exit::kData,
+            "{}: has no text in its result, want result.choices[0].text, as batch writes it; {}", where(index),
+            kInstead);
+    return line.at(text).get<std::string>();
+}
+
+void BatchOutput::begin() {
+    if (fd_ < 0) {
+        open(O_CREAT | O_EXCL);
+        flush_folder(path_);
+    }
+    struct stat info = {};
+    const bool measured = ::fstat(fd_, &info) == 0;
+    require(measured && info.st_size >= kept_, Exit::kIo, "{}: cannot be measured, or is shorter than it was", path_);
+    require(info.st_size == kept_ || ::ftruncate(fd_, kept_) == 0, Exit::kIo, "{}: cannot be cut to {} bytes: {}",
+            path_, kept_, std::strerror(errno));
+}
+
+void BatchOutput::append(std::string line) {
+    line += '\n';
+    std::string_view rest = line;
+    while (!rest.empty()) {
+        const ssize_t n = ::write(fd_, rest.data(), rest.size());
+        if (n < 0 && errno == EINTR) continue;
+        require(n > 0, Exit::kIo, "{}: cannot write {} bytes: {}; the lines before are there", path_, rest.size(),
+                std::strerror(n < 0 ? errno : ENOSPC));
+        rest.remove_prefix(static_cast<size_t>(n));
+    }
+    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot flush to the disk: {}", path_, std::strerror(errno));
+}
+
+}  // namespace trireme

@@ -1,0 +1,147 @@
+#include "launch/commands/batch_requests.h"
+
+#include <algorithm>
+#include <array>
+
+#include "launch/flags/flags.h"
+#include "launch/run/prompt.h"
+#include "launch/run/text_file.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // of all requests
+constexpr int kMostDepth = 32;                  // of what they carry
+
+/// What a request may say, and the flag that says it for all.
+constexpr std::array<std::pair<const char*, const char*>, 5> kNumbers = {
+    {{"max_tokens", "n-predict"}, {"temperature", "temp"}, {"top_p", "top-p"}, {"top_k", "top-k"}, {"seed", "seed"}}};
+
+/// One of the request's, or null: absent, and null there, mean the same.
+const Json* member(const BatchLine& line, const char* key) {
+    const auto found = line.object.find(key);
+    return found == line.object.end() || found->is_null() ? nullptr : &*found;
+}
+
+void read_stops(BatchLine& line) {
+    const Json* stop = member(line, "stop");
+    if (stop == nullptr) return;
+    const Json list = stop->is_array() ? *stop : Json::array({*stop});
+    for (const Json& text : list) {
+        require(text.is_string() && !text.get_ref<const std::string&>().empty(), Exit::kData,
+                "{}: stop holds {}, want a text that is not empty, or a list of them", line.where,
+                text.is_string() ? "an empty one" : text.type_name());
+        line.settings.emplace_back("stop", text.get<std::string>());
+    }
+}
+
+void read_settings(BatchLine& line) {
+    for (const auto& [key, flag] : kNumbers) {
+        const Json* value = member(line, key);
+        if (value == nullptr) continue;
+        require(value->is_number(), Exit::kData, "{}: {} is {}, want a number", line.where, key, value->type_name());
+        const std::string text = value->dump();
+        Options scratch;
+        find_key(flag)->set(scratch, {fmt::format("{}: {}", line.where, key), text});
+        require(scratch.seed.has_value(), Exit::kConfig, "{}: seed '{}': want a whole number from 0 to {}", line.where,
+                text, UINT64_MAX);
+        line.settings.emplace_back(flag, text);
+    }
+    read_stops(line);
+}
+
+const char* prompt_key(const BatchLine& line) {
+    for (const char* key : {"input_ids", "prompt", "article"}) {
+        if (member(line, key) != nullptr) return key;
+    }
+    fail(Exit::kData, "{}: has neither prompt nor input_ids nor article", line.where);
+}
+
+void require_prompt(const BatchLine& line) {
+    const std::string key = prompt_key(line);
+    const Json& prompt = line.object.at(key);
+    const bool ids = key == "input_ids";
+    require(ids ? prompt.is_array() : prompt.is_string(), Exit::kData, "{}: {} is {}, want {}", line.where, key,
+            prompt.type_name(), ids ? "an array of token ids" : "a text");
+}
+
+BatchLine read_line(std::string_view text, std::string where) {
+    BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
+    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostBytes});
+    require(line.object.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, input_ids or article",
+            line.where, line.object.type_name());
+    require_prompt(line);
+    read_settings(line);
+    return line;
+}
+
+}  // namespace
+
+Options BatchRequest::options(const Options& run) const {
+    Options own = run;
+    bool stops = false;
+    for (const auto& [flag, text] : settings) {
+        const bool stop = flag == "stop";
+        find_key(flag)->set(own, {flag, text, /*first=*/!(stop && stops)});
+        stops = stops || stop;
+    }
+    return own;
+}
+
+std::string BatchLine::reference(const std::string& key) const {
+    const Json* found = member(*this, key.c_str());
+    require(found != nullptr && found->is_string(), Exit::kData,
+            "{}: {} is {}, want the text that --rouge compares with", where, key,
+            found == nullptr ? "not there" : found->type_name());
+    return found->get<std::string>();
+}
+
+std::vector<BatchLine> read_batch_lines(const Options& o, int64_t limit, const StillWaiting& waiting) {
+    const std::string name = o.input == "-" ? "stdin" : o.input;
+    const std::string text = read_text_file_or_stdin(o.input, kMostBytes, waiting);
+    std::vector<BatchLine> all;
+    int64_t number = 1;
+    for (size_t from = 0; from < text.size(); ++number) {
+        if (limit > 0 && static_cast<int64_t>(all.size()) == limit) break;
+        if (waiting) waiting();
+        const size_t end = std::min(text.find('\n', from), text.size());
+        std::string_view line = std::string_view(text).substr(from, end - from);
+        from = end + 1;
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+        all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
+    }
+    require(!all.empty(), Exit::kNoInput, "{}: has no lines; want a JSON object a line", name);
+    return all;
+}
+
+std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Checkpoint& files, int64_t context) {
+    const std::string key = prompt_key(line);
+    const Json& prompt = line.object.at(key);
+    std::vector<int64_t> ids;
+    if (key == "input_ids") {
+        ids = parse_ids(prompt.dump(), line.where + ": input_ids");
+    } else {
+        const std::vector<int32_t> encoded =
+            encode_prompt(*files.tokenizer, prompt.get_ref<const std::string&>(), o.add_special.value_or(true));
+        ids.assign(encoded.begin(), encoded.end());
+    }
+    return checked_ids(ids, files.config().vocab, context, Command::kBatch, fmt::format("{}: {}", line.where, key));
+}
+
+std::vector<BatchRequest> shared(const Crew& crew, const std::vector<BatchRequest>& mine) {
+    std::string bytes;
+    if (crew.first()) {
+        Json all = Json::array();
+        for (const BatchRequest& r : mine) all.push_back({r.index, r.ids, r.settings});
+        bytes = all.dump();
+    }
+    crew.comm().broadcast(bytes);
+    std::vector<BatchRequest> out;
+    for (const Json& r : Json::parse(bytes)) {
+        out.push_back({r.at(0), r.at(1), r.at(2)});
+    }
+    return out;
+}
+
+}  // namespace trireme

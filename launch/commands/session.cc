@@ -1,0 +1,198 @@
+#include "decode/session.h"
+
+#include <algorithm>
+#include <optional>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/commands/commands.h"
+#include "launch/report/output.h"
+#include "launch/report/trace_file.h"
+#include "launch/run/agreed_status.h"
+#include "launch/run/bounded.h"
+#include "launch/run/engine.h"
+#include "launch/run/outcome.h"
+#include "launch/run/prompt.h"
+#include "launch/run/signals.h"
+#include "launch/run/text_file.h"
+#include "model/files/json.h"
+#include "runtime/atomic_file.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // of the file
+constexpr int64_t kMostOfAnswer = 1000;         // tokens, without -n: the cookbook's
+constexpr int kReaderGone = 1;                  // a status of agreed_status()
+
+/// The turns of a line: its prompt or text, or MT-bench's two questions, between the words of that bench.
+std::vector<std::string> turns_of_line(std::string_view line, const std::string& where) {
+    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytes});
+    require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or turns", where,
+            json.type_name());
+    for (const char* key : {"prompt", "text"}) {
+        const auto found = json.find(key);
+        if (found == json.end()) continue;
+        require(found->is_string(), Exit::kData, "{}: {} is {}, want a text", where, key, found->type_name());
+        return {found->get<std::string>()};
+    }
+    const auto turns = json.find("turns");
+    require(turns != json.end() && turns->is_array(), Exit::kData,
+            "{}: has neither prompt nor text nor a list of turns", where);
+    std::vector<std::string> all;
+    for (const Json& turn : *turns) {
+        require(turn.is_string(), Exit::kData, "{}: a turn is {}, want a text", where, turn.type_name());
+        all.push_back("USER: " + turn.get<std::string>() + "\n\nASSISTANT: ");
+    }
+    return all;
+}
+
+/// The ids of all turns.
+std::vector<std::vector<int32_t>> read_turns(const Options& o, const Engine& engine, const StillWaiting& waiting) {
+    const Checkpoint& files = engine.checkpoint();
+    require(files.tokenizer != nullptr, Exit::kConfig, "--session: {} has no tokenizer; want one (--tokenizer)",
+            o.model);
+    const std::string text = read_text_file_or_stdin(o.prompt, kMostBytes, waiting);
+    std::vector<std::vector<int32_t>> all;
+    int64_t number = 1;
+    for (size_t from = 0; from < text.size(); ++number) {
+        const size_t end = std::min(text.find('\n', from), text.size());
+        const std::string_view line = std::string_view(text).substr(from, end - from);
+        from = end + 1;
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+        const std::string where = fmt::format("{}:{}", o.prompt, number);
+        for (const std::string& turn : turns_of_line(line, where)) {
+            const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, turn, o.add_special.value_or(true));
+            all.push_back(checked_ids({ids.begin(), ids.end()}, files.config().vocab, engine.longest_context(),
+                                      Command::kGenerate, where));
+        }
+    }
+    require(!all.empty(), Exit::kConfig, "{}: holds no turns", o.prompt);
+    return all;
+}
+
+void share(std::vector<std::vector<int32_t>>& turns, Comm& comm) {
+    std::string bytes = nlohmann::json(turns).dump();
+    comm.broadcast(bytes);
+    turns = nlohmann::json::parse(bytes).get<std::vector<std::vector<int32_t>>>();
+}
+
+/// Prints answers as they come: text with a heading each, or an array of ids a line.
+class Printer {
+  public:
+    Printer(const Options& o, size_t turns) : out_(STDOUT_FILENO), options_(o), turns_(turns) {}
+
+    bool reader_gone() const { return out_.closed(); }
+    void take(int64_t turn, int32_t id, std::string_view text) {
+        if (options_.report_to_stdout()) return;
+        const bool ids = options_.print == Print::kIds;
+        if (turn != turn_ && !ids) {
+            if (out_.last() != '\n') out_.write("\n");
+            out_.write(fmt::format("{}=== turn {} of {} ===\n", turn > 0 ? "\n" : "", turn + 1, turns_));
+        }
+        turn_ = turn;
+        if (id >= 0) ids_.push_back(id);
+        if (!ids) out_.write(text);
+        if (id >= 0) return;
+        if (ids) out_.write(ids_as_json(ids_) + "\n");
+        ids_.clear();
+    }
+
+  private:
+    TextOut out_;
+    const Options& options_;
+    size_t turns_;
+    int64_t turn_ = -1;
+    std::vector<int32_t> ids_;
+};
+
+nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
+    const auto tokens = static_cast<double>(turn.answer.ids.size());
+    return {{"prompt_tokens", turn.prompt_tokens},
+            {"new_tokens", turn.answer.ids.size()},
+            {"stop", name_of(turn.answer.stop)},
+            {"reserved", turn.reserved},
+            {"prefill_ms", turn.prefill_ms},
+            {"decode_ms", turn.decode_ms},
+            {"decode_tok_s", turn.decode_ms > 0 ? tokens / turn.decode_ms * 1e3 : 0},
+            {"length", model.length()},
+            {"kv_tokens", model.view().cached(0)},
+            {"kv_bytes", model.kv_bytes(model.length())},
+            {"text", turn.answer.text}};
+}
+
+}  // namespace
+
+void run_session(const Start& start, const Crew& crew) {
+    const Options& o = start.call.options;
+    crew.first_only([&] { probe_outputs(o); });
+    crew.phase([&] {
+        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty(), Exit::kUsage,
+                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples or "
+                "--kv-dump");
+        require(o.bounded.window_share == 0, Exit::kConfig,
+                "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
+    });
+    Engine engine(start, crew);
+    std::vector<std::vector<int32_t>> turns;
+    crew.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
+    share(turns, crew.comm());
+
+    const int64_t most = o.n_predict < 0 ? kMostOfAnswer : o.n_predict;
+    int64_t all = 0, longest = 0;
+    for (const std::vector<int32_t>& ids : turns) {
+        const auto n = static_cast<int64_t>(ids.size()) + 1;  // and the last token of the answer before
+        all += n + most;
+        longest = std::max(longest, n);
+    }
+    // A turn is read behind what is kept of the others: a pyramid's first layer has less than twice the window.
+    engine.load(start, crew, std::min(all, engine.longest_context()), 2 * o.bounded.window + longest);
+    warn_of_unused_bounded(o, engine.bounded(), all);
+    StopRules rules = {.stop = o.stop};
+    if (!o.ignore_eos) rules.eos = engine.checkpoint().eos;
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+    remember_signals();
+
+    Session session(engine.model(), engine.checkpoint().tokenizer.get(), o.sampling, o.seed.value());
+    Printer printer(o, turns.size());
+    nlohmann::ordered_json facts = nlohmann::ordered_json::array();
+    int status = 0;
+    const auto agree = [&](std::span<const int32_t> round) {
+        status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, 0);
+        return status != 0;
+    };
+    for (size_t t = 0; t < turns.size() && !agree({}); ++t) {
+        const std::optional<Turn> said = session.answer(
+            turns[t], most, rules,
+            [&](int64_t number, int32_t id, std::string_view text) {
+                if (crew.first()) printer.take(number, id, text);
+            },
+            agree);
+        if (!said) break;
+        const Turn& turn = *said;
+        facts.push_back(facts_of(turn, engine.model()));
+        const auto& f = facts.back();
+        log::info("turn {} of {}: {} + {} tokens, prefill {:.1f} ms, {:.1f} tok/s, {} of {} tokens kept, {:.1f} MB{}",
+                  t + 1, turns.size(), turn.prompt_tokens, turn.answer.ids.size(), turn.prefill_ms,
+                  f["decode_tok_s"].get<double>(), f["kv_tokens"].get<int64_t>(), engine.model().length(),
+                  f["kv_bytes"].get<double>() * 1e-6,
+                  turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
+    }
+    crew.first_only([&] {
+        if (o.report_json.empty()) return;
+        const std::string text =
+            nlohmann::ordered_json({{"turns", facts}}).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+            "\n";
+        if (o.report_to_stdout()) {
+            TextOut(STDOUT_FILENO).write(text);
+            return;
+        }
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
+    });
+    write_trace(o, crew);
+    if (status != 0) throw Stopped{status == kReaderGone ? 0 : status};
+}
+
+}  // namespace trireme

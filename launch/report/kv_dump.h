@@ -1,0 +1,36 @@
+#pragma once
+/// --kv-dump: what every KV head keeps, after the prompt and after each step, a JSON object a line.
+
+#include <cstdint>
+#include <string>
+
+#include "launch/run/crew.h"
+#include "launch/run/engine.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+class KvDump {
+  public:
+    /// Of an engine whose view is bounded; `prompt`: tokens before the first step. All ranks, or none.
+    KvDump(const Engine& engine, const Crew& crew, int64_t prompt);
+
+    /// Takes what is kept now, if a token has come since the last time. Waits for the device; makes a control call.
+    void take();
+    /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer and KV head of the model, in this
+    /// order; on rank 0, elsewhere empty.
+    const std::string& lines() const { return lines_; }
+
+  private:
+    std::string own_lines(int64_t step) const;
+
+    const Engine& engine_;
+    const Crew& crew_;
+    int64_t prompt_, taken_ = -1;
+    int64_t first_head_,
+        heads_;  // of this rank's KV heads those that no lower rank holds: number in the model, how many
+    Buffer<Space::kHost> tokens_, ranks_, scores_, counts_;
+    std::string lines_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,105 @@
+#include "launch/run/bounded.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/bounded_kv.h"
+#include "model/footprint.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+int64_t default_sinks(KvPolicy policy) {
+    return policy == KvPolicy::kStreaming ? 4 : 0;
+}
+
+}  // namespace
+
+BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+    const BoundedOptions& b = o.bounded;
+    if (b.policy == KvPolicy::kFull) return {};
+    require(o.spec.parts.empty(), Exit::kUsage,
+            "--kv-policy {} beside --spec {}: what a chain proposes is checked by the model over all of the text; want "
+            "one of them",
+            name_of(b.policy), text_of(o.spec));
+    const int64_t share = static_cast<int64_t>(std::ceil(b.window_share * static_cast<double>(prompt_tokens)));
+    BoundedShape shape = {.policy = b.policy,
+                          .tokens = b.window_share > 0 ? std::max<int64_t>(2, share) : b.window,
+                          .sinks = b.sinks < 0 ? default_sinks(b.policy) : b.sinks,
+                          .rolling = b.rolling,
+                          .heads = b.heads,
+                          .half_scores = b.half_scores,
+                          .per_query = b.normalise,
+                          .decay = static_cast<float>(b.decay),
+                          .observe = b.observe,
+                          .pool = b.pool,
+                          .every = b.every,
+                          .chunk = std::min(b.chunk, std::max<int64_t>(1, prompt_tokens)),
+                          .prompt = prompt_tokens,
+                          .seed = static_cast<uint32_t>(o.seed.value_or(0)),
+                          .returns = returns};
+    shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
+    check_bounded(shape, config.layer_map.owners());
+    const LayerMap& map = config.layer_map;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        require(map.source(l) == l, Exit::kData,
+                "{}: layer {} reads the keys and values of layer {}; --kv-policy {} is for models whose layers have "
+                "their own",
+                config.name, l, map.source(l), name_of(b.policy));
+    }
+    return shape;
+}
+
+std::string describe(const BoundedShape& s, const LlamaConfig& config) {
+    const int64_t owners = config.layer_map.owners();
+    std::string text = fmt::format("KV policy {}: {} tokens a head", name_of(s.policy), s.tokens);
+    if (s.policy == KvPolicy::kPyramidKv) {
+        text += fmt::format(", from {} in the first layer to {} in the last", s.budget(OwnerIndex(0), owners),
+                            s.budget(OwnerIndex(owners - 1), owners));
+    }
+    text += fmt::format(", {} of them the most recent", s.recent());
+    if (s.sinks > 0) text += fmt::format(", {} the first of the text", s.sinks);
+    text += s.rolling ? ", positions rolling" : ", true positions";
+    if (s.chunk > 0) text += fmt::format(", texts read in chunks of {}", s.chunk);
+    return text;
+}
+
+void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t text) {
+    const BoundedOptions fresh, &b = o.bounded;
+    const auto unless = [&](bool given, const char* flag, const char* reader, bool reads) {
+        if (given && !reads) log::warn("{} has no effect here: only {} reads it", flag, reader);
+    };
+    const bool any = shape.bounded(), h2o = shape.policy == KvPolicy::kH2o;
+    const char* const bounded = "a --kv-policy other than full";
+    unless(b.window != fresh.window || b.window_share > 0, "--kv-window", bounded, any);
+    unless(b.heavy != fresh.heavy, "--kv-heavy", "--kv-policy h2o", h2o);
+    unless(b.sinks != fresh.sinks, "--kv-sinks", bounded, any);
+    unless(b.rolling, "--kv-positions rolling", bounded, any);
+    unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention", shape.attentive());
+    unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova", shape.rule().counts_all());
+    unless(b.decay != fresh.decay, "--kv-decay", "--kv-policy h2o", h2o);
+    unless(b.normalise, "--kv-normalise", "--kv-policy h2o", h2o);
+    unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv or pyramidkv", shape.observing());
+    unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv or pyramidkv", shape.observing());
+    unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv or pyramidkv", shape.observing());
+    unless(b.chunk != fresh.chunk, "--kv-chunk", bounded, any);
+    unless(any && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !any);
+    if (any && shape.tokens >= text) {
+        log::warn("--kv-window {}: the whole text of {} tokens is kept, nothing is ever evicted", shape.tokens, text);
+    }
+}
+
+void plan_bounded(PlanInput& in, const LlamaConfig& config, const Shard& shard, const BoundedShape& shape,
+                  std::string_view backend, int threads) {
+    if (!shape.bounded()) return;
+    const int64_t rows = std::min(shape.chunk > 0 ? shape.chunk : shape.prompt, in.kv.context);
+    in.work = in.work - FullView::table_memory(in.kv);
+    in.hidden_on_device = RowStore::memory(rows, config.dim, kPrefillRows, /*on_host=*/false);
+    in.prompt_batches = BatchMaker::memory(config.head_dim, kPrefillRows, prefill_batches(rows)) -
+                        BatchMaker::memory(config.head_dim, kPrefillRows, 1);
+    in.bounded = bounded_memory(config, shard, in.kv, shape, backend, threads);
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+/// From the flags of bounded KV to the policy of a run and to its plan.
+
+#include <cstdint>
+#include <string>
+
+#include "launch/flags/options.h"
+#include "model/config.h"
+#include "model/shard.h"
+#include "offload/plan.h"
+
+namespace trireme {
+
+/// The policy that the flags ask for, of a prompt of so many tokens. `returns`: the prompt is continued several times.
+/// Errors: Exit::kConfig where numbers contradict each other, Exit::kUsage beside a chain that proposes.
+BoundedShape bounded_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
+/// "h2o: 512 tokens a head, 256 of them by score, ..."
+std::string describe(const BoundedShape& shape, const LlamaConfig& config);
+/// Flags that the policy does not read, and numbers that change nothing.
+void warn_of_unused_bounded(const Options& options, const BoundedShape& shape, int64_t text);
+
+/// Puts what such a view takes into a plan.
+void plan_bounded(PlanInput& input, const LlamaConfig& config, const Shard& shard, const BoundedShape& shape,
+                  std::string_view backend, int threads);
+
+}  // namespace trireme

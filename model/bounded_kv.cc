@@ -1,0 +1,72 @@
+#include "model/bounded_kv.h"
+
+#include <memory>
+
+#include "model/head_exchange.h"
+#include "model/rope.h"
+#include "offload/policies/bounded_view.h"
+
+namespace trireme {
+namespace {
+
+/// Scores that come from attention, of heads that several ranks hold.
+bool exchanges(const LlamaConfig& config, int ranks, const BoundedShape& shape) {
+    return shape.attentive() && HeadExchange::needed(config, ranks);
+}
+
+/// What each query head adds to its KV head's weights.
+std::vector<float> shares_of(const LlamaConfig& config, const Shard& shard, HeadsBy heads) {
+    const int64_t group = config.n_heads / config.n_kv_heads;
+    std::vector<float> shares;
+    for (int64_t h = 0; h < shard.n_heads; ++h) {
+        const bool first = (shard.head_begin + h) % group == 0;
+        shares.push_back(heads == HeadsBy::kMean    ? 1.0F / static_cast<float>(group)
+                         : heads == HeadsBy::kFirst ? (first ? 1.0F : 0.0F)
+                                                    : 1.0F);
+    }
+    return shares;
+}
+
+BoundedModel bounded_model(const LlamaConfig& config, const Shard& shard, HeadsBy heads) {
+    const auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
+    const HeadPool pool = heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
+    return {.heads = shard.n_heads,
+            .shares = shares_of(config, shard, heads),
+            .pool = pool,
+            .angles = [rope](std::span<float> out, int64_t position, int64_t text) { rope->fill(out, position, text); },
+            .turn = [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); },
+            .exchange = {}};
+}
+
+}  // namespace
+
+ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const BoundedShape& shape, Comm& comm) {
+    BoundedShape own = shape;
+    own.first_head = shard.kv_begin;
+    return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
+                                        const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
+        BoundedModel model = bounded_model(config, shard, own.heads);
+        if (exchanges(config, shard.ranks, own)) {
+            const int64_t most = BoundedView::exchanged(kv, own);
+            const auto exchange =
+                std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
+            model.exchange = [exchange](Kernels& op, const Tensor& weights) { exchange->exchange(op, weights); };
+        }
+        return std::make_unique<BoundedView>(device, compute, kv, own, std::move(model));
+    };
+}
+
+MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
+                           std::string_view backend, int threads) {
+    MemoryBytes all = BoundedView::memory_for(kv, shape, shard.n_heads);
+    if (shape.observing()) {
+        const KernelLimits limits = BoundedView::renewing_limits(kv, shape, shard.n_heads);
+        all.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
+    }
+    if (exchanges(config, shard.ranks, shape)) {
+        all.device += HeadExchange::memory(config.n_kv_heads, BoundedView::exchanged(kv, shape), shard.ranks);
+    }
+    return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,96 @@
+#include "offload/policies/bounded_shape.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace trireme {
+
+int64_t BoundedShape::recent() const {
+    switch (policy) {
+        case KvPolicy::kH2o:
+            return tokens - heavy;
+        case KvPolicy::kStreaming:
+            return tokens - sinks;
+        case KvPolicy::kSnapKv:
+        case KvPolicy::kPyramidKv:
+            return observe;
+        case KvPolicy::kKeyNorm:
+            return tokens - tokens / 2;
+        default:
+            return 1;
+    }
+}
+
+// PyramidKV (arXiv 2406.02069, section 3.2): what is kept above the window falls from layer to layer by equal steps;
+// the last layer has a twentieth of W, and the mean is that of all layers alike.
+int64_t BoundedShape::budget(OwnerIndex owner, int64_t owners) const {
+    if (policy != KvPolicy::kPyramidKv || owners == 1) return tokens;
+    const int64_t above = tokens - observe, last = std::min(tokens / 20, above), first = 2 * above - last;
+    // Differences of the rounded running sum: the sum over all owners is exact.
+    const auto sum = [&](int64_t n) { return n * first - (first - last) * n * (n - 1) / (2 * (owners - 1)); };
+    return observe + sum(owner.i + 1) - sum(owner.i);
+}
+
+int64_t BoundedShape::most_tokens(int64_t owners) const {
+    int64_t most = 0;
+    for (OwnerIndex owner; owner.i < owners; ++owner) most = std::max(most, budget(owner, owners));
+    return most;
+}
+
+SlotRule BoundedShape::rule() const {
+    const auto by = [&] {
+        switch (policy) {
+            case KvPolicy::kH2o:
+                return ScoreBy::kSum;
+            case KvPolicy::kTova:
+                return ScoreBy::kLast;
+            case KvPolicy::kSnapKv:
+            case KvPolicy::kPyramidKv:
+                return ScoreBy::kWindow;
+            case KvPolicy::kKeyNorm:
+                return ScoreBy::kKeyNorm;
+            case KvPolicy::kRandom:
+                return ScoreBy::kRandom;
+            default:
+                return ScoreBy::kNothing;
+        }
+    }();
+    return {.by = by,
+            .half = half_scores,
+            .per_query = per_query,
+            .recent = static_cast<int32_t>(recent()),
+            .sinks = static_cast<int32_t>(sinks),
+            .decay = decay,
+            .seed = seed,
+            .first_head = static_cast<int32_t>(first_head),
+            .window = static_cast<int32_t>(observing() ? observe : 0),
+            .pool = static_cast<int32_t>(observing() ? pool : 1)};
+}
+
+int64_t BoundedShape::counted(int64_t queries) const {
+    if (policy == KvPolicy::kH2o) return queries;
+    if (policy == KvPolicy::kTova) return 1;
+    return observing() ? std::min(observe, queries) : 0;
+}
+
+void check_bounded(const BoundedShape& s, int64_t owners) {
+    if (!s.bounded()) return;
+    const auto name = name_of(s.policy);
+    require(s.tokens >= 2, Exit::kConfig, "--kv-window {}: {} keeps 2 tokens or more", s.tokens, name);
+    require(s.policy != KvPolicy::kH2o || s.heavy < s.tokens, Exit::kConfig,
+            "--kv-heavy {}: no place is left for recent tokens among {} (--kv-window); want fewer", s.heavy, s.tokens);
+    require(!s.observing() || s.observe < s.tokens, Exit::kConfig,
+            "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,
+            name, s.tokens);
+    // A pyramid's last layer keeps least.
+    const int64_t least = s.budget(OwnerIndex(owners - 1), owners);
+    const int64_t places = s.policy == KvPolicy::kStreaming ? s.tokens - 1 : least - s.recent();
+    require(s.sinks <= places, Exit::kConfig,
+            "--kv-sinks {}: {} has {} places for them in every layer beside {} recent tokens (--kv-window {}); want no "
+            "more",
+            s.sinks, name, places, s.policy == KvPolicy::kStreaming ? 1 : s.recent(), s.tokens);
+    require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#pragma once
+/// Which tokens a bounded view keeps: policies of eviction by their names, and what follows from them for each owner.
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/slots.h"
+#include "offload/view.h"
+#include "runtime/memory_bytes.h"
+
+namespace trireme {
+
+enum class KvPolicy : uint8_t { kFull, kH2o, kStreaming, kTova, kSnapKv, kPyramidKv, kKeyNorm, kRandom };
+inline constexpr std::string_view kKvPolicyNames[] = {"full",   "h2o",       "streaming", "tova",
+                                                      "snapkv", "pyramidkv", "knorm",     "random"};
+constexpr std::string_view name_of(KvPolicy policy) {
+    return kKvPolicyNames[static_cast<size_t>(policy)];
+}
+
+/// What becomes of the weights that the query heads of a KV head give: that of the first head, or of all of them.
+enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
+
+struct BoundedShape {
+    KvPolicy policy = KvPolicy::kFull;
+    int64_t tokens = 0;    // W: that every KV head keeps, in the mean over layers
+    int64_t heavy = 0;     // H: of them, chosen by score (h2o); the others are the most recent ones
+    int64_t sinks = 0;     // the first tokens of the text, always kept
+    bool rolling = false;  // positions are counted among the tokens that are kept
+    HeadsBy heads = HeadsBy::kMean;
+    bool half_scores = false;
+    bool per_query = false;  // scores are divided by the number of queries that saw the token
+    float decay = 1;         // of sums, with each query
+    int64_t observe = 64;    // queries that count (snapkv and what is made of it)
+    int64_t pool = 5;        // neighbours that a score is the mean of; odd
+    int64_t every = 64;      // steps after which scores are counted anew
+    int64_t chunk = 0;       // tokens of a prompt between two evictions; 0: all of them
+    int64_t prompt = 0;      // tokens that are read at once at most, without chunks; 0: the context
+    uint32_t seed = 0;       // of kRandom
+    int64_t first_head = 0;  // the model's number of this rank's first KV head
+    bool returns = false;    // truncate() back to the end of the first prompt is possible: a copy is kept
+
+    bool bounded() const { return policy != KvPolicy::kFull; }
+    /// Whether scores come from attention.
+    bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
+    bool observing() const { return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv; }
+    /// The last tokens that are kept whatever they score.
+    int64_t recent() const;
+    /// Tokens that each KV head of an owner keeps.
+    int64_t budget(OwnerIndex owner, int64_t owners) const;
+    /// The largest of them.
+    int64_t most_tokens(int64_t owners) const;
+    SlotRule rule() const;
+    /// Of a call of so many queries, how many of the last ones are counted.
+    int64_t counted(int64_t queries) const;
+};
+
+/// Errors: Exit::kConfig where the numbers contradict each other, of so many owners: heavy >= tokens, more sinks than
+/// places for them, a window that leaves nothing to choose.
+void check_bounded(const BoundedShape& shape, int64_t owners);
+
+}  // namespace trireme

@@ -1,0 +1,399 @@
+#include "offload/policies/bounded_view.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "offload/stream/table_writer.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+
+constexpr int64_t kPiece = int64_t{1} << 20;  // bytes of a table that are uploaded at once
+
+int64_t tiles_for(int64_t tokens) {
+    return (tokens + kTileTokens - 1) / kTileTokens;
+}
+int64_t most_entries(const KvShape& kv, const BoundedShape& s) {
+    // A call's tokens stand behind those that are kept, which are tokens of the same text.
+    const int64_t most = s.most_tokens(kv.owner_layers);
+    if (s.chunk > 0) return std::min(kv.context, most + s.chunk);
+    return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
+}
+size_t head_tile(const KvLayout& l) {
+    return l.tile_bytes() / static_cast<size_t>(l.kv_heads);
+}
+}  // namespace
+
+KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+    return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
+}
+
+std::vector<BoundedView::Memory::Want> BoundedView::Memory::wants(const KvShape& k, const BoundedShape& s,
+                                                                  int64_t heads) {
+    const KvLayout& l = k.layout;
+    const int64_t most = s.most_tokens(k.owner_layers), tiles_a_head = tiles_for(most),
+                  of_head = tiles_a_head * kTileTokens;
+    const int64_t n = most_entries(k, s), o = k.owner_layers, h = l.kv_heads;
+    const int64_t entry_tiles_n = tiles_for(n), width = heads * l.head_dim;
+    std::vector<Want> all = {
+        {&tiles, DType::kU8, {o * h * tiles_a_head, static_cast<int64_t>(head_tile(l))}},
+        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
+        {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.tokens, DType::kI32, {o, h, of_head}},
+        {&kv.ranks, DType::kI32, {o, h, of_head}},
+        {&kv.scores, DType::kF32, {o, h, of_head}},
+        {&kv.counts, DType::kI32, {o, h}},
+        {&kv.budgets, DType::kI32, {o, h}},
+        {&entry_tiles, DType::kU8, {entry_tiles_n, static_cast<int64_t>(l.tile_bytes())}},
+        {&entry_table, DType::kI64, {1, entry_tiles_n}},
+        {&begins, DType::kI32, {h}},
+        {&order, DType::kI32, {h, of_head}},
+        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
+        {&entry_scores, DType::kF32, {h, n}},
+        {&keys, DType::kI64, {h, 2 * n}},
+    };
+    if (s.rolling) all.push_back({&angles, DType::kF32, {n + kMaxRows, l.head_dim}});
+    if (s.attentive()) {
+        all.insert(all.end(), {{&shares, DType::kF32, {heads}},
+                               {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
+                               {&sums, DType::kF32, {heads, n}},
+                               {&entry_weights, DType::kF32, {h, n}}});
+    }
+    if (s.rule().counts_all()) {
+        const int64_t columns = of_head + kMaxRows;
+        all.insert(all.end(), {{&weights, DType::kF32, {o, heads, columns}},
+                               {&tops, DType::kF32, {o, heads, tiles_for(columns)}},
+                               {&totals, DType::kF32, {o, heads, 2}},
+                               {&pooled, DType::kF32, {o, h, of_head + 1}}});
+    }
+    if (s.observing()) {
+        all.insert(all.end(), {{&turns, DType::kF32, {s.observe, l.head_dim}},
+                               {&turned, DType::kF32, {s.observe, width}},
+                               {&unused, DType::kF32, {s.observe, width}},
+                               {&slots, DType::kI32, {n}},
+                               {&sequences, DType::kI32, {n}}});
+    }
+    if (s.returns) {
+        saved.resize(5);
+        all.insert(all.end(), {{&saved[0], DType::kU8, {o * h * tiles_a_head, static_cast<int64_t>(head_tile(l))}},
+                               {&saved[1], DType::kI32, {o, h, of_head}},
+                               {&saved[2], DType::kI32, {o, h, of_head}},
+                               {&saved[3], DType::kF32, {o, h, of_head}},
+                               {&saved[4], DType::kI32, {o, h}}});
+    }
+    return all;
+}
+
+MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+    Memory memory;
+    MemoryBytes all;
+    for (const Memory::Want& w : memory.wants(kv, s, heads)) all.device += DeviceArena::bytes_of(w.type, w.shape);
+    if (!s.observing()) return all;
+    all.device += RecentQueries::memory(kv.owner_layers, heads * kv.layout.head_dim, s.observe);
+    all.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
+    return all;
+}
+
+int64_t BoundedView::exchanged(const KvShape& kv, const BoundedShape& s) {
+    const int64_t slots = tiles_for(s.most_tokens(kv.owner_layers)) * kTileTokens;
+    return std::max(kv.owner_layers * (slots + 1), most_entries(kv, s));
+}
+
+BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& s, BoundedModel model)
+    : KvView(kv),
+      shape_(s),
+      model_(std::move(model)),
+      most_(s.most_tokens(kv.owner_layers)),
+      least_(s.budget(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
+      compute_(compute) {
+    check(kv.sequences == 1, "bounded: {} sequences, want 1", kv.sequences);
+    const std::vector<Memory::Want> wants = m_.wants(kv, s, model_.heads);
+    size_t bytes = 0;
+    for (const Memory::Want& w : wants) bytes += DeviceArena::bytes_of(w.type, w.shape);
+    device_ = DeviceArena(device, bytes);
+    for (const Memory::Want& w : wants) *w.tensor = device_.take(w.type, w.shape);
+    m_.kv.layout = kv.layout;
+    upload(device);
+    if (!s.observing()) return;
+    recent_ =
+        std::make_unique<RecentQueries>(device, compute, kv.owner_layers, model_.heads * kv.layout.head_dim, s.observe);
+    renewing_ = make_kernels(device, compute, Phase::kPrefill, renewing_limits(kv, s, model_.heads));
+    turns_ = Buffer<Space::kHost>(device, static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float));
+}
+
+/// What does not change from here on, and that nothing is kept yet.
+void BoundedView::upload(Device& device) {
+    // By pieces: tables may be long, and host memory is not asked for them.
+    const auto send = [&]<class T>(const Tensor& to, const std::function<void(Matrix<T>, int64_t first)>& fill) {
+        if (!to) return;
+        const int64_t rows = std::max(int64_t{1}, kPiece / (to.cols() * static_cast<int64_t>(sizeof(T))));
+        for (int64_t first = 0; first < to.rows(); first += rows) {
+            const Tensor part = to.slice_rows(first, std::min(rows, to.rows() - first));
+            const Buffer<Space::kHost> host(device, part.bytes());
+            const HostTensor values = host.tensor(to.dtype(), part.shape());
+            fill(values.as<T>(), first);
+            compute_.copy(part, values);
+            compute_.synchronize();
+        }
+    };
+    const auto fill = [&]<class T>(const Tensor& to, const std::function<T(int64_t, int64_t)>& at) {
+        send.template operator()<T>(to, [&](Matrix<T> m, int64_t first) {
+            for (int64_t r = 0; r < m.rows; ++r) {
+                for (int64_t c = 0; c < m.cols; ++c) m(r, c) = at(first + r, c);
+            }
+        });
+    };
+    const auto address = [](const Tensor& tiles, int64_t tile) {
+        return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
+    };
+    const int64_t owners = shape().owner_layers, columns = m_.kv.tiles.cols();
+    fill.operator()<int64_t>(m_.kv.tiles, [&](int64_t r, int64_t c) { return address(m_.tiles, r * columns + c); });
+    fill.operator()<int64_t>(m_.entry_table, [&](int64_t, int64_t c) { return address(m_.entry_tiles, c); });
+    fill.operator()<int32_t>(
+        m_.kv.budgets, [&](int64_t r, int64_t) { return static_cast<int32_t>(shape_.budget(OwnerIndex(r), owners)); });
+    fill.operator()<int32_t>(m_.kv.counts, [](int64_t, int64_t) { return 0; });
+    fill.operator()<int32_t>(m_.begins, [](int64_t, int64_t) { return 0; });
+    fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
+    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
+    fill.operator()<int32_t>(m_.slots, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
+    fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
+    send.operator()<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
+        for (int64_t r = 0; r < m.rows; ++r)
+            model_.angles({m.row(r), static_cast<size_t>(m.cols)}, first + r, most_ + 1);
+    });
+}
+
+KvView::Place BoundedView::place(int64_t sequence, int64_t position, int64_t text) const {
+    if (!shape_.rolling) return {position, text};
+    return {cached(sequence) + position - length(sequence), most_ + 1};
+}
+
+LayerKv BoundedView::layer(OwnerIndex owner) const {
+    const SlotKv& kv = m_.kv;
+    const auto of = [&](const Tensor& t, const Shape& one) {
+        return Tensor(static_cast<char*>(t.data()) + owner.at() * t.bytes() / static_cast<size_t>(kv.owners()),
+                      t.dtype(), one);
+    };
+    const KvLayout& l = kv.layout;
+    return {.layout = l,
+            .tiles = of(kv.tiles, {l.kv_heads, kv.tiles.dim(2)}),
+            .staged_k = of(kv.staged_k, {l.kv_heads, kMaxRows, l.head_dim}),
+            .staged_v = of(kv.staged_v, {l.kv_heads, kMaxRows, l.head_dim}),
+            .counts = of(kv.counts, {l.kv_heads}),
+            .ranks = of(kv.ranks, {l.kv_heads, kv.slots()}),
+            .angles = m_.angles};
+}
+
+LayerKv BoundedView::entries() const {
+    return {.layout = m_.kv.layout,
+            .tiles = m_.entry_table,
+            .staged_k = {},
+            .staged_v = {},
+            .begins = m_.begins,
+            .angles = m_.angles};
+}
+
+void BoundedView::begin(std::span<const RowGroup> groups) {
+    check(groups.size() == 1 && groups[0].rows == 1 && staged().size() == 1,
+          "bounded: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
+}
+
+void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    if (!prefill_) return op.kv_stage(layer(owner), k, v, rows);
+    if (rows.max_slots - k.rows() == call_.cached) {  // the first rows
+        call_.owner = owner.i;
+        op.slot_gather(entries(), m_.kv, m_.order, call_);
+        if (m_.sums) {
+            const Shape all{model_.heads, call_.entries()};
+            compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
+        }
+    }
+    op.kv_append(entries(), k, v, rows);
+}
+
+void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    kv_of_head_ = a.kv_of_head;
+    if (prefill_) {
+        const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows behind these
+        const Tensor totals = m_.row_totals ? m_.row_totals.first_rows(n) : Tensor();
+        op.attention(a.out, a.q, entries(), a.kv_of_head, a.rows, {}, {.totals = totals});
+        const int64_t counted = std::min(n, shape_.counted(call_.fresh) - left);
+        if (counted > 0) {
+            RowsView rows = a.rows;
+            rows.slots = rows.slots.slice_rows(n - counted, counted);
+            rows.sequences = rows.sequences.slice_rows(n - counted, counted);
+            count(op, a.q.slice_rows(n - counted, counted), totals.slice_rows(n - counted, counted), rows);
+        }
+        if (recent_) {
+            const int64_t before = a.rows.max_slots - n - call_.cached;  // rows of this call
+            recent_->take(op, owner, a.q, call_.first_token + before, call_.cached + before);
+        }
+        // All rows of the call's layer have been attended: the heads choose.
+        if (left == 0) score_and_choose(op, shape_.attentive() ? pooled_entries(op) : Tensor(), shape_.rule());
+        return;
+    }
+    AttentionReport report;
+    if (m_.weights) {
+        const auto of = [&](const Tensor& t, const Shape& one) {
+            return Tensor(static_cast<float*>(t.data()) + owner.i * one.elements(), DType::kF32, one);
+        };
+        report = {.totals = of(m_.totals, {1, model_.heads, 2}),
+                  .weights = of(m_.weights, {model_.heads, m_.weights.dim(2)}),
+                  .tops = of(m_.tops, {model_.heads, m_.tops.dim(2)})};
+    }
+    op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows, {}, report);
+    if (recent_) recent_->stage(op, owner, a.q);
+}
+
+/// Adds what these rows give to the call's entries.
+void BoundedView::count(Kernels& op, const Tensor& q, const Tensor& totals, const RowsView& rows) {
+    const Tensor sums(m_.sums.data(), DType::kF32, {model_.heads, call_.entries()});
+    op.key_weights(sums, q, totals, entries(), kv_of_head_, rows);
+}
+
+/// What the query heads have given to the call's entries, as the KV heads count it: f32 [kv_heads, entries].
+Tensor BoundedView::pooled_entries(Kernels& op) {
+    const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
+    const Tensor pooled(m_.entry_weights.data(), DType::kF32, {1, kv_heads, n});
+    op.pool_weights(pooled, Tensor(m_.sums.data(), DType::kF32, {1, model_.heads, n}), {}, {}, kv_of_head_, m_.shares,
+                    model_.pool);
+    if (model_.exchange) model_.exchange(op, pooled);
+    return Tensor(pooled.data(), DType::kF32, {kv_heads, n});
+}
+
+void BoundedView::score_and_choose(Kernels& op, const Tensor& weights, const SlotRule& rule) {
+    const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
+    const Tensor scores(m_.entry_scores.data(), DType::kF32, {kv_heads, n});
+    op.slot_scores(scores, m_.kv, entries(), m_.order, weights, rule, call_);
+    op.slot_choose(m_.kv, entries(), m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), rule,
+                   call_);
+}
+
+void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+    check(rows.empty() || (rows.size() == 1 && rows[0] == 0), "bounded: rows {} are kept, want row 0 alone",
+          fmt::join(rows, " "));
+    const int64_t token = length(sequence), position = cached(sequence);
+    if (rows.empty()) return commit(sequence, token);
+    check(token < shape().context, "bounded: one row kept behind {} of {} tokens", token, shape().context);
+    if (m_.weights) {
+        op.pool_weights(m_.pooled, m_.weights, m_.tops, m_.totals, kv_of_head_, m_.shares, model_.pool);
+        if (model_.exchange) model_.exchange(op, m_.pooled);
+    }
+    op.slot_step(m_.kv, m_.pooled, shape_.rule(), token);
+    commit(sequence, token + 1);
+    kept_ = std::min(kept_ + 1, most_);
+    ++steps_;
+    if (!recent_) return;
+    recent_->keep(token, position);
+    if (steps_ % shape_.every != 0) return;
+    call_ = {.owner = 0, .cached = kept_, .fresh = 0, .first_token = length(0)};
+    count_anew(*renewing_, shape_.rule());
+}
+
+bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
+    // Owners that have room let nobody go.
+    if (std::min(kept_, least_) + tokens <= least_) return true;
+    if (tokens >= shape_.recent()) return kept_ == 0;
+    call_ = {.owner = 0, .cached = kept_, .fresh = 0, .first_token = length(sequence), .reserve = tokens};
+    SlotRule rule = shape_.rule();
+    rule.recent -= static_cast<int32_t>(tokens);
+    if (recent_) {
+        count_anew(*renewing_, rule);
+    } else {
+        for (; call_.owner < shape().owner_layers; ++call_.owner) {
+            op.slot_gather(entries(), m_.kv, m_.order, call_);
+            score_and_choose(op, {}, rule);
+        }
+    }
+    kept_ = std::min(kept_, most_ - tokens);
+    return true;
+}
+
+/// Counts anew, in the call that has begun, what the most recent queries give to each token that is kept. They have
+/// been rotated for where they stood; where positions roll, their tokens may have come to stand elsewhere.
+void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
+    const int64_t text = length(0), kept = kept_, dim = m_.kv.layout.head_dim;
+    const int64_t n = std::min(shape_.observe, kept);
+    if (shape_.rolling) {
+        if (turns_free_.stream != nullptr) compute_.synchronize(turns_free_);
+        const HostTensor host = turns_.tensor(DType::kF32, m_.turns.shape());
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t moved = kept - n + i - recent_->position(text - n + i);
+            model_.turn({host.as<float>().row(i), static_cast<size_t>(dim)}, moved);
+        }
+        compute_.copy(m_.turns, host);
+        turns_free_ = compute_.record();
+    }
+    for (; call_.owner < shape().owner_layers; ++call_.owner) {
+        op.slot_gather(entries(), m_.kv, m_.order, call_);
+        const Shape all{model_.heads, kept};
+        compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
+        const RecentQueries::Parts parts = recent_->parts(OwnerIndex(call_.owner), text - n, n);
+        for (const RecentQueries::Part& part : parts.span()) {
+            const int64_t first = part.first - (text - n), count_of = part.q.rows();
+            Tensor q = part.q;
+            if (shape_.rolling) {
+                q = m_.turned.first_rows(count_of);
+                op.gather_rows(q, part.q, m_.slots.first_rows(count_of));
+                op.rope(q, m_.turns.slice_rows(first, count_of), dim);
+            }
+            const RowsView rows = {.slots = m_.slots.slice_rows(kept - n + first, count_of),
+                                   .sequences = m_.sequences.slice_rows(0, count_of),
+                                   .cached = {},
+                                   .ancestors = {},
+                                   .max_slots = kept - n + first + count_of};
+            const Tensor totals = m_.row_totals.first_rows(count_of);
+            op.attention(m_.unused.first_rows(count_of), q, entries(), kv_of_head_, rows, {}, {.totals = totals});
+            count(op, q, totals, rows);
+        }
+        score_and_choose(op, pooled_entries(op), rule);
+    }
+}
+
+void BoundedView::truncate(int64_t sequence, int64_t n) {
+    check(reaches(sequence, n), "bounded: cannot truncate {} tokens to {}: those that were dropped are gone",
+          length(sequence), n);
+    prefill_ = false;
+    if (n == 0) {
+        const SlotKv& kv = m_.kv;
+        compute_.copy(kv.counts, Tensor(m_.zeros.data(), DType::kI32, kv.counts.shape()));
+        saved_tokens_ = -1;
+        kept_ = 0;
+    } else if (n < length(sequence)) {
+        const std::vector<Tensor> kept = m_.kept();
+        for (size_t i = 0; i < kept.size(); ++i) compute_.copy(kept[i], m_.saved[i]);
+        if (recent_) recent_->restore();
+        kept_ = saved_kept_;
+        steps_ = 0;
+    }
+    commit(sequence, n);
+}
+
+void BoundedView::begin_prefill(int64_t sequence, int64_t n) {
+    const int64_t entries = cached(sequence) + n;
+    check(entries <= m_.entry_scores.cols() && length(sequence) + n <= shape().context,
+          "bounded: a prefill of {} tokens behind {} of {}, {} entries of {}", n, length(sequence), shape().context,
+          entries, m_.entry_scores.cols());
+    call_ = {.owner = 0, .cached = cached(sequence), .fresh = n, .first_token = length(sequence)};
+    prefill_ = true;
+}
+
+void BoundedView::end_prefill() {
+    prefill_ = false;
+    steps_ = 0;
+    commit(0, call_.first_token + call_.fresh);
+    kept_ = std::min(call_.entries(), most_);
+    if (!shape_.returns) return;
+    const std::vector<Tensor> kept = m_.kept();
+    for (size_t i = 0; i < kept.size(); ++i) compute_.copy(m_.saved[i], kept[i]);
+    if (recent_) recent_->save();
+    saved_tokens_ = length(0);
+    saved_kept_ = kept_;
+}
+
+}  // namespace trireme

@@ -1,0 +1,134 @@
+#pragma once
+/// The view of which every KV head keeps some tokens only, chosen by a policy at the end of a prompt and at every step
+/// (H2O, arXiv 2306.14048, and its family). Its memory does not grow with the text. All of it lies on the device, for
+/// one sequence.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "offload/policies/bounded_shape.h"
+#include "offload/policies/recent_queries.h"
+#include "offload/view.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+/// What a bounded view is told by who knows the model.
+struct BoundedModel {
+    int64_t heads = 0;          // query heads of this rank
+    std::vector<float> shares;  // [heads]: what each adds to its KV head's weights
+    HeadPool pool = HeadPool::kAdd;
+    // Cosines and sines of a position in a text of so many tokens, [head_dim].
+    std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
+    std::function<void(std::span<float> out, int64_t positions)> turn;  // the same of a difference of positions
+    /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
+    /// each KV head is held once.
+    std::function<void(Kernels&, const Tensor& weights)> exchange;
+};
+
+/// A prefill goes layer by layer: a layer's keys and values lie in scratch tiles, entries by rank behind each other,
+/// until its last row has been attended; then each head chooses. A decode step stages its row; keep() lets every head
+/// choose who goes, and the row takes that slot. Ranks, scores and choices stay on the device; the host knows how many
+/// tokens the fullest head keeps.
+class BoundedView final : public KvView {
+  public:
+    /// Errors: Exit::kOs.
+    BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& shape, BoundedModel model);
+    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    /// Of the kernels that count anew, in prefill phase, which come on top; a policy that observes has them.
+    static KernelLimits renewing_limits(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    /// The most elements, of each KV head, that BoundedModel::exchange is given.
+    static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
+
+    int64_t cached(int64_t) const override { return kept_; }
+    int64_t kept(int64_t tokens) const override { return std::min(tokens, shape_.tokens); }
+    int64_t most_slots() const override { return most_ + kMaxRows; }
+    int64_t positions() const override {
+        return shape_.rolling ? std::max(m_.entry_scores.cols(), most_ + 1) : shape().context;
+    }
+    int64_t most_prefill() const override {
+        const int64_t asked = shape_.chunk > 0 ? shape_.chunk : shape_.prompt;
+        return asked == 0 ? shape().context : std::min(asked, shape().context);
+    }
+    bool by_layers() const override { return true; }
+    bool rotates() const override { return shape_.rolling; }
+    Place place(int64_t sequence, int64_t position, int64_t text) const override;
+    bool reaches(int64_t sequence, int64_t n) const override {
+        return n == 0 || n == length(sequence) || n == saved_tokens_;
+    }
+    MemoryBytes memory() const override { return memory_for(shape(), shape_, model_.heads); }
+
+    void begin(std::span<const RowGroup> groups) override;
+    void end() override {}
+    bool recordable(OwnerIndex) const override { return true; }
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
+
+    void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
+    /// The cookbook's evict_for_space (H2O): the heavy hitters stay, and fewer recent tokens. Errors: none.
+    bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
+    void truncate(int64_t sequence, int64_t n) override;
+
+    void begin_prefill(int64_t sequence, int64_t n) override;
+    void open_layer(OwnerIndex, Pass) override {}
+    void close_layer(OwnerIndex) override {}
+    void end_prefill() override;
+
+    /// What the heads keep, for tests and dumps: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
+    const SlotKv& slots() const { return m_.kv; }
+
+  private:
+    /// All device memory of the view, as it is cut up. n: entries of a call, at most.
+    struct Memory {
+        SlotKv kv;
+        Tensor tiles;                  // u8: the tiles of all heads
+        Tensor shares;                 // f32 [heads]
+        Tensor angles;                 // f32 [positions, head_dim], where positions roll
+        Tensor weights, tops, totals;  // of a decode step: f32 [owners, heads, slots and more], [.., tiles], [.., 2]
+        Tensor pooled;                 // f32 [owners, kv_heads, slots + 1]
+        Tensor entry_tiles, entry_table, begins, order;  // u8, i64 [1, tiles], i32 [kv_heads], [kv_heads, slots]
+        Tensor row_totals;                               // f32 [kPrefillRows, heads, 2]
+        Tensor sums, zeros;                              // f32 [heads, n]
+        Tensor entry_weights, entry_scores, keys;        // f32 [kv_heads, n] twice, i64 [kv_heads, 2 n]
+        Tensor turns, turned, unused;                    // f32 [observe, head_dim], [observe, heads * head_dim] twice
+        Tensor slots, sequences;                         // i32 [n] twice: 0, 1, .., and zeros
+        std::vector<Tensor> saved;                       // what truncate() brings back
+
+        /// The tensors with their types and shapes, in order.
+        struct Want {
+            Tensor* tensor;
+            DType type;
+            Shape shape;
+        };
+        std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+        std::vector<Tensor> kept() const { return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts}; }
+    };
+    LayerKv layer(OwnerIndex owner) const;
+    LayerKv entries() const;
+    void upload(Device& device);
+    void count(Kernels& op, const Tensor& q, const Tensor& totals, const RowsView& rows);
+    Tensor pooled_entries(Kernels& op);
+    void count_anew(Kernels& op, const SlotRule& rule);
+    void score_and_choose(Kernels& op, const Tensor& weights, const SlotRule& rule);
+
+    BoundedShape shape_;
+    BoundedModel model_;
+    int64_t most_, least_;  // tokens that a head may keep: the most of all owners, the least
+    int64_t kept_ = 0;      // that it keeps now
+    Stream& compute_;
+    Arena<Space::kDevice> device_;
+    Memory m_;
+    Tensor kv_of_head_;                  // of the last attention
+    std::unique_ptr<Kernels> renewing_;  // prefill kernels of a decode step that counts anew
+    std::unique_ptr<RecentQueries> recent_;
+    Buffer<Space::kHost> turns_;  // on their way to the device
+    Event turns_free_;
+    int64_t saved_tokens_ = -1, saved_kept_ = 0;
+    SlotCall call_ = {};
+    bool prefill_ = false;
+    int64_t steps_ = 0;  // since the last prompt
+};
+
+}  // namespace trireme

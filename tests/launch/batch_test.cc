@@ -1,0 +1,217 @@
+// `trireme batch`, as a process: each line is what generate makes of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/launch/batch_files.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// What generate continues the request's prompt by.
+std::string generated(const Json& request, const Words& more = {}) {
+    Words words = {"generate", "-m", model(), "--temp", "0", "-t", "1", "-p", request.at("prompt")};
+    if (request.contains("max_tokens")) words.insert(words.end(), {"-n", request.at("max_tokens").dump()});
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult r = trireme(words);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return r.out;
+}
+
+std::vector<std::string> all_generated(const std::vector<Json>& requests, const Words& more = {}) {
+    std::vector<std::string> all;
+    for (const Json& r : requests) all.push_back(generated(r, more));
+    return all;
+}
+
+void expect_batch_is_generate(const std::vector<Json>& requests, const Words& flags) {
+    const BatchFiles files(requests);
+    const ProcessResult r = trireme(files.command(flags));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(files.texts(), all_generated(requests, flags)) << testing::PrintToString(flags);
+}
+
+TEST(BatchCommand, ContinuesEachLineAsGenerateDoes) {
+    const std::vector<Json> all = requests(5);
+    const BatchFiles files(all);
+
+    const ProcessResult r = trireme(files.command());
+
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, "");
+    EXPECT_EQ(files.texts(), all_generated(all));
+    const std::vector<Json> lines = files.results();
+    for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(lines[i].at("index"), i);
+        EXPECT_EQ(lines[i].at("request"), all[i]);
+        EXPECT_EQ(lines[i].at("/result/choices/0/finish_reason"_json_pointer), "length");
+        EXPECT_EQ(lines[i].at("/result/completion_tokens"_json_pointer), all[i].at("max_tokens"));
+    }
+    EXPECT_THAT(r.err, HasSubstr("request 5 of 5: "));
+}
+
+TEST(BatchCommand, ContinuesUnderEveryWayToDecode) {
+    expect_batch_is_generate(requests(4), {"--spec", "ngram", "--gamma", "4"});
+    expect_batch_is_generate(requests(4), {"--spec", "retrieval", "--gamma", "3"});
+    expect_batch_is_generate(requests(3), {"--spec", "window"});  // draft lengths that adapt
+    expect_batch_is_generate(requests(3), {"--kv-on-chip", "0"});
+    expect_batch_is_generate(requests(3), {"--no-bos", "--temp", "0.8", "--seed", "5", "--top-k", "20"});
+}
+
+TEST(BatchCommand, ContinuesUnderEveryPolicy) {
+    for (const char* policy : {"h2o", "streaming", "tova", "knorm", "random"}) {
+        expect_batch_is_generate(requests(4), {"--kv-policy", policy, "--kv-window", "12"});
+    }
+    expect_batch_is_generate(requests(4), {"--kv-policy", "snapkv", "--kv-window", "12", "--kv-observe", "4",
+                                           "--kv-pool", "3", "--kv-every", "4"});
+}
+
+// What it keeps goes by the seed.
+TEST(BatchCommand, TakesALinesSeedForTheRandomPolicy) {
+    std::vector<Json> all = requests(3);
+    std::vector<std::string> want;
+    const Words random = {"--kv-policy", "random", "--kv-window", "12"};
+    for (size_t i = 0; i < all.size(); ++i) {
+        Words flags = random;
+        flags.insert(flags.end(), {"--seed", std::to_string(i)});
+        want.push_back(generated(all[i], flags));
+        all[i]["seed"] = i;
+    }
+    const BatchFiles files(all);
+
+    EXPECT_EQ(trireme(files.command(random)).status, 0);
+
+    EXPECT_EQ(files.texts(), want);
+}
+
+// The window of each is a share of its own prompt.
+TEST(BatchCommand, TakesAWindowThatIsAShareOfThePrompt) {
+    expect_batch_is_generate(requests(5), {"--kv-policy", "h2o", "--kv-window", "0.4"});
+}
+
+TEST(BatchCommand, TakesWhatALineSaysInsteadOfTheFlags) {
+    const std::string prompt = "And God said unto";
+    const Json plain = {{"prompt", prompt}};
+    const std::vector<Json> all = {
+        plain,
+        {{"article", prompt}, {"max_tokens", 3}, {"summary_gt", "x"}, {"n", 1}, {"logprobs", 1}},
+        {{"prompt", prompt}, {"temperature", 0.9}, {"top_p", 0.95}, {"top_k", 30}, {"seed", 7}},
+        {{"prompt", prompt}, {"stop", {"###", " "}}},
+        {{"prompt", prompt}, {"stop", " "}, {"temperature", nullptr}},
+        {{"input_ids", {1, 5, 9}}, {"max_tokens", 2}}};
+    const BatchFiles files(all);
+
+    const ProcessResult r = trireme(files.command({"-n", "9", "--stop", "zz"}));
+
+    EXPECT_EQ(r.status, 0) << r.err;
+    const std::vector<std::string> texts = files.texts();
+    ASSERT_THAT(texts, SizeIs(all.size()));
+    EXPECT_EQ(texts[0], generated(plain, {"-n", "9"}));
+    EXPECT_EQ(texts[1], generated(plain, {"-n", "3"}));
+    EXPECT_EQ(texts[2],
+              generated(plain, {"-n", "9", "--temp", "0.9", "--top-p", "0.95", "--top-k", "30", "--seed", "7"}));
+    EXPECT_EQ(texts[3], generated(plain, {"-n", "9", "--stop", " "}));
+    EXPECT_EQ(texts[4], texts[3]);
+    const std::vector<Json> lines = files.results();
+    EXPECT_EQ(lines[3].at("/result/choices/0/finish_reason"_json_pointer), "stop");
+    EXPECT_EQ(lines[5].at("/result/prompt_tokens"_json_pointer), 3);
+    EXPECT_EQ(lines[5].at("/result/completion_tokens"_json_pointer), 2);
+    EXPECT_EQ(lines[1].at("request"), all[1]);
+}
+
+TEST(BatchCommand, RefusesLinesThatAreNoRequests) {
+    const auto refused = [](const std::string& line) {
+        const BatchFiles files({});
+        write_file(files.input(), "{\"prompt\": \"a\"}\n\n" + line + "\n");
+        const ProcessResult r = trireme(files.command({"-n", "2"}));
+        EXPECT_THAT(files.folder().names(), ElementsAre("in.jsonl")) << line;
+        const Words errors = error_lines(r);
+        EXPECT_THAT(errors, SizeIs(1)) << r.err;
+        return std::to_string(r.status) + (errors.empty() ? "" : errors[0].substr(errors[0].rfind('/')));
+    };
+    EXPECT_EQ(refused("{}"), "65/in.jsonl:3: has neither prompt nor input_ids nor article");
+    EXPECT_EQ(refused("[1]"), "65/in.jsonl:3: holds array, want an object with prompt, input_ids or article");
+    EXPECT_THAT(refused("{\"prompt\": \"a\""), HasSubstr("65/in.jsonl:3"));
+    EXPECT_EQ(refused("{\"prompt\": 3}"), "65/in.jsonl:3: prompt is number, want a text");
+    EXPECT_EQ(refused("{\"input_ids\": \"a\"}"), "65/in.jsonl:3: input_ids is string, want an array of token ids");
+    EXPECT_THAT(refused("{\"input_ids\": [1, 99999]}"),
+                HasSubstr("78/in.jsonl:3: input_ids's id 99999 at index 1 is outside the vocabulary"));
+    EXPECT_THAT(refused("{\"input_ids\": []}"), HasSubstr("78/in.jsonl:3: input_ids has 0 tokens"));
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"top_p\": 1.5}"),
+                HasSubstr("78/in.jsonl:3: top_p '1.5': want a number above 0, at most 1"));
+    EXPECT_EQ(refused("{\"prompt\": \"a\", \"temperature\": \"hot\"}"),
+              "65/in.jsonl:3: temperature is string, want a number");
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"max_tokens\": 1.5}"), HasSubstr("78/in.jsonl:3: max_tokens '1.5'"));
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"seed\": -1}"), HasSubstr("78/in.jsonl:3: seed '-1'"));
+    EXPECT_EQ(refused("{\"prompt\": \"a\", \"stop\": [\"\"]}"),
+              "65/in.jsonl:3: stop holds an empty one, want a text that is not empty, or a list of them");
+}
+
+TEST(BatchCommand, RefusesFilesThatCannotServe) {
+    const BatchFiles files(requests(2));
+    const auto status = [](const Words& words) {
+        const ProcessResult r = trireme(words);
+        EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
+        return r.status;
+    };
+    EXPECT_EQ(status({"batch", "-m", model(), "--input", files.input()}), 64);
+    EXPECT_EQ(status({"batch", "-m", model(), "-o", files.output()}), 64);
+    EXPECT_EQ(status({"batch", "-m", model(), "--input", files.input(), "-o", files.input()}), 64);
+    EXPECT_EQ(status({"batch", "-m", model(), "--input", files.folder() / "none", "-o", files.output()}), 66);
+    EXPECT_EQ(status({"batch", "-m", model(), "--input", files.input(), "-o", files.folder() / "none/out"}), 73);
+    EXPECT_EQ(status({"batch", "-m", model(), "--input", files.input(), "-o", files.folder().path()}), 73);
+    write_file(files.input(), "\n \n");
+    EXPECT_EQ(status(files.command()), 66);
+}
+
+// The same bits need f32: ranks add in another order than one does.
+TEST(BatchCommand, HasTheSameTextsOnTwoRanks) {
+    const std::vector<Json> all = requests(4);
+    const Words f32 = {"--dtype", "f32", "-ctk", "f32", "-ctv", "f32"};
+    const BatchFiles files(all);
+
+    const ProcessResult r = trireme_on(2, files.command(f32));
+
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(files.texts(), all_generated(all, f32));
+    const ProcessResult again = trireme_on(2, files.command(f32));
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_THAT(files.results(), SizeIs(4));
+
+    write_file(files.input(), "{}\n");
+    const ProcessResult bad = trireme_on(2, files.command());
+    EXPECT_EQ(bad.status, 65) << bad.err;
+    EXPECT_THAT(error_lines(bad), SizeIs(1)) << bad.err;
+}
+
+TEST(BatchCommand, ComparesTextsWithTheirReferences) {
+    std::vector<Json> all = requests(3);
+    {
+        const BatchFiles files(all);
+        ASSERT_EQ(trireme(files.command()).status, 0);
+        const std::vector<std::string> texts = files.texts();
+        all[0]["summary_gt"] = texts[0];
+        all[1]["summary_gt"] = "zzz";
+        all[2]["summary_gt"] = "nothing";
+        all[2]["stop"] = texts[2].substr(0, 1);
+    }
+    const BatchFiles files(all);
+    const ProcessResult part = trireme(files.command({"--limit", "1"}));  // without the flag: compared afterwards
+    EXPECT_EQ(part.status, 0) << part.err;
+
+    const ProcessResult r = trireme(files.command({"--rouge", "summary_gt"}));
+
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("rouge over 3 texts: Rouge-1 0.333333, Rouge-2 "));
+    EXPECT_THAT(r.err, HasSubstr(", Rouge-l 0.333333 (1 empty)"));
+    EXPECT_EQ(files.results()[1].at("/rouge/rouge-1/f"_json_pointer), 0);
+    EXPECT_THAT(trireme(files.command({"--rouge", "summary"})).err,
+                HasSubstr("in.jsonl:1: summary is not there, want the text that --rouge compares with"));
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,215 @@
+// --kv-policy: what the program says and writes about bounded KV, and what it refuses. What is kept is compared with
+// another implementation by tests/bounded.py.
+
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kPrompt = [] {
+    std::string text;
+    for (int i = 0; i < 8; ++i) text += "And God said, Let there be light: and there was light. ";
+    return text + "And God saw the light";
+}();
+
+Words words_of(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+Words generate(const Words& more) {
+    return words_of({"generate", "-m", model(), "-p", kPrompt, "-n", "40", "--temp", "0", "-t", "1", "--print", "ids",
+                     "--ignore-eos"},
+                    more);
+}
+
+std::vector<json> lines_of(const std::filesystem::path& path) {
+    std::vector<json> all;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) all.push_back(json::parse(line));
+    return all;
+}
+
+TEST(BoundedCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
+    const std::string full = trireme(generate({})).out;
+    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random"}) {
+        const ProcessResult r = trireme(generate({"--kv-policy", policy, "--kv-window", "1000"}));
+        EXPECT_EQ(r.out, full) << policy << r.err;
+        EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: the whole text of"));
+    }
+}
+
+TEST(BoundedCommand, SaysWhatItKeeps) {
+    const ProcessResult r = trireme(generate({"--kv-policy", "h2o", "--kv-window", "0.25", "--kv-sinks", "2"}));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, testing::ContainsRegex("KV policy h2o: [0-9]+ tokens a head, [0-9]+ of them the most recent, 2 "
+                                              "the first of the text, true positions"));
+    EXPECT_THAT(trireme(generate({"--kv-policy", "pyramidkv", "--kv-window", "64", "--kv-observe", "16"})).err,
+                HasSubstr(" in the first layer to 19 in the last"));
+}
+
+TEST(BoundedCommand, TakesTheCookbooksNames) {
+    const Words ours = {"--kv-policy", "h2o", "--kv-window", "48", "--kv-heavy", "20", "--kv-positions", "rolling"};
+    const Words theirs = {"--enable_h2o_generation",  "--num_window_length", "48", "--num_heavy_hitter_tokens", "20",
+                          "--enable_position_rolling"};
+    const ProcessResult a = trireme(generate(ours)), b = trireme(generate(theirs));
+    EXPECT_EQ(a.status, 0) << a.err;
+    EXPECT_EQ(a.out, b.out);
+    EXPECT_THAT(b.err, HasSubstr("48 tokens a head, 28 of them the most recent, positions rolling"));
+}
+
+TEST(BoundedCommand, SamplesBeginAlike) {
+    const Words drawn = {"--kv-policy", "h2o", "--kv-window", "32", "--temp", "0.8", "--seed", "5"};
+    const std::string three = trireme(words_of(generate(drawn), {"--num-samples", "3"})).out;
+    const std::string one = trireme(generate(drawn)).out;
+    EXPECT_EQ(three.substr(0, one.size()), one);
+    EXPECT_EQ(std::count(three.begin(), three.end(), '\n'), 3);
+}
+
+TEST(BoundedCommand, DumpsWhatEachHeadKeeps) {
+    const TempFolder folder;
+    std::string first;
+    for (const int ranks : {1, 2}) {
+        const std::string path = fmt::format("{}/kept{}.jsonl", folder.path(), ranks);
+        const Words asked = generate({"--kv-policy", "h2o", "--kv-window", "24", "--kv-dump", path, "--dtype", "f32",
+                                      "--kv-cache-dtype", "f32"});
+        const ProcessResult r = ranks == 1 ? trireme(asked) : trireme_on(ranks, asked);
+        ASSERT_EQ(r.status, 0) << r.err;
+        const std::vector<json> lines = lines_of(path);
+        ASSERT_FALSE(lines.empty());
+        const json last = lines.back();
+        const auto layers = last.at("layer").get<size_t>() + 1, heads = last.at("head").get<size_t>() + 1;
+        EXPECT_EQ(last.at("step"), 39);  // the last token is not computed
+        ASSERT_EQ(lines.size(), 40 * layers * heads);
+        std::string kept;
+        for (size_t i = 0; i < lines.size(); ++i) {
+            EXPECT_EQ(lines[i].at("step"), i / (layers * heads));
+            EXPECT_EQ(lines[i].at("layer"), i / heads % layers);
+            EXPECT_EQ(lines[i].at("head"), i % heads);
+            EXPECT_EQ(lines[i].at("kept").size(), 24U);
+            EXPECT_EQ(lines[i].at("scores").size(), 24U);
+            kept += lines[i].at("kept").dump();
+        }
+        if (ranks == 1) first = kept;
+        EXPECT_EQ(kept, first) << "two ranks keep others";
+    }
+}
+
+TEST(BoundedCommand, ScoresTokenByTokenOrInChunks) {
+    const auto perplexity = [](const Words& more) {
+        const ProcessResult r = trireme(words_of({"score", "-m", model(), "-p", kPrompt, "-t", "1"}, more));
+        EXPECT_EQ(r.status, 0) << r.err;
+        return json::parse(r.out).at("perplexity").get<double>();
+    };
+    const double full = perplexity({});
+    EXPECT_NEAR(perplexity({"--kv-policy", "h2o", "--kv-window", "500"}), full, 1e-3 * full);
+    EXPECT_NEAR(perplexity({"--kv-policy", "h2o", "--kv-window", "500", "--kv-chunk", "50"}), full, 1e-3 * full);
+    const double step = perplexity({"--kv-policy", "streaming", "--kv-window", "16"});
+    EXPECT_GT(step, full);
+    EXPECT_NEAR(perplexity({"--kv-policy", "streaming", "--kv-window", "16", "--kv-chunk", "1"}), step, 1e-3 * step);
+}
+
+std::string write_turns(const TempFolder& folder, int n) {
+    const std::string path = folder.path() + "/turns.jsonl";
+    std::ofstream out(path);
+    out << R"({"prompt": "And God said, Let there be light"})"
+        << "\n";
+    for (int i = 1; i < n; ++i) {
+        out << (i % 3 == 0 ? R"({"turns": ["Who was it?", "And then?"], "id": 7})" : R"({"text": " and the earth"})")
+            << "\n\n";
+    }
+    return path;
+}
+
+TEST(BoundedCommand, GoesOnTurnByTurn) {
+    const TempFolder folder;
+    const std::string path = write_turns(folder, 30);
+    const Words asked = {"generate", "-m", model(),        "--session",     path, "-n", "9", "--temp", "0",
+                         "-t",       "1",  "--ignore-eos", "--report-json", "-"};
+    const json plain = json::parse(trireme({"generate", "-m", model(), "-p", "And God said, Let there be light", "-n",
+                                            "9", "--temp", "0", "-t", "1", "--ignore-eos", "--report-json", "-"})
+                                       .out);
+    for (const int ranks : {1, 2}) {
+        const Words bounded = words_of(asked, {"--kv-policy", "h2o", "--kv-window", "64", "--kv-positions", "rolling",
+                                               "--dtype", "f32", "--kv-cache-dtype", "f32"});
+        const ProcessResult r = ranks == 1 ? trireme(bounded) : trireme_on(ranks, bounded);
+        ASSERT_EQ(r.status, 0) << r.err;
+        const json turns = json::parse(r.out).at("turns");
+        ASSERT_EQ(turns.size(), 39U);  // nine lines of two
+        EXPECT_EQ(turns[0].at("text"), plain.at("samples")[0].at("text"));
+        for (const json& turn : turns) EXPECT_LE(turn.at("kv_tokens"), 64);
+        EXPECT_EQ(turns[20].at("kv_bytes"), turns[38].at("kv_bytes"));
+        EXPECT_GT(turns[38].at("length"), 39 * 10);
+        EXPECT_THAT(r.err, HasSubstr("turn 39 of 39: "));
+    }
+    const ProcessResult full = trireme(asked);
+    EXPECT_EQ(full.status, 0) << full.err;
+    EXPECT_EQ(json::parse(full.out).at("turns")[0].at("text"), plain.at("samples")[0].at("text"));
+    EXPECT_EQ(trireme(words_of(asked, {"--spec", "ngram"})).status, 64);
+}
+
+TEST(BoundedCommand, IsMeasuredBesideTheFullCache) {
+    const ProcessResult r =
+        trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "8", "-r", "2", "--modes", "none,h2o,streaming",
+                 "--kv-window", "32", "--temp", "0", "-o", "json", "-t", "1"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json rows = json::parse(r.out);
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[1].at("mode"), "h2o");
+    EXPECT_GT(rows[1].at("speedup"), 0);
+    EXPECT_TRUE(rows[1].at("exact").is_null());
+    EXPECT_THAT(r.err, Not(HasSubstr("not exact")));
+}
+
+TEST(BoundedCommand, IsPlanned) {
+    const auto planned = [](const Words& more) {
+        return trireme(words_of({"plan", "-m", model(), "--device-memory", "1G", "--host-memory", "1G", "--device-gbps",
+                                 "100", "-c", "400000"},
+                                more));
+    };
+    const ProcessResult h2o = planned({"--kv-policy", "h2o", "--kv-window", "512", "--kv-chunk", "256"});
+    EXPECT_EQ(h2o.status, 0) << h2o.err;
+    EXPECT_THAT(h2o.out, HasSubstr("KV policy h2o: 512 tokens a head"));
+    const auto bytes = [](const std::string& text) {
+        const size_t at = text.find("KV on chip");
+        return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
+    };
+    EXPECT_NE(bytes(h2o.out), bytes(planned({}).out)) << h2o.out;
+}
+
+TEST(BoundedCommand, RefusesWhatContradictsItself) {
+    struct Bad {
+        Words words;
+        int status;
+        std::string says;
+    };
+    for (const Bad& bad :
+         {Bad{{"--kv-policy", "h2o", "--kv-window", "32", "--kv-heavy", "32"}, 78, "--kv-heavy 32"},
+          {{"--kv-policy", "h2o", "--kv-window", "32", "--kv-heavy", "4", "--kv-sinks", "5"}, 78, "--kv-sinks 5"},
+          {{"--kv-policy", "snapkv", "--kv-window", "64"}, 78, "--kv-observe 64"},
+          {{"--kv-policy", "snapkv", "--kv-window", "96", "--kv-pool", "4"}, 78, "--kv-pool 4"},
+          {{"--kv-policy", "lru"}, 78, "want full, h2o"},
+          {{"--kv-window", "1.5"}, 78, "--kv-window '1.5'"},
+          {{"--kv-policy", "h2o", "--spec", "ngram"}, 64, "--spec ngram"},
+          {{"--kv-dump", "kept.jsonl"}, 78, "--kv-dump"}}) {
+        const ProcessResult r = trireme(generate(bad.words));
+        EXPECT_EQ(r.status, bad.status) << testing::PrintToString(bad.words) << r.err;
+        EXPECT_THAT(r.err, HasSubstr(bad.says));
+        EXPECT_TRUE(r.out.empty());
+    }
+    EXPECT_THAT(trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
+                HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o reads it"));
+}
+
+}  // namespace
+}  // namespace trireme::test

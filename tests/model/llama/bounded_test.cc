@@ -1,0 +1,344 @@
+// Bounded KV in a level: what it keeps, what it says, and what it takes. What is kept, score by score, is compared with
+// an independent float64 implementation by tests/bounded.py; selection alone by tests/kernels/slots_test.cc.
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dist/self_comm.h"
+#include "model/bounded_kv.h"
+#include "offload/policies/bounded_view.h"
+#include "tests/support/engine.h"
+#include "tests/support/random_model.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kVocab = 96, kContext = 700;
+
+/// `kv_heads` of 6 query heads: with 3 KV heads and 4 ranks some are held twice.
+std::unique_ptr<RandomModel> model_of(int64_t kv_heads) {
+    return std::make_unique<RandomModel>(RandomShape{.name = "bounded",
+                                                     .layers = 3,
+                                                     .dim = 96,
+                                                     .heads = 6,
+                                                     .kv_heads = kv_heads,
+                                                     .head_dim = 16,
+                                                     .ffn = 96,
+                                                     .vocab = kVocab,
+                                                     .context = 4096});
+}
+
+std::vector<int32_t> text_of(int64_t n) {
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<int32_t>((i * i * 7 + i * 3 + 11) % kVocab));
+    return ids;
+}
+
+const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,  KvPolicy::kSnapKv,
+                              KvPolicy::kPyramidKv, KvPolicy::kKeyNorm,   KvPolicy::kRandom};
+
+BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
+    return {.policy = policy,
+            .tokens = tokens,
+            .heavy = tokens / 2,
+            .sinks = policy == KvPolicy::kStreaming ? 4 : 0,
+            .observe = std::max<int64_t>(1, tokens / 4),
+            .pool = 3,
+            .every = 7};
+}
+
+/// An engine with a bounded level beside a full one.
+struct Pair {
+    Pair(const BoundedShape& shape, DType kv, Comm& comm, int64_t kv_heads = 2)
+        : engine(model_of(kv_heads), {.weights = DType::kF32, .context = 256}, comm),
+          level(engine.device(), comm, engine.weights(),
+                {.k_type = kv,
+                 .v_type = kv,
+                 .context = kContext,
+                 .view = bounded_view(engine.weights().config(), engine.weights().shard(), shape, comm)}),
+          full(engine.device(), comm, engine.weights(), {.k_type = kv, .v_type = kv, .context = kContext}) {}
+    const BoundedView& view() const { return dynamic_cast<const BoundedView&>(level.view()); }
+
+    Engine engine;
+    Level level, full;
+};
+
+std::vector<float> logits_of(Level& level) {
+    const HostTensor all = level.logits();
+    const auto* x = static_cast<const float*>(all.data());
+    return {x, x + kVocab};
+}
+
+/// Steps behind what the level has read, with the tokens that text_of counts on with; the logits of each.
+std::vector<std::vector<float>> steps(Level& level, int64_t n) {
+    std::vector<std::vector<float>> all;
+    const std::vector<int32_t> first = {0}, ids = text_of(level.length() + n);
+    for (int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(level.length());
+        const std::vector<Row> rows = {{.token = ids[at], .position = static_cast<int32_t>(at)}};
+        level.forward(rows);
+        all.push_back(logits_of(level));
+        level.keep(0, first);
+    }
+    return all;
+}
+
+/// What every KV head of the model keeps, by (owner, head).
+using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
+Kept kept_by(Level& level, int64_t first_head) {
+    const SlotKv& kv = dynamic_cast<const BoundedView&>(level.view()).slots();
+    level.stream().synchronize();
+    Kept all;
+    const int64_t heads = kv.layout.kv_heads;
+    for (int64_t row = 0; row < kv.owners() * heads; ++row) {
+        const int32_t n = static_cast<const int32_t*>(kv.counts.data())[row];
+        std::vector<int32_t>& kept = all[{row / heads, first_head + row % heads}];
+        kept.resize(static_cast<size_t>(n));
+        for (int32_t s = 0; s < n; ++s) {
+            const int64_t at = row * kv.slots() + s;
+            kept[static_cast<size_t>(static_cast<const int32_t*>(kv.ranks.data())[at])] =
+                static_cast<const int32_t*>(kv.tokens.data())[at];
+        }
+    }
+    return all;
+}
+
+TEST(Bounded, HasTheBitsOfAFullViewWhileEverythingIsKept) {
+    for (const KvPolicy policy : kPolicies) {
+        for (const auto& [kv, rolling] : {std::pair{DType::kF16, false}, {DType::kF32, false}, {DType::kF32, true}}) {
+            SelfComm comm;
+            BoundedShape shape = shape_of(policy, 620);
+            if (policy == KvPolicy::kPyramidKv) {  // the last layer keeps a twentieth above its window
+                shape.tokens = 2000;
+                shape.observe = 512;
+            }
+            shape.rolling = rolling;
+            Pair p(shape, kv, comm);
+            p.level.prefill(0, text_of(590));
+            p.full.prefill(0, text_of(590));
+            const std::string what = std::string(name_of(policy)) + (rolling ? " rolling" : "");
+            EXPECT_EQ(logits_of(p.level), logits_of(p.full)) << what;
+            EXPECT_EQ(steps(p.level, 12), steps(p.full, 12)) << what;
+        }
+    }
+}
+
+TEST(Bounded, ReadsThePromptExactlyWhateverItKeeps) {
+    SelfComm comm;
+    for (const KvPolicy policy : kPolicies) {
+        for (const int64_t tokens : {8, 64}) {
+            Pair p(shape_of(policy, tokens), DType::kF16, comm);
+            p.level.prefill(0, text_of(300));
+            p.full.prefill(0, text_of(300));
+            EXPECT_EQ(logits_of(p.level), logits_of(p.full)) << name_of(policy) << " " << tokens;
+        }
+    }
+}
+
+TEST(Bounded, KeepsSoManyTokensAndTheMostRecentOnes) {
+    SelfComm comm;
+    for (const KvPolicy policy : kPolicies) {
+        for (const int64_t prompt : {3, 40, 120}) {
+            const BoundedShape shape = shape_of(policy, 32);
+            Pair p(shape, DType::kF32, comm);
+            p.level.prefill(0, text_of(prompt));
+            for (int64_t step = 0; step <= 40; ++step) {
+                for (const auto& [at, kept] : kept_by(p.level, 0)) {
+                    const int64_t length = prompt + step, budget = shape.budget(OwnerIndex(at.first), 3);
+                    ASSERT_EQ(static_cast<int64_t>(kept.size()), std::min(length, budget)) << name_of(policy);
+                    for (int64_t i = 0; i < std::min(shape.recent(), length); ++i) {
+                        ASSERT_EQ(kept[kept.size() - 1 - static_cast<size_t>(i)], length - 1 - i) << name_of(policy);
+                    }
+                    for (int64_t i = 0; i < std::min(shape.sinks, length); ++i)
+                        ASSERT_EQ(kept[static_cast<size_t>(i)], i);
+                }
+                if (step < 40) steps(p.level, 1);
+            }
+        }
+    }
+}
+
+// Without heavy hitters H2O is a sliding window, and so is streaming without sinks.
+TEST(Bounded, H2oOfNobodyIsAWindow) {
+    SelfComm comm;
+    BoundedShape h2o = shape_of(KvPolicy::kH2o, 24), window = shape_of(KvPolicy::kStreaming, 24);
+    h2o.heavy = window.sinks = 0;
+    Pair a(h2o, DType::kF32, comm), b(window, DType::kF32, comm);
+    a.level.prefill(0, text_of(100));
+    b.level.prefill(0, text_of(100));
+    EXPECT_EQ(steps(a.level, 20), steps(b.level, 20));
+}
+
+TEST(Bounded, ReadsAPromptInChunksAsItReadsTurns) {
+    SelfComm comm;
+    for (const KvPolicy policy : kPolicies) {
+        for (const bool rolling : {false, true}) {
+            BoundedShape turns = shape_of(policy, 48), chunks = turns;
+            turns.rolling = chunks.rolling = rolling;
+            chunks.chunk = 70;
+            Pair a(turns, DType::kF32, comm), b(chunks, DType::kF32, comm);
+            const std::vector<int32_t> text = text_of(200);
+            for (int64_t at = 0; at < 200; at += 70) {
+                a.level.prefill(0, std::span(text).subspan(static_cast<size_t>(at),
+                                                           static_cast<size_t>(std::min<int64_t>(70, 200 - at))));
+            }
+            b.level.prefill(0, text);
+            EXPECT_EQ(logits_of(a.level), logits_of(b.level)) << name_of(policy);
+            EXPECT_EQ(kept_by(a.level, 0), kept_by(b.level, 0)) << name_of(policy);
+            EXPECT_EQ(steps(a.level, 20), steps(b.level, 20)) << name_of(policy);
+        }
+    }
+}
+
+TEST(Bounded, ComesBackToTheEndOfThePrompt) {
+    SelfComm comm;
+    for (const KvPolicy policy : kPolicies) {
+        BoundedShape shape = shape_of(policy, 32);
+        shape.returns = true;
+        Pair p(shape, DType::kF16, comm);
+        p.level.prefill(0, text_of(90));
+        const Kept before = kept_by(p.level, 0);
+        const auto first = steps(p.level, 25);
+        EXPECT_TRUE(p.level.view().reaches(0, 90));
+        EXPECT_FALSE(p.level.view().reaches(0, 91));
+        p.level.truncate(0, 90);
+        EXPECT_EQ(kept_by(p.level, 0), before) << name_of(policy);
+        EXPECT_EQ(steps(p.level, 25), first) << name_of(policy);
+        p.level.truncate(0, 0);
+        p.level.prefill(0, text_of(90));
+        EXPECT_EQ(steps(p.level, 25), first) << name_of(policy);
+    }
+}
+
+// What a turn takes is made free before it: heavy hitters stay, the oldest of the recent tokens go.
+TEST(Bounded, MakesRoomForATurn) {
+    SelfComm comm;
+    for (const KvPolicy policy : kPolicies) {
+        const BoundedShape shape = shape_of(policy, 48);
+        Pair p(shape, DType::kF32, comm);
+        p.level.prefill(0, text_of(100));
+        steps(p.level, 5);
+        const Kept before = kept_by(p.level, 0);
+        const int64_t turn = shape.recent() - 1;
+        EXPECT_FALSE(p.level.reserve(0, shape.recent()));
+        EXPECT_EQ(kept_by(p.level, 0), before) << name_of(policy);
+        if (turn == 0) continue;
+        EXPECT_TRUE(p.level.reserve(0, turn));
+        const Kept after = kept_by(p.level, 0);
+        for (const auto& [at, kept] : after) {
+            const std::vector<int32_t>& all = before.at(at);
+            ASSERT_EQ(static_cast<int64_t>(kept.size()), shape.budget(OwnerIndex(at.first), 3) - turn);
+            EXPECT_EQ(kept.back(), all.back());
+            EXPECT_TRUE(std::ranges::includes(all, kept)) << name_of(policy);
+        }
+        p.level.prefill(0, text_of(turn));
+        for (const auto& [at, kept] : kept_by(p.level, 0)) {
+            EXPECT_TRUE(std::ranges::includes(kept, after.at(at))) << "the turn pushed nobody out, " << name_of(policy);
+        }
+        steps(p.level, 20);
+    }
+}
+
+TEST(Bounded, RanksKeepTheSameTokens) {
+    for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kRandom}) {
+        for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax}) {
+            BoundedShape shape = shape_of(policy, 24);
+            shape.heads = heads;
+            std::vector<Kept> of_ranks;
+            for (const int ranks : {1, 2, 3, 4}) {
+                std::vector<Kept> mine(static_cast<size_t>(ranks));
+                run_ranks(ranks, [&](Comm& comm) {
+                    Pair p(shape, DType::kF32, comm, 3);
+                    p.level.prefill(0, text_of(80));
+                    steps(p.level, 30);
+                    mine[static_cast<size_t>(comm.rank())] = kept_by(p.level, p.engine.weights().shard().kv_begin);
+                });
+                Kept all;
+                for (const Kept& k : mine) {
+                    for (const auto& [at, kept] : k) {
+                        const auto [there, fresh] = all.emplace(at, kept);
+                        EXPECT_EQ(there->second, kept) << "a head that two ranks hold, " << name_of(policy);
+                    }
+                }
+                EXPECT_EQ(all.size(), 9U);
+                of_ranks.push_back(all);
+            }
+            for (const Kept& k : of_ranks)
+                EXPECT_EQ(k, of_ranks[0]) << name_of(policy) << " " << static_cast<int>(heads);
+        }
+    }
+}
+
+TEST(Bounded, TakesTheMemoryItSays) {
+    SelfComm comm;
+    Engine engine(model_of(3), {.weights = DType::kF16, .context = 256}, comm);
+    const LlamaConfig& config = engine.weights().config();
+    for (const KvPolicy policy : kPolicies) {
+        for (const int64_t chunk : {0, 100}) {
+            BoundedShape shape = shape_of(policy, 300);
+            shape.chunk = chunk;
+            shape.returns = shape.rolling = chunk > 0;
+            const KvShape kv = {.layout = {3, 16, DType::kF16, DType::kF16}, .owner_layers = 3, .context = 5000};
+            const std::unique_ptr<Stream> stream = engine.device().make_stream("test");
+            const size_t device = engine.device().used(Space::kDevice), host = engine.device().used(Space::kHost);
+            const auto view =
+                bounded_view(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
+            const MemoryBytes says = bounded_memory(config, engine.weights().shard(), kv, shape, "cpu", 1);
+            // A CPU's memory comes in whole pages: the view's own, its queries', its kernels'.
+            const auto pages = [](size_t used, size_t said) { return used >= said && used < said + 3 * 4096; };
+            EXPECT_TRUE(pages(engine.device().used(Space::kDevice) - device, says.device)) << name_of(policy);
+            EXPECT_TRUE(pages(engine.device().used(Space::kHost) - host, says.host)) << name_of(policy);
+        }
+    }
+}
+
+TEST(Bounded, RefusesWhatItCannotDo) {
+    SelfComm comm;
+    Pair p(shape_of(KvPolicy::kH2o, 32), DType::kF32, comm);
+    p.level.prefill(0, text_of(50));
+    steps(p.level, 3);
+    EXPECT_FALSE(p.level.view().reaches(0, 50));
+    EXPECT_THROW(p.level.truncate(0, 50), Error);
+    const std::vector<Row> two = {{.token = 1, .position = 53}, {.token = 2, .position = 54, .parent = 0}};
+    EXPECT_THROW(p.level.forward(two), Error);
+    for (const auto& [change, words] : std::vector<std::pair<BoundedShape, std::string>>{
+             {{.policy = KvPolicy::kH2o, .tokens = 8, .heavy = 8}, "--kv-heavy 8"},
+             {{.policy = KvPolicy::kH2o, .tokens = 8, .heavy = 2, .sinks = 3}, "--kv-sinks 3"},
+             {{.policy = KvPolicy::kSnapKv, .tokens = 64, .observe = 64}, "--kv-observe 64"},
+             {{.policy = KvPolicy::kSnapKv, .tokens = 64, .observe = 8, .pool = 4}, "--kv-pool 4"},
+             {{.policy = KvPolicy::kPyramidKv, .tokens = 30, .sinks = 2, .observe = 20}, "--kv-sinks 2"},
+             {{.policy = KvPolicy::kStreaming, .tokens = 1}, "--kv-window 1"}}) {
+        try {
+            check_bounded(change, 3);
+            ADD_FAILURE() << words << " is not refused";
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kConfig);
+            EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+        }
+    }
+}
+
+TEST(Bounded, PyramidsFallEvenlyAndKeepTheMean) {
+    for (const int64_t owners : {1, 2, 3, 30, 32}) {
+        for (const int64_t tokens : {100, 128, 512, 2048}) {
+            const BoundedShape s = {.policy = KvPolicy::kPyramidKv, .tokens = tokens, .observe = 64};
+            int64_t all = 0, before = INT64_MAX;
+            for (OwnerIndex o; o.i < owners; ++o) {
+                const int64_t mine = s.budget(o, owners);
+                EXPECT_LE(mine, before);
+                EXPECT_GE(mine, 64);
+                all += before = mine;
+            }
+            EXPECT_EQ(all, owners * tokens);
+            if (owners == 1) continue;
+            EXPECT_NEAR(static_cast<double>(before), 64 + static_cast<double>(std::min(tokens / 20, tokens - 64)), 1);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

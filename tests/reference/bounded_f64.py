@@ -1,0 +1,492 @@
+#!/usr/bin/env python3
+"""Decoding with a bounded number of keys and values in float64: H2O and its family, from their rules alone.
+
+A second opinion for the engine's `--kv-policy`: no code is shared with it, nothing is fast, and every list of kept
+tokens is kept in the order of the text. The forward is that of llama_f64.py, except that attention sees what is kept.
+
+  bounded_f64.py --self-test                                 the worked cases of the algorithm, exactly
+  bounded_f64.py MODEL --prompt-ids FILE --policy h2o ...    generates greedily; prints what each head keeps, a JSON
+                                                             object a line as `trireme generate --kv-dump` does
+
+The rules. A call runs c new tokens through a layer: the whole prompt, a chunk of it, or one generated token. They
+attend the n entries that are kept, and each other causally; then scores are brought up to date; then, where N = n + c
+is more than the window W, N - W of the first N - R entries go, those with the lowest scores. The last R entries stay.
+On a tie the older entry stays. Every (layer, KV head) decides for itself."""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import struct
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import llama_f64  # noqa: E402
+
+POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "knorm")
+GQA = ("first", "mean", "sum", "max")
+NEAR_SCORES = 1e-5  # of their size: scores that are no further apart are as good as equal
+NEAR_LOGITS = 1e-4  # of the range of all
+
+
+@dataclasses.dataclass
+class Options:
+    """The settings of a run, named as the engine's flags are."""
+    policy: str = "h2o"
+    window: int = 256       # W, entries that each KV head keeps
+    heavy: int = -1         # h2o: H, how many of them are chosen by score; -1: W // 2
+    sinks: int = -1         # the text's first tokens, which rank above every score; -1: streaming 4, others 0
+    rolling: bool = False   # positions: ranks among what is kept, instead of places in the text
+    gqa: str = "mean"       # what the query heads of a KV head count for together
+    decay: float = 1.0      # h2o: sums are multiplied by it with each query
+    normalise: bool = False  # h2o: sums are compared divided by the number of queries that saw the token
+    observe: int = 64       # snapkv, pyramidkv: the most recent tokens, which are kept and whose queries count
+    pool: int = 5           # snapkv, pyramidkv: neighbours that a score is the mean of
+    every: int = 64         # snapkv, pyramidkv: steps between two counts of the scores
+    chunk: int = 0          # tokens of a call while the prompt is read; 0: all
+
+    def first_tokens(self):
+        if self.sinks >= 0:
+            return self.sinks
+        return 4 if self.policy == "streaming" else 0
+
+    def watches(self):
+        return self.policy in ("snapkv", "pyramidkv")
+
+
+def budgets(options, layers):
+    """(H, R) of every layer: H entries are chosen by score, the R most recent ones stay."""
+    window, policy = options.window, options.policy
+    if policy == "full":
+        return [(0, sys.maxsize)] * layers
+    if policy == "pyramidkv":
+        mean = window - options.observe
+        if layers == 1:
+            return [(mean, options.observe)]
+        last = min(window // 20, mean)
+        first = 2 * mean - last
+
+        def upto(n):
+            return n * first - (first - last) * n * (n - 1) // (2 * (layers - 1))
+
+        return [(upto(layer + 1) - upto(layer), options.observe) for layer in range(layers)]
+    if policy == "h2o":
+        heavy = window // 2 if options.heavy < 0 else options.heavy
+    elif policy == "streaming":
+        heavy = options.first_tokens()
+    elif policy == "tova":
+        heavy = window - 1
+    elif policy == "snapkv":
+        heavy = window - options.observe
+    elif policy == "knorm":
+        heavy = window // 2
+    else:
+        raise ValueError(f"policy {policy!r}")
+    return [(heavy, window - heavy)] * layers
+
+
+def select(scores, index, heavy, recent, sinks):
+    """Which places of one head's list stay, ascending, and the margin: how far the worst entry that was chosen is above
+    the best one that goes, relative to the larger of the two; infinite where no scores decided (sinks, or zeros that
+    are exact: tokens that nobody scored yet). The list has more than heavy + recent entries."""
+    candidates = len(index) - recent
+    order = sorted(range(candidates), key=lambda j: (-math.inf if index[j] < sinks else -scores[j], index[j]))
+    kept = sorted(order[:heavy]) + list(range(candidates, len(index)))
+    margin = math.inf
+    if heavy > 0 and index[order[heavy - 1]] >= sinks:
+        worst, best = scores[order[heavy - 1]], scores[order[heavy]]
+        size = max(abs(worst), abs(best))
+        margin = (worst - best) / size if size > 0 else math.inf
+    return kept, margin
+
+
+def as_good(scores, index, kept, other, candidates, sinks):
+    """The places of `other`, the original indices that somebody else kept, if scores that are as good as equal are all
+    that it differs from `kept` by; else `kept`. The first `candidates` entries were to choose from."""
+    places = [j for j in range(len(index)) if index[j] in set(other)]
+    ours, theirs = sorted(set(kept) - set(places)), sorted(set(places) - set(kept))
+    if not ours or len(places) != len(kept) or any(j >= candidates or index[j] < sinks for j in ours + theirs):
+        return kept
+    best, worst = max(scores[j] for j in ours), min(scores[j] for j in theirs)
+    return places if best - worst <= NEAR_SCORES * max(abs(best), abs(worst)) else kept
+
+
+def rounded(scores):
+    """To 40 bits: scores that are equal but for the rounding of float64 are to tie (equal tokens have equal keys in the
+    first layer)."""
+    parts, exponents = np.frexp(scores)
+    return np.ldexp(np.round(np.ldexp(parts, 40)), exponents - 40)
+
+
+def pooled(scores, width):
+    """The mean of each score and its neighbours, `width` together; beyond either end they count as 0."""
+    half = width // 2
+    padded = np.pad(scores, [(0, 0), (half, half)])
+    return sum(padded[:, i:i + scores.shape[1]] for i in range(width)) / width
+
+
+class Layer:
+    """What one layer keeps: per KV head an ascending list of tokens with their keys (not rotated), values and scores.
+    All heads have the same number of entries."""
+
+    def __init__(self, options, heavy, recent, heads, kv_heads, dim):
+        self.options, self.heavy, self.recent = options, heavy, recent
+        self.group = heads // kv_heads
+        self.tokens = 0                                       # that passed so far
+        self.index = np.zeros((kv_heads, 0), int)             # original indices
+        self.keys = np.zeros((kv_heads, 0, dim))
+        self.values = np.zeros((kv_heads, 0, dim))
+        self.scores = np.zeros((kv_heads, 0))
+        self.queries = np.zeros((0, heads, dim))              # of the last `observe` tokens, not rotated
+        self.margins = [math.inf] * kv_heads                  # of the last call's eviction
+        self.others = None                                    # per KV head: what somebody else keeps after this call
+        self.yielded = 0                                      # how often theirs was taken, being as good
+
+    def append(self, keys, values):
+        """keys, values [c, KV heads, d]. Scores of the new entries are 0."""
+        c, kv_heads = keys.shape[:2]
+        new = np.broadcast_to(np.arange(self.tokens, self.tokens + c), (kv_heads, c))
+        self.index = np.concatenate([self.index, new], axis=1)
+        self.keys = np.concatenate([self.keys, keys.transpose(1, 0, 2)], axis=1)
+        self.values = np.concatenate([self.values, values.transpose(1, 0, 2)], axis=1)
+        self.scores = np.concatenate([self.scores, np.zeros((kv_heads, c))], axis=1)
+        self.tokens += c
+
+    def weights(self, queries, table):
+        """Attention of the last tokens' queries [m, heads, d], which stand at the last m entries, over all entries up
+        to their own: [heads, m, N]. Positions are those of the text, or ranks in the list."""
+        cos, sin = table
+        m, (kv_heads, count, dim) = len(queries), self.keys.shape
+        ranks = np.arange(count)
+        if self.options.rolling:
+            at_queries, at_keys = ranks[count - m:], np.broadcast_to(ranks, (kv_heads, count))
+        else:
+            at_queries, at_keys = np.arange(self.tokens - m, self.tokens), self.index
+        flat = at_keys.reshape(-1)
+        keys = llama_f64.rotate(self.keys.reshape(-1, 1, dim), cos[flat], sin[flat]).reshape(self.keys.shape)
+        keys = np.repeat(keys, self.group, axis=0)
+        rotated = llama_f64.rotate(queries, cos[at_queries], sin[at_queries]).transpose(1, 0, 2)
+        logits = rotated @ keys.transpose(0, 2, 1) / math.sqrt(dim)
+        return llama_f64.softmax(np.where(ranks[None, :] > ranks[count - m:, None], -np.inf, logits))
+
+    def over_group(self, sums):
+        """[heads, N] -> [KV heads, N]."""
+        parts = sums.reshape(-1, self.group, sums.shape[-1])
+        return {"first": lambda: parts[:, 0], "mean": lambda: parts.mean(axis=1), "sum": lambda: parts.sum(axis=1),
+                "max": lambda: parts.max(axis=1)}[self.options.gqa]()
+
+    def observed(self, weights):
+        """Scores by the attention [heads, m, N] of the observing queries; 0 for the last `observe` entries."""
+        sums = self.over_group(weights.sum(axis=1))
+        outside = max(sums.shape[1] - self.options.observe, 0)
+        return np.pad(pooled(sums[:, :outside], self.options.pool), [(0, 0), (0, sums.shape[1] - outside)])
+
+    def score(self, weights, decoding):
+        """Takes the attention [heads, c, N] of a call's queries into the scores."""
+        policy, c = self.options.policy, weights.shape[1]
+        if policy == "h2o":
+            self.scores = self.options.decay**c * self.scores + self.over_group(weights.sum(axis=1))
+        elif policy == "tova":
+            self.scores = self.over_group(weights[:, -1])
+        elif policy == "knorm":
+            self.scores = -(self.keys * self.keys).sum(axis=-1)
+        elif self.options.watches() and not decoding:
+            self.scores = self.observed(weights[:, -min(self.options.observe, c):])
+
+    def keep(self, heavy, recent):
+        """Leaves heavy + recent entries of each head."""
+        compared = rounded(self.scores / (self.tokens - self.index) if self.options.normalise else self.scores)
+        sinks = self.options.first_tokens()
+        chosen = [select(s, i, heavy, recent, sinks) for s, i in zip(compared.tolist(), self.index.tolist())]
+        self.margins = [margin for _, margin in chosen]
+        places = [kept for kept, _ in chosen]
+        if self.others is not None:
+            candidates = self.index.shape[1] - recent
+            theirs = [as_good(s, i, kept, other, candidates, sinks) for s, i, kept, other in
+                      zip(compared.tolist(), self.index.tolist(), places, self.others)]
+            self.yielded += sum(a != b for a, b in zip(places, theirs))
+            places = theirs
+        places = np.array(places)
+        self.index = np.take_along_axis(self.index, places, axis=1)
+        self.scores = np.take_along_axis(self.scores, places, axis=1)
+        self.keys = np.take_along_axis(self.keys, places[..., None], axis=1)
+        self.values = np.take_along_axis(self.values, places[..., None], axis=1)
+
+    def evict(self):
+        self.margins = [math.inf] * len(self.index)
+        if self.index.shape[1] > self.heavy + self.recent:
+            self.keep(self.heavy, self.recent)
+
+    def reserve(self, space):
+        """Makes room for `space` entries: the recent ones shrink, H does not."""
+        if self.index.shape[1] + space > self.heavy + self.recent:
+            if space >= self.recent:
+                raise ValueError(f"no room for {space} entries beside {self.heavy} heavy ones")
+            self.keep(self.heavy, self.recent - space)
+
+    def call(self, queries, keys, values, table, decoding):
+        """A call of c tokens; what attention gives, [c, heads, d]. Eviction comes after it."""
+        self.append(keys, values)
+        weights = self.weights(queries, table)
+        mixed = weights @ np.repeat(self.values, self.group, axis=0)
+        if self.options.watches():
+            self.queries = np.concatenate([self.queries, queries])[-self.options.observe:]
+        self.score(weights, decoding)
+        self.evict()
+        return mixed.transpose(1, 0, 2)
+
+    def renew(self, table):
+        """Counts the scores anew by the queries of the last `observe` tokens over what is kept."""
+        self.scores = self.observed(self.weights(self.queries, table))
+
+
+class Model:
+    """A Llama with bounded layers. weights: HF names -> arrays; config: the dictionary of config.json."""
+
+    def __init__(self, config, weights, options, length):
+        """length: the most tokens that will pass; rope of `dynamic` is not served."""
+        if llama_f64.rope_settings(config)["rope_type"] == "dynamic":
+            raise ValueError("rope of type dynamic has no angles that hold for ever")
+        self.config, self.options = config, options
+        self.w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+        self.dim = llama_f64.head_dim(config)
+        self.heads = config["num_attention_heads"]
+        self.kv_heads = config.get("num_key_value_heads") or self.heads
+        self.table = llama_f64.angles(config, length, length, False)
+        count = config["num_hidden_layers"]
+        self.layers = [Layer(options, heavy, recent, self.heads, self.kv_heads, self.dim)
+                       for heavy, recent in budgets(options, count)]
+
+    def call(self, ids, decoding):
+        """One call of every layer; the logits behind its last token."""
+        w, eps, c = self.w, self.config["rms_norm_eps"], len(ids)
+        x = w["model.embed_tokens.weight"][ids]
+        for number, layer in enumerate(self.layers):
+            prefix = f"model.layers.{number}."
+            h = llama_f64.rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
+            q = (h @ w[prefix + "self_attn.q_proj.weight"].T).reshape(c, self.heads, self.dim)
+            k = (h @ w[prefix + "self_attn.k_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
+            v = (h @ w[prefix + "self_attn.v_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
+            mixed = layer.call(q, k, v, self.table, decoding).reshape(c, self.heads * self.dim)
+            x = x + mixed @ w[prefix + "self_attn.o_proj.weight"].T
+            h = llama_f64.rms_norm(x, w[prefix + "post_attention_layernorm.weight"], eps)
+            gate = h @ w[prefix + "mlp.gate_proj.weight"].T
+            up = h @ w[prefix + "mlp.up_proj.weight"].T
+            x = x + (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
+        head = w["model.embed_tokens.weight" if self.config.get("tie_word_embeddings") else "lm_head.weight"]
+        return llama_f64.rms_norm(x[-1], w["model.norm.weight"], eps) @ head.T
+
+    def state(self):
+        """kept, scores and margins of the last call, [layer][KV head]."""
+        return ([layer.index.tolist() for layer in self.layers], [layer.scores.tolist() for layer in self.layers],
+                [list(layer.margins) for layer in self.layers])
+
+
+@dataclasses.dataclass
+class Step:
+    """Step 0 comes after the prompt, step t after the forward of the t-th generated token."""
+    token: int     # that the step's logits give
+    gap: float     # between the two largest logits
+    spread: float  # between the largest and the smallest one
+    kept: list     # [layer][KV head]: original indices, ascending
+    scores: list   # [layer][KV head]: of those
+    margins: list  # [layer][KV head]: of the step's eviction; after a prompt: of the last call's
+    chunks: float  # the smallest margin of the prompt's calls before the last one
+    yielded: int   # how often, up to here, somebody else's choice was taken, being as good
+
+
+def generate(config, weights, ids, options, n, tokens=None, kept=None):
+    """Generates n tokens greedily; a Step for the prompt and for each of them but the last, which is not run.
+    tokens, kept {(step, layer, head): indices}: somebody else's. Where the best choice is as good as theirs, theirs is
+    taken, so that what comes after can be compared: f32 and f64 may settle ties otherwise."""
+    model = Model(config, weights, options, len(ids) + n)
+    size = options.chunk if options.chunk > 0 else len(ids)
+    chunks, steps = math.inf, []
+    ranges = [(begin, min(begin + size, len(ids))) for begin in range(0, len(ids), size)]
+    for begin, end in ranges[:-1]:
+        model.call(ids[begin:end], False)
+        chunks = min([chunks] + [min(layer.margins) for layer in model.layers])
+    call = ids[ranges[-1][0]:]
+    while True:
+        for number, layer in enumerate(model.layers):
+            if kept is not None:
+                layer.others = [kept[len(steps), number, head] for head in range(model.kv_heads)]
+        logits = model.call(call, len(steps) > 0)
+        if options.watches() and steps and len(steps) % options.every == 0:
+            for layer in model.layers:
+                layer.renew(model.table)
+        low, high = np.sort(logits)[-2:]
+        token, spread = int(np.argmax(logits)), float(high - logits.min())
+        yielded = sum(layer.yielded for layer in model.layers)
+        if tokens is not None and tokens[len(steps)] != token:
+            if high - logits[tokens[len(steps)]] <= NEAR_LOGITS * spread:
+                token, yielded = tokens[len(steps)], yielded + 1
+        steps.append(Step(token, float(high - low), spread, *model.state(), chunks, yielded))
+        if len(steps) == n:
+            return steps
+        call = [token]
+
+
+def read_safetensors(path):
+    """names -> arrays; F32, F16 and BF16 alone."""
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        raw = data[8 + size + begin:8 + size + end]
+        if entry["dtype"] == "BF16":
+            values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+        tensors[name] = values.reshape(entry["shape"])
+    return tensors
+
+
+def load(folder):
+    """config and weights, in float64, of an HF folder."""
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    weights = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            tensors = read_safetensors(os.path.join(folder, name))
+            weights.update((key, np.asarray(value, np.float64)) for key, value in tensors.items())
+    return config, weights
+
+
+# The worked cases: weights of query i on key j before they are divided by their sum, which goes over what is kept.
+CASE_WEIGHTS = ((1,), (1, 1), (2, 1, 1), (2, 1, 3, 2), (4, 1, 1, 1, 1), (1, 1, 16, 12, 1, 1), (1, 15, 9, 1, 1, 4, 1),
+                (1, 63, 1, 1, 32, 28, 1, 1))
+CASE_SECOND_HEAD = ((1,), (1, 1), (1, 1, 2), (1, 1, 5, 1), (1, 1, 12, 1, 1))
+
+
+def case_layer(gqa="mean", heads=1):
+    return Layer(Options(window=4, heavy=2, gqa=gqa), 2, 2, heads, 1, 2)
+
+
+def case_call(layer, tables, count):
+    """Runs `count` tokens with the given weights, a table a query head; the scores before eviction."""
+    layer.append(np.zeros((count, 1, 2)), np.zeros((count, 1, 2)))
+    index = layer.index[0]
+    weights = np.zeros((len(tables), count, len(index)))
+    for head, table in enumerate(tables):
+        for i in range(count):
+            query = layer.tokens - count + i
+            row = [table[query][j] if j <= query else 0 for j in index]
+            weights[head, i] = np.array(row) / sum(row)
+    layer.score(weights, False)
+    before = layer.scores[0].tolist()
+    layer.evict()
+    return before
+
+
+def self_test():
+    """The worked cases; raises where anything is other than they say, to the last bit."""
+    def same(what, got, expected):
+        if got != expected:
+            raise SystemExit(f"{what}: {got} instead of {expected}")
+
+    def run(case, calls):
+        layer = case_layer()
+        for number, (count, scores, kept) in enumerate(calls):
+            got = case_call(layer, [CASE_WEIGHTS], count)
+            if scores is not None:
+                same(f"case {case}, call {number}, scores", got, scores)
+            if kept is not None:
+                same(f"case {case}, call {number}, kept", layer.index[0].tolist(), kept)
+        return layer
+
+    after_6 = [(5, [2.75, 1.0, 0.75, 0.375, 0.125], [0, 1, 3, 4]),
+               (1, [2.8125, 1.0625, 1.125, 0.1875, 0.0625], [0, 3, 4, 5]),
+               (1, [2.9375, 1.25, 0.3125, 0.5625, 0.125], [0, 3, 5, 6])]
+    run("A", after_6 + [(1, [2.96875, 1.28125, 1.4375, 0.15625, 0.03125], [0, 5, 6, 7])])
+    run("A, one by one", [(1, None, None)] * 4 + [(1, None, kept) for kept in
+                                                  ([0, 1, 3, 4], [0, 3, 4, 5], [0, 3, 5, 6], [0, 5, 6, 7])])
+    run("B", after_6[:2] + [(2, [2.953125, 1.265625, 0.8125, 1.0, 0.140625, 0.015625], [0, 3, 6, 7])])
+    layer = run("C", [(6, [2.78125, 1.03125, 1.25, 0.75, 0.15625, 0.03125], [0, 2, 4, 5]), (1, None, [0, 2, 5, 6])])
+    same("case C, after 6", layer.scores[0].tolist(), [2.84375, 1.8125, 0.28125, 0.0625])
+    case_call(layer, [CASE_WEIGHTS], 1)
+    same("case C, after 7", (layer.index[0].tolist(), layer.scores[0].tolist()),
+         ([0, 2, 6, 7], [2.875, 1.84375, 0.09375, 0.03125]))
+    run("E", [(8, [2.8203125, 1.9921875, 1.5390625, 0.7890625, 0.4375, 0.375, 0.0390625, 0.0078125], [0, 1, 6, 7])])
+    layer = run("R", after_6)
+    layer.reserve(1)
+    same("case R, reserved", (layer.index[0].tolist(), layer.scores[0].tolist()), ([0, 3, 6], [2.9375, 1.25, 0.125]))
+    same("case R, scores", case_call(layer, [[[1] * 8] * 8], 1), [3.1875, 1.5, 0.375, 0.25])
+    same("case R, kept", layer.index[0].tolist(), [0, 3, 6, 7])
+    try:
+        layer.reserve(2)
+        raise SystemExit("case R: room for two was made")
+    except ValueError:
+        pass
+    layer = case_layer()
+    # Equal weights of every pair: score j would be 1/(j+1) + ... + 1/6, so the tie is one of the scores themselves.
+    layer.append(np.zeros((6, 1, 2)), np.zeros((6, 1, 2)))
+    layer.scores[:] = 1
+    layer.evict()
+    same("case T, kept", layer.index[0].tolist(), [0, 1, 4, 5])
+    for gqa, scores, kept in (("first", [2.75, 1.0, 0.75, 0.375, 0.125], [0, 1, 3, 4]),
+                              ("mean", [2.34375, 0.96875, 1.3125, 0.28125, 0.09375], [0, 2, 3, 4]),
+                              ("sum", [4.6875, 1.9375, 2.625, 0.5625, 0.1875], [0, 2, 3, 4]),
+                              ("max", [2.75, 1.0, 1.875, 0.375, 0.125], [0, 2, 3, 4])):
+        layer = case_layer(gqa, 2)
+        same(f"case G, {gqa}, scores", case_call(layer, [CASE_WEIGHTS, CASE_SECOND_HEAD], 5), scores)
+        same(f"case G, {gqa}, kept", layer.index[0].tolist(), kept)
+    rolled(same)
+    same("budgets of pyramidkv", budgets(Options("pyramidkv", 100, observe=20), 3), [(155, 20), (80, 20), (5, 20)])
+    same("pooling", pooled(np.array([[5.0, 10.0, 0.0, 20.0]]), 3).tolist(), [[5.0, 5.0, 10.0, 20 / 3]])
+    print("cases A, B, C, E, R, T and G, positions that roll, budgets and pooling are as they were worked out")
+
+
+def rolled(same):
+    """Worked number of positions: d = 2, frequency 1, q = k = (1, 0), entries 0 1 3 4 5. The logit of token 0 times
+    sqrt(2) is cos 5 in the text and cos 4 where positions roll; of token 3 cos 2 both times."""
+    table = np.cos(np.arange(8.0))[:, None], np.sin(np.arange(8.0))[:, None]
+    for rolling, distances in ((False, (5, 4, 2, 1, 0)), (True, (4, 3, 2, 1, 0))):
+        layer = Layer(Options(window=4, heavy=2, rolling=rolling), 2, 2, 1, 1, 2)
+        unit = np.array([[[1.0, 0.0]]])
+        layer.append(np.repeat(unit, 6, axis=0), np.repeat(unit, 6, axis=0))
+        for name in ("index", "keys", "values", "scores"):
+            setattr(layer, name, np.delete(getattr(layer, name), 2, axis=1))
+        expected = llama_f64.softmax(np.cos(np.array(distances)) / math.sqrt(2))
+        same(f"rolling {rolling}", bool(np.allclose(layer.weights(unit, table)[0, 0], expected, atol=1e-15)), True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", help="folder with config.json and safetensors")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--prompt-ids", metavar="FILE", help="a JSON array of token ids")
+    parser.add_argument("-n", type=int, default=64, help="tokens to generate")
+    for field in dataclasses.fields(Options):
+        choices = {"policy": POLICIES, "gqa": GQA}.get(field.name)
+        if field.type is bool:
+            parser.add_argument("--" + field.name, action="store_true")
+        else:
+            parser.add_argument("--" + field.name, type=field.type, default=field.default, choices=choices)
+    args = parser.parse_args()
+    if args.self_test:
+        self_test()
+        return
+    config, weights = load(args.model)
+    with open(args.prompt_ids, encoding="utf-8") as file:
+        ids = json.load(file)
+    options = Options(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Options)})
+    steps = generate(config, weights, ids, options, args.n)
+    for number, step in enumerate(steps):
+        for layer, heads in enumerate(step.kept):
+            for head, kept in enumerate(heads):
+                print(json.dumps({"step": number, "layer": layer, "head": head, "kept": kept,
+                                  "scores": step.scores[layer][head]}))
+    print(json.dumps([step.token for step in steps]))
+
+
+if __name__ == "__main__":
+    main()
