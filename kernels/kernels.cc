@@ -383,14 +383,18 @@ void check_slots(const char* op, const SlotKv& kv, const SlotRule& rule) {
           rule.pool);
 }
 
+void check_call(const char* op, const SlotKv& kv, const Tensor& order, const SlotCall& call) {
+    check_operand(op, "order", order, DType::kI32, Shape{kv.layout.kv_heads, kv.slots()});
+    check(call.owner >= 0 && call.owner < kv.owners() && call.cached >= 0 && call.fresh >= 0 && call.first_token >= 0,
+          "{}: {} fresh entries behind {}, token {} of owner {}", op, call.fresh, call.cached, call.first_token,
+          call.owner);
+}
+
 void check_entries(const char* op, const SlotKv& kv, const LayerKv& entries, const Tensor& order,
                    const SlotCall& call) {
     check_kv(op, entries);
-    check_operand(op, "order", order, DType::kI32, Shape{kv.layout.kv_heads, kv.slots()});
-    check(entries.layout == kv.layout && call.owner >= 0 && call.owner < kv.owners() && call.cached >= 0 &&
-              call.fresh >= 0 && call.first_token >= 0,
-          "{}: {} fresh entries behind {}, token {} of owner {}", op, call.fresh, call.cached, call.first_token,
-          call.owner);
+    check(entries.layout == kv.layout, "{}: entries of another layout than the slots", op);
+    check_call(op, kv, order, call);
 }
 
 }  // namespace
@@ -423,6 +427,36 @@ void Kernels::slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv&
     check(static_cast<bool>(weights) == wanted, "slot_scores: weights are {}wanted", wanted ? "" : "not ");
     if (weights) check_operand("slot_scores", "weights", weights, DType::kF32, entries);
     if (entries.elements() > 0) do_slot_scores(scores, kv, from, order, weights, rule, call);
+}
+
+void Kernels::slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                        const SlotRule& rule, const SlotCall& call) {
+    check_slots("slot_keys", kv, rule);
+    check_call("slot_keys", kv, order, call);
+    const Shape entries{kv.layout.kv_heads, call.entries()};
+    check_operand("slot_keys", "scores", scores, DType::kF32, entries);
+    check_operand("slot_keys", "keys", keys, DType::kI64, entries);
+    if (entries.elements() > 0) do_slot_keys(keys, kv, order, scores, rule, call);
+}
+
+void Kernels::slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                         const Tensor& largest, const SlotShare& share, const SlotRule& rule, const SlotCall& call) {
+    check_slots("slot_share", kv, rule);
+    check_rank("slot_share", "tiles", tiles, 2);
+    check_rank("slot_share", "keys", keys, 2);
+    check_rank("slot_share", "rows", rows, 1);
+    const KvLayout& l = kv.layout;
+    const int64_t heads = rows.rows();
+    const Shape tile{tiles.rows(), static_cast<int64_t>(l.tile_bytes()) / std::max<int64_t>(1, l.kv_heads)};
+    check_operand("slot_share", "tiles", tiles, DType::kU8, tile);
+    check_operand("slot_share", "keys", keys, DType::kI64, Shape{keys.rows(), call.entries()});
+    check_operand("slot_share", "rows", rows, DType::kI32, Shape{heads});
+    check_operand("slot_share", "largest", largest, DType::kI32, Shape{kv.owners()});
+    check(rule.first_head >= 0 && rule.first_head + l.kv_heads <= heads && heads <= kMostSharing && call.owner >= 0 &&
+              call.owner < kv.owners() && share.least >= 0 && share.least + rule.recent <= share.tokens - call.reserve,
+          "slot_share: heads {} to {} of {} share {} tokens each less {}, at least {} and {} recent ones",
+          rule.first_head, rule.first_head + l.kv_heads, heads, share.tokens, call.reserve, share.least, rule.recent);
+    if (heads > 0) do_slot_share(kv, tiles, keys, rows, largest, share, rule, call);
 }
 
 void Kernels::slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,

@@ -130,6 +130,16 @@ class Kernels {
     /// or sums get nothing new: there are no fresh entries.
     void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                      const Tensor& weights, const SlotRule& rule, const SlotCall& call);
+    /// keys[h, e] = what entry e of head h is worth, different for all entries of a head; 0: it has no such entry.
+    /// keys i64 [kv_heads, entries]; order and scores as above.
+    void slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                   const SlotRule& rule, const SlotCall& call);
+    /// Sets the budgets of an owner's heads for this call, as heads of all ranks share them, and gives out its tiles
+    /// anew; slot_choose is to follow, with SlotCall::retiled. Of equal keys that of the first head is worth more.
+    /// tiles u8 [tiles, bytes of a head's tile]: the owner's; keys i64 [.., entries]: of the model's heads; these are
+    /// cleared in part; rows i32 [heads]: where each head's are; largest i32 [owners]: the largest budget of all ranks.
+    void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                    const Tensor& largest, const SlotShare& share, const SlotRule& rule, const SlotCall& call);
     /// Of each head's entries those that are worth most stay, and its last ones, as many as its budget allows: those
     /// that had a slot keep it, fresh ones are copied from `from` to slots that are free.  keys i64 [kv_heads, 2 *
     /// entries] is scratch.
@@ -172,6 +182,11 @@ class Kernels {
     virtual void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) = 0;
     virtual void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                                 const Tensor& weights, const SlotRule& rule, const SlotCall& call) = 0;
+    virtual void do_slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                              const SlotRule& rule, const SlotCall& call) = 0;
+    virtual void do_slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                               const Tensor& largest, const SlotShare& share, const SlotRule& rule,
+                               const SlotCall& call) = 0;
     virtual void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
                                 const Tensor& keys, const SlotRule& rule, const SlotCall& call) = 0;
 

@@ -94,8 +94,21 @@ struct SlotCall {
     int64_t cached = 0, fresh = 0;
     int64_t first_token = 0;  // the text's number of the first fresh one
     int64_t reserve = 0;      // slots that are to be free afterwards: every budget is smaller by so many
+    bool retiled = false;     // heads have been given other tiles: what stays is copied from the entries, all of it
 
     constexpr int64_t entries() const { return cached + fresh; }
 };
+
+/// How the heads of a layer share its slots (Ada-KV, arXiv 2407.11550): all ranks' heads together keep `tokens` each in
+/// the mean, those that are worth most wherever they are; every head keeps at least `least` beside its recent ones.
+struct SlotShare {
+    int64_t tokens = 0, least = 0;
+};
+inline constexpr int64_t kMostSharing = 1024;  // heads that may share
+
+/// What a head has in the share: of so many entries of all heads, `own` its entries that stay, budgets are this.
+constexpr int64_t shared_budget(const SlotShare& share, int64_t heads, int64_t own, int64_t all) {
+    return own + (share.tokens * heads - all) / heads;
+}
 
 }  // namespace trireme

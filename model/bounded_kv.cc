@@ -1,5 +1,6 @@
 #include "model/bounded_kv.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "model/head_exchange.h"
@@ -12,6 +13,12 @@ namespace {
 /// Scores that come from attention, of heads that several ranks hold.
 bool exchanges(const LlamaConfig& config, int ranks, const BoundedShape& shape) {
     return shape.attentive() && HeadExchange::needed(config, ranks);
+}
+
+int64_t most_heads(const LlamaConfig& config, int ranks) {
+    int64_t most = 0;
+    for (int rank = 0; rank < ranks; ++rank) most = std::max(most, make_shard(config, rank, ranks).n_kv_heads);
+    return most;
 }
 
 /// What each query head adds to its KV head's weights.
@@ -38,11 +45,36 @@ BoundedModel bounded_model(const LlamaConfig& config, const Shard& shard, HeadsB
             .exchange = {}};
 }
 
+/// What a rank's view is to know beside the shape of all.
+BoundedShape shape_of_rank(const LlamaConfig& config, const Shard& shard, BoundedShape shape) {
+    shape.first_head = shard.kv_begin;
+    shape.all_heads = config.n_kv_heads;
+    shape.key_rows = shard.ranks * most_heads(config, shard.ranks);
+    return shape;
+}
+
+/// Keys of a rank's heads are in as many rows as the rank with the most heads has; a head that several ranks hold is
+/// read where the first of them has it.
+void share_keys(BoundedModel& model, const LlamaConfig& config, const Shard& shard, Stream& compute, Comm& comm) {
+    model.own_rows = most_heads(config, shard.ranks);
+    model.first_row = shard.rank * model.own_rows;
+    model.rows.assign(static_cast<size_t>(config.n_kv_heads), 0);
+    for (int rank = shard.ranks; rank-- > 0;) {
+        const Shard s = make_shard(config, rank, shard.ranks);
+        for (int64_t h = 0; h < s.n_kv_heads; ++h) {
+            model.rows[static_cast<size_t>(s.kv_begin + h)] = static_cast<int32_t>(rank * model.own_rows + h);
+        }
+    }
+    if (shard.ranks == 1) return;
+    model.gather = [&compute, &comm, ranks = shard.ranks, own = model.own_rows](const Tensor& all, const Tensor& part) {
+        comm.all_gather(compute, Tensor(all.data(), DType::kI64, {ranks, own, all.cols()}), part);
+    };
+}
+
 }  // namespace
 
 ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const BoundedShape& shape, Comm& comm) {
-    BoundedShape own = shape;
-    own.first_head = shard.kv_begin;
+    const BoundedShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
                                         const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
         BoundedModel model = bounded_model(config, shard, own.heads);
@@ -52,12 +84,14 @@ ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const Boun
                 std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
             model.exchange = [exchange](Kernels& op, const Tensor& weights) { exchange->exchange(op, weights); };
         }
+        if (own.shares()) share_keys(model, config, shard, compute, comm);
         return std::make_unique<BoundedView>(device, compute, kv, own, std::move(model));
     };
 }
 
-MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
+MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& asked,
                            std::string_view backend, int threads) {
+    const BoundedShape shape = shape_of_rank(config, shard, asked);
     MemoryBytes all = BoundedView::memory_for(kv, shape, shard.n_heads);
     if (shape.observing()) {
         const KernelLimits limits = BoundedView::renewing_limits(kv, shape, shard.n_heads);

@@ -137,6 +137,7 @@ def combinations():
             one(model, 100, policy="knorm", window=17, rolling=rolling)
             one(model, 120, policy="snapkv", window=32, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="pyramidkv", window=40, observe=8, every=16, rolling=rolling)
+            one(model, 120, policy="adakv", window=32, observe=4, every=16, rolling=rolling)
         one("heads6", 120, policy="streaming", window=64, sinks=0, chunk=32, rolling=rolling)
         one("heads6", 2, policy="streaming", window=8, sinks=4, rolling=rolling)
         for gqa in bounded_f64.GQA:
@@ -153,6 +154,12 @@ def combinations():
         one("shallow", 120, policy="pyramidkv", window=20, observe=8, every=16, rolling=rolling)
         one("heads6", 120, policy="pyramidkv", window=33, observe=9, every=10, rolling=rolling)
         one("scaled", 120, policy="pyramidkv", window=33, observe=9, every=10, chunk=25, sinks=1, rolling=rolling)
+        one("heads6", 120, policy="adakv", window=33, observe=5, every=10, gqa="max", rolling=rolling)
+        one("scaled", 120, policy="adakv", window=40, observe=3, every=10, chunk=25, sinks=5, rolling=rolling)
+        one("mha", 120, policy="adakv", window=16, observe=2, every=7, chunk=9, rolling=rolling)
+        one("gqa2", 20, policy="adakv", window=32, observe=4, every=7, rolling=rolling)
+        one("mha", 700, policy="adakv", window=300, observe=20, every=21, rolling=rolling)  # tiles are given out anew
+        one("scaled", 900, policy="adakv", window=257, observe=30, every=40, chunk=200, rolling=rolling)
         one("gqa2", 700, policy="h2o", window=300, rolling=rolling)  # more than one block of anything
         one("heads6", 700, policy="h2o", window=513, gqa="max", chunk=200, rolling=rolling)
         one("scaled", 700, policy="h2o", window=256, heavy=250, gqa="sum", chunk=64, decay=0.999, rolling=rolling)
@@ -172,6 +179,10 @@ def combinations():
         one("mqa8", 120, ranks, policy="snapkv", window=32, observe=8, every=10, gqa="max")
         one("scaled", 120, ranks, policy="pyramidkv", window=40, observe=8, every=16, rolling=True)
         one("mha", 120, ranks, policy="knorm", window=16)
+        for model in models:
+            one(model, 120, ranks, policy="adakv", window=32, observe=4, every=16, rolling=ranks == 3)
+        one("mha", 600, ranks, policy="adakv", window=260, observe=16, every=16, chunk=250)
+        one("heads6", 120, ranks, policy="adakv", window=24, observe=3, every=9, chunk=30, gqa="max", sinks=4)
     return rows
 
 
@@ -188,6 +199,7 @@ def quick():
         ("mqa8", 100, 1, {"policy": "tova", "window": 16}),
         ("heads6", 100, 1, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16, "rolling": True}),
         ("gqa2", 100, 1, {"policy": "pyramidkv", "window": 40, "observe": 8, "every": 16}),
+        ("heads6", 120, 2, {"policy": "adakv", "window": 32, "observe": 4, "every": 16, "chunk": 50}),
         ("mha", 100, 1, {"policy": "knorm", "window": 16, "rolling": True}),
         ("gqa2", 100, 4, {"policy": "h2o", "window": 16, "gqa": "max", "rolling": True}),
         ("mqa8", 100, 2, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16}),
@@ -200,7 +212,7 @@ def drawn(first, count):
     for seed in range(first, first + count):
         draw = random.Random(seed)
         model, window = draw.choice(list(SHAPES)), draw.choice((2, 3, 4, 7, 8, 9, 16, 21, 32, 48, 64, 100, 200))
-        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "snapkv", "pyramidkv", "knorm"))
+        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm"))
         options = {"policy": policy, "window": window, "gqa": draw.choice(bounded_f64.GQA),
                    "rolling": draw.random() < 0.5}
         if draw.random() < 0.5:
@@ -212,7 +224,7 @@ def drawn(first, count):
                 options["decay"] = draw.choice((0.5, 0.9, 0.99))
             if draw.random() < 0.3:
                 options["normalise"] = True
-        if policy in ("snapkv", "pyramidkv"):
+        if policy in ("snapkv", "pyramidkv", "adakv"):
             options["observe"] = draw.randrange(1, window)
             options["pool"], options["every"] = draw.choice((1, 3, 5, 7, 31)), draw.choice((1, 2, 3, 7, 16, 64))
         if policy == "streaming":

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-POLICIES = "h2o,streaming,tova,snapkv,pyramidkv,knorm,random"
+POLICIES = "h2o,streaming,tova,snapkv,pyramidkv,adakv,knorm,random"
 KEY = "copper violin harvest lantern marble falcon thunder orange"
 NEEDLE = f"\n\nThe secret key is {KEY}. Remember it: the secret key is {KEY}.\n\n"
 CUE = "\n\nWhat is the secret key? The secret key is"

@@ -134,6 +134,19 @@ void CpuKernels::do_slot_scores(const Tensor& scores, const SlotKv& kv, const La
                     [=] { trireme::slot_scores(scores, kv, from, order, weights, rule, call); });
 }
 
+void CpuKernels::do_slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                              const SlotRule& rule, const SlotCall& call) {
+    stream_.enqueue("slot_keys", scores.bytes() + keys.bytes(),
+                    [=] { trireme::slot_keys(keys, kv, order, scores, rule, call); });
+}
+
+void CpuKernels::do_slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                               const Tensor& largest, const SlotShare& share, const SlotRule& rule,
+                               const SlotCall& call) {
+    stream_.enqueue("slot_share", keys.bytes(),
+                    [=] { trireme::slot_share(kv, tiles, keys, rows, largest, share, rule, call); });
+}
+
 void CpuKernels::do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
                                 const Tensor& keys, const SlotRule& rule, const SlotCall& call) {
     stream_.enqueue("slot_choose", scores.bytes(),

@@ -45,6 +45,11 @@ class CpuKernels final : public Kernels {
     void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) override;
     void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                         const Tensor& weights, const SlotRule& rule, const SlotCall& call) override;
+    void do_slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                      const SlotRule& rule, const SlotCall& call) override;
+    void do_slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                       const Tensor& largest, const SlotShare& share, const SlotRule& rule,
+                       const SlotCall& call) override;
     void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
                         const Tensor& keys, const SlotRule& rule, const SlotCall& call) override;
 

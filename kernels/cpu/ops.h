@@ -56,6 +56,10 @@ void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, in
 void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call);
 void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                  const Tensor& weights, const SlotRule& rule, const SlotCall& call);
+void slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores, const SlotRule& rule,
+               const SlotCall& call);
+void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows, const Tensor& largest,
+                const SlotShare& share, const SlotRule& rule, const SlotCall& call);
 void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores, const Tensor& keys,
                  const SlotRule& rule, const SlotCall& call);
 

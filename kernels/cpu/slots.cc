@@ -8,64 +8,11 @@
 #include <cstring>
 #include <span>
 
+#include "kernels/cpu/head_slots.h"
 #include "kernels/cpu/kv_access.h"
-#include "kernels/cpu/ops.h"
 
 namespace trireme {
 namespace {
-
-/// The slots of one head of one owner.
-struct HeadSlots {
-    HeadSlots(const SlotKv& kv, int64_t owner, int64_t number)
-        : layout(kv.layout),
-          head(number),
-          slots(kv.slots()),
-          tokens(at<int32_t>(kv.tokens, owner)),
-          ranks(at<int32_t>(kv.ranks, owner)),
-          scores(at<float>(kv.scores, owner)),
-          count(*(static_cast<int32_t*>(kv.counts.data()) + owner * kv.layout.kv_heads + head)),
-          budget(*(static_cast<int32_t*>(kv.budgets.data()) + owner * kv.layout.kv_heads + head)),
-          tiles(static_cast<int64_t*>(kv.tiles.data()) + (owner * kv.layout.kv_heads + head) * kv.tiles.dim(2)),
-          staged_k(staged(kv.staged_k, layout.k_type, owner)),
-          staged_v(staged(kv.staged_v, layout.v_type, owner)) {}
-
-    size_t k_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.k_type); }
-    size_t v_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.v_type); }
-    char* key(int64_t slot) const { return tile(slot) + static_cast<size_t>(slot % kTileTokens) * k_bytes(); }
-    char* value(int64_t slot) const {
-        return tile(slot) + kTileTokens * k_bytes() + static_cast<size_t>(slot % kTileTokens) * v_bytes();
-    }
-    void put(int64_t slot, const char* k, const char* v) const {
-        std::memcpy(key(slot), k, k_bytes());
-        std::memcpy(value(slot), v, v_bytes());
-    }
-
-    const KvLayout& layout;
-    int64_t head, slots;
-    int32_t *tokens, *ranks;
-    float* scores;
-    int32_t &count, &budget;
-    int64_t* tiles;
-    const char *staged_k, *staged_v;  // of the first staged row
-
-  private:
-    template <class T>
-    T* at(const Tensor& t, int64_t owner) const {
-        return static_cast<T*>(t.data()) + (owner * layout.kv_heads + head) * slots;
-    }
-    const char* staged(const Tensor& t, DType type, int64_t owner) const {
-        return static_cast<const char*>(t.data()) +
-               static_cast<size_t>((owner * layout.kv_heads + head) * kMaxRows * layout.head_dim) * size_of(type);
-    }
-    char* tile(int64_t slot) const {
-        return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles[slot / kTileTokens]));
-    }
-};
-
-/// What the memory says of a head fits what is known of it.
-void check_tokens(const char* op, int64_t tokens, int64_t most) {
-    check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
-}
 
 float element(DType type, const char* row, int64_t i) {
     if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
@@ -85,13 +32,6 @@ float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_
     if (rule.by == ScoreBy::kKeyNorm) return -square(l.k_type, key, l.head_dim);
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
     return 0;
-}
-
-template <class Body>
-void for_heads(int64_t heads, int64_t elements, const Body& body) {
-    for_rows(heads, elements, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) body(i);
-    });
 }
 
 }  // namespace
@@ -246,6 +186,10 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
                  const SlotRule& rule, const SlotCall& call) {
     const KvAccess source(from);
     const int64_t heads = kv.layout.kv_heads;
+    const auto put_entry = [&](const HeadSlots& h, int64_t slot, int64_t e) {
+        char* tile = source.tile(0, e / kTileTokens);
+        h.put(slot, source.key(tile, h.head, e % kTileTokens), source.value(tile, h.head, e % kTileTokens));
+    };
     for_heads(heads, call.entries() * kv.layout.head_dim, [&](int64_t head) {
         HeadSlots h(kv, call.owner, head);
         check_tokens("slot_choose", h.count, std::min(call.cached, h.slots));
@@ -270,9 +214,8 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
                 continue;
             }
             while (free < before && h.ranks[free] >= 0) ++free;
-            const int64_t e = begin + i, place = e % kTileTokens;
-            char* tile = source.tile(0, e / kTileTokens);
-            h.put(free, source.key(tile, head, place), source.value(tile, head, place));
+            const int64_t e = begin + i;
+            if (!call.retiled) put_entry(h, free, e);
             h.tokens[free] = static_cast<int32_t>(call.first_token + e - call.cached);
             h.scores[free] = score[e];
             h.ranks[free] = static_cast<int32_t>(rank);
@@ -281,12 +224,17 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
         for (int64_t s = next; s < before; ++s) {  // of a head that may keep fewer now: the first slots are in use
             if (h.ranks[s] < 0) continue;
             while (h.ranks[free] >= 0) ++free;
-            h.put(free, h.key(s), h.value(s));
+            if (!call.retiled) h.put(free, h.key(s), h.value(s));
             h.tokens[free] = h.tokens[s];
             h.scores[free] = h.scores[s];
             h.ranks[free] = h.ranks[s];
         }
         h.count = static_cast<int32_t>(next);
+        if (!call.retiled) return;
+        for (int64_t i = 0, rank = 0; i < n; ++i) {  // stays[rank] = the entry that has this rank now
+            if (stays[i] != 0) stays[rank++] = static_cast<uint64_t>(begin + i);
+        }
+        for (int64_t slot = 0; slot < next; ++slot) put_entry(h, slot, static_cast<int64_t>(stays[h.ranks[slot]]));
     });
 }
 

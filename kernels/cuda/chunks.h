@@ -94,7 +94,8 @@ struct PlaceChunks {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
         const uint64_t* keys = a.keys + gpu.block_x() * a.chunks;
         int32_t* places = a.places + gpu.block_x() * a.chunks;
-        const uint64_t least = nth_largest(gpu, shared, keys, n, picked);
+        const uint64_t least = nth_largest(
+            gpu, shared, [&](int64_t i) { return keys[i]; }, n, picked);
         const Piece mine = piece_of<kThreads>(gpu.thread(), n);
         uint32_t stay = 0;
         for (int64_t c = mine.begin; c < mine.end; ++c) stay += keys[c] >= least;

@@ -9,6 +9,7 @@
 #include "kernels/cuda/key_weights.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/slot_choose.h"
+#include "kernels/cuda/slot_share.h"
 
 namespace trireme::gpu {
 
@@ -76,6 +77,25 @@ class GpuSlotKernels : public Kernels {
             "slot_scores", scores.bytes(), {div_up(call.entries(), SlotScores::kThreads), kv.layout.kv_heads},
             {static_cast<float*>(scores.data()), slots_of(kv), kv_of(from), static_cast<const int32_t*>(order.data()),
              static_cast<const float*>(weights.data()), rule, call});
+    }
+    void do_slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
+                      const SlotRule& rule, const SlotCall& call) override {
+        launcher_.template launch<SlotKeys>(
+            "slot_keys", scores.bytes() + keys.bytes(),
+            {div_up(call.entries(), SlotKeys::kThreads), kv.layout.kv_heads},
+            {static_cast<uint64_t*>(keys.data()), slots_of(kv), static_cast<const int32_t*>(order.data()),
+             static_cast<const float*>(scores.data()), rule, call});
+    }
+    void do_slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
+                       const Tensor& largest, const SlotShare& share, const SlotRule& rule,
+                       const SlotCall& call) override {
+        const int64_t tiles_of_head = kv.tiles.dim(2);
+        launcher_.template launch<ShareSlots>(
+            "slot_share", keys.bytes(), {1},
+            {slots_of(kv), static_cast<int64_t*>(kv.tiles.data()) + call.owner * kv.layout.kv_heads * tiles_of_head,
+             tiles_of_head, static_cast<char*>(tiles.data()), tiles.rows(), tiles.cols(),
+             static_cast<uint64_t*>(keys.data()), keys.rows(), static_cast<const int32_t*>(rows.data()), rows.rows(),
+             static_cast<int32_t*>(largest.data()) + call.owner, share, rule, call});
     }
     void do_slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
                         const Tensor& keys, const SlotRule& rule, const SlotCall& call) override {

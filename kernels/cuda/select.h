@@ -11,9 +11,9 @@ struct SelectShared {
     uint32_t counts[kDigits], of_thread[kThreads];
 };
 
-/// The n-th largest of `count` keys, no two of which are equal, by digits of 8 bits, from counts alone.
-template <int kThreads, class Gpu>
-TRIREME_GPU uint64_t nth_largest(Gpu& gpu, SelectShared<kThreads>& shared, const uint64_t* keys, int64_t count,
+/// The n-th largest of the keys key_of(0) to key_of(count - 1), by digits of 8 bits, from counts alone.
+template <int kThreads, class Gpu, class KeyOf>
+TRIREME_GPU uint64_t nth_largest(Gpu& gpu, SelectShared<kThreads>& shared, const KeyOf& key_of, int64_t count,
                                  int64_t n) {
     constexpr int kDigits = SelectShared<kThreads>::kDigits;
     uint64_t prefix = 0;
@@ -22,8 +22,9 @@ TRIREME_GPU uint64_t nth_largest(Gpu& gpu, SelectShared<kThreads>& shared, const
         for (int d = gpu.thread(); d < kDigits; d += kThreads) shared.counts[d] = 0;
         gpu.sync();
         for (int64_t i = gpu.thread(); i < count; i += kThreads) {
-            const bool same = shift == 64 - 8 || keys[i] >> (shift + 8) == prefix;
-            if (same) gpu.fetch_add(&shared.counts[keys[i] >> shift & (kDigits - 1)], 1);
+            const uint64_t key = key_of(i);
+            const bool same = shift == 64 - 8 || key >> (shift + 8) == prefix;
+            if (same) gpu.fetch_add(&shared.counts[key >> shift & (kDigits - 1)], 1);
         }
         gpu.sync();
         int digit = kDigits - 1;

@@ -1,5 +1,6 @@
 #pragma once
 /// What a call leaves behind in a head's slots: those that are worth most and its last tokens (kernels/slot_rule.h).
+/// Heads that share slots (slot_share.h) have been given other tiles: what stays is copied there at the end.
 
 #include "kernels/cuda/select.h"
 #include "kernels/cuda/slots.h"
@@ -49,6 +50,7 @@ struct SlotChoose {
         const Holes holes = list_holes(gpu, h, stay);
         enter(gpu, a, h, holes);
         close_up(gpu, a, h, holes, stay);
+        if (a.call.retiled) copy_all(gpu, a, h, stay);
         if (gpu.thread() == 0) s.counts[at] = static_cast<int32_t>(stay);
     }
 
@@ -56,7 +58,7 @@ struct SlotChoose {
     /// A head with `count` slots in use, and its n entries, of which the first one is entry `begin` of the call's.
     struct Head {
         int64_t number, at, count, n, begin;
-        uint64_t* keys;           // [n]: what an entry is worth; then the rank of those that stay
+        uint64_t* keys;           // [n]: what an entry is worth; then the rank of those that stay, or kGone
         int32_t *holes, *movers;  // slots below `count`, in order: that have become free; that are beyond those in use
         const int32_t* order;
         const float* new_scores;  // of the call's entries
@@ -72,7 +74,7 @@ struct SlotChoose {
         return i < h.count ? h.tokens[h.order[i]] : a.call.first_token + i - h.count;
     }
 
-    /// Old tokens get their new ranks and scores, -1 those that go; keys of fresh entries become ranks. How many stay.
+    /// Old tokens get their new ranks and scores, -1 those that go; keys become ranks. How many stay.
     template <class Gpu>
     TRIREME_GPU static int64_t number_entries(Gpu& gpu, const Args& a, const Head& h, int64_t budget) {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
@@ -83,7 +85,9 @@ struct SlotChoose {
         }
         gpu.sync();
         const bool some = candidates > 0 && heavy > 0;
-        const uint64_t least = some ? nth_largest(gpu, shared, h.keys, candidates, heavy) : 0;
+        const uint64_t least = some ? nth_largest(
+                                          gpu, shared, [&](int64_t i) { return h.keys[i]; }, candidates, heavy)
+                                    : 0;
         const auto stays = [&](int64_t i) { return i >= candidates || (some && h.keys[i] >= least); };
         const Piece mine = piece_of<kThreads>(gpu.thread(), h.n);
         uint32_t stay = 0;
@@ -92,11 +96,10 @@ struct SlotChoose {
         int64_t rank = counted.before;
         for (int64_t i = mine.begin; i < mine.end; ++i) {
             const bool one = stays(i);
+            h.keys[i] = one ? static_cast<uint64_t>(rank) : kGone;
             if (i < h.count) {
                 h.scores[h.order[i]] = h.new_scores[h.begin + i];
                 h.ranks[h.order[i]] = one ? static_cast<int32_t>(rank) : -1;
-            } else {
-                h.keys[i] = one ? static_cast<uint64_t>(rank) : kGone;
             }
             rank += one;
         }
@@ -124,6 +127,18 @@ struct SlotChoose {
         return {hole.all, mover.all};
     }
 
+    /// A warp puts key and value of the head's i-th entry into a slot; false: a fault.
+    template <class Gpu>
+    TRIREME_GPU static bool put_entry(Gpu& gpu, const Args& a, const Head& h, int64_t slot, int64_t i) {
+        const int64_t entry = h.begin + i;
+        char* tile = a.from.tile(0, entry / kTile);
+        if (tile == nullptr) return gpu.fault(Fault::kTile, entry, 0), false;
+        if (a.slots.tile(h.at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, h.at), false;
+        a.slots.put(gpu.thread() % kWarp, kWarp, h.at, slot, a.from.key(tile, h.number, entry % kTile),
+                    a.from.value(tile, h.number, entry % kTile));
+        return true;
+    }
+
     /// Fresh tokens that stay take what has become free, in the order of the slots, then slots behind those in use.
     template <class Gpu>
     TRIREME_GPU static void enter(Gpu& gpu, const Args& a, const Head& h, const Holes& holes) {
@@ -133,15 +148,10 @@ struct SlotChoose {
             if (h.keys[i] == kGone) continue;
             const auto rank = static_cast<int64_t>(h.keys[i]);
             const int64_t slot = rank - old < holes.holes ? h.holes[rank - old] : rank;
-            const int64_t entry = h.begin + i;
-            char* tile = a.from.tile(0, entry / kTile);
-            if (tile == nullptr) return gpu.fault(Fault::kTile, entry, 0);
-            if (a.slots.tile(h.at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, h.at);
-            a.slots.put(lane, kWarp, h.at, slot, a.from.key(tile, h.number, entry % kTile),
-                        a.from.value(tile, h.number, entry % kTile));
+            if (!a.call.retiled && !put_entry(gpu, a, h, slot, i)) return;
             if (lane != 0) continue;
             h.tokens[slot] = static_cast<int32_t>(token_of(a, h, i));
-            h.scores[slot] = h.new_scores[entry];
+            h.scores[slot] = h.new_scores[h.begin + i];
             h.ranks[slot] = static_cast<int32_t>(rank);
         }
     }
@@ -154,13 +164,29 @@ struct SlotChoose {
         const int lane = gpu.thread() % kWarp;
         for (int64_t i = gpu.thread() / kWarp; i < holes.movers; i += kWarps) {
             const int32_t from = h.movers[i], to = h.holes[fresh + i];
-            if (a.slots.tile(h.at, from) == nullptr) return gpu.fault(Fault::kTile, from, h.at);
-            if (a.slots.tile(h.at, to) == nullptr) return gpu.fault(Fault::kTile, to, h.at);
-            a.slots.put(lane, kWarp, h.at, to, a.slots.key(h.at, from), a.slots.value(h.at, from));
+            if (!a.call.retiled) {
+                if (a.slots.tile(h.at, from) == nullptr) return gpu.fault(Fault::kTile, from, h.at);
+                if (a.slots.tile(h.at, to) == nullptr) return gpu.fault(Fault::kTile, to, h.at);
+                a.slots.put(lane, kWarp, h.at, to, a.slots.key(h.at, from), a.slots.value(h.at, from));
+            }
             if (lane != 0) continue;
             h.tokens[to] = h.tokens[from];
             h.scores[to] = h.scores[from];
             h.ranks[to] = h.ranks[from];
+        }
+    }
+
+    /// Keys and values of all slots in use, from the entries.
+    template <class Gpu>
+    TRIREME_GPU static void copy_all(Gpu& gpu, const Args& a, const Head& h, int64_t stay) {
+        gpu.sync();  // ranks are final, and holes have been read
+        int32_t* entry_of_rank = h.holes;
+        for (int64_t i = gpu.thread(); i < h.n; i += kThreads) {
+            if (h.keys[i] != kGone) entry_of_rank[h.keys[i]] = static_cast<int32_t>(i);
+        }
+        gpu.sync();
+        for (int64_t slot = gpu.thread() / kWarp; slot < stay; slot += kWarps) {
+            if (!put_entry(gpu, a, h, slot, entry_of_rank[h.ranks[slot]])) return;
         }
     }
 };

@@ -1,6 +1,7 @@
 #include "kernels/cuda/slots.h"
 
 #include "kernels/cuda/slot_choose.h"
+#include "kernels/cuda/slot_share.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace trireme::gpu {
@@ -9,6 +10,8 @@ TRIREME_KERNEL(PoolWeights);
 TRIREME_KERNEL(SlotStep);
 TRIREME_KERNEL(SlotGather);
 TRIREME_KERNEL(SlotScores);
+TRIREME_KERNEL(SlotKeys);
+TRIREME_KERNEL(ShareSlots);
 TRIREME_KERNEL(SlotChoose);
 
 }  // namespace trireme::gpu

@@ -10,7 +10,8 @@ using S = Setting;
 
 KvPolicy read_policy(const S& s) {
     const auto& n = kKvPolicyNames;
-    return static_cast<KvPolicy>(s.one_of({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]}));
+    static_assert(std::size(kKvPolicyNames) == 9);
+    return static_cast<KvPolicy>(s.one_of({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}));
 }
 
 void set_window(O& o, const S& s) {
@@ -40,7 +41,8 @@ FlagGroup bounded_flags() {
              "which tokens each KV head keeps, at the prompt's end and at every step: full (all), h2o (those that got "
              "most attention, and the most recent ones), streaming (the first and the most recent ones), tova (those "
              "that the last query attends), snapkv (those that the most recent queries attend), pyramidkv (the same, "
-             "fewer in higher layers), knorm (those with short keys, and the most recent ones), random",
+             "fewer in higher layers), adakv (the same, in whichever of a layer's heads they are worth most), knorm "
+             "(those with short keys, and the most recent ones), random",
              [](O& o, const S& s) { o.bounded.policy = read_policy(s); },
              [](const O& o) { return std::string(name_of(o.bounded.policy)); }},
             {"h2o",
@@ -135,21 +137,21 @@ FlagGroup bounded_flags() {
              {"--kv-observe"},
              kShaped,
              "TOKENS",
-             "snapkv, pyramidkv: the most recent tokens, which are kept and whose queries count; at most 512",
+             "snapkv, pyramidkv, adakv: the most recent tokens, which are kept and whose queries count; at most 512",
              [](O& o, const S& s) { o.bounded.observe = s.integer(1, kPrefillRows); },
              [](const O& o) { return shown(o.bounded.observe); }},
             {"kv-pool",
              {"--kv-pool"},
              kShaped,
              "TOKENS",
-             "snapkv, pyramidkv: neighbours that a score is the mean of; odd",
+             "snapkv, pyramidkv, adakv: neighbours that a score is the mean of; odd",
              [](O& o, const S& s) { o.bounded.pool = s.integer(1, 1023); },
              [](const O& o) { return shown(o.bounded.pool); }},
             {"kv-every",
              {"--kv-every"},
              kShaped,
              "STEPS",
-             "snapkv, pyramidkv: after so many steps scores are counted anew",
+             "snapkv, pyramidkv, adakv: after so many steps scores are counted anew",
              [](O& o, const S& s) { o.bounded.every = s.integer(1, kMostTokens); },
              [](const O& o) { return shown(o.bounded.every); }},
             {"kv-chunk",

@@ -59,6 +59,9 @@ std::string describe(const BoundedShape& s, const LlamaConfig& config) {
         text += fmt::format(", from {} in the first layer to {} in the last", s.budget(OwnerIndex(0), owners),
                             s.budget(OwnerIndex(owners - 1), owners));
     }
+    if (s.shares()) {
+        text += fmt::format(" in the mean of a layer's, at least {}", s.share().least + s.recent());
+    }
     text += fmt::format(", {} of them the most recent", s.recent());
     if (s.sinks > 0) text += fmt::format(", {} the first of the text", s.sinks);
     text += s.rolling ? ", positions rolling" : ", true positions";
@@ -81,9 +84,9 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
     unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova", shape.rule().counts_all());
     unless(b.decay != fresh.decay, "--kv-decay", "--kv-policy h2o", h2o);
     unless(b.normalise, "--kv-normalise", "--kv-policy h2o", h2o);
-    unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv or pyramidkv", shape.observing());
-    unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv or pyramidkv", shape.observing());
-    unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv or pyramidkv", shape.observing());
+    unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
     unless(b.chunk != fresh.chunk, "--kv-chunk", bounded, any);
     unless(any && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !any);
     if (any && shape.tokens >= text) {

@@ -14,6 +14,7 @@ int64_t BoundedShape::recent() const {
             return tokens - sinks;
         case KvPolicy::kSnapKv:
         case KvPolicy::kPyramidKv:
+        case KvPolicy::kAdaKv:
             return observe;
         case KvPolicy::kKeyNorm:
             return tokens - tokens / 2;
@@ -38,6 +39,23 @@ int64_t BoundedShape::most_tokens(int64_t owners) const {
     return most;
 }
 
+// Ada-KV (arXiv 2407.11550, section 3.3) with the floor that its authors use: each head keeps a fifth of W.
+SlotShare BoundedShape::share() const {
+    return {.tokens = tokens, .least = std::max<int64_t>(0, tokens / 5 - recent())};
+}
+
+int64_t BoundedShape::shared_tokens(int64_t together) const {
+    return all_heads * tokens - (all_heads - together) * (share().least + recent());
+}
+
+int64_t BoundedShape::shared_tiles(int64_t together) const {
+    return shared_tokens(together) / kTileTokens + together;  // a head's last tile may be in use in part
+}
+
+int64_t BoundedShape::most_of_head(int64_t owners) const {
+    return shares() ? shared_tokens(1) : most_tokens(owners);
+}
+
 SlotRule BoundedShape::rule() const {
     const auto by = [&] {
         switch (policy) {
@@ -47,6 +65,7 @@ SlotRule BoundedShape::rule() const {
                 return ScoreBy::kLast;
             case KvPolicy::kSnapKv:
             case KvPolicy::kPyramidKv:
+            case KvPolicy::kAdaKv:
                 return ScoreBy::kWindow;
             case KvPolicy::kKeyNorm:
                 return ScoreBy::kKeyNorm;

@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-enum class KvPolicy : uint8_t { kFull, kH2o, kStreaming, kTova, kSnapKv, kPyramidKv, kKeyNorm, kRandom };
-inline constexpr std::string_view kKvPolicyNames[] = {"full",   "h2o",       "streaming", "tova",
-                                                      "snapkv", "pyramidkv", "knorm",     "random"};
+enum class KvPolicy : uint8_t { kFull, kH2o, kStreaming, kTova, kSnapKv, kPyramidKv, kAdaKv, kKeyNorm, kRandom };
+inline constexpr std::string_view kKvPolicyNames[] = {"full",      "h2o",   "streaming", "tova",  "snapkv",
+                                                      "pyramidkv", "adakv", "knorm",     "random"};
 constexpr std::string_view name_of(KvPolicy policy) {
     return kKvPolicyNames[static_cast<size_t>(policy)];
 }
@@ -22,7 +22,7 @@ enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
 
 struct BoundedShape {
     KvPolicy policy = KvPolicy::kFull;
-    int64_t tokens = 0;    // W: that every KV head keeps, in the mean over layers
+    int64_t tokens = 0;    // W: that every KV head keeps, in the mean over layers, or over a layer's heads
     int64_t heavy = 0;     // H: of them, chosen by score (h2o); the others are the most recent ones
     int64_t sinks = 0;     // the first tokens of the text, always kept
     bool rolling = false;  // positions are counted among the tokens that are kept
@@ -37,18 +37,30 @@ struct BoundedShape {
     int64_t prompt = 0;      // tokens that are read at once at most, without chunks; 0: the context
     uint32_t seed = 0;       // of kRandom
     int64_t first_head = 0;  // the model's number of this rank's first KV head
+    int64_t all_heads = 0;   // the model's KV heads, where they share slots
+    int64_t key_rows = 0;    // of these, and of those that several ranks hold: rows of keys that ranks gather
     bool returns = false;    // truncate() back to the end of the first prompt is possible: a copy is kept
 
     bool bounded() const { return policy != KvPolicy::kFull; }
     /// Whether scores come from attention.
     bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
-    bool observing() const { return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv; }
+    bool observing() const {
+        return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv || policy == KvPolicy::kAdaKv;
+    }
+    /// Whether the heads of a layer share its slots, W each in the mean.
+    bool shares() const { return policy == KvPolicy::kAdaKv; }
     /// The last tokens that are kept whatever they score.
     int64_t recent() const;
-    /// Tokens that each KV head of an owner keeps.
+    /// Tokens that each KV head of an owner keeps, where heads share them in the mean.
     int64_t budget(OwnerIndex owner, int64_t owners) const;
     /// The largest of them.
     int64_t most_tokens(int64_t owners) const;
+    SlotShare share() const;
+    /// Where heads share slots: what so many of them may keep together at most, and in which tiles.
+    int64_t shared_tokens(int64_t together) const;
+    int64_t shared_tiles(int64_t together) const;
+    /// The most that one head of any owner may keep.
+    int64_t most_of_head(int64_t owners) const;
     SlotRule rule() const;
     /// Of a call of so many queries, how many of the last ones are counted.
     int64_t counted(int64_t queries) const;

@@ -4,7 +4,6 @@
 
 #include <fmt/ranges.h>
 
-#include "offload/stream/table_writer.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -19,13 +18,14 @@ int64_t tiles_for(int64_t tokens) {
 }
 int64_t most_entries(const KvShape& kv, const BoundedShape& s) {
     // A call's tokens stand behind those that are kept, which are tokens of the same text.
-    const int64_t most = s.most_tokens(kv.owner_layers);
+    const int64_t most = s.most_of_head(kv.owner_layers);
     if (s.chunk > 0) return std::min(kv.context, most + s.chunk);
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 size_t head_tile(const KvLayout& l) {
     return l.tile_bytes() / static_cast<size_t>(l.kv_heads);
 }
+
 }  // namespace
 
 KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape& s, int64_t heads) {
@@ -35,12 +35,15 @@ KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape&
 std::vector<BoundedView::Memory::Want> BoundedView::Memory::wants(const KvShape& k, const BoundedShape& s,
                                                                   int64_t heads) {
     const KvLayout& l = k.layout;
-    const int64_t most = s.most_tokens(k.owner_layers), tiles_a_head = tiles_for(most),
-                  of_head = tiles_a_head * kTileTokens;
+    const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
     const int64_t n = most_entries(k, s), o = k.owner_layers, h = l.kv_heads;
     const int64_t entry_tiles_n = tiles_for(n), width = heads * l.head_dim;
+    const Want all_tiles = {
+        &tiles,
+        DType::kU8,
+        {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(head_tile(l))}};
     std::vector<Want> all = {
-        {&tiles, DType::kU8, {o * h * tiles_a_head, static_cast<int64_t>(head_tile(l))}},
+        all_tiles,
         {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
         {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
         {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
@@ -78,13 +81,22 @@ std::vector<BoundedView::Memory::Want> BoundedView::Memory::wants(const KvShape&
                                {&slots, DType::kI32, {n}},
                                {&sequences, DType::kI32, {n}}});
     }
+    if (s.shares()) {
+        all.insert(all.end(), {{&all_keys, DType::kI64, {s.key_rows, n}},
+                               {&rows, DType::kI32, {s.all_heads}},
+                               {&largest, DType::kI32, {o}},
+                               {&equal_budgets, DType::kI32, {o, h}},
+                               {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
+    }
     if (s.returns) {
-        saved.resize(5);
-        all.insert(all.end(), {{&saved[0], DType::kU8, {o * h * tiles_a_head, static_cast<int64_t>(head_tile(l))}},
+        saved.resize(7);
+        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles.shape},
                                {&saved[1], DType::kI32, {o, h, of_head}},
                                {&saved[2], DType::kI32, {o, h, of_head}},
                                {&saved[3], DType::kF32, {o, h, of_head}},
-                               {&saved[4], DType::kI32, {o, h}}});
+                               {&saved[4], DType::kI32, {o, h}},
+                               {&saved[5], DType::kI32, {o, h}},
+                               {&saved[6], DType::kI64, {o, h, tiles_a_head}}});
     }
     return all;
 }
@@ -93,6 +105,7 @@ MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, in
     Memory memory;
     MemoryBytes all;
     for (const Memory::Want& w : memory.wants(kv, s, heads)) all.device += DeviceArena::bytes_of(w.type, w.shape);
+    if (s.shares()) all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t);
     if (!s.observing()) return all;
     all.device += RecentQueries::memory(kv.owner_layers, heads * kv.layout.head_dim, s.observe);
     all.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
@@ -100,8 +113,8 @@ MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, in
 }
 
 int64_t BoundedView::exchanged(const KvShape& kv, const BoundedShape& s) {
-    const int64_t slots = tiles_for(s.most_tokens(kv.owner_layers)) * kTileTokens;
-    return std::max(kv.owner_layers * (slots + 1), most_entries(kv, s));
+    const int64_t slots = tiles_for(s.most_of_head(kv.owner_layers)) * kTileTokens;
+    return std::max(s.rule().counts_all() ? kv.owner_layers * (slots + 1) : 0, most_entries(kv, s));
 }
 
 BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& s, BoundedModel model)
@@ -110,6 +123,7 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
       model_(std::move(model)),
       most_(s.most_tokens(kv.owner_layers)),
       least_(s.budget(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
+      of_head_(s.most_of_head(kv.owner_layers)),
       compute_(compute) {
     check(kv.sequences == 1, "bounded: {} sequences, want 1", kv.sequences);
     const std::vector<Memory::Want> wants = m_.wants(kv, s, model_.heads);
@@ -119,6 +133,7 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
     for (const Memory::Want& w : wants) *w.tensor = device_.take(w.type, w.shape);
     m_.kv.layout = kv.layout;
     upload(device);
+    if (s.shares()) largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
     if (!s.observing()) return;
     recent_ =
         std::make_unique<RecentQueries>(device, compute, kv.owner_layers, model_.heads * kv.layout.head_dim, s.observe);
@@ -151,11 +166,20 @@ void BoundedView::upload(Device& device) {
     const auto address = [](const Tensor& tiles, int64_t tile) {
         return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
     };
-    const int64_t owners = shape().owner_layers, columns = m_.kv.tiles.cols();
-    fill.operator()<int64_t>(m_.kv.tiles, [&](int64_t r, int64_t c) { return address(m_.tiles, r * columns + c); });
+    const int64_t owners = shape().owner_layers, of_owner = m_.tiles.rows() / owners, most = m_.kv.tiles.dim(2);
+    // Of an owner's tiles each head has the same number; where they share them, some are left.
+    const int64_t of_head = tiles_for(shape_.shares() ? shape_.tokens : of_head_);
+    const auto tile = [&](int64_t owner, int64_t i) {
+        const int64_t head = i / most, t = i % most;
+        return t < of_head ? address(m_.tiles, owner * of_owner + head * of_head + t) : int64_t{0};
+    };
+    fill.operator()<int64_t>(m_.kv.tiles, tile);
+    fill.operator()<int64_t>(m_.equal_tiles, tile);
+    fill.operator()<int32_t>(m_.rows, [&](int64_t r, int64_t) { return model_.rows[static_cast<size_t>(r)]; });
     fill.operator()<int64_t>(m_.entry_table, [&](int64_t, int64_t c) { return address(m_.entry_tiles, c); });
-    fill.operator()<int32_t>(
-        m_.kv.budgets, [&](int64_t r, int64_t) { return static_cast<int32_t>(shape_.budget(OwnerIndex(r), owners)); });
+    const auto budget = [&](int64_t r, int64_t) { return static_cast<int32_t>(shape_.budget(OwnerIndex(r), owners)); };
+    fill.operator()<int32_t>(m_.kv.budgets, budget);
+    fill.operator()<int32_t>(m_.equal_budgets, budget);
     fill.operator()<int32_t>(m_.kv.counts, [](int64_t, int64_t) { return 0; });
     fill.operator()<int32_t>(m_.begins, [](int64_t, int64_t) { return 0; });
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
@@ -164,13 +188,13 @@ void BoundedView::upload(Device& device) {
     fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
     send.operator()<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
         for (int64_t r = 0; r < m.rows; ++r)
-            model_.angles({m.row(r), static_cast<size_t>(m.cols)}, first + r, most_ + 1);
+            model_.angles({m.row(r), static_cast<size_t>(m.cols)}, first + r, of_head_ + 1);
     });
 }
 
 KvView::Place BoundedView::place(int64_t sequence, int64_t position, int64_t text) const {
     if (!shape_.rolling) return {position, text};
-    return {cached(sequence) + position - length(sequence), most_ + 1};
+    return {cached(sequence) + position - length(sequence), of_head_ + 1};
 }
 
 LayerKv BoundedView::layer(OwnerIndex owner) const {
@@ -270,8 +294,33 @@ void BoundedView::score_and_choose(Kernels& op, const Tensor& weights, const Slo
     const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
     const Tensor scores(m_.entry_scores.data(), DType::kF32, {kv_heads, n});
     op.slot_scores(scores, m_.kv, entries(), m_.order, weights, rule, call_);
+    call_.retiled = shape_.shares() && (call_.fresh > 0 || call_.reserve > 0);
+    if (call_.retiled) share_slots(op, scores, rule);
     op.slot_choose(m_.kv, entries(), m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), rule,
                    call_);
+}
+
+/// Every rank shares the slots of all heads alike, and gives its own heads theirs.
+void BoundedView::share_slots(Kernels& op, const Tensor& scores, const SlotRule& rule) {
+    const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
+    const auto rows = [&](int64_t first, int64_t count) {
+        return Tensor(static_cast<int64_t*>(m_.all_keys.data()) + first * n, DType::kI64, {count, n});
+    };
+    op.slot_keys(rows(model_.first_row, kv_heads), m_.kv, m_.order, scores, rule, call_);
+    if (model_.gather) model_.gather(rows(0, shape_.key_rows), rows(model_.first_row, model_.own_rows));
+    const int64_t tiles = m_.tiles.rows() / shape().owner_layers;
+    op.slot_share(m_.kv, m_.tiles.slice_rows(call_.owner * tiles, tiles), rows(0, shape_.key_rows), m_.rows, m_.largest,
+                  shape_.share(), rule, call_);
+}
+
+/// Where heads share slots, the host has to know how many the fullest one has. Blocks until the call is over.
+void BoundedView::read_largest() {
+    if (!shape_.shares()) return;
+    const HostTensor host = largest_.tensor(DType::kI32, m_.largest.shape());
+    compute_.copy(host, m_.largest);
+    compute_.synchronize();
+    const auto* largest = static_cast<const int32_t*>(host.data());
+    extra_ = *std::max_element(largest, largest + shape().owner_layers) - most_;
 }
 
 void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
@@ -291,7 +340,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
     if (!recent_) return;
     recent_->keep(token, position);
     if (steps_ % shape_.every != 0) return;
-    call_ = {.owner = 0, .cached = kept_, .fresh = 0, .first_token = length(0)};
+    call_ = {.owner = 0, .cached = cached(0), .fresh = 0, .first_token = length(0)};
     count_anew(*renewing_, shape_.rule());
 }
 
@@ -299,7 +348,7 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     // Owners that have room let nobody go.
     if (std::min(kept_, least_) + tokens <= least_) return true;
     if (tokens >= shape_.recent()) return kept_ == 0;
-    call_ = {.owner = 0, .cached = kept_, .fresh = 0, .first_token = length(sequence), .reserve = tokens};
+    call_ = {.owner = 0, .cached = cached(sequence), .fresh = 0, .first_token = length(sequence), .reserve = tokens};
     SlotRule rule = shape_.rule();
     rule.recent -= static_cast<int32_t>(tokens);
     if (recent_) {
@@ -311,13 +360,14 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
         }
     }
     kept_ = std::min(kept_, most_ - tokens);
+    read_largest();
     return true;
 }
 
 /// Counts anew, in the call that has begun, what the most recent queries give to each token that is kept. They have
 /// been rotated for where they stood; where positions roll, their tokens may have come to stand elsewhere.
 void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
-    const int64_t text = length(0), kept = kept_, dim = m_.kv.layout.head_dim;
+    const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const int64_t n = std::min(shape_.observe, kept);
     if (shape_.rolling) {
         if (turns_free_.stream != nullptr) compute_.synchronize(turns_free_);
@@ -362,13 +412,18 @@ void BoundedView::truncate(int64_t sequence, int64_t n) {
     if (n == 0) {
         const SlotKv& kv = m_.kv;
         compute_.copy(kv.counts, Tensor(m_.zeros.data(), DType::kI32, kv.counts.shape()));
+        if (shape_.shares()) {
+            compute_.copy(kv.budgets, m_.equal_budgets);
+            compute_.copy(kv.tiles, m_.equal_tiles);
+        }
         saved_tokens_ = -1;
-        kept_ = 0;
+        kept_ = extra_ = 0;
     } else if (n < length(sequence)) {
         const std::vector<Tensor> kept = m_.kept();
         for (size_t i = 0; i < kept.size(); ++i) compute_.copy(kept[i], m_.saved[i]);
         if (recent_) recent_->restore();
         kept_ = saved_kept_;
+        extra_ = saved_extra_;
         steps_ = 0;
     }
     commit(sequence, n);
@@ -387,13 +442,15 @@ void BoundedView::end_prefill() {
     prefill_ = false;
     steps_ = 0;
     commit(0, call_.first_token + call_.fresh);
-    kept_ = std::min(call_.entries(), most_);
+    kept_ = std::min(kept_ + call_.fresh, most_);
+    read_largest();
     if (!shape_.returns) return;
     const std::vector<Tensor> kept = m_.kept();
     for (size_t i = 0; i < kept.size(); ++i) compute_.copy(m_.saved[i], kept[i]);
     if (recent_) recent_->save();
     saved_tokens_ = length(0);
     saved_kept_ = kept_;
+    saved_extra_ = extra_;
 }
 
 }  // namespace trireme

@@ -26,6 +26,11 @@ struct BoundedModel {
     /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
     /// each KV head is held once.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
+    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows
+    /// are this rank's, and what gives `all` those of all ranks; empty: there are no others.
+    std::vector<int32_t> rows = {};
+    int64_t first_row = 0, own_rows = 0;
+    std::function<void(const Tensor& all, const Tensor& own)> gather = {};
 };
 
 /// A prefill goes layer by layer: a layer's keys and values lie in scratch tiles, entries by rank behind each other,
@@ -42,11 +47,11 @@ class BoundedView final : public KvView {
     /// The most elements, of each KV head, that BoundedModel::exchange is given.
     static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
 
-    int64_t cached(int64_t) const override { return kept_; }
+    int64_t cached(int64_t) const override { return kept_ + extra_; }
     int64_t kept(int64_t tokens) const override { return std::min(tokens, shape_.tokens); }
-    int64_t most_slots() const override { return most_ + kMaxRows; }
+    int64_t most_slots() const override { return of_head_ + kMaxRows; }
     int64_t positions() const override {
-        return shape_.rolling ? std::max(m_.entry_scores.cols(), most_ + 1) : shape().context;
+        return shape_.rolling ? std::max(m_.entry_scores.cols(), of_head_ + 1) : shape().context;
     }
     int64_t most_prefill() const override {
         const int64_t asked = shape_.chunk > 0 ? shape_.chunk : shape_.prompt;
@@ -94,6 +99,8 @@ class BoundedView final : public KvView {
         Tensor entry_weights, entry_scores, keys;        // f32 [kv_heads, n] twice, i64 [kv_heads, 2 n]
         Tensor turns, turned, unused;                    // f32 [observe, head_dim], [observe, heads * head_dim] twice
         Tensor slots, sequences;                         // i32 [n] twice: 0, 1, .., and zeros
+        Tensor all_keys, rows, largest;                  // i64 [key_rows, n], i32 [all heads], i32 [owners]
+        Tensor equal_budgets, equal_tiles;               // where heads share slots: as a text begins
         std::vector<Tensor> saved;                       // what truncate() brings back
 
         /// The tensors with their types and shapes, in order.
@@ -103,7 +110,9 @@ class BoundedView final : public KvView {
             Shape shape;
         };
         std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
-        std::vector<Tensor> kept() const { return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts}; }
+        std::vector<Tensor> kept() const {
+            return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts, kv.budgets, kv.tiles};
+        }
     };
     LayerKv layer(OwnerIndex owner) const;
     LayerKv entries() const;
@@ -112,11 +121,16 @@ class BoundedView final : public KvView {
     Tensor pooled_entries(Kernels& op);
     void count_anew(Kernels& op, const SlotRule& rule);
     void score_and_choose(Kernels& op, const Tensor& weights, const SlotRule& rule);
+    void share_slots(Kernels& op, const Tensor& scores, const SlotRule& rule);
+    void read_largest();
 
     BoundedShape shape_;
     BoundedModel model_;
-    int64_t most_, least_;  // tokens that a head may keep: the most of all owners, the least
-    int64_t kept_ = 0;      // that it keeps now
+    int64_t most_,
+        least_;          // tokens that a head may keep: the most of all owners, the least; in the mean, if they share
+    int64_t of_head_;    // that a single head may keep
+    int64_t kept_ = 0;   // that it keeps now
+    int64_t extra_ = 0;  // that the fullest head has beyond that
     Stream& compute_;
     Arena<Space::kDevice> device_;
     Memory m_;
@@ -124,8 +138,9 @@ class BoundedView final : public KvView {
     std::unique_ptr<Kernels> renewing_;  // prefill kernels of a decode step that counts anew
     std::unique_ptr<RecentQueries> recent_;
     Buffer<Space::kHost> turns_;  // on their way to the device
+    Buffer<Space::kHost> largest_;
     Event turns_free_;
-    int64_t saved_tokens_ = -1, saved_kept_ = 0;
+    int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;
     SlotCall call_ = {};
     bool prefill_ = false;
     int64_t steps_ = 0;  // since the last prompt

@@ -47,6 +47,14 @@ class KvKernels : public Kernels {
                         const SlotCall&) override {
         never();
     }
+    void do_slot_keys(const Tensor&, const SlotKv&, const Tensor&, const Tensor&, const SlotRule&,
+                      const SlotCall&) override {
+        never();
+    }
+    void do_slot_share(const SlotKv&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SlotShare&,
+                       const SlotRule&, const SlotCall&) override {
+        never();
+    }
     void do_slot_choose(const SlotKv&, const LayerKv&, const Tensor&, const Tensor&, const Tensor&, const SlotRule&,
                         const SlotCall&) override {
         never();

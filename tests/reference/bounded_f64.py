@@ -26,7 +26,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import llama_f64  # noqa: E402
 
-POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "knorm")
+POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm")
 GQA = ("first", "mean", "sum", "max")
 NEAR_SCORES = 1e-5  # of their size: scores that are no further apart are as good as equal
 NEAR_LOGITS = 1e-4  # of the range of all
@@ -43,9 +43,9 @@ class Options:
     gqa: str = "mean"       # what the query heads of a KV head count for together
     decay: float = 1.0      # h2o: sums are multiplied by it with each query
     normalise: bool = False  # h2o: sums are compared divided by the number of queries that saw the token
-    observe: int = 64       # snapkv, pyramidkv: the most recent tokens, which are kept and whose queries count
-    pool: int = 5           # snapkv, pyramidkv: neighbours that a score is the mean of
-    every: int = 64         # snapkv, pyramidkv: steps between two counts of the scores
+    observe: int = 64       # snapkv, pyramidkv, adakv: the most recent tokens, which are kept and whose queries count
+    pool: int = 5           # the same: neighbours that a score is the mean of
+    every: int = 64         # the same: steps between two counts of the scores
     chunk: int = 0          # tokens of a call while the prompt is read; 0: all
 
     def first_tokens(self):
@@ -54,7 +54,7 @@ class Options:
         return 4 if self.policy == "streaming" else 0
 
     def watches(self):
-        return self.policy in ("snapkv", "pyramidkv")
+        return self.policy in ("snapkv", "pyramidkv", "adakv")
 
 
 def budgets(options, layers):
@@ -79,7 +79,7 @@ def budgets(options, layers):
         heavy = options.first_tokens()
     elif policy == "tova":
         heavy = window - 1
-    elif policy == "snapkv":
+    elif policy in ("snapkv", "adakv"):
         heavy = window - options.observe
     elif policy == "knorm":
         heavy = window // 2
@@ -227,20 +227,109 @@ class Layer:
                 raise ValueError(f"no room for {space} entries beside {self.heavy} heavy ones")
             self.keep(self.heavy, self.recent - space)
 
-    def call(self, queries, keys, values, table, decoding):
-        """A call of c tokens; what attention gives, [c, heads, d]. Eviction comes after it."""
+    def attend(self, queries, keys, values, table, decoding):
+        """A call of c tokens without its eviction; what attention gives, [c, heads, d]."""
         self.append(keys, values)
         weights = self.weights(queries, table)
         mixed = weights @ np.repeat(self.values, self.group, axis=0)
         if self.options.watches():
             self.queries = np.concatenate([self.queries, queries])[-self.options.observe:]
         self.score(weights, decoding)
-        self.evict()
         return mixed.transpose(1, 0, 2)
+
+    def call(self, queries, keys, values, table, decoding):
+        """The same, and its eviction."""
+        mixed = self.attend(queries, keys, values, table, decoding)
+        self.evict()
+        return mixed
+
+    def lists(self):
+        """Per KV head: original indices, scores, the last call's margin."""
+        return self.index.tolist(), self.scores.tolist(), list(self.margins)
 
     def renew(self, table):
         """Counts the scores anew by the queries of the last `observe` tokens over what is kept."""
         self.scores = self.observed(self.weights(self.queries, table))
+
+
+def allot(scores, index, heads, least, sinks):
+    """How many of its candidates each head keeps: `heads` is the number of all together, the best of any head, but at
+    least `least` of each. scores, index: per head, of its candidates. On a tie the older entry, then the first head."""
+    def order(head):
+        return sorted((-math.inf if i < sinks else -s, i, head) for s, i in zip(scores[head], index[head]))
+
+    ranked = [order(head) for head in range(len(scores))]
+    sure = [min(least, len(r)) for r in ranked]
+    rest = sorted(entry for r, n in zip(ranked, sure) for entry in r[n:])
+    counts = list(sure)
+    for _, _, head in rest[:heads - sum(sure)]:
+        counts[head] += 1
+    return counts
+
+
+class SharedLayer:
+    """A layer whose KV heads share its places (adakv): after a call of the prompt the entries that are worth most stay,
+    in any head, `window` a head in the mean; each generated token then lets one entry of its head go. A Layer a head."""
+
+    def __init__(self, options, heavy, recent, heads, kv_heads, dim):
+        self.options, self.heavy, self.recent = options, heavy, recent
+        self.least = max(0, options.window // 5 - recent)
+        self.parts = [Layer(options, heavy, recent, heads // kv_heads, 1, dim) for _ in range(kv_heads)]
+        self.others, self.shared_yielded = None, 0
+
+    @property
+    def yielded(self):
+        return self.shared_yielded + sum(part.yielded for part in self.parts)
+
+    def lists(self):
+        state = [part.lists() for part in self.parts]
+        return tuple([s[i][0] for s in state] for i in range(3))
+
+    def share(self):
+        counts = [part.index.shape[1] for part in self.parts]
+        heads = len(self.parts)
+        for part in self.parts:
+            part.others, part.margins = None, [math.inf]
+        if sum(counts) <= heads * (self.heavy + self.recent):
+            return
+        sinks = self.options.first_tokens()
+        scores = [rounded(part.scores)[0, :n - self.recent].tolist() for part, n in zip(self.parts, counts)]
+        index = [part.index[0, :n - self.recent].tolist() for part, n in zip(self.parts, counts)]
+        allotted = allot(scores, index, heads * self.heavy, self.least, sinks)
+        if self.others is not None:
+            theirs = [len(other) - self.recent for other in self.others]
+            chosen = [set(np.array(i)[select(s + [0], i + [0], n, 1, sinks)[0][:n]].tolist()) if n < len(i) else set(i)
+                      for s, i, n in zip(scores, index, allotted)]
+            worth = [dict(zip(i, s)) for s, i in zip(scores, index)]
+            ours = [worth[h][t] for h in range(heads) for t in chosen[h] - set(self.others[h])]
+            instead = [worth[h].get(t, -math.inf) for h in range(heads)
+                       for t in set(self.others[h][:theirs[h]]) - chosen[h]]
+            size = max(map(abs, ours), default=0)
+            if ours and sum(theirs) == sum(allotted) and max(ours) - min(instead) <= NEAR_SCORES * size:
+                allotted, self.shared_yielded = theirs, self.shared_yielded + 1
+                for part, other in zip(self.parts, self.others):
+                    part.others = [other]
+        for part, heavy in zip(self.parts, allotted):
+            part.heavy = heavy
+            part.evict()
+
+    def call(self, queries, keys, values, table, decoding):
+        mixed, group = [], self.parts[0].group
+        for head, part in enumerate(self.parts):
+            of_head = slice(head * group, (head + 1) * group)
+            if decoding:
+                part.others = None if self.others is None else [self.others[head]]
+            mixed.append(part.attend(queries[:, of_head], keys[:, head:head + 1], values[:, head:head + 1], table,
+                                     decoding))
+            if decoding:
+                part.evict()
+        if not decoding:
+            self.share()
+        return np.concatenate(mixed, axis=1)
+
+    def renew(self, table):
+        for part in self.parts:
+            part.renew(table)
 
 
 class Model:
@@ -257,7 +346,8 @@ class Model:
         self.kv_heads = config.get("num_key_value_heads") or self.heads
         self.table = llama_f64.angles(config, length, length, False)
         count = config["num_hidden_layers"]
-        self.layers = [Layer(options, heavy, recent, self.heads, self.kv_heads, self.dim)
+        kind = SharedLayer if options.policy == "adakv" else Layer
+        self.layers = [kind(options, heavy, recent, self.heads, self.kv_heads, self.dim)
                        for heavy, recent in budgets(options, count)]
 
     def call(self, ids, decoding):
@@ -281,8 +371,8 @@ class Model:
 
     def state(self):
         """kept, scores and margins of the last call, [layer][KV head]."""
-        return ([layer.index.tolist() for layer in self.layers], [layer.scores.tolist() for layer in self.layers],
-                [list(layer.margins) for layer in self.layers])
+        lists = [layer.lists() for layer in self.layers]
+        return tuple([of_layer[i] for of_layer in lists] for i in range(3))
 
 
 @dataclasses.dataclass
@@ -308,7 +398,7 @@ def generate(config, weights, ids, options, n, tokens=None, kept=None):
     ranges = [(begin, min(begin + size, len(ids))) for begin in range(0, len(ids), size)]
     for begin, end in ranges[:-1]:
         model.call(ids[begin:end], False)
-        chunks = min([chunks] + [min(layer.margins) for layer in model.layers])
+        chunks = min([chunks] + [min(layer.lists()[2]) for layer in model.layers])
     call = ids[ranges[-1][0]:]
     while True:
         for number, layer in enumerate(model.layers):
@@ -442,7 +532,26 @@ def self_test():
     rolled(same)
     same("budgets of pyramidkv", budgets(Options("pyramidkv", 100, observe=20), 3), [(155, 20), (80, 20), (5, 20)])
     same("pooling", pooled(np.array([[5.0, 10.0, 0.0, 20.0]]), 3).tolist(), [[5.0, 5.0, 10.0, 20 / 3]])
-    print("cases A, B, C, E, R, T and G, positions that roll, budgets and pooling are as they were worked out")
+    allotted(same)
+    print("cases A, B, C, E, R, T and G, allotment, positions that roll, budgets and pooling are as they were worked out")
+
+
+def allotted(same):
+    """Ada-KV as its authors' rule reads: the best fifth of each head is sure, then of all heads the worst go. The window
+    is above all; scores differ."""
+    rng = np.random.default_rng(3)
+    for heads, length, window, budget in ((2, 40, 4, 16), (3, 100, 16, 33), (8, 64, 5, 60), (4, 200, 8, 41)):
+        scores = rng.permutation(heads * length).reshape(heads, length).astype(float) * rng.choice((0.1, 1, 3), (heads, 1))
+        scores += rng.random(scores.shape) / 16
+        scores[:, length - window:] = 1e9
+        sure = scores.copy()
+        for row in sure:
+            row[np.argsort(-row, kind="stable")[:budget // 5]] = 1e9
+        keep = np.ones(heads * length, bool)
+        keep[np.argsort(sure.reshape(-1), kind="stable")[:heads * (length - budget)]] = False
+        ours = allot(scores[:, :length - window].tolist(), [list(range(length - window))] * heads,
+                     heads * (budget - window), max(0, budget // 5 - window), 0)
+        same("allotment", [n + window for n in ours], keep.reshape(heads, length).sum(axis=1).tolist())
 
 
 def rolled(same):

@@ -52,7 +52,7 @@ TEST(DecodeForward, OfABoundedViewAllocatesNothing) {
     SelfComm comm;
     Engine engine(data_path("models/kjv-target"), {.context = 300}, comm, 2);
     for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kStreaming, KvPolicy::kTova, KvPolicy::kSnapKv,
-                                  KvPolicy::kPyramidKv, KvPolicy::kKeyNorm, KvPolicy::kRandom}) {
+                                  KvPolicy::kPyramidKv, KvPolicy::kAdaKv, KvPolicy::kKeyNorm, KvPolicy::kRandom}) {
         const BoundedShape shape = {
             .policy = policy, .tokens = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
         Level level(

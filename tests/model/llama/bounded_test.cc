@@ -38,8 +38,8 @@ std::vector<int32_t> text_of(int64_t n) {
     return ids;
 }
 
-const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,  KvPolicy::kSnapKv,
-                              KvPolicy::kPyramidKv, KvPolicy::kKeyNorm,   KvPolicy::kRandom};
+const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,    KvPolicy::kSnapKv,
+                              KvPolicy::kPyramidKv, KvPolicy::kAdaKv,     KvPolicy::kKeyNorm, KvPolicy::kRandom};
 
 BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
     return {.policy = policy,
@@ -147,15 +147,23 @@ TEST(Bounded, KeepsSoManyTokensAndTheMostRecentOnes) {
             Pair p(shape, DType::kF32, comm);
             p.level.prefill(0, text_of(prompt));
             for (int64_t step = 0; step <= 40; ++step) {
+                std::map<int64_t, int64_t> of_all;  // owners, of heads that share
                 for (const auto& [at, kept] : kept_by(p.level, 0)) {
                     const int64_t length = prompt + step, budget = shape.budget(OwnerIndex(at.first), 3);
-                    ASSERT_EQ(static_cast<int64_t>(kept.size()), std::min(length, budget)) << name_of(policy);
+                    const auto n = static_cast<int64_t>(kept.size());
+                    if (shape.shares()) {
+                        ASSERT_GE(n, std::min(length, shape.share().least + shape.recent()));
+                        of_all[at.first] += n;
+                    } else {
+                        ASSERT_EQ(n, std::min(length, budget)) << name_of(policy);
+                    }
                     for (int64_t i = 0; i < std::min(shape.recent(), length); ++i) {
                         ASSERT_EQ(kept[kept.size() - 1 - static_cast<size_t>(i)], length - 1 - i) << name_of(policy);
                     }
                     for (int64_t i = 0; i < std::min(shape.sinks, length); ++i)
                         ASSERT_EQ(kept[static_cast<size_t>(i)], i);
                 }
+                for (const auto& [owner, n] : of_all) ASSERT_EQ(n, 2 * std::min(prompt + step, shape.tokens));
                 if (step < 40) steps(p.level, 1);
             }
         }
@@ -229,12 +237,17 @@ TEST(Bounded, MakesRoomForATurn) {
         if (turn == 0) continue;
         EXPECT_TRUE(p.level.reserve(0, turn));
         const Kept after = kept_by(p.level, 0);
+        std::map<int64_t, int64_t> of_all;
         for (const auto& [at, kept] : after) {
             const std::vector<int32_t>& all = before.at(at);
-            ASSERT_EQ(static_cast<int64_t>(kept.size()), shape.budget(OwnerIndex(at.first), 3) - turn);
+            of_all[at.first] += static_cast<int64_t>(kept.size());
+            if (!shape.shares()) {
+                ASSERT_EQ(static_cast<int64_t>(kept.size()), shape.budget(OwnerIndex(at.first), 3) - turn);
+            }
             EXPECT_EQ(kept.back(), all.back());
             EXPECT_TRUE(std::ranges::includes(all, kept)) << name_of(policy);
         }
+        for (const auto& [owner, n] : of_all) ASSERT_EQ(n, 2 * (shape.budget(OwnerIndex(owner), 3) - turn));
         p.level.prefill(0, text_of(turn));
         for (const auto& [at, kept] : kept_by(p.level, 0)) {
             EXPECT_TRUE(std::ranges::includes(kept, after.at(at))) << "the turn pushed nobody out, " << name_of(policy);
@@ -244,7 +257,8 @@ TEST(Bounded, MakesRoomForATurn) {
 }
 
 TEST(Bounded, RanksKeepTheSameTokens) {
-    for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kRandom}) {
+    for (const KvPolicy policy :
+         {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kAdaKv, KvPolicy::kRandom}) {
         for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax}) {
             BoundedShape shape = shape_of(policy, 24);
             shape.heads = heads;
