@@ -1,6 +1,7 @@
 #pragma once
 /// The slots of single heads as the CPU's operations find them in memory (kernels/slots.h).
 
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/ops.h"
@@ -60,6 +61,26 @@ struct HeadSlots {
 /// What the memory says of a head fits what is known of it.
 inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
     check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
+}
+
+inline float element(DType type, const char* row, int64_t i) {
+    if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
+    if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
+    return reinterpret_cast<const float*>(row)[i];
+}
+
+inline float square(DType type, const char* row, int64_t n) {
+    float sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum = std::fma(element(type, row, i), element(type, row, i), sum);
+    return sum;
+}
+
+/// What a token is worth when it comes, before attention has seen it.
+inline float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token,
+                         const char* key) {
+    if (rule.by == ScoreBy::kKeyNorm) return -square(l.k_type, key, l.head_dim);
+    if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
+    return 0;
 }
 
 template <class Body>

@@ -1,4 +1,4 @@
-/// Slots that tokens take and leave, on the CPU: scores after a step, who goes, and what a prompt leaves behind
+/// What a call leaves behind in slots, on the CPU: entries, their scores, and who stays
 /// (kernels/slots.h).
 
 #include "kernels/slots.h"
@@ -12,95 +12,6 @@
 #include "kernels/cpu/kv_access.h"
 
 namespace trireme {
-namespace {
-
-float element(DType type, const char* row, int64_t i) {
-    if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
-    if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
-    return reinterpret_cast<const float*>(row)[i];
-}
-
-float square(DType type, const char* row, int64_t n) {
-    float sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum = std::fma(element(type, row, i), element(type, row, i), sum);
-    return sum;
-}
-
-/// What a token is worth when it comes, before attention has seen it.
-float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token,
-                  const char* key) {
-    if (rule.by == ScoreBy::kKeyNorm) return -square(l.k_type, key, l.head_dim);
-    if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
-    return 0;
-}
-
-}  // namespace
-
-void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                  const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
-    const auto* kv_head = static_cast<const int32_t*>(kv_of_head.data());
-    const auto* share = static_cast<const float*>(shares.data());
-    const int64_t owners = out.dim(0), heads = kv_of_head.rows(), kv_heads = out.dim(1), n = out.dim(2);
-    const int64_t width = weights.dim(2);
-    const auto of_head = [&](int64_t owner, int64_t h, float* to) {
-        const auto* w = static_cast<const float*>(weights.data()) + (owner * heads + h) * width;
-        const float* total = tops ? static_cast<const float*>(totals.data()) + (owner * heads + h) * 2 : nullptr;
-        for (int64_t first = 0; first < n; first += kTileTokens) {
-            float scale = share[h];
-            if (tops) {
-                const auto* top = static_cast<const float*>(tops.data()) + (owner * heads + h) * tops.dim(2);
-                scale *= std::exp2(top[first / kTileTokens] - total[0]) / total[1];
-            }
-            const int64_t end = std::min(n, first + kTileTokens);
-            for (int64_t j = first; j < end; ++j) {
-                const float x = w[j] * scale;
-                to[j] = pool == HeadPool::kMax ? std::max(to[j], x) : to[j] + x;
-            }
-        }
-    };
-    for_heads(owners * kv_heads, n * heads / kv_heads, [&](int64_t i) {
-        float* to = static_cast<float*>(out.data()) + i * n;
-        std::fill_n(to, n, 0.0F);
-        for (int64_t h = 0; h < heads; ++h) {
-            if (kv_head[h] == i % kv_heads && share[h] != 0) of_head(i / kv_heads, h, to);
-        }
-    });
-}
-
-void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) {
-    const int64_t heads = kv.layout.kv_heads;
-    for_heads(kv.owners() * heads, kv.slots() * 4, [&](int64_t i) {
-        HeadSlots h(kv, i / heads, i % heads);
-        const float* weight = weights ? static_cast<const float*>(weights.data()) + i * weights.dim(2) : nullptr;
-        float fresh = first_score(rule, h.layout, i / heads, h.head, token, h.staged_k);
-        if (rule.counts_all()) {
-            for (int64_t s = 0; s < h.count; ++s) h.scores[s] = attended_score(rule, h.scores[s], weight[s], 1);
-            fresh = attended_score(rule, 0, weight[h.count], 1);
-        }
-        check_tokens("slot_step", h.budget, h.slots);
-        check_tokens("slot_step", h.count, h.budget);
-        int64_t slot = h.count;
-        if (h.count < h.budget) {
-            h.ranks[slot] = h.count++;
-        } else {  // count + 1 tokens, of which the last `recent` stay: the fresh one and the youngest of the others
-            uint64_t least = UINT64_MAX;
-            for (int64_t s = 0; s < h.count; ++s) {
-                if (h.ranks[s] >= h.count + 1 - rule.recent) continue;
-                const uint64_t w = worth(rule, h.scores[s], h.tokens[s], token + 1);
-                if (w > least) continue;
-                least = w;
-                slot = s;
-            }
-            check(slot < h.count, "slot_step: {} recent tokens of {} leave nobody to go", rule.recent, h.count);
-            const int32_t gone = h.ranks[slot];
-            for (int64_t s = 0; s < h.count; ++s) h.ranks[s] -= h.ranks[s] > gone;
-            h.ranks[slot] = h.count - 1;
-        }
-        h.tokens[slot] = static_cast<int32_t>(token);
-        h.scores[slot] = fresh;
-        h.put(slot, h.staged_k, h.staged_v);
-    });
-}
 
 void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) {
     const KvAccess target(to);

@@ -69,9 +69,9 @@ std::vector<BoundedView::Memory::Want> BoundedView::Memory::wants(const KvShape&
     }
     if (s.rule().counts_all()) {
         const int64_t columns = of_head + kMaxRows;
-        all.insert(all.end(), {{&weights, DType::kF32, {o, heads, columns}},
-                               {&tops, DType::kF32, {o, heads, tiles_for(columns)}},
-                               {&totals, DType::kF32, {o, heads, 2}},
+        all.insert(all.end(), {{&weights, DType::kF32, {1, heads, columns}},
+                               {&tops, DType::kF32, {1, heads, tiles_for(columns)}},
+                               {&totals, DType::kF32, {1, heads, 2}},
                                {&pooled, DType::kF32, {o, h, of_head + 1}}});
     }
     if (s.observing()) {
@@ -263,14 +263,15 @@ void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) 
     }
     AttentionReport report;
     if (m_.weights) {
-        const auto of = [&](const Tensor& t, const Shape& one) {
-            return Tensor(static_cast<float*>(t.data()) + owner.i * one.elements(), DType::kF32, one);
-        };
-        report = {.totals = of(m_.totals, {1, model_.heads, 2}),
-                  .weights = of(m_.weights, {model_.heads, m_.weights.dim(2)}),
-                  .tops = of(m_.tops, {model_.heads, m_.tops.dim(2)})};
+        const auto of = [&](const Tensor& t) { return Tensor(t.data(), DType::kF32, {model_.heads, t.dim(2)}); };
+        report = {.totals = m_.totals, .weights = of(m_.weights), .tops = of(m_.tops)};
     }
     op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows, {}, report);
+    // At once, while they are in the cache: of all owners together they are more than it holds.
+    if (report) {
+        op.pool_weights(m_.pooled.slice_rows(owner.i, 1), m_.weights, m_.tops, m_.totals, a.kv_of_head, m_.shares,
+                        model_.pool);
+    }
     if (recent_) recent_->stage(op, owner, a.q);
 }
 
@@ -329,10 +330,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
     const int64_t token = length(sequence), position = cached(sequence);
     if (rows.empty()) return commit(sequence, token);
     check(token < shape().context, "bounded: one row kept behind {} of {} tokens", token, shape().context);
-    if (m_.weights) {
-        op.pool_weights(m_.pooled, m_.weights, m_.tops, m_.totals, kv_of_head_, m_.shares, model_.pool);
-        if (model_.exchange) model_.exchange(op, m_.pooled);
-    }
+    if (m_.pooled && model_.exchange) model_.exchange(op, m_.pooled);
     op.slot_step(m_.kv, m_.pooled, shape_.rule(), token);
     commit(sequence, token + 1);
     kept_ = std::min(kept_ + 1, most_);

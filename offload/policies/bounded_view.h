@@ -88,11 +88,12 @@ class BoundedView final : public KvView {
     /// All device memory of the view, as it is cut up. n: entries of a call, at most.
     struct Memory {
         SlotKv kv;
-        Tensor tiles;                  // u8: the tiles of all heads
-        Tensor shares;                 // f32 [heads]
-        Tensor angles;                 // f32 [positions, head_dim], where positions roll
-        Tensor weights, tops, totals;  // of a decode step: f32 [owners, heads, slots and more], [.., tiles], [.., 2]
-        Tensor pooled;                 // f32 [owners, kv_heads, slots + 1]
+        Tensor tiles;   // u8: the tiles of all heads
+        Tensor shares;  // f32 [heads]
+        Tensor angles;  // f32 [positions, head_dim], where positions roll
+        Tensor weights, tops,
+            totals;     // of an attention of a step: f32 [1, heads, slots and more], [.., tiles], [.., 2]
+        Tensor pooled;  // f32 [owners, kv_heads, slots + 1]
         Tensor entry_tiles, entry_table, begins, order;  // u8, i64 [1, tiles], i32 [kv_heads], [kv_heads, slots]
         Tensor row_totals;                               // f32 [kPrefillRows, heads, 2]
         Tensor sums, zeros;                              // f32 [heads, n]
