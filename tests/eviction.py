@@ -14,11 +14,10 @@ import subprocess
 import sys
 import tempfile
 
+from needle import CUE, KEY, NEEDLE
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 POLICIES = "h2o,streaming,tova,snapkv,pyramidkv,adakv,knorm,random"
-KEY = "copper violin harvest lantern marble falcon thunder orange"
-NEEDLE = f"\n\nThe secret key is {KEY}. Remember it: the secret key is {KEY}.\n\n"
-CUE = "\n\nWhat is the secret key? The secret key is"
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SCORED, LAST, PROMPT, GREEDY = 2560, 512, 2048, 64
 

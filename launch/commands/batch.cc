@@ -27,9 +27,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Thrown out of a prefill by all ranks at once.
-struct Interrupted {};
-
 /// Rank 0's: what there is to do, and what has become of it.
 struct Books {
     std::vector<BatchLine> lines;

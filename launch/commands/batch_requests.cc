@@ -1,6 +1,5 @@
 #include "launch/commands/batch_requests.h"
 
-#include <algorithm>
 #include <array>
 
 #include "launch/flags/flags.h"
@@ -100,17 +99,11 @@ std::vector<BatchLine> read_batch_lines(const Options& o, int64_t limit, const S
     const std::string name = o.input == "-" ? "stdin" : o.input;
     const std::string text = read_text_file_or_stdin(o.input, kMostBytes, waiting);
     std::vector<BatchLine> all;
-    int64_t number = 1;
-    for (size_t from = 0; from < text.size(); ++number) {
-        if (limit > 0 && static_cast<int64_t>(all.size()) == limit) break;
+    for_lines(text, [&](std::string_view line, int64_t number) {
+        if (limit > 0 && static_cast<int64_t>(all.size()) == limit) return;
         if (waiting) waiting();
-        const size_t end = std::min(text.find('\n', from), text.size());
-        std::string_view line = std::string_view(text).substr(from, end - from);
-        from = end + 1;
-        if (line.ends_with('\r')) line.remove_suffix(1);
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
         all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
-    }
+    });
     require(!all.empty(), Exit::kNoInput, "{}: has no lines; want a JSON object a line", name);
     return all;
 }

@@ -17,9 +17,6 @@
 namespace trireme {
 namespace {
 
-/// Thrown out of a prefill by all ranks at once.
-struct Interrupted {};
-
 double ms_since(uint64_t begin_ns) {
     return static_cast<double>(trace::now() - begin_ns) * 1e-6;
 }

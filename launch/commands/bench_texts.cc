@@ -49,14 +49,9 @@ void read_file(std::vector<DataText>& all, const fs::path& path, const StillWait
         all.push_back({.where = path.string(), .text = std::move(text), .ids = {}});
         return;
     }
-    int64_t number = 1;
-    for (size_t from = 0; from < text.size(); ++number) {
-        const size_t end = std::min(text.find('\n', from), text.size());
-        const std::string_view line = std::string_view(text).substr(from, end - from);
-        from = end + 1;
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    for_lines(text, [&](std::string_view line, int64_t number) {
         all.push_back(text_of_line(line, fmt::format("{}:{}", path.string(), number)));
-    }
+    });
 }
 
 /// A folder's texts; what is none is said.

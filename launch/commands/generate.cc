@@ -1,14 +1,13 @@
 #include "decode/generate.h"
 
-#include <cstdio>
 #include <optional>
 #include <span>
-#include <unistd.h>
 #include <vector>
 
 #include "launch/commands/commands.h"
 #include "launch/report/kv_dump.h"
 #include "launch/report/output.h"
+#include "launch/report/printer.h"
 #include "launch/report/progress.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
@@ -24,54 +23,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr int kReaderGone = 1;  // a status of agreed_status()
-
-// Prints samples as they come. Text: exactly what was generated, with a heading a sample if there are several.
-// Ids: one array a line.
-class Printer {
-  public:
-    explicit Printer(const Options& o)
-        : out_(STDOUT_FILENO), print_(o.print), silent_(o.report_to_stdout()), num_samples_(o.num_samples) {}
-
-    bool reader_gone() const { return out_.closed(); }
-
-    void take(int64_t sample, int32_t id, std::string_view text) {
-        if (silent_) return;
-        if (print_ == Print::kText && num_samples_ > 1 && sample != sample_) heading(sample);
-        sample_ = sample;
-        if (id >= 0) {
-            ids_.push_back(id);
-        }
-        if (print_ == Print::kText) {
-            out_.write(text);
-        } else if (id < 0) {
-            out_.write(ids_as_json(ids_) + "\n");
-        }
-        if (id < 0) ids_.clear();
-    }
-    /// Ends the line, so that the log begins on a new one on a terminal. Writes to stderr: stdout gets nothing but the
-    /// text, and whether it is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
-    void end_line() const {
-        if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
-    }
-
-  private:
-    void heading(int64_t sample) {
-        if (out_.last() != '\n') out_.write("\n");
-        out_.write(fmt::format("{}=== sample {} of {} ===\n", sample > 0 ? "\n" : "", sample + 1, num_samples_));
-    }
-
-    TextOut out_;
-    Print print_;
-    bool silent_;  // stdout is the report's
-    int64_t num_samples_, sample_ = -1;
-    std::vector<int32_t> ids_;
-};
-
-int exit_status(int agreed) {
-    return agreed == kReaderGone ? 0 : agreed;
-}
 
 GenerateRequest generate_request(const Options& o, const Engine& engine, const Request& asked) {
     GenerateRequest request = {
@@ -97,7 +48,7 @@ void run_generate(const Start& start, const Crew& crew) {
     warn_of_unused_bounded(o, engine.bounded(), asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
-    Printer printer(o);
+    Printer printer(o, "sample", o.num_samples, /*headed=*/o.num_samples > 1);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
 
     warn_of_unused({o});
@@ -149,13 +100,7 @@ void run_generate(const Start& start, const Crew& crew) {
     for (const std::string& line : report_lines(report)) log::info("{}", line);
     crew.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
-        if (o.report_json.empty()) return;
-        const std::string text = report_json(report);
-        if (o.report_to_stdout()) {
-            TextOut(STDOUT_FILENO).write(text);
-            return;
-        }
-        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
+        write_report(o, report_json(report));
     });
     write_trace(o, crew);
     if (status != 0) throw Stopped{exit_status(status)};

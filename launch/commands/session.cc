@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/commands.h"
 #include "launch/report/output.h"
+#include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/bounded.h"
@@ -17,7 +17,6 @@
 #include "launch/run/signals.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
-#include "runtime/atomic_file.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -25,7 +24,6 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 30;  // of the file
 constexpr int64_t kMostOfAnswer = 1000;         // tokens, without -n: the cookbook's
-constexpr int kReaderGone = 1;                  // a status of agreed_status()
 
 /// The turns of a line: its prompt or text, or MT-bench's two questions, between the words of that bench.
 std::vector<std::string> turns_of_line(std::string_view line, const std::string& where) {
@@ -56,19 +54,14 @@ std::vector<std::vector<int32_t>> read_turns(const Options& o, const Engine& eng
             o.model);
     const std::string text = read_text_file_or_stdin(o.prompt, kMostBytes, waiting);
     std::vector<std::vector<int32_t>> all;
-    int64_t number = 1;
-    for (size_t from = 0; from < text.size(); ++number) {
-        const size_t end = std::min(text.find('\n', from), text.size());
-        const std::string_view line = std::string_view(text).substr(from, end - from);
-        from = end + 1;
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    for_lines(text, [&](std::string_view line, int64_t number) {
         const std::string where = fmt::format("{}:{}", o.prompt, number);
         for (const std::string& turn : turns_of_line(line, where)) {
             const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, turn, o.add_special.value_or(true));
             all.push_back(checked_ids({ids.begin(), ids.end()}, files.config().vocab, engine.longest_context(),
                                       Command::kGenerate, where));
         }
-    }
+    });
     require(!all.empty(), Exit::kConfig, "{}: holds no turns", o.prompt);
     return all;
 }
@@ -78,35 +71,6 @@ void share(std::vector<std::vector<int32_t>>& turns, Comm& comm) {
     comm.broadcast(bytes);
     turns = nlohmann::json::parse(bytes).get<std::vector<std::vector<int32_t>>>();
 }
-
-/// Prints answers as they come: text with a heading each, or an array of ids a line.
-class Printer {
-  public:
-    Printer(const Options& o, size_t turns) : out_(STDOUT_FILENO), options_(o), turns_(turns) {}
-
-    bool reader_gone() const { return out_.closed(); }
-    void take(int64_t turn, int32_t id, std::string_view text) {
-        if (options_.report_to_stdout()) return;
-        const bool ids = options_.print == Print::kIds;
-        if (turn != turn_ && !ids) {
-            if (out_.last() != '\n') out_.write("\n");
-            out_.write(fmt::format("{}=== turn {} of {} ===\n", turn > 0 ? "\n" : "", turn + 1, turns_));
-        }
-        turn_ = turn;
-        if (id >= 0) ids_.push_back(id);
-        if (!ids) out_.write(text);
-        if (id >= 0) return;
-        if (ids) out_.write(ids_as_json(ids_) + "\n");
-        ids_.clear();
-    }
-
-  private:
-    TextOut out_;
-    const Options& options_;
-    size_t turns_;
-    int64_t turn_ = -1;
-    std::vector<int32_t> ids_;
-};
 
 nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
     const auto tokens = static_cast<double>(turn.answer.ids.size());
@@ -156,7 +120,7 @@ void run_session(const Start& start, const Crew& crew) {
     remember_signals();
 
     Session session(engine.model(), engine.checkpoint().tokenizer.get(), o.sampling, o.seed.value());
-    Printer printer(o, turns.size());
+    Printer printer(o, "turn", static_cast<int64_t>(turns.size()), /*headed=*/true);
     nlohmann::ordered_json facts = nlohmann::ordered_json::array();
     int status = 0;
     const auto agree = [&](std::span<const int32_t> round) {
@@ -181,18 +145,13 @@ void run_session(const Start& start, const Crew& crew) {
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
     crew.first_only([&] {
-        if (o.report_json.empty()) return;
-        const std::string text =
+        write_report(
+            o,
             nlohmann::ordered_json({{"turns", facts}}).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-            "\n";
-        if (o.report_to_stdout()) {
-            TextOut(STDOUT_FILENO).write(text);
-            return;
-        }
-        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
+                "\n");
     });
     write_trace(o, crew);
-    if (status != 0) throw Stopped{status == kReaderGone ? 0 : status};
+    if (status != 0) throw Stopped{exit_status(status)};
 }
 
 }  // namespace trireme

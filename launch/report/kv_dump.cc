@@ -20,11 +20,6 @@ const SlotKv& slots_of(const Engine& engine) {
     return view->slots();
 }
 
-/// "1.5, 2": digits that read back as the same number.
-std::string joined(const std::vector<float>& values) {
-    return fmt::format("{}", fmt::join(values, ","));
-}
-
 }  // namespace
 
 KvDump::KvDump(const Engine& engine, const Crew& crew, int64_t prompt) : engine_(engine), crew_(crew), prompt_(prompt) {
@@ -91,7 +86,7 @@ std::string KvDump::own_lines(int64_t step) const {
             }
             text += fmt::format(R"({{"step":{},"layer":{},"head":{},"kept":[{}],"scores":[{}]}})"
                                 "\n",
-                                step, owner, head, fmt::join(kept, ","), joined(scored));
+                                step, owner, head, fmt::join(kept, ","), fmt::join(scored, ","));
         }
         text += kLayerEnd;
     }

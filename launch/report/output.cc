@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/atomic_file.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -78,6 +80,14 @@ void probe_outputs(const Options& o) {
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
         if (i >= kOfBatch) probe_output(flag, *path, o.force);
+    }
+}
+
+void write_report(const Options& o, const std::string& text) {
+    if (o.report_to_stdout()) {
+        TextOut(STDOUT_FILENO).write(text);
+    } else if (!o.report_json.empty()) {
+        write_file_atomically(o.report_json, std::as_bytes(std::span(text)), o.old_outputs());
     }
 }
 

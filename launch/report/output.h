@@ -33,4 +33,7 @@ void probe_output(std::string_view flag, const std::string& path, bool force);
 /// spelt, nor a batch's requests (Exit::kUsage).
 void probe_outputs(const Options& options);
 
+/// Writes the report where --report-json asks for it: stdout, or a file, as a whole or not at all.
+void write_report(const Options& options, const std::string& text);
+
 }  // namespace trireme

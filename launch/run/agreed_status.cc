@@ -35,4 +35,8 @@ int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uin
     return status;
 }
 
+int exit_status(int agreed) {
+    return agreed == kReaderGone ? 0 : agreed;
+}
+
 }  // namespace trireme

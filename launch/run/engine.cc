@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "dist/make_comm.h"
+#include "launch/flags/flag_groups.h"
 #include "launch/flags/modes.h"
 #include "launch/report/progress.h"
 #include "launch/run/bounded.h"
@@ -13,8 +14,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr int64_t kMostRolling = int64_t{1} << 24;  // tokens: --ctx-size takes no more
 
 double ms_since(uint64_t begin_ns) {
     return static_cast<double>(trace::now() - begin_ns) * 1e-6;
@@ -38,7 +37,7 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     require_agreement(crew.comm(), told);
     // Positions that roll stay within the model's context, however long the text.
     const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
-    longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostRolling : checkpoint_.config().context;
+    longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;
     load_ms_ = ms_since(begin);
 }
 

@@ -1,5 +1,6 @@
 #include "launch/run/text_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -83,6 +84,17 @@ std::string read_text_file(const std::string& path, size_t limit) {
 
 std::string read_text_file_or_stdin(const std::string& path, size_t limit, const std::function<void()>& waiting) {
     return path == "-" ? read_all(STDIN_FILENO, "stdin", limit, waiting) : read_file(path, limit, waiting);
+}
+
+void for_lines(std::string_view text, const std::function<void(std::string_view line, int64_t number)>& visit) {
+    int64_t number = 1;
+    for (size_t from = 0; from < text.size(); ++number) {
+        const size_t end = std::min(text.find('\n', from), text.size());
+        std::string_view line = text.substr(from, end - from);
+        from = end + 1;
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.find_first_not_of(" \t\r") != std::string_view::npos) visit(line, number);
+    }
 }
 
 }  // namespace trireme

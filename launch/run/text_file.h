@@ -2,8 +2,10 @@
 /// Reads whole texts: prompts, ids, INI files. Pipes are allowed.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
@@ -11,5 +13,9 @@ namespace trireme {
 std::string read_text_file(const std::string& path, size_t limit);
 /// The same; "-" is stdin. `waiting` is called ten times a second or more for as long as it takes.
 std::string read_text_file_or_stdin(const std::string& path, size_t limit, const std::function<void()>& waiting);
+
+/// Calls `visit` for every line of `text` that holds more than blanks, without its end ("\n" or "\r\n"), and with its
+/// number from 1.
+void for_lines(std::string_view text, const std::function<void(std::string_view line, int64_t number)>& visit);
 
 }  // namespace trireme
