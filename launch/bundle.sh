@@ -34,7 +34,8 @@ done
 install -s -m 755 build/release/tests/bench/bench_step build/release/tests/bench/bench_device "$out/bin/"
 cp -r tests/data/models tests/data/tiny "$out/tests/data/"
 install -m 755 tests/gpu.sh "$out/"
-install -m 644 tests/bench/torch_rates.py "$out/tests/"
+install -m 644 tests/bench/torch_rates.py tests/bounded.py "$out/tests/"
+install -D -m 644 -t "$out/tests/reference" tests/reference/bounded_f64.py tests/reference/llama_f64.py
 git rev-parse HEAD >"$out/commit"
 
 # Open MPI: its launcher, its plug-ins except those for cluster networks, its help texts.

@@ -277,8 +277,14 @@ def run_engine(args, model, ids, ranks, options, folder):
         json.dump(ids, file)
     if os.path.exists(dump):
         os.remove(dump)
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
-    command += [os.path.abspath(args.trireme), "generate", "-m", model, "--prompt-ids", prompt, "-n", str(args.tokens),
+    program = os.path.abspath(args.trireme)
+    if ranks == 1:
+        command = [program]
+    elif args.bundle:
+        command = [program, "-n", str(ranks)]
+    else:
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), program]
+    command += ["generate", "-m", model, "--prompt-ids", prompt, "-n", str(args.tokens),
                 "--temp", "0", "--ignore-eos", "--print", "ids", "--dtype", "f32", "--kv-cache-dtype", "f32",
                 "--device", args.device, "-t", str(args.threads), "--no-progress", "--kv-dump", dump]
     for key, value in options.items():
@@ -354,6 +360,7 @@ def main():
     parser.add_argument("--only", metavar="TEXT", default="", help="combinations whose name holds TEXT")
     parser.add_argument("--models", nargs="+", metavar="DIR", help="compare on these models")
     parser.add_argument("--prompt-ids", metavar="FILE", help="with --models: the prompt, a JSON array of token ids")
+    parser.add_argument("--bundle", action="store_true", help="TRIREME is a bundle's `run`, which starts ranks itself")
     parser.add_argument("--device", default="cpu", help="the engine's")
     parser.add_argument("--threads", type=int, default=1, help="the engine's, of each rank")
     parser.add_argument("--tokens", type=int, default=TOKENS, metavar="N", help="tokens to generate")

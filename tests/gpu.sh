@@ -45,7 +45,7 @@ write_results() {
         done
         for i in "${!names[@]}"; do
             printf '\n## %s\n\n```\n%s\n```\n' "${names[$i]}" "$( [[ ${statuses[$i]} != 0 ]] && tail -n 40 "$out/${names[$i]}.log" ||
-                grep -hE '^\{"bench"|^cuda:|^ +driver|PASSED|equal|tests ran|ERROR SUMMARY|perplexity' "$out/${names[$i]}.log")"
+                grep -hE '^\{"bench"|^cuda:|^ +driver|PASSED|equal|agree|tests ran|ERROR SUMMARY|perplexity' "$out/${names[$i]}.log")"
         done
     } >"$out/results.md.part"
     mv "$out/results.md.part" "$out/results.md"
@@ -178,6 +178,11 @@ step engine_cuda_test 300 "$here/tests/engine_cuda_test"
 step kernels_cuda_test 600 "$here/tests/kernels_cuda_test"
 step same_as_cpu_1_rank 180 bash -c 'same_as_cpu 1'
 step chains_1_rank 240 bash -c 'chains_are_exact 1'
+if python3 -c 'import numpy' 2>/dev/null; then
+    step bounded_kv 240 python3 "$here/tests/bounded.py" "$here/run" --bundle --quick --device cuda --all
+else
+    echo 'numpy is not here: bounded_kv left out'
+fi
 step bench_device 180 "$here/bin/bench_device" cuda
 step same_bits_7b 400 bash -c same_bits_7b
 step step_7b_4k 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 1

@@ -170,14 +170,17 @@ struct Entries {
         v.randomize(seed + 1);
     }
     /// Writes rows [first, n).
-    void append(int64_t first) {
-        Machine m(Phase::kPrefill, 2, kSlotLimits);
+    void append(Machine& m, int64_t first) {
         RowSet rows(k.rows() - first);
         for (int64_t r = 0; r < rows.slots.rows(); ++r) rows.set(r, 0, first + r, {0});
         if (rows.slots.rows() == 0) return;
         m->kv_append(kv.view(), k.tensor().slice_rows(first, k.rows() - first),
                      v.tensor().slice_rows(first, k.rows() - first), rows.view(k.rows()));
         m.stream->synchronize();
+    }
+    void append(int64_t first) {
+        Machine m(Phase::kPrefill, 2, kSlotLimits);
+        append(m, first);
     }
     LayerKv view(Slots& slots) {
         LayerKv layer = kv.view();
@@ -204,7 +207,7 @@ inline void end_call(Machine& m, Slots& slots, Entries& entries, const SlotRule&
     for (int64_t h = 0; h < heads; ++h) {
         EXPECT_EQ(slots.begins.at<int32_t>(h, 0), call.cached - slots.counts.at<int32_t>(slots.row(call.owner, h), 0));
     }
-    entries.append(call.cached);
+    entries.append(m, call.cached);
     const bool asks = (rule.counts_all() && call.fresh > 0) || rule.by == ScoreBy::kWindow;
     m->slot_scores(scores.tensor(), slots.view(), from, slots.order.tensor(), asks ? given.tensor() : Tensor(), rule,
                    call);

@@ -1,65 +1,10 @@
 #include "kernels/slots.h"
 
-#include "tests/kernels/slots_harness.h"
+#include "tests/kernels/slots_worked.h"
+#include "tests/support/seeds.h"
 
 namespace trireme::test {
 namespace {
-
-using Weights = std::vector<double>;
-using Tokens = std::vector<int32_t>;
-
-// The worked example of the specification, 8.2: unnormalised weights of query i on key j. All softmaxes over what is
-// kept in it are fractions of powers of two.
-const std::vector<Weights> kWorked = {{1},
-                                      {1, 1},
-                                      {2, 1, 1},
-                                      {2, 1, 3, 2},
-                                      {4, 1, 1, 1, 1},
-                                      {1, 1, 16, 12, 1, 1},
-                                      {1, 15, 9, 1, 1, 4, 1},
-                                      {1, 63, 1, 1, 32, 28, 1, 1}};
-constexpr KvLayout kOneHead = {1, 8, DType::kF32, DType::kF32};
-
-/// What each of these tokens gets in a call of the last `fresh` of them.
-Weights attention_of(const std::vector<Weights>& rows, const Tokens& tokens, int64_t fresh) {
-    Weights sums(tokens.size(), 0);
-    for (size_t i = tokens.size() - static_cast<size_t>(fresh); i < tokens.size(); ++i) {
-        const Weights& row = rows[static_cast<size_t>(tokens[i])];
-        double all = 0;
-        for (size_t j = 0; j <= i; ++j) all += row[static_cast<size_t>(tokens[j])];
-        for (size_t j = 0; j <= i; ++j) sums[j] += row[static_cast<size_t>(tokens[j])] / all;
-    }
-    return sums;
-}
-
-/// One head of H = 2, R = 2 over the worked example.
-struct Worked {
-    Worked(int64_t sinks = 0) : slots(kOneHead, 1, 4, 4) { rule.sinks = static_cast<int32_t>(sinks); }
-
-    Tokens with(int64_t fresh) {
-        Tokens all = slots.kept(0, 0);
-        for (int64_t i = 0; i < fresh; ++i) all.push_back(static_cast<int32_t>(next + i));
-        return all;
-    }
-    void call(int64_t fresh) {
-        const Tokens all = with(fresh);
-        const auto n = static_cast<int64_t>(all.size());
-        Entries entries(kOneHead, n, 3);
-        end_call(m, slots, entries, rule, {.owner = 0, .cached = n - fresh, .fresh = fresh, .first_token = next},
-                 {attention_of(rows, all, fresh)});
-        next += fresh;
-    }
-    void step() {
-        end_step(m, slots, rule, next, {attention_of(rows, with(1), 1)});
-        ++next;
-    }
-
-    Machine m;
-    Slots slots;
-    std::vector<Weights> rows = kWorked;
-    SlotRule rule = {.by = ScoreBy::kSum, .recent = 2};
-    int64_t next = 0;
-};
 
 TEST(SlotsWorked, CaseA) {
     Worked w;
@@ -181,7 +126,7 @@ TEST(SlotsWorked, CaseGPoolsItsHeads) {
 }
 
 TEST(SlotsWorked, ASinkIsWorthMoreThanAnyScore) {
-    Worked w(2);
+    Worked w({.by = ScoreBy::kSum, .recent = 2, .sinks = 2});
     w.call(6);
     EXPECT_EQ(w.slots.kept(0, 0), (Tokens{0, 1, 4, 5}));
     w.step();
@@ -208,13 +153,13 @@ TEST(SlotScores, SumsOfHalvesStopGrowing) {
 /// Heads of several owners beside lists, over calls and steps with random weights.
 void play(const SlotRule& rule, int64_t seeds, uint32_t first_seed) {
     const KvLayout layout = {2, 16, DType::kF16, DType::kBF16};
+    Machine m(Phase::kDecode, 2, kSlotLimits);
     for (uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
         Normal random(seed);
         const int64_t slots = 3 + random.below(12);
         const auto recent = static_cast<int32_t>(rule.recent < slots ? rule.recent : slots - 1);
         SlotRule r = rule;
         r.recent = recent;
-        Machine m(Phase::kDecode, 2, kSlotLimits);
         Slots store(layout, 2, slots, static_cast<int32_t>(slots), seed);
         std::vector<ListedHead> lists(4);
         int64_t next = 0;
@@ -241,8 +186,11 @@ void play(const SlotRule& rule, int64_t seeds, uint32_t first_seed) {
             next += fresh;
             for (int64_t i = 0; i < 4; ++i) {
                 const ListedHead& want = lists[static_cast<size_t>(i)];
-                ASSERT_EQ(store.kept(i / 2, i % 2), want.tokens)
-                    << "seed " << seed << " round " << round << " head " << i;
+                const Tokens kept = store.kept(i / 2, i % 2);
+                ASSERT_EQ(kept, want.tokens) << "seed " << seed << " round " << round << " head " << i;
+                ASSERT_EQ(static_cast<int64_t>(kept.size()), std::min(next, slots));
+                for (size_t a = 0; a < static_cast<size_t>(std::min<int64_t>(recent, next)); ++a)
+                    ASSERT_EQ(kept[kept.size() - 1 - a], next - 1 - static_cast<int64_t>(a));
                 const std::vector<float> got = store.scored(i / 2, i % 2);
                 for (size_t t = 0; t < got.size(); ++t)
                     ASSERT_NEAR(got[t], want.scores[t], 1e-5 * (1 + want.scores[t]));
@@ -252,7 +200,7 @@ void play(const SlotRule& rule, int64_t seeds, uint32_t first_seed) {
 }
 
 TEST(SlotsRandom, KeepWhatListsKeep) {
-    const int64_t seeds = emulated() || kSanitized ? 12 : 200;
+    const int64_t seeds = emulated() || kSanitized ? 12 : test_seeds(100);
     play({.by = ScoreBy::kSum, .recent = 2}, seeds, 1);
     play({.by = ScoreBy::kSum, .recent = 1, .sinks = 1}, seeds, 2000);
     play({.by = ScoreBy::kSum, .per_query = true, .recent = 3}, seeds, 4000);

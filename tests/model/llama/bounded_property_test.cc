@@ -1,0 +1,156 @@
+// What bounded KV must do to any text and any window: texts, lengths and windows are drawn from seeds.
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "dist/self_comm.h"
+#include "model/bounded_kv.h"
+#include "offload/policies/bounded_view.h"
+#include "tests/support/engine.h"
+#include "tests/support/random_model.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/seeds.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kVocab = 48, kSteps = 6;
+
+/// What a level says to a prompt and the tokens behind it, which go on whatever it says.
+struct Said {
+    std::vector<std::vector<float>> logits;  // behind the prompt, and behind each of the tokens
+    int64_t kept = 0;                        // at the end
+    bool recent_kept = true;                 // the last tokens, at every time
+};
+
+class BoundedProperties : public testing::Test {
+  protected:
+    void draw(uint64_t seed) {
+        state_ = seed * 0x9e3779b97f4a7c15u + 1;
+        prompt = 1 + below(40);
+        text.clear();
+        for (int64_t i = 0; i < prompt + kSteps; ++i) text.push_back(static_cast<int32_t>(below(kVocab)));
+        window = 2 + below(prompt + kSteps);
+    }
+    int64_t below(int64_t n) {
+        state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+        return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
+    }
+    Said says(const BoundedShape& shape) {
+        const LlamaConfig& config = engine_.weights().config();
+        Level level(engine_.device(), comm_, engine_.weights(),
+                    {.k_type = DType::kF32,
+                     .v_type = DType::kF32,
+                     .context = prompt + kSteps,
+                     .view = bounded_view(config, engine_.weights().shard(), shape, comm_)});
+        return played(level, shape);
+    }
+    Said says_full() {
+        Level level(engine_.device(), comm_, engine_.weights(),
+                    {.k_type = DType::kF32, .v_type = DType::kF32, .context = prompt + kSteps});
+        return played(level, {});
+    }
+    BoundedShape shape(KvPolicy policy, int64_t tokens) {
+        return {.policy = policy,
+                .tokens = tokens,
+                .heavy = below(tokens),
+                .sinks = policy == KvPolicy::kStreaming ? std::min<int64_t>(2, tokens - 1) : 0,
+                .rolling = rolling,
+                .observe = 1 + below(tokens - 1),
+                .pool = 3,
+                .every = 1 + below(4)};
+    }
+
+    std::vector<int32_t> text;
+    int64_t prompt = 0, window = 0;
+    bool rolling = false;
+
+  private:
+    Said played(Level& level, const BoundedShape& shape) {
+        Said said;
+        const auto look = [&] {
+            const HostTensor all = level.logits();
+            const auto* x = static_cast<const float*>(all.data());
+            said.logits.emplace_back(x, x + kVocab);
+            if (const auto* view = dynamic_cast<const BoundedView*>(&level.view())) check(*view, shape, said);
+        };
+        const std::vector<int32_t> first = {0};
+        level.prefill(0, std::span(text).first(static_cast<size_t>(prompt)));
+        look();
+        for (int64_t at = prompt; at < prompt + kSteps; ++at) {
+            const std::vector<Row> rows = {
+                {.token = text[static_cast<size_t>(at)], .position = static_cast<int32_t>(at)}};
+            level.forward(rows);
+            level.keep(0, first);
+            look();
+        }
+        return said;
+    }
+    // Every head keeps as many tokens as it may, the last ones among them.
+    static void check(const BoundedView& view, const BoundedShape& shape, Said& said) {
+        const SlotKv& kv = view.slots();
+        const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
+        for (int64_t row = 0; row < kv.owners() * kv.layout.kv_heads; ++row) {
+            const int64_t n = static_cast<const int32_t*>(kv.counts.data())[row], length = view.length(0);
+            const int64_t budget = shape.budget(OwnerIndex(row / kv.layout.kv_heads), kv.owners());
+            ASSERT_EQ(n, std::min(length, budget));
+            said.kept = n;
+            for (int64_t i = 0; i < std::min({shape.recent(), length, budget}); ++i) {
+                const auto* begin = tokens + row * kv.slots();
+                said.recent_kept &= std::count(begin, begin + n, static_cast<int32_t>(length - 1 - i)) == 1;
+            }
+        }
+    }
+
+    uint64_t state_ = 0;
+    SelfComm comm_;
+    Engine engine_{std::make_unique<RandomModel>(RandomShape{.name = "bounded",
+                                                             .layers = 2,
+                                                             .dim = 32,
+                                                             .heads = 4,
+                                                             .kv_heads = 2,
+                                                             .head_dim = 8,
+                                                             .ffn = 32,
+                                                             .vocab = kVocab,
+                                                             .context = 256}),
+                   {.weights = DType::kF32, .context = 64},
+                   comm_};
+};
+
+const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,  KvPolicy::kSnapKv,
+                              KvPolicy::kPyramidKv, KvPolicy::kKeyNorm,   KvPolicy::kRandom};
+
+TEST_F(BoundedProperties, OfEveryTextAndWindow) {
+    for (int64_t seed = 0; seed < test_seeds(kSanitized ? 10 : 100); ++seed) {
+        draw(static_cast<uint64_t>(seed));
+        const KvPolicy policy = kPolicies[below(std::size(kPolicies))];
+        rolling = below(2) == 0;
+        SCOPED_TRACE(fmt::format("seed {}: {}, {} + {} tokens, W {}{}", seed, name_of(policy), prompt, kSteps, window,
+                                 rolling ? ", rolling" : ""));
+        BoundedShape asked = shape(policy, window);
+        if (policy == KvPolicy::kPyramidKv) asked.observe = 1;
+        const Said full = says_full(), some = says(asked);
+        ASSERT_EQ(some.logits[0], full.logits[0]) << "what follows the prompt depends on what is kept of it";
+        ASSERT_TRUE(some.recent_kept);
+
+        // All of it: the full cache's bits; the pyramid's last layer keeps a part of W.
+        const Said all = says(shape(policy == KvPolicy::kPyramidKv ? KvPolicy::kSnapKv : policy, prompt + kSteps + 1));
+        ASSERT_EQ(all.logits, full.logits);
+        ASSERT_EQ(all.kept, prompt + kSteps);
+
+        // H2O of nobody is a window, which streaming without sinks is, too.
+        BoundedShape nobody = shape(KvPolicy::kH2o, window), last = nobody;
+        nobody.heavy = 0;
+        last.policy = KvPolicy::kStreaming;
+        const Said window_of_h2o = says(nobody);
+        ASSERT_EQ(window_of_h2o.logits, says(last).logits);
+        ASSERT_TRUE(window_of_h2o.recent_kept);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
