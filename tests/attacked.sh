@@ -34,6 +34,9 @@ withstood() {
 # mutated_files <file>: itself, the tests that are to notice its mutants, and what runs them.
 mutated_files() {
     case $1 in
+        kernels/slot_rule.h | kernels/cpu/slots.cc | kernels/cpu/key_weights.cc | offload/policies/bounded_* | offload/policies/recent_* | model/*)
+            echo "$1 tests/mutants/mutant* tests/kernels/slots_* tests/model/llama/bounded_*"
+            return ;;
         kernels/acceptance.h | kernels/place.h | kernels/cpu/* | decode/* | offload/*)
             echo "$1 tests/mutants/mutant* tests/decode tests/kernels/accept_test.cc tests/offload/retrieval_test.cc"
             return ;;
@@ -41,6 +44,8 @@ mutated_files() {
     echo "$1 runtime/cuda/gpu.h tests/simt/block.* tests/simt/launcher.h tests/kernels/*harness.h tests/mutants/mutant*"
     case ${1##*/} in
         attention*.h | eight.h | merge_tiles.h) echo 'kernels/cuda/attention*.h tests/kernels/attention_*.cc tests/simt/attention_*' ;;
+        slots.h | slot_choose.h | select.h | key_weights.h) echo 'tests/kernels/slots_*.cc' ;;
+        rotate.h) echo 'tests/kernels/slots_*.cc tests/kernels/rowwise_test.cc' ;;
         kv.h) echo 'tests/kernels/kv_test.cc tests/kernels/attention_decode_test.cc' ;;
         sum_parts.h) echo 'tests/simt/sum_parts_test.cc' ;;
         *) echo "tests/kernels/$(basename "${1%%_*}" .h)*_test.cc" ;;
@@ -53,6 +58,8 @@ fuzzed_files() {
     case $1 in
         config_json | gguf | safetensors) echo 'model/files model/config.* model/layer_map.* model/rope.*' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
+        batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
+        session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;
         *) echo . ;;  # not known: anything
     esac
 }

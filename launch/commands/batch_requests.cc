@@ -95,15 +95,21 @@ std::string BatchLine::reference(const std::string& key) const {
     return found->get<std::string>();
 }
 
-std::vector<BatchLine> read_batch_lines(const Options& o, int64_t limit, const StillWaiting& waiting) {
-    const std::string name = o.input == "-" ? "stdin" : o.input;
-    const std::string text = read_text_file_or_stdin(o.input, kMostBytes, waiting);
+std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, int64_t limit,
+                                         const StillWaiting& waiting) {
     std::vector<BatchLine> all;
     for_lines(text, [&](std::string_view line, int64_t number) {
         if (limit > 0 && static_cast<int64_t>(all.size()) == limit) return;
         if (waiting) waiting();
         all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
     });
+    return all;
+}
+
+std::vector<BatchLine> read_batch_lines(const Options& o, int64_t limit, const StillWaiting& waiting) {
+    const std::string name = o.input == "-" ? "stdin" : o.input;
+    std::vector<BatchLine> all =
+        parse_batch_lines(read_text_file_or_stdin(o.input, kMostBytes, waiting), name, limit, waiting);
     require(!all.empty(), Exit::kNoInput, "{}: has no lines; want a JSON object a line", name);
     return all;
 }

@@ -36,9 +36,12 @@ struct BatchLine {
     std::string reference(const std::string& key) const;
 };
 
-/// The first `limit` requests (0: all) of what --input names; lines of blanks are none. `waiting`: as
-/// read_text_file_or_stdin. Errors: of the file; Exit::kNoInput where there are none, kData for a line that is no
-/// request, kConfig for a setting out of range.
+/// The first `limit` requests (0: all) of `text`, which `name` holds; lines of blanks are none. `waiting`: as
+/// read_text_file_or_stdin, line by line. Errors: Exit::kData for a line that is no request, kConfig for a setting out
+/// of range.
+std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, int64_t limit,
+                                         const StillWaiting& waiting = {});
+/// The same of what --input names. Errors: of the file, too; Exit::kNoInput where there are none.
 std::vector<BatchLine> read_batch_lines(const Options& options, int64_t limit, const StillWaiting& waiting = {});
 
 /// The ids of a request's prompt. Errors: Exit::kData for ids that are none, kConfig for ids outside the vocabulary and

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/commands.h"
+#include "launch/commands/session_turns.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
@@ -22,46 +23,20 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;  // of the file
-constexpr int64_t kMostOfAnswer = 1000;         // tokens, without -n: the cookbook's
-
-/// The turns of a line: its prompt or text, or MT-bench's two questions, between the words of that bench.
-std::vector<std::string> turns_of_line(std::string_view line, const std::string& where) {
-    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytes});
-    require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or turns", where,
-            json.type_name());
-    for (const char* key : {"prompt", "text"}) {
-        const auto found = json.find(key);
-        if (found == json.end()) continue;
-        require(found->is_string(), Exit::kData, "{}: {} is {}, want a text", where, key, found->type_name());
-        return {found->get<std::string>()};
-    }
-    const auto turns = json.find("turns");
-    require(turns != json.end() && turns->is_array(), Exit::kData,
-            "{}: has neither prompt nor text nor a list of turns", where);
-    std::vector<std::string> all;
-    for (const Json& turn : *turns) {
-        require(turn.is_string(), Exit::kData, "{}: a turn is {}, want a text", where, turn.type_name());
-        all.push_back("USER: " + turn.get<std::string>() + "\n\nASSISTANT: ");
-    }
-    return all;
-}
+constexpr int64_t kMostOfAnswer = 1000;  // tokens, without -n: the cookbook's
 
 /// The ids of all turns.
 std::vector<std::vector<int32_t>> read_turns(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const Checkpoint& files = engine.checkpoint();
     require(files.tokenizer != nullptr, Exit::kConfig, "--session: {} has no tokenizer; want one (--tokenizer)",
             o.model);
-    const std::string text = read_text_file_or_stdin(o.prompt, kMostBytes, waiting);
+    const std::string text = read_text_file_or_stdin(o.prompt, kMostBytesOfSession, waiting);
     std::vector<std::vector<int32_t>> all;
-    for_lines(text, [&](std::string_view line, int64_t number) {
-        const std::string where = fmt::format("{}:{}", o.prompt, number);
-        for (const std::string& turn : turns_of_line(line, where)) {
-            const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, turn, o.add_special.value_or(true));
-            all.push_back(checked_ids({ids.begin(), ids.end()}, files.config().vocab, engine.longest_context(),
-                                      Command::kGenerate, where));
-        }
-    });
+    for (const SessionTurn& turn : parse_session(text, o.prompt)) {
+        const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, turn.text, o.add_special.value_or(true));
+        all.push_back(checked_ids({ids.begin(), ids.end()}, files.config().vocab, engine.longest_context(),
+                                  Command::kGenerate, turn.where));
+    }
     require(!all.empty(), Exit::kConfig, "{}: holds no turns", o.prompt);
     return all;
 }
