@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole acceptance list, about six hours on 2 cores; figures go to docs/ledger.md.
+# The whole acceptance list, about eight hours on 2 cores; figures go to docs/ledger.md.
 #   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--again] [--no-ledger]
 # Mutants and fuzzing are run only against what has changed since they were last withstood (tests/attacked.txt);
 # --again repeats them all.
@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -61,6 +61,7 @@ item_title=(
     [9]='Streamed keys and values'
     [10]='The CUDA backend without a card'
     [11]='Speculation'
+    [12]='Bounded KV'
 )
 
 item_1() {
@@ -164,6 +165,48 @@ item_11() {
     tests/needle.py "$program" "$TRIREME_DEMO_MODEL" || return
     mutants speculation speculation_mutants || return
     tests/bench/speculation.sh "$program" "$TRIREME_DEMO_MODEL"
+}
+
+# What heads keep, by float64: random models, a trained one, the demo model; a thousand seeds; turns and batches; what is
+# lost, and what it costs. TRIREME_LONG_TEXT: a text of 100,000 tokens, which is not in the repository.
+item_12() {
+    local program=build/release/launch/trireme python=/usr/bin/python3 log=$logs/full-bounded.log status=0 long name
+    "$python" tests/bounded.py "$program" --all >"$log" 2>&1 || status=$?
+    "$python" tests/bounded.py "$program" --random 300 --all >>"$log" 2>&1 || status=$?
+    demo_folder || return
+    for name in tests/data/models/kjv-target "$demo"; do
+        "$python" tests/bounded.py "$program" --models "$name" --all >>"$log" 2>&1 || status=$?
+    done
+    grep -E 'combinations agree|differs' "$log"
+    (( status == 0 )) || return
+    suite release '^(bounded_simt|kernels_(simt_)?test\.(Slot|KeyWeights)|llama_bounded_test|program_test\.BoundedCommand|batch_test)' || return
+    for name in kernels/kernels_test model/llama/llama_bounded_test; do
+        TRIREME_TEST_SEEDS=1000 build/release/tests/$name --gtest_filter='SlotsRandom.*:BoundedProperties.*' >"$logs/full-seeds.log" 2>&1 || status=$?
+        echo "${name##*/}, 1,000 seeds: $(tail -n 1 "$logs/full-seeds.log")"
+    done
+    (( status == 0 )) || return
+    mutants bounded bounded_mutants || return
+    "$python" tests/eviction.py "$program" "$TRIREME_DEMO_MODEL" || return
+    long=${TRIREME_LONG_TEXT:-$root/../shared/data/kjv.txt}
+    if [[ ! -r $long ]]; then
+        echo "speed and perplexity of a long text: left out, there is no $long (TRIREME_LONG_TEXT)"
+        return
+    fi
+    echo
+    "$python" tests/bench/bounded_figures.py "$program" "$TRIREME_DEMO_MODEL" "$long"
+}
+
+# demo: the demo model as a folder, which the reference reads.
+demo_folder() {
+    local cache venv
+    cache=$(dirname "$TRIREME_DEMO_MODEL")
+    demo=$cache/$(basename "$TRIREME_DEMO_MODEL" .gguf).folder venv=$cache/venv-gguf
+    if [[ -s $demo/model.safetensors ]]; then return; fi
+    if [[ ! -x $venv/bin/python ]]; then
+        (/usr/bin/python3 -m venv "$venv" && "$venv/bin/pip" install gguf==0.19.0 numpy==2.4.6) >"$logs/venv-gguf.log" 2>&1 || return
+    fi
+    rm -rf "$demo.part"
+    "$venv/bin/python" tests/reference/gguf_folder.py "$TRIREME_DEMO_MODEL" "$demo.part" && mv "$demo.part" "$demo"
 }
 
 # mutants <set> <target>: those of the set's files that have changed.

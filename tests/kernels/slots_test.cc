@@ -150,6 +150,28 @@ TEST(SlotScores, SumsOfHalvesStopGrowing) {
     EXPECT_EQ(score(2000, 0.6, 1000), 2048.0F);
 }
 
+// H = 0: whoever chooses such a rule has no sinks, but a budget is a budget.
+TEST(SlotsWorked, NoSinkStaysWhereAllAreRecent) {
+    Worked w({.by = ScoreBy::kSum, .recent = 4, .sinks = 1});
+    w.call(6);
+    EXPECT_EQ(w.slots.kept(0, 0), (Tokens{2, 3, 4, 5}));
+    w.step();
+    EXPECT_EQ(w.slots.kept(0, 0), (Tokens{3, 4, 5, 6}));
+}
+
+// The upper 24 bits of splitmix64: its first number from seed 0 is 0xe220a8397b1dcdaf.
+TEST(SlotScores, ADrawnNumberIsSplitmix64s) {
+    const auto drawn = [](uint32_t seed, int32_t first_head, int64_t owner, int64_t head, int64_t token) {
+        const SlotRule rule = {.by = ScoreBy::kRandom, .seed = seed, .first_head = first_head};
+        return static_cast<double>(random_score(rule, owner, head, token)) * 0x1p24;
+    };
+    EXPECT_EQ(drawn(0, 0, 0, 0, 0), 0xe220a8);
+    EXPECT_EQ(drawn(7, 3, 0, 0, 0), 13969041);
+    EXPECT_EQ(drawn(7, 2, 0, 1, 0), 13969041);
+    EXPECT_EQ(drawn(7, 3, 2, 1, 5), 2207386);
+    EXPECT_EQ(drawn(UINT32_MAX, 0, 31, 7, 100000), 8321773);
+}
+
 /// Heads of several owners beside lists, over calls and steps with random weights.
 void play(const SlotRule& rule, int64_t seeds, uint32_t first_seed) {
     const KvLayout layout = {2, 16, DType::kF16, DType::kBF16};

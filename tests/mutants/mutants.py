@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Mutants of the GPU kernels, and of speculation: do the tests notice each of them on the host?
+"""Mutants of the GPU kernels, of speculation and of bounded KV: do the tests notice each of them on the host?
 
-  mutants.py generate SET OUT GROUPS  copies of the files of a set (kernels, speculation) with every mutant in them, switched by
+  mutants.py generate SET OUT GROUPS  copies of the files of a set (kernels, speculation, bounded) with every mutant in them, switched by
                                  TRIREME_MUTANT, and OUT/list.txt
   mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
                                  A % in a program's name stands for the mutant's group (mutant.h); of the files that
@@ -25,21 +25,28 @@ ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
+SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
-         "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"]}
+         "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
+           "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS, "kernels/cuda/select.h": SLOTS,
+           "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
 LAW = "SpeculationLaw.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
                "decode/text_level.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
-SETS = {"kernels": KERNELS, "speculation": SPECULATION}
-FILES = KERNELS | SPECULATION
+LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
+BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
+           "offload/policies/bounded_shape.cc": ["BoundedShape*", *LEVELS], "offload/policies/bounded_view.cc": LEVELS,
+           "offload/policies/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"]}
+SETS = {"kernels": KERNELS, "speculation": SPECULATION, "bounded": BOUNDED}
+FILES = KERNELS | SPECULATION | BOUNDED
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
 WANTED = 0.95
 
@@ -120,7 +127,7 @@ def generate(files, out, groups):
         at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
         lines.insert(at, '#include "tests/mutants/mutant.h"')
         # What may be computed by the compiler is not, here: it would have to know which mutant lives.
-        lines = [line.replace("constexpr ", "inline ") if name.endswith("place.h") else line for line in lines]
+        lines = [line.replace("constexpr ", "inline ") if name.endswith(("place.h", "slot_rule.h")) else line for line in lines]
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n")

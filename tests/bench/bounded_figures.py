@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""What bounded KV costs and what it says of a long text: tokens/s behind 512 to 100,000 tokens of it beside the full cache, and
+perplexity of the parts of 100,000 tokens.
+
+  bounded_figures.py TRIREME MODEL TEXT [--tokens 100000] [--window 512]
+
+H2O and streaming read the text in chunks of W with positions that roll. Nothing here passes or fails."""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+REPETITIONS, STEPS = 3, 128
+FULL = 8192  # tokens that the full cache is measured up to
+EDGES = (0, 2048, 8192, 25000, 50000, 75000, 100000)
+
+
+def run(words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bounded_figures: {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+class Model:
+    def __init__(self, asked, folder):
+        self.asked, self.folder = asked, folder
+        self.bounded = ["--kv-window", str(asked.window), "--kv-chunk", str(asked.window), "--kv-positions", "rolling"]
+        ids = json.loads(run([asked.trireme, "tokenize", "-m", asked.model, "-f", asked.text]))
+        if len(ids) < asked.tokens:
+            sys.exit(f"bounded_figures: {asked.text} has {len(ids)} tokens; want {asked.tokens}")
+        self.all = ids[:asked.tokens]
+
+    def first(self, n):
+        path = os.path.join(self.folder, f"first_{n}.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.all[:n], file)
+        return ["-m", self.asked.model, "--prompt-ids", path, "--no-progress"]
+
+    def decode(self, n, flags):
+        """Tokens/s behind the first n."""
+        report = json.loads(run([self.asked.trireme, "generate", *self.first(n), "-n", str(STEPS), "--temp", "0", "--ignore-eos",
+                                 "--report-json", "-", *flags]))
+        return report["decode_tok_s"]
+
+    def logprobs(self, n, flags):
+        """Of all but the first of n tokens."""
+        return json.loads(run([self.asked.trireme, "score", *self.first(n), *flags]))["logprobs"]
+
+
+def speeds(model, window):
+    rows = [("full", n, []) for n in (window, 2048, FULL - STEPS)]
+    rows += [("h2o", n, ["--kv-policy", "h2o", *model.bounded]) for n in (2048, FULL - STEPS, len(model.all))]
+    found = {(name, n): [] for name, n, _ in rows}
+    for _ in range(REPETITIONS):  # by turns
+        for name, n, flags in rows:
+            found[name, n].append(model.decode(n, flags))
+    print(f"| cache | tokens of text | tok/s, median of {REPETITIONS} | of the full cache's behind {window} |\n|---|---|---|---|")
+    plain = statistics.median(found["full", window])
+    for (name, n), all_runs in found.items():
+        speed = statistics.median(all_runs)
+        print(f"| {name} | {n} | {speed:.1f} | {speed / plain:.2f} |", flush=True)
+
+
+def perplexities(model):
+    columns = {"full": model.logprobs(min(FULL, len(model.all)), [])}
+    for policy in ("h2o", "streaming"):
+        columns[policy] = model.logprobs(len(model.all), ["--kv-policy", policy, *model.bounded])
+    print("| tokens | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
+    edges = [e for e in EDGES if e < len(model.all)] + [len(model.all)]
+    for begin, end in [*zip(edges, edges[1:]), (0, edges[-1])]:
+        cells = []
+        for values in columns.values():
+            part = values[max(begin - 1, 0):end - 1]  # the first token has none
+            cells.append(f"{math.exp(-sum(part) / len(part)):.3f}" if end - 1 <= len(values) else "")
+        print(f"| {begin} to {end} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trireme")
+    parser.add_argument("model")
+    parser.add_argument("text")
+    parser.add_argument("--tokens", type=int, default=100000)
+    parser.add_argument("--window", type=int, default=512)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(asked, folder)
+        speeds(model, asked.window)
+        print()
+        perplexities(model)
+
+
+if __name__ == "__main__":
+    main()
