@@ -25,6 +25,7 @@ ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
+SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
@@ -33,8 +34,8 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
-           "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS, "kernels/cuda/select.h": SLOTS,
-           "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
+           "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,
+           "kernels/cuda/slot_share.h": SHARES, "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
 LAW = "SpeculationLaw.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
@@ -42,7 +43,8 @@ SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": 
                "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
-BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
+BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + SHARES + LEVELS, "kernels/cpu/slot_step.cc": SLOTS + LEVELS,
+           "kernels/cpu/slot_share.cc": SHARES + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
            "offload/policies/bounded_shape.cc": ["BoundedShape*", *LEVELS], "offload/policies/bounded_view.cc": LEVELS,
            "offload/policies/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION, "bounded": BOUNDED}
