@@ -34,15 +34,25 @@ std::vector<float> shares_of(const LlamaConfig& config, const Shard& shard, Head
     return shares;
 }
 
-BoundedModel bounded_model(const LlamaConfig& config, const Shard& shard, HeadsBy heads) {
+/// `most`: elements of each KV head that are exchanged at once, at most.
+BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& config, const Shard& shard,
+                           const BoundedShape& shape, Comm& comm, int64_t most) {
+    const HeadsBy heads = shape.heads;
     const auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     const HeadPool pool = heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
-    return {.heads = shard.n_heads,
+    BoundedModel model = {
+        .heads = shard.n_heads,
+            .kv_of_head = shard.kv_of_head,
             .shares = shares_of(config, shard, heads),
             .pool = pool,
             .angles = [rope](std::span<float> out, int64_t position, int64_t text) { rope->fill(out, position, text); },
             .turn = [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); },
             .exchange = {}};
+    if (!exchanges(config, shard.ranks, shape)) return model;
+    const auto exchange =
+        std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
+    model.exchange = [exchange](Kernels& op, const Tensor& weights) { exchange->exchange(op, weights); };
+    return model;
 }
 
 /// What a rank's view is to know beside the shape of all.
@@ -77,13 +87,8 @@ ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const Boun
     const BoundedShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
                                         const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
-        BoundedModel model = bounded_model(config, shard, own.heads);
-        if (exchanges(config, shard.ranks, own)) {
-            const int64_t most = BoundedView::exchanged(kv, own);
-            const auto exchange =
-                std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
-            model.exchange = [exchange](Kernels& op, const Tensor& weights) { exchange->exchange(op, weights); };
-        }
+        BoundedModel model =
+            bounded_model(device, compute, config, shard, own, comm, BoundedView::exchanged(kv, own));
         if (own.shares()) share_keys(model, config, shard, compute, comm);
         return std::make_unique<BoundedView>(device, compute, kv, own, std::move(model));
     };
@@ -99,6 +104,24 @@ MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const 
     }
     if (exchanges(config, shard.ranks, shape)) {
         all.device += HeadExchange::memory(config.n_kv_heads, BoundedView::exchanged(kv, shape), shard.ranks);
+    }
+    return all;
+}
+
+std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const BoundedShape& shape, Comm& comm) {
+    auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one unless it is told otherwise
+    const Shard& shard = target.weights().shard();
+    return std::make_unique<HeavySet>(device, target.stream(), full, shape,
+                                      bounded_model(device, target.stream(), target.config(), shard, shape, comm,
+                                                    HeavySet::exchanged(full.shape(), shape)));
+}
+
+MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
+                         std::string_view backend, int threads) {
+    MemoryBytes all = HeavySet::memory_for(kv, shape, shard.n_heads);
+    all.device += kernel_scratch(backend, Phase::kDecode, HeavySet::step_limits(kv, shard.n_heads), threads);
+    if (exchanges(config, shard.ranks, shape)) {
+        all.device += HeadExchange::memory(config.n_kv_heads, HeavySet::exchanged(kv, shape), shard.ranks);
     }
     return all;
 }

@@ -15,7 +15,12 @@ Shape table_shape(const KvShape& s) {
     return {s.sequences, s.tiles_per_sequence()};
 }
 Shape staged_shape(const KvShape& s) {
-    return {s.layout.kv_heads, kMaxRows, s.layout.head_dim};
+    return {s.owner_layers, s.layout.kv_heads, kMaxRows, s.layout.head_dim};
+}
+/// An owner's part of these buffers.
+Tensor staged_of(const Tensor& all, OwnerIndex owner) {
+    const Tensor one = all.slice_rows(owner.i, 1);
+    return Tensor(one.data(), one.dtype(), {all.dim(1), all.dim(2), all.dim(3)});
 }
 
 /// [owner layers] An owner's number among the streamed ones; -1 if it is on chip.
@@ -53,10 +58,11 @@ std::vector<StreamedIndex> streamed_reads(const std::vector<OwnerIndex>& reads,
 }  // namespace
 
 MemoryBytes FullView::table_memory(const KvShape& s) {
-    const size_t layer = DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
-                         DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
-                         DeviceArena::bytes_of(s.layout.v_type, staged_shape(s));
-    return MemoryBytes{.device = static_cast<size_t>(s.owner_layers) * layer} + KeptLists::memory();
+    return MemoryBytes{.device = static_cast<size_t>(s.owner_layers) *
+                                     DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
+                                 DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
+                                 DeviceArena::bytes_of(s.layout.v_type, staged_shape(s))} +
+           KeptLists::memory();
 }
 
 FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
@@ -83,10 +89,13 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
                    std::vector<OwnerIndex> reads)
     : KvView(kv),
       compute_(compute),
+      by_layers_(residency.by_layers),
       streamed_(number_streamed(kv, residency.on_chip)),
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
       tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
       device_tables_(device, table_memory(kv).device),
+      staged_k_(device_tables_.take(kv.layout.k_type, staged_shape(kv))),
+      staged_v_(device_tables_.take(kv.layout.v_type, staged_shape(kv))),
       kept_(device, compute),
       streaming_(streamed_layers_ == 0 ? nullptr
                                        : std::make_unique<Streaming>(
@@ -96,8 +105,8 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
         layers_.push_back({.layout = kv.layout,
                            .tiles = on_chip(owner) ? device_tables_.take(DType::kI64, table_shape(kv))
                                                    : streaming_->tails.table(streamed_[owner.at()]),
-                           .staged_k = device_tables_.take(kv.layout.k_type, staged_shape(kv)),
-                           .staged_v = device_tables_.take(kv.layout.v_type, staged_shape(kv))});
+                           .staged_k = staged_of(staged_k_, owner),
+                           .staged_v = staged_of(staged_v_, owner)});
     }
     groups_.reserve(kMaxRows);
     readings_.reserve(kMaxRows);
@@ -131,7 +140,7 @@ MemoryBytes FullView::memory() const {
 }
 
 void FullView::begin(std::span<const RowGroup> groups) {
-    if (follower() != nullptr) follower()->begin(groups[0].sequence, length(groups[0].sequence));
+    for (KvFollower* f : followers()) f->begin(groups[0].sequence, length(groups[0].sequence));
     if (!streaming_) return;
     groups_.assign(groups.begin(), groups.end());
     readings_.clear();
@@ -154,16 +163,24 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 }
 
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
-    // A prompt's last query, or a decode forward's.
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
-    KvFollower* const follows = prefill && !last_batch ? nullptr : follower();
-    if (follows != nullptr) {
-        follows->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
+    // A prompt's last query, or a decode forward's.
+    const std::span<KvFollower* const> follow =
+        prefill && !last_batch ? std::span<KvFollower* const>() : followers();
+    for (KvFollower* f : follow) {
+        f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
     }
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
-    op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
-    if (follows != nullptr) follows->passing(op, owner, kv, {});
+    AttentionReport report;
+    for (KvFollower* f : followers()) {
+        if (const Tensor totals = prefill ? f->totals(a.q.rows()) : Tensor()) report.totals = totals;
+    }
+    op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, report);
+    for (KvFollower* f : followers()) {
+        if (prefill) f->attended(op, owner, kv, a);
+    }
+    for (KvFollower* f : follow) f->passing(op, owner, kv, {});
 }
 
 /// Attention of each row group over its sequence's streamed tiles, span by span as they arrive, then over the newest
@@ -173,16 +190,20 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
         const RowGroup& g = groups_[i];
         const Tensor out = a.out.slice_rows(g.first, g.rows), q = a.q.slice_rows(g.first, g.rows);
         const RowsView rows = a.rows.some(g.first, g.rows, g.bound);
-        KvFollower* const follows = i == 0 ? follower() : nullptr;
+        const auto passing = [&](const LayerKv& kv, const TileRange& tiles) {
+            for (KvFollower* f : followers()) {
+                if (i == 0) f->passing(op, owner, kv, tiles);
+            }
+        };
         streaming_->ring.attend(streamed_[owner.at()], readings_[i], layer(owner),
                                 [&](const LayerKv& kv, const TileRange& tiles) {
                                     op.attention(out, q, kv, a.kv_of_head, rows, tiles);
-                                    if (follows != nullptr) follows->passing(op, owner, kv, tiles);
+                                    passing(kv, tiles);
                                 });
         streaming_->tails.use();
         const TileRange newest = {readings_[i].tiles, kEveryTile};
         op.attention(out, q, layer(owner), a.kv_of_head, rows, newest);
-        if (follows != nullptr) follows->passing(op, owner, layer(owner), newest);
+        passing(layer(owner), newest);
     }
 }
 
@@ -197,7 +218,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     if (streaming_) streaming_->tails.open(sequence, first, n);
     op.kv_keep(layers_, kept);
     kept_.used();
-    if (follower() != nullptr) follower()->kept(op, sequence, first, rows);
+    for (KvFollower* f : followers()) f->kept(op, sequence, first, rows);
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);
@@ -212,7 +233,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->tails.truncate(sequence, n);
     }
     prefill_.running = false;  // still set if a prefill has failed
-    if (follower() != nullptr) follower()->truncated(sequence, n);
+    for (KvFollower* f : followers()) f->truncated(sequence, n);
     commit(sequence, n);
 }
 
@@ -220,7 +241,7 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
     prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
-    if (follower() != nullptr) follower()->begin(sequence, before + n);
+    for (KvFollower* f : followers()) f->begin(sequence, before + n);
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
@@ -237,7 +258,7 @@ void FullView::close_layer(OwnerIndex owner) {
 void FullView::end_prefill() {
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
-    if (follower() != nullptr) follower()->prefilled(prefill_.sequence);
+    for (KvFollower* f : followers()) f->prefilled(prefill_.sequence);
 }
 
 }  // namespace trireme

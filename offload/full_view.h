@@ -28,6 +28,7 @@ struct Residency {
     size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
     bool hidden_on_host = false;  // where a prompt's residual streams lie; only read where a layer is streamed
+    bool by_layers = false;       // a prefill goes layer by layer even where none is streamed: a follower wants that
     bool verify = false;          // compare digests of tiles where they are written and where they arrive
 };
 
@@ -47,8 +48,12 @@ class FullView final : public KvView {
     /// An owner's staging buffers and the tiles that keep() writes: all of its tiles if it is on chip, else the newest
     /// ones (Tails).
     const LayerKv& layer(OwnerIndex owner) const { return layers_[owner.at()]; }
+    /// The staging buffers of all owners, [owners, kv_heads, kMaxRows, head_dim].
+    const Tensor& staged_k() const { return staged_k_; }
+    const Tensor& staged_v() const { return staged_v_; }
 
     int64_t cached(int64_t sequence) const override { return length(sequence); }
+    bool by_layers() const override { return by_layers_ || streaming_ != nullptr; }
     MemoryBytes memory() const override;
     using KvView::transport;
     Transport* transport() override { return streaming_ ? &streaming_->transport : nullptr; }
@@ -87,10 +92,12 @@ class FullView final : public KvView {
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
     Stream& compute_;
+    bool by_layers_;
     std::vector<StreamedIndex> streamed_;  // [owner layers] number among the streamed ones; -1: on chip
     int64_t streamed_layers_ = 0;
     Buffer<Space::kDevice> tiles_;         // of owners on chip
     Arena<Space::kDevice> device_tables_;  // address tables, staged rows
+    Tensor staged_k_, staged_v_;
     KeptLists kept_;
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner

@@ -51,6 +51,11 @@ class KvFollower {
     /// An owner's tiles are about to be attended. q f32 [rows, heads * head_dim]: the queries of the forward's rows, or
     /// that of the prompt's last token, in a prefill's last batch.
     virtual void query(Kernels& /*op*/, OwnerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
+    /// Where a prefill's attention is to report the totals of so many rows (AttentionReport); none: nowhere.
+    virtual Tensor totals(int64_t /*rows*/) { return {}; }
+    /// Rows of a prefill have been attended, from the prompt's first on; all of the prompt that they see is in these
+    /// tiles.
+    virtual void attended(Kernels& /*op*/, OwnerIndex, const LayerKv&, const AttentionCall&) {}
     /// These tiles are at hand now, and have been attended with these queries. The last part ends with kEveryTile.
     virtual void passing(Kernels& /*op*/, OwnerIndex, const LayerKv&, const TileRange& /*part*/) {}
     /// The kernels that fill the last slots of these tiles have been enqueued. A tile that was truncated is reported
@@ -113,8 +118,9 @@ class KvView {
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Forgets all staged rows.
     void drop() { staged_.clear(); }
-    /// Sets the follower; null removes it. It must outlive the view or be removed first.
-    void follow_with(KvFollower* follower) { follower_ = follower; }
+    /// Adds a follower, which must outlive the view or be removed first. At most one asks for totals.
+    void follow_with(KvFollower& follower) { followers_.push_back(&follower); }
+    void unfollow(const KvFollower& follower) { std::erase(followers_, &follower); }
     /// Of a view that another one fills: takes over the tokens that this one has, forgets all staged rows, and returns
     /// how many tokens there are. -1: a prefill and keep() fill it.
     virtual int64_t follow() { return -1; }
@@ -166,20 +172,20 @@ class KvView {
         staged_.drop(sequence);
     }
     /// To be called when the kernels that write slots [first, first + n) of a sequence have been enqueued: tells the
-    /// follower which tiles they complete.
+    /// followers which tiles they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
-        if (follower_ != nullptr && complete.first < complete.end)
-            follower_->complete(op, owner, sequence, kv, complete);
+        if (complete.first >= complete.end) return;
+        for (KvFollower* follower : followers_) follower->complete(op, owner, sequence, kv, complete);
     }
 
-    KvFollower* follower() const { return follower_; }
+    std::span<KvFollower* const> followers() const { return followers_; }
 
   private:
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;
-    KvFollower* follower_ = nullptr;
+    std::vector<KvFollower*> followers_;
 };
 
 /// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on

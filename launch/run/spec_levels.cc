@@ -5,7 +5,7 @@
 #include "decode/held_laws.h"
 #include "launch/flags/modes.h"
 #include "model/footprint.h"
-#include "offload/policies/retrieval_view.h"
+#include "offload/policies/set_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -99,7 +99,7 @@ void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context
     options.context = context;
     options.name = name_of(Part::kRetrieval).data();
     options.view = [this](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<RetrievalView>(on, compute, shape, *set_);
+        return std::make_unique<SetView>(on, compute, shape, *set_);
     };
     retrieving_ = std::make_unique<Level>(device, comm, target.weights(), options);
 }

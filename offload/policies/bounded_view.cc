@@ -4,14 +4,14 @@
 
 #include <fmt/ranges.h>
 
+#include "offload/policies/slot_layer.h"
+#include "offload/policies/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
-
-constexpr int64_t kPiece = int64_t{1} << 20;  // bytes of a table that are uploaded at once
 
 int64_t tiles_for(int64_t tokens) {
     return (tokens + kTileTokens - 1) / kTileTokens;
@@ -143,26 +143,7 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
 
 /// What does not change from here on, and that nothing is kept yet.
 void BoundedView::upload(Device& device) {
-    // By pieces: tables may be long, and host memory is not asked for them.
-    const auto send = [&]<class T>(const Tensor& to, const std::function<void(Matrix<T>, int64_t first)>& fill) {
-        if (!to) return;
-        const int64_t rows = std::max(int64_t{1}, kPiece / (to.cols() * static_cast<int64_t>(sizeof(T))));
-        for (int64_t first = 0; first < to.rows(); first += rows) {
-            const Tensor part = to.slice_rows(first, std::min(rows, to.rows() - first));
-            const Buffer<Space::kHost> host(device, part.bytes());
-            const HostTensor values = host.tensor(to.dtype(), part.shape());
-            fill(values.as<T>(), first);
-            compute_.copy(part, values);
-            compute_.synchronize();
-        }
-    };
-    const auto fill = [&]<class T>(const Tensor& to, const std::function<T(int64_t, int64_t)>& at) {
-        send.template operator()<T>(to, [&](Matrix<T> m, int64_t first) {
-            for (int64_t r = 0; r < m.rows; ++r) {
-                for (int64_t c = 0; c < m.cols; ++c) m(r, c) = at(first + r, c);
-            }
-        });
-    };
+    const Upload fill(device, compute_);
     const auto address = [](const Tensor& tiles, int64_t tile) {
         return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
     };
@@ -186,7 +167,7 @@ void BoundedView::upload(Device& device) {
     fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
     fill.operator()<int32_t>(m_.slots, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
-    send.operator()<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
+    fill.rows<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
         for (int64_t r = 0; r < m.rows; ++r)
             model_.angles({m.row(r), static_cast<size_t>(m.cols)}, first + r, of_head_ + 1);
     });
@@ -198,19 +179,9 @@ KvView::Place BoundedView::place(int64_t sequence, int64_t position, int64_t tex
 }
 
 LayerKv BoundedView::layer(OwnerIndex owner) const {
-    const SlotKv& kv = m_.kv;
-    const auto of = [&](const Tensor& t, const Shape& one) {
-        return Tensor(static_cast<char*>(t.data()) + owner.at() * t.bytes() / static_cast<size_t>(kv.owners()),
-                      t.dtype(), one);
-    };
-    const KvLayout& l = kv.layout;
-    return {.layout = l,
-            .tiles = of(kv.tiles, {l.kv_heads, kv.tiles.dim(2)}),
-            .staged_k = of(kv.staged_k, {l.kv_heads, kMaxRows, l.head_dim}),
-            .staged_v = of(kv.staged_v, {l.kv_heads, kMaxRows, l.head_dim}),
-            .counts = of(kv.counts, {l.kv_heads}),
-            .ranks = of(kv.ranks, {l.kv_heads, kv.slots()}),
-            .angles = m_.angles};
+    LayerKv kv = slot_layer(m_.kv, owner);
+    kv.angles = m_.angles;
+    return kv;
 }
 
 LayerKv BoundedView::entries() const {

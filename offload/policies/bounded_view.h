@@ -3,35 +3,17 @@
 /// (H2O, arXiv 2306.14048, and its family). Its memory does not grow with the text. All of it lies on the device, for
 /// one sequence.
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "offload/policies/bounded_model.h"
 #include "offload/policies/bounded_shape.h"
 #include "offload/policies/recent_queries.h"
 #include "offload/view.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
-
-/// What a bounded view is told by who knows the model.
-struct BoundedModel {
-    int64_t heads = 0;          // query heads of this rank
-    std::vector<float> shares;  // [heads]: what each adds to its KV head's weights
-    HeadPool pool = HeadPool::kAdd;
-    // Cosines and sines of a position in a text of so many tokens, [head_dim].
-    std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
-    std::function<void(std::span<float> out, int64_t positions)> turn;  // the same of a difference of positions
-    /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
-    /// each KV head is held once.
-    std::function<void(Kernels&, const Tensor& weights)> exchange;
-    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows
-    /// are this rank's, and what gives `all` those of all ranks; empty: there are no others.
-    std::vector<int32_t> rows = {};
-    int64_t first_row = 0, own_rows = 0;
-    std::function<void(const Tensor& all, const Tensor& own)> gather = {};
-};
 
 /// A prefill goes layer by layer: a layer's keys and values lie in scratch tiles, entries by rank behind each other,
 /// until its last row has been attended; then each head chooses. A decode step stages its row; keep() lets every head

@@ -62,11 +62,11 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
             std::make_unique<QueryHistory>(device, compute_, kv_.owner_layers, shape.queries - 1, shape.query_columns);
     }
     if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
-    full_.follow_with(this);
+    full_.follow_with(*this);
 }
 
 RetrievalSet::~RetrievalSet() {
-    full_.follow_with(nullptr);
+    full_.unfollow(*this);
     compute_.drain();
 }
 

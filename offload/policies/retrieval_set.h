@@ -10,6 +10,7 @@
 
 #include "offload/full_view.h"
 #include "offload/kept_lists.h"
+#include "offload/policies/kv_set.h"
 #include "offload/policies/query_history.h"
 #include "offload/policies/retrieval_shape.h"
 #include "runtime/buffer.h"
@@ -20,7 +21,7 @@ namespace trireme {
 /// first row, or its mean with those of some tokens kept before it, layer by layer, before the layer's tiles pass. What
 /// is kept later is appended as the full view has it.
 /// Where several layers read an owner's keys, the first one's query chooses. One sequence.
-class RetrievalSet final : public KvFollower {
+class RetrievalSet final : public KvFollower, public KvSet {
   public:
     /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued. Errors: Exit::kOs.
     RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape);
@@ -28,16 +29,20 @@ class RetrievalSet final : public KvFollower {
 
     const RetrievalShape& shape() const { return shape_; }
     /// Of the text.
-    int64_t tokens() const { return tokens_; }
+    int64_t tokens() const override { return tokens_; }
     /// Slots that are filled, in every layer: picked chunks, then all tokens behind the candidates.
-    int64_t slots() const { return slots_of(tokens_); }
-    int64_t most_slots() const { return most_slots_; }
+    int64_t slots() const override { return slots_of(tokens_); }
+    int64_t most_slots() const override { return most_slots_; }
     /// i64 [1, tiles], addresses of an owner's tiles.
     Tensor tiles(OwnerIndex owner) const { return layers_[owner.at()].tiles; }
-    /// Behind it the tiles are as slots() says.
-    const Event& ready() const { return ready_; }
-    /// What reads the tiles has been enqueued up to here: the next choice waits for it.
-    void read_until(const Event& event) { read_ = event; }
+    LayerKv layer(OwnerIndex owner) const override { return layers_[owner.at()]; }
+    /// Until it is read again nobody reads it.
+    void taken_over() override { choose_again(false); }
+    void begin_reading(Stream& reader) override {
+        choose_again(true);
+        reader.wait(ready_);
+    }
+    void read_until(const Event& event) override { read_ = event; }
     /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 

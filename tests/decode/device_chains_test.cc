@@ -17,7 +17,7 @@
 #include "dist/self_comm.h"
 #include "model/rope.h"
 #include "offload/plan.h"
-#include "offload/policies/retrieval_view.h"
+#include "offload/policies/set_view.h"
 #include "offload/policies/window_view.h"
 #include "tests/model/llama/engine_device.h"
 #include "tests/support/engine.h"
@@ -96,7 +96,7 @@ class Chain {
             set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
                                                   dynamic_cast<FullView&>(engine_->view()), shape);
             options.view = [this](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
-                return std::make_unique<RetrievalView>(device, compute, kv, *set_);
+                return std::make_unique<SetView>(device, compute, kv, *set_);
             };
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }

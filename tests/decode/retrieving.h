@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "offload/policies/retrieval_view.h"
+#include "offload/policies/set_view.h"
 #include "tests/support/engine.h"
 
 namespace trireme::test {
@@ -18,7 +18,7 @@ struct Retrieving {
 
     LevelOptions with_view(LevelOptions options) {
         options.view = [this](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-            return std::make_unique<RetrievalView>(device, compute, shape, set);
+            return std::make_unique<SetView>(device, compute, shape, set);
         };
         return options;
     }

@@ -346,7 +346,7 @@ class Prompts final : public KvFollower {
 TEST_F(Speculation, ReadsThePromptOnceForAllSamples) {
     Prompts prompts;
     Level two(engine.device(), comm, engine.weights(), {.context = 512, .sequences = 2});
-    two.view().follow_with(&prompts);
+    two.view().follow_with(prompts);
     Ngram ngram(4);
     Speculate speculate(ngram, two, request.sampling, 0);
     const GenerateRequest r = {.prompt = request.prompt, .max_new = 20, .num_samples = 3};

@@ -183,7 +183,7 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         std::vector<std::string> heard;
         Notes notes(heard);
         PlainRows rows(on_chip);
-        rows.view().follow_with(&notes);
+        rows.view().follow_with(notes);
         rows.view().begin_prefill(0, 766);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 766, 1);
         rows.view().end_prefill();

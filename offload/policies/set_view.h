@@ -1,32 +1,29 @@
 #pragma once
-/// The view of a level that attends what a RetrievalSet holds. The set's full view fills it: a prefill and keep() of
-/// this one are errors. Its own rows are only ever staged.
+/// The view of a level that attends what a KvSet holds. The set's full view fills it: a prefill and keep() of this one
+/// are errors. Its own rows are only ever staged.
 
 #include <algorithm>
 #include <vector>
 
-#include "offload/policies/retrieval_set.h"
-#include "offload/view.h"
+#include "offload/policies/kv_set.h"
+#include "runtime/buffer.h"
 
 namespace trireme {
 
-class RetrievalView final : public KvView {
+class SetView final : public KvView {
   public:
     /// `set` must outlive the view, and be of a full view of the same shape. Errors: Exit::kOs.
-    RetrievalView(Device& device, Stream& compute, const KvShape& shape, RetrievalSet& set);
+    SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
     /// Without the set's.
     static MemoryBytes memory_for(const KvShape& shape);
 
     int64_t cached(int64_t) const override { return set_.slots(); }
+    int64_t kept(int64_t tokens) const override { return set_.seen(tokens); }
     int64_t most_slots() const override { return std::min(shape().context, set_.most_slots() + kMaxRows); }
-    /// Until the next forward nobody reads the set.
     int64_t follow() override;
     MemoryBytes memory() const override { return memory_for(shape()); }
 
-    void begin(std::span<const RowGroup>) override {
-        set_.choose_again(true);
-        compute_.wait(set_.ready());
-    }
+    void begin(std::span<const RowGroup>) override { set_.begin_reading(compute_); }
     void end() override { set_.read_until(compute_.record()); }
     bool recordable(OwnerIndex) const override { return true; }
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override {
@@ -45,7 +42,7 @@ class RetrievalView final : public KvView {
 
   private:
     Stream& compute_;
-    RetrievalSet& set_;
+    KvSet& set_;
     Arena<Space::kDevice> device_;
     std::vector<LayerKv> layers_;  // by owner: the set's tiles, staged rows of its own
 };

@@ -1,0 +1,32 @@
+#pragma once
+/// A model's rank, as policies that keep some tokens need to know it.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace trireme {
+
+/// What follows from the model for tokens that its KV heads keep: told by who knows it.
+struct BoundedModel {
+    int64_t heads = 0;          // query heads of this rank
+    std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
+    std::vector<float> shares;        // [heads]: what each adds to its KV head's weights
+    HeadPool pool = HeadPool::kAdd;
+    // Cosines and sines of a position in a text of so many tokens, [head_dim].
+    std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
+    std::function<void(std::span<float> out, int64_t positions)> turn;  // the same of a difference of positions
+    /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
+    /// each KV head is held once.
+    std::function<void(Kernels&, const Tensor& weights)> exchange;
+    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows are
+    /// this rank's, and what gives `all` those of all ranks; empty: there are no others.
+    std::vector<int32_t> rows = {};
+    int64_t first_row = 0, own_rows = 0;
+    std::function<void(const Tensor& all, const Tensor& own)> gather = {};
+};
+
+}  // namespace trireme

@@ -1,0 +1,264 @@
+#include "offload/policies/heavy_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "offload/policies/slot_layer.h"
+#include "offload/policies/upload.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+
+// Query heads of one attention over several owners' slots. Its scratch is for so many, and its time that of a launch.
+constexpr int64_t kHeadsTogether = 512;
+
+int64_t tiles_for(int64_t tokens) {
+    return (tokens + kTileTokens - 1) / kTileTokens;
+}
+int64_t owners_together(const KvShape& kv, int64_t heads) {
+    return std::clamp(kHeadsTogether / heads, int64_t{1}, kv.owner_layers);
+}
+
+}  // namespace
+
+KernelLimits HeavySet::step_limits(const KvShape& kv, int64_t heads) {
+    return {.max_rows = 1,
+            .max_k = 0,
+            .max_n = 0,
+            .heads = owners_together(kv, heads) * heads,
+            .head_dim = kv.layout.head_dim};
+}
+
+int64_t HeavySet::exchanged(const KvShape& kv, const BoundedShape& s) {
+    return std::max(kv.owner_layers * (tiles_for(s.tokens) * kTileTokens + 1), kv.context);
+}
+
+std::vector<HeavySet::Memory::Want> HeavySet::Memory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+    const KvLayout& l = k.layout;
+    const int64_t o = k.owner_layers, h = l.kv_heads, n = k.context, columns = heads * l.head_dim;
+    const int64_t tiles_a_head = tiles_for(s.tokens), of_head = tiles_a_head * kTileTokens;
+    const int64_t together = owners_together(k, heads), width = of_head + kMaxRows;
+    const Shape all_tiles = {o * h * tiles_a_head, static_cast<int64_t>(l.tile_bytes()) / h};
+    std::vector<Want> all = {
+        {&tiles, DType::kU8, all_tiles},
+        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
+        {&kv.tokens, DType::kI32, {o, h, of_head}},
+        {&kv.ranks, DType::kI32, {o, h, of_head}},
+        {&kv.scores, DType::kF32, {o, h, of_head}},
+        {&kv.counts, DType::kI32, {o, h}},
+        {&kv.budgets, DType::kI32, {o, h}},
+        {&shares, DType::kF32, {heads}},
+        {&kv_of_head, DType::kI32, {together * heads}},
+        {&queries, DType::kF32, {kMaxRows, o * columns}},
+        {&out, DType::kF32, {1, together * columns}},
+        {&weights, DType::kF32, {o * heads, width}},
+        {&tops, DType::kF32, {o * heads, tiles_for(width)}},
+        {&totals, DType::kF32, {o * heads, 2}},
+        {&pooled, DType::kF32, {o, h, of_head + 1}},
+        {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
+        {&sums, DType::kF32, {heads, n}},
+        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
+        {&prompt_weights, DType::kF32, {h, n}},
+        {&scores, DType::kF32, {h, n}},
+        {&keys, DType::kI64, {h, 2 * n}},
+        {&order, DType::kI32, {h, of_head}},
+        {&numbers, DType::kI32, {kMaxRows}},
+        {&slot, DType::kI32, {1}},
+        {&sequence, DType::kI32, {1}},
+        {&ancestor, DType::kI32, {1, kMaxRows}},
+    };
+    if (s.returns) {
+        saved.resize(5);
+        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles},
+                               {&saved[1], DType::kI32, {o, h, of_head}},
+                               {&saved[2], DType::kI32, {o, h, of_head}},
+                               {&saved[3], DType::kF32, {o, h, of_head}},
+                               {&saved[4], DType::kI32, {o, h}}});
+    }
+    return all;
+}
+
+MemoryBytes HeavySet::memory_for(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+    Memory memory;
+    MemoryBytes all;
+    for (const Memory::Want& w : memory.wants(kv, s, heads)) all.device += DeviceArena::bytes_of(w.type, w.shape);
+    return all;
+}
+
+HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& s, BoundedModel model)
+    : kv_(full.shape()),
+      shape_(s),
+      model_(std::move(model)),
+      full_(full),
+      compute_(compute),
+      together_(owners_together(kv_, model_.heads)),
+      device_(device, memory_for(kv_, s, model_.heads).device),
+      stepping_(make_kernels(device, compute, Phase::kDecode, step_limits(kv_, model_.heads))),
+      graphs_(device.graphs()) {
+    check(kv_.sequences == 1 && full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
+          "heavy hitters: {} sequences, policy {}; want 1, h2o with true positions, and prefills layer by layer",
+          kv_.sequences, name_of(s.policy));
+    for (const Memory::Want& w : m_.wants(kv_, s, model_.heads)) *w.tensor = device_.take(w.type, w.shape);
+    m_.kv.layout = kv_.layout;
+    m_.kv.staged_k = full.staged_k();
+    m_.kv.staged_v = full.staged_v();
+    upload(device);
+    full_.follow_with(*this);
+}
+
+HeavySet::~HeavySet() {
+    full_.unfollow(*this);
+    compute_.drain();
+}
+
+/// What does not change from here on, and that nothing is kept yet.
+void HeavySet::upload(Device& device) {
+    const Upload fill(device, compute_);
+    const auto zero = [](int64_t, int64_t) { return 0; };
+    const auto most = [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.tokens); };
+    auto* const tiles = static_cast<char*>(m_.tiles.data());
+    fill.operator()<int64_t>(m_.kv.tiles, [&](int64_t r, int64_t c) {
+        return reinterpret_cast<int64_t>(tiles + (r * m_.kv.tiles.cols() + c) * m_.tiles.cols());
+    });
+    fill.operator()<int32_t>(m_.kv.budgets, most);
+    fill.operator()<int32_t>(m_.kv.counts, zero);
+    fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
+    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
+    fill.operator()<int32_t>(m_.kv_of_head, [&](int64_t r, int64_t) {
+        const int64_t owner = r / model_.heads, head = r % model_.heads;
+        return static_cast<int32_t>(owner * kv_.layout.kv_heads) + model_.kv_of_head[static_cast<size_t>(head)];
+    });
+    fill.operator()<int32_t>(m_.numbers, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
+    // A row behind all slots that a head may have: heads that have fewer are counted on from there (LayerKv::counts).
+    fill.operator()<int32_t>(m_.slot, most);
+    fill.operator()<int32_t>(m_.sequence, zero);
+    fill.operator()<int32_t>(m_.ancestor, zero);
+}
+
+LayerKv HeavySet::layer(OwnerIndex owner) const {
+    return slot_layer(m_.kv, owner);
+}
+
+void HeavySet::taken_over() {
+    check(!behind_, "heavy hitters: tokens were kept behind {} while nobody followed", tokens_);
+    followed_ = true;
+}
+
+// A forward of the full view, or a prefill.
+void HeavySet::begin(int64_t, int64_t tokens) {
+    prefill_ = tokens != full_.length(0);
+    if (!prefill_) return;
+    check(full_.length(0) == 0, "heavy hitters: a prompt of {} tokens, {} of them there before", tokens,
+          full_.length(0));
+    prompt_ = tokens;
+    compute_.wait(read_);
+}
+
+void HeavySet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor&) {
+    const bool recorded = graphs_ && full_.recordable(owner);
+    if (prefill_ || (!followed_ && !recorded)) return;
+    const int64_t first = full_.staged().size() - q.rows();
+    // What is recorded for so many rows is replayed wherever they are staged.
+    check(first == 0 || !recorded, "heavy hitters: rows of a graph from {} on", first);
+    const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(owner.i * q.cols(), q.cols());
+    op.gather_rows(to, q, m_.numbers.first_rows(q.rows()));
+}
+
+void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& a) {
+    const int64_t rows = a.q.rows(), heads = model_.heads, kv_heads = kv_.layout.kv_heads, n = prompt_;
+    const Tensor sums(m_.sums.data(), DType::kF32, {heads, n});
+    if (a.rows.max_slots == rows) compute_.copy(sums, Tensor(m_.zeros.data(), DType::kF32, sums.shape()));
+    op.key_weights(sums, a.q, totals(rows), kv, a.kv_of_head, a.rows);
+    if (a.rows.max_slots < n) return;
+    // The layer's last rows: its heads choose.
+    const Tensor pooled(m_.prompt_weights.data(), DType::kF32, {1, kv_heads, n});
+    op.pool_weights(pooled, Tensor(sums.data(), DType::kF32, {1, heads, n}), {}, {}, a.kv_of_head, m_.shares,
+                    model_.pool);
+    if (model_.exchange) model_.exchange(op, pooled);
+    const SlotCall call = {.owner = owner.i, .cached = 0, .fresh = n, .first_token = 0};
+    const Tensor weights(pooled.data(), DType::kF32, {kv_heads, n}), scores(m_.scores.data(), DType::kF32, {kv_heads, n});
+    op.slot_scores(scores, m_.kv, kv, m_.order, weights, shape_.rule(), call);
+    op.slot_choose(m_.kv, kv, m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), shape_.rule(),
+                   call);
+}
+
+void HeavySet::prefilled(int64_t) {
+    tokens_ = prompt_;
+    prefill_ = followed_ = moved_ = behind_ = false;
+    const std::vector<Tensor> kept = m_.kept();
+    for (size_t i = 0; i < m_.saved.size(); ++i) compute_.copy(m_.saved[i], kept[i], "keep_heavy");
+    ready_ = compute_.record();
+}
+
+void HeavySet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t> rows) {
+    behind_ = behind_ || !followed_;
+    if (behind_) return;
+    check(first == tokens_, "heavy hitters: {} tokens are kept behind {}, here are {}", rows.size(), first, tokens_);
+    compute_.wait(read_);
+    for (const int32_t row : rows) step(op, row, tokens_++);
+    moved_ = true;
+    ready_ = compute_.record();
+}
+
+/// A staged row, whose query is here, becomes the text's token `token`.
+void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
+    const int64_t owners = kv_.owner_layers, heads = model_.heads, dim = kv_.layout.head_dim;
+    // Staged rows from this one on, so that it is the first one.
+    const auto from_row = [&](const Tensor& staged) {
+        char* first = static_cast<char*>(staged.data()) + static_cast<size_t>(row * dim) * size_of(staged.dtype());
+        return Tensor(first, staged.dtype(), staged.shape());
+    };
+    SlotKv kv = m_.kv;
+    kv.staged_k = from_row(kv.staged_k);
+    kv.staged_v = from_row(kv.staged_v);
+    const RowsView rows = {.slots = m_.slot,
+                           .sequences = m_.sequence,
+                           .cached = m_.slot,
+                           .ancestors = m_.ancestor,
+                           .max_slots = shape_.tokens + 1,
+                           .staged = 1};
+    const Tensor queries = m_.queries.slice_rows(row, 1);
+    for (OwnerIndex owner; owner.i < owners; owner.i += together_) {
+        const int64_t some = std::min(together_, owners - owner.i), first = owner.i * heads, n = some * heads;
+        const Tensor totals = m_.totals.slice_rows(first, n);
+        stepping_->attention(m_.out.slice_cols(0, n * dim), queries.slice_cols(first * dim, n * dim),
+                             slot_layer(kv, owner, some), m_.kv_of_head.first_rows(n), rows, {},
+                             {.totals = Tensor(totals.data(), DType::kF32, {1, n, 2}),
+                              .weights = m_.weights.slice_rows(first, n),
+                              .tops = m_.tops.slice_rows(first, n)});
+    }
+    const auto by_owner = [&](const Tensor& t) { return Tensor(t.data(), t.dtype(), {owners, heads, t.cols()}); };
+    op.pool_weights(m_.pooled, by_owner(m_.weights), by_owner(m_.tops), by_owner(m_.totals),
+                    m_.kv_of_head.first_rows(heads), m_.shares, model_.pool);
+    if (model_.exchange) model_.exchange(op, m_.pooled);
+    op.slot_step(kv, m_.pooled, shape_.rule(), token);
+}
+
+// To nothing, to the prompt, or to where the text ends.
+void HeavySet::truncated(int64_t, int64_t n) {
+    prefill_ = false;
+    if (n == 0 || n == prompt_) followed_ = false;
+    if (n == 0) {
+        compute_.wait(read_);
+        compute_.copy(m_.kv.counts, Tensor(m_.zeros.data(), DType::kI32, m_.kv.counts.shape()));
+        tokens_ = prompt_ = 0;
+        moved_ = behind_ = false;
+        return;
+    }
+    if (n == tokens_ && !behind_) return;
+    check(n == prompt_ && (!moved_ || !m_.saved.empty()), "heavy hitters: {} tokens truncated to {} of {}", tokens_, n,
+          prompt_);
+    if (moved_) {
+        compute_.wait(read_);
+        const std::vector<Tensor> kept = m_.kept();
+        for (size_t i = 0; i < kept.size(); ++i) compute_.copy(kept[i], m_.saved[i], "restore_heavy");
+        ready_ = compute_.record();
+    }
+    tokens_ = prompt_;
+    moved_ = behind_ = false;
+}
+
+}  // namespace trireme

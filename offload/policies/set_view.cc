@@ -1,0 +1,50 @@
+#include "offload/policies/set_view.h"
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+
+Shape staged_shape(const KvLayout& l) {
+    return {l.kv_heads, kMaxRows, l.head_dim};
+}
+
+}  // namespace
+
+MemoryBytes SetView::memory_for(const KvShape& s) {
+    const KvLayout& l = s.layout;
+    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, staged_shape(l)) +
+                                                             DeviceArena::bytes_of(l.v_type, staged_shape(l)))};
+}
+
+SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
+    : KvView(kv), compute_(compute), set_(set), device_(device, memory_for(kv).device) {
+    for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
+        LayerKv& layer = layers_.emplace_back(set.layer(owner));
+        layer.staged_k = device_.take(kv.layout.k_type, staged_shape(kv.layout));
+        layer.staged_v = device_.take(kv.layout.v_type, staged_shape(kv.layout));
+    }
+}
+
+int64_t SetView::follow() {
+    set_.taken_over();
+    commit(0, set_.tokens());
+    return set_.tokens();
+}
+
+void SetView::keep(Kernels&, int64_t, std::span<const int32_t>) {
+    fail(Exit::kInternal, "a set's view: rows are kept by the full view");
+}
+
+void SetView::truncate(int64_t sequence, int64_t n) {
+    check(n == set_.tokens(), "a set's view: truncated to {} tokens, the full view has {}", n, set_.tokens());
+    commit(sequence, n);
+}
+
+void SetView::begin_prefill(int64_t, int64_t) {
+    fail(Exit::kInternal, "a set's view: prompts are read by the full view");
+}
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+/// Slots of all owners (kernels/slots.h) as attention takes them: one owner, or several that follow each other, as if
+/// the heads of all of them were those of one layer.
+
+#include "kernels/slots.h"
+#include "offload/index.h"
+
+namespace trireme {
+
+inline LayerKv slot_layer(const SlotKv& kv, OwnerIndex first, int64_t owners = 1) {
+    const auto from = [&](const Tensor& t, const Shape& part) {
+        return Tensor(static_cast<char*>(t.data()) + first.at() * t.bytes() / static_cast<size_t>(kv.owners()),
+                      t.dtype(), part);
+    };
+    KvLayout l = kv.layout;
+    l.kv_heads *= owners;
+    return {.layout = l,
+            .tiles = from(kv.tiles, {l.kv_heads, kv.tiles.dim(2)}),
+            .staged_k = from(kv.staged_k, {l.kv_heads, kMaxRows, l.head_dim}),
+            .staged_v = from(kv.staged_v, {l.kv_heads, kMaxRows, l.head_dim}),
+            .counts = from(kv.counts, {l.kv_heads}),
+            .ranks = from(kv.ranks, {l.kv_heads, kv.slots()})};
+}
+
+}  // namespace trireme

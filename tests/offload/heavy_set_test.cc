@@ -1,0 +1,344 @@
+// A HeavySet against a BoundedView of policy h2o that is fed, token by token, with the same queries, keys and values:
+// the same tokens, ranks and scores, bit by bit, wherever the full view's tiles lie and whatever rows are refused.
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "offload/policies/bounded_view.h"
+#include "offload/policies/heavy_set.h"
+#include "runtime/cpu/device.h"
+#include "runtime/error.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr int64_t kOwners = 3, kKvHeads = 2, kDim = 8, kContext = 1024, kBatch = 300;
+
+KvShape kv_shape(DType type) {
+    return {.layout = {.kv_heads = kKvHeads, .head_dim = kDim, .k_type = type, .v_type = type},
+            .owner_layers = kOwners,
+            .sequences = 1,
+            .context = kContext};
+}
+
+struct Case {
+    std::vector<bool> on_chip = {true, true, true};
+    BoundedShape shape = {.policy = KvPolicy::kH2o, .tokens = 40, .heavy = 25, .returns = true};
+    int64_t heads = 4;
+    DType type = DType::kF16;
+};
+
+BoundedModel model_of(const Case& c) {
+    const int64_t group = c.heads / kKvHeads;
+    BoundedModel m = {.heads = c.heads, .kv_of_head = {}, .shares = {}, .angles = {}, .turn = {}, .exchange = {}};
+    m.pool = c.shape.heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
+    for (int64_t h = 0; h < c.heads; ++h) {
+        m.kv_of_head.push_back(static_cast<int32_t>(h / group));
+        m.shares.push_back(c.shape.heads == HeadsBy::kMean    ? 1.0F / static_cast<float>(group)
+                           : c.shape.heads == HeadsBy::kFirst ? (h % group == 0 ? 1.0F : 0.0F)
+                                                              : 1.0F);
+    }
+    return m;
+}
+
+/// Queries, keys and values of a token, or of what was proposed for its place: the same numbers for the same name.
+class Rows {
+  public:
+    Rows(int64_t owner, int64_t heads, std::vector<int64_t> names) {
+        const auto n = static_cast<int64_t>(names.size());
+        for (const auto& [to, width] : {std::pair{&q_, heads * kDim}, {&k_, kKvHeads * kDim}, {&v_, kKvHeads * kDim}}) {
+            to->resize(static_cast<size_t>(n * width));
+            size_t at = 0;
+            for (const int64_t name : names) {
+                std::minstd_rand random(static_cast<uint32_t>(name * 31 + owner * 7919 + width + (to == &v_ ? 5 : 1)));
+                random.discard(3);
+                for (int64_t i = 0; i < width; ++i) {
+                    (*to)[at++] = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+                }
+            }
+        }
+        out_.resize(q_.size());
+    }
+    static Tensor tensor(std::vector<float>& x, int64_t rows) {
+        return Tensor(x.data(), DType::kF32, {rows, static_cast<int64_t>(x.size()) / rows});
+    }
+    std::vector<float> q_, k_, v_, out_;
+};
+
+/// A view that is written and attended by hand. Blocks until done.
+class Hand {
+  public:
+    Hand(const Case& c, KvView& view, Device& device, Stream& stream) : case_(c), view_(view), stream_(stream) {
+        const KernelLimits limits = {.max_rows = kPrefillRows, .max_k = 0, .max_n = 0, .heads = c.heads, .head_dim = kDim};
+        prefill_op_ = make_kernels(device, stream, Phase::kPrefill, limits);
+        decode_op_ = make_kernels(device, stream, Phase::kDecode, limits);
+    }
+
+    void prefill(int64_t n) {
+        view_.begin_prefill(0, n);
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
+            view_.open_layer(owner, KvView::Pass::kWrites);
+            for (int64_t done = 0; done < n; done += kBatch) {
+                std::vector<int64_t> names;
+                for (int64_t t = done; t < std::min(n, done + kBatch); ++t) names.push_back(t);
+                std::vector<int32_t> slots(names.begin(), names.end());
+                call(*prefill_op_, owner, names, slots, {}, {}, done + static_cast<int64_t>(names.size()));
+            }
+            view_.close_layer(owner);
+        }
+        view_.end_prefill();
+        stream_.synchronize();
+    }
+    /// One forward of a chain of these rows, of which `path` is kept: rows that are not are siblings of those.
+    void step(const std::vector<int64_t>& names, const std::vector<int32_t>& path) {
+        const int64_t at = view_.cached(0);
+        std::vector<int32_t> slots, cached(names.size(), static_cast<int32_t>(at)), ancestors(names.size() * kMaxRows);
+        std::vector<int32_t> trunk;
+        for (size_t r = 0; r < names.size(); ++r) {
+            const int32_t row = view_.stage(0, trunk.empty() ? -1 : trunk.back());
+            slots.push_back(static_cast<int32_t>(at) + static_cast<int32_t>(trunk.size()));
+            std::copy(trunk.begin(), trunk.end(), ancestors.begin() + static_cast<std::ptrdiff_t>(r * kMaxRows));
+            ancestors[r * kMaxRows + trunk.size()] = row;
+            if (std::ranges::find(path, row) != path.end()) trunk.push_back(row);
+        }
+        const auto n = static_cast<int64_t>(names.size());
+        const RowGroup group = {.sequence = 0, .first = 0, .rows = n, .bound = at + n};
+        view_.begin(std::span(&group, 1));
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
+            call(*decode_op_, owner, names, slots, cached, ancestors, at + n);
+        }
+        view_.end();
+        view_.keep(*decode_op_, 0, path);
+        stream_.synchronize();
+    }
+
+  private:
+    void call(Kernels& op, OwnerIndex owner, const std::vector<int64_t>& names, std::vector<int32_t>& slots,
+              std::vector<int32_t> cached, std::vector<int32_t> ancestors, int64_t bound) {
+        const auto n = static_cast<int64_t>(names.size());
+        Rows r(owner.i, case_.heads, names);
+        std::vector<int32_t> zeros(names.size());
+        const auto ids = [](std::vector<int32_t>& x, const Shape& s) { return Tensor(x.data(), DType::kI32, s); };
+        RowsView rows = {.slots = ids(slots, {n}),
+                         .sequences = ids(zeros, {n}),
+                         .cached = {},
+                         .ancestors = {},
+                         .max_slots = bound};
+        if (!cached.empty()) rows.cached = ids(cached, {n});
+        if (!cached.empty()) rows.ancestors = ids(ancestors, {n, kMaxRows});
+        view_.write(op, owner, Rows::tensor(r.k_, n), Rows::tensor(r.v_, n), rows);
+        view_.attend(op, owner,
+                     {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows});
+        stream_.synchronize();
+    }
+
+    const Case& case_;
+    KvView& view_;
+    Stream& stream_;
+    std::vector<int32_t> heads_ = model_of(case_).kv_of_head;
+    std::unique_ptr<Kernels> prefill_op_, decode_op_;
+};
+
+/// Both, over one text.
+class Pair {
+  public:
+    explicit Pair(const Case& c)
+        : case_(c),
+          full_(device_, *stream_, kv_shape(c.type), {.on_chip = c.on_chip, .span_bytes = 1, .by_layers = true}),
+          set_(device_, *stream_, full_, c.shape, model_of(c)),
+          bounded_(device_, *stream_, kv_shape(c.type), c.shape, model_of(c)),
+          by_full_(case_, full_, device_, *stream_),
+          by_bounded_(case_, bounded_, device_, *stream_) {}
+
+    void prefill(int64_t n) {
+        for (KvView* view : {static_cast<KvView*>(&full_), static_cast<KvView*>(&bounded_)}) view->truncate(0, 0);
+        by_full_.prefill(n);
+        by_bounded_.prefill(n);
+        set_.taken_over();
+        expect_same("a prompt", n);
+    }
+    /// `n` tokens are kept of a forward, in front of each of which stand `refused` rows that are not.
+    void round(int64_t n, int64_t refused) {
+        const int64_t text = full_.length(0);
+        std::vector<int64_t> names;
+        std::vector<int32_t> path;
+        for (int64_t i = 0; i < n; ++i) {
+            for (int64_t j = 0; j < refused; ++j) names.push_back(100000 + text * 100 + i * 10 + j);
+            path.push_back(static_cast<int32_t>(names.size()));
+            names.push_back(text + i);
+        }
+        by_full_.step(names, path);
+        for (int64_t i = 0; i < n; ++i) by_bounded_.step({text + i}, {0});
+        expect_same("a round", text + n);
+    }
+    void back_to(int64_t prompt) {
+        full_.truncate(0, prompt);
+        bounded_.truncate(0, prompt);
+        stream_->synchronize();
+        set_.taken_over();
+        expect_same("the prompt again", prompt);
+    }
+    HeavySet& set() { return set_; }
+    FullView& full() { return full_; }
+    Hand& by_full() { return by_full_; }
+
+  private:
+    void expect_same(const char* what, int64_t tokens) {
+        const SlotKv &a = set_.slots_kv(), &b = bounded_.slots();
+        ASSERT_EQ(set_.tokens(), tokens) << what;
+        ASSERT_EQ(set_.slots(), bounded_.cached(0)) << what;
+        for (int64_t at = 0; at < kOwners * kKvHeads; ++at) {
+            const int32_t count = static_cast<const int32_t*>(a.counts.data())[at];
+            ASSERT_EQ(count, static_cast<const int32_t*>(b.counts.data())[at]) << what;
+            ASSERT_EQ(count, std::min(tokens, case_.shape.tokens)) << what;
+            for (int32_t s = 0; s < count; ++s) {
+                const int64_t i = at * a.slots() + s;
+                const auto same = [&](const Tensor& x, const Tensor& y) {
+                    return static_cast<const int32_t*>(x.data())[i] == static_cast<const int32_t*>(y.data())[i];
+                };
+                ASSERT_TRUE(same(a.tokens, b.tokens)) << what << " at " << tokens << ", head " << at << " slot " << s;
+                ASSERT_TRUE(same(a.ranks, b.ranks)) << what << " at " << tokens << ", head " << at << " slot " << s;
+                ASSERT_TRUE(same(a.scores, b.scores)) << what << " at " << tokens << ", head " << at << " slot " << s;
+            }
+            for (int32_t s = 0; s < count; ++s) ASSERT_TRUE(same_row(a, b, at, s)) << what << " slot " << s;
+        }
+    }
+    /// Keys and values of a slot.
+    static bool same_row(const SlotKv& a, const SlotKv& b, int64_t at, int64_t slot) {
+        const size_t row = static_cast<size_t>(a.layout.head_dim) * size_of(a.layout.k_type);
+        const auto memory = [&](const SlotKv& kv, size_t half) {
+            const int64_t tile = static_cast<const int64_t*>(kv.tiles.data())[at * kv.tiles.dim(2) + slot / kTileTokens];
+            return reinterpret_cast<const char*>(tile) +
+                   (half * kTileTokens + static_cast<size_t>(slot % kTileTokens)) * row;
+        };
+        return std::memcmp(memory(a, 0), memory(b, 0), row) == 0 && std::memcmp(memory(a, 1), memory(b, 1), row) == 0;
+    }
+
+    Case case_;
+    CpuDevice device_{1};
+    std::unique_ptr<Stream> stream_ = device_.make_stream("compute");
+    FullView full_;
+    HeavySet set_;
+    BoundedView bounded_;
+    Hand by_full_, by_bounded_;
+};
+
+void follow(const Case& c, int64_t prompt) {
+    Pair pair(c);
+    pair.prefill(prompt);
+    for (int sample = 0; sample < 2; ++sample) {
+        for (const auto& [n, refused] : std::vector<std::pair<int64_t, int64_t>>{{1, 0}, {4, 0}, {3, 2}, {1, 5}, {9, 1}, {1, 0}}) {
+            pair.round(n, refused);
+            if (testing::Test::HasFatalFailure()) return;
+        }
+        pair.back_to(prompt);
+        if (testing::Test::HasFatalFailure()) return;
+    }
+    pair.prefill(prompt / 2 + 1);  // another one in its place
+    pair.round(5, 1);
+}
+
+const std::vector<std::vector<bool>> kResidencies = {{true, true, true}, {false, true, false}, {false, false, false}};
+
+TEST(HeavySet, KeepsWhatH2oWouldKeepOfTheSameText) {
+    for (const std::vector<bool>& on_chip : kResidencies) {
+        for (const int64_t prompt : {1, 30, 256, 700}) {
+            for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax}) {
+                Case c = {.on_chip = on_chip};
+                c.shape.heads = heads;
+                follow(c, prompt);
+                ASSERT_FALSE(HasFatalFailure()) << prompt << ", heads by " << static_cast<int>(heads);
+            }
+        }
+    }
+}
+
+TEST(HeavySet, ScoresAsTheFlagsSay) {
+    for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+        for (const int64_t tokens : {2, 40, 300}) {
+            Case c = {.on_chip = {true, false, true}, .type = type};
+            c.shape = {.policy = KvPolicy::kH2o, .tokens = tokens, .heavy = tokens / 2, .returns = true};
+            c.shape.sinks = tokens > 2 ? 3 : 0;
+            c.shape.half_scores = type == DType::kF16;
+            c.shape.per_query = type == DType::kF32;
+            c.shape.decay = type == DType::kBF16 ? 0.9F : 1.0F;
+            follow(c, 420);
+            ASSERT_FALSE(HasFatalFailure()) << tokens << " tokens, " << name_of(type);
+        }
+    }
+}
+
+// More query heads than one attention is for: the last one is for fewer owners.
+TEST(HeavySet, OfManyHeadsStepsSomeOwnersAtOnce) {
+    Case c;
+    c.heads = 200;
+    ASSERT_EQ(HeavySet::step_limits(kv_shape(c.type), c.heads).heads, 400);
+    follow(c, 90);
+}
+
+TEST(HeavySet, FollowsNobodyWhoDoesNotRead) {
+    Pair pair({});
+    pair.prefill(60);
+    pair.full().truncate(0, 60);
+    pair.by_full().step({60, 61}, {0, 1});
+    EXPECT_EQ(pair.set().tokens(), 60);
+    EXPECT_THROW(pair.set().taken_over(), Error);
+    pair.full().truncate(0, 60);
+    EXPECT_NO_THROW(pair.set().taken_over());
+}
+
+TEST(HeavySet, ComesBackOnlyWhereACopyWasKept) {
+    Case c;
+    c.shape.returns = false;
+    Pair pair(c);
+    pair.prefill(60);
+    pair.full().truncate(0, 60);
+    pair.set().taken_over();
+    pair.by_full().step({60}, {0});
+    EXPECT_THROW(pair.full().truncate(0, 60), Error);
+    pair.full().truncate(0, 0);
+    EXPECT_EQ(pair.set().tokens(), 0);
+}
+
+TEST(HeavySet, TakesTheMemoryThatItSays) {
+    CpuDevice device(1);
+    const auto stream = device.make_stream("compute");
+    FullView full(device, *stream, kv_shape(DType::kF16), {.by_layers = true});
+    for (const bool returns : {false, true}) {
+        Case c;
+        c.shape.returns = returns;
+        const size_t before = device.used(Space::kDevice);
+        const HeavySet set(device, *stream, full, c.shape, model_of(c));
+        size_t said = HeavySet::memory_for(kv_shape(DType::kF16), c.shape, c.heads).device;
+        said += kernel_scratch("cpu", Phase::kDecode, HeavySet::step_limits(kv_shape(DType::kF16), c.heads), 1);
+        EXPECT_GE(device.used(Space::kDevice) - before, said);
+        EXPECT_LT(device.used(Space::kDevice) - before, said + size_t{2} * 4096);  // whole pages
+    }
+}
+
+TEST(HeavySet, WantsOneSequenceLayersOneByOneAndTruePositions) {
+    CpuDevice device(1);
+    const auto stream = device.make_stream("compute");
+    const auto make = [&](const KvShape& kv, bool by_layers, const BoundedShape& shape) {
+        FullView full(device, *stream, kv, {.by_layers = by_layers});
+        const HeavySet set(device, *stream, full, shape, model_of({}));
+    };
+    const BoundedShape good = Case().shape;
+    BoundedShape rolling = good, other = good;
+    rolling.rolling = true;
+    other.policy = KvPolicy::kTova;
+    KvShape two = kv_shape(DType::kF16);
+    two.sequences = 2;
+    EXPECT_NO_THROW(make(kv_shape(DType::kF16), true, good));
+    EXPECT_THROW(make(kv_shape(DType::kF16), false, good), Error);
+    EXPECT_THROW(make(kv_shape(DType::kF16), true, rolling), Error);
+    EXPECT_THROW(make(kv_shape(DType::kF16), true, other), Error);
+    EXPECT_THROW(make(two, true, good), Error);
+}
+
+}  // namespace
+}  // namespace trireme::test
