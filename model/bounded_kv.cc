@@ -42,12 +42,12 @@ BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& c
     const HeadPool pool = heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
     BoundedModel model = {
         .heads = shard.n_heads,
-            .kv_of_head = shard.kv_of_head,
-            .shares = shares_of(config, shard, heads),
-            .pool = pool,
-            .angles = [rope](std::span<float> out, int64_t position, int64_t text) { rope->fill(out, position, text); },
-            .turn = [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); },
-            .exchange = {}};
+        .kv_of_head = shard.kv_of_head,
+        .shares = shares_of(config, shard, heads),
+        .pool = pool,
+        .angles = [rope](std::span<float> out, int64_t position, int64_t text) { rope->fill(out, position, text); },
+        .turn = [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); },
+        .exchange = {}};
     if (!exchanges(config, shard.ranks, shape)) return model;
     const auto exchange =
         std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);

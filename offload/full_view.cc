@@ -58,10 +58,10 @@ std::vector<StreamedIndex> streamed_reads(const std::vector<OwnerIndex>& reads,
 }  // namespace
 
 MemoryBytes FullView::table_memory(const KvShape& s) {
-    return MemoryBytes{.device = static_cast<size_t>(s.owner_layers) *
-                                     DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
-                                 DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
-                                 DeviceArena::bytes_of(s.layout.v_type, staged_shape(s))} +
+    return MemoryBytes{.device =
+                           static_cast<size_t>(s.owner_layers) * DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
+                           DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
+                           DeviceArena::bytes_of(s.layout.v_type, staged_shape(s))} +
            KeptLists::memory();
 }
 
@@ -165,8 +165,7 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     // A prompt's last query, or a decode forward's.
-    const std::span<KvFollower* const> follow =
-        prefill && !last_batch ? std::span<KvFollower* const>() : followers();
+    const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : followers();
     for (KvFollower* f : follow) {
         f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
     }

@@ -34,23 +34,21 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.summary_bytes = in.retrieval.summary_bytes(in.kv);
     p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
     p.proposing = in.proposing;
-    if (in.bounded) {  // a prompt goes layer by layer
-        p.kv = *in.bounded;
+    if (in.heavy) p.heavy = *in.heavy;
+    if (in.bounded) p.kv = *in.bounded;
+    if (in.bounded || in.heavy || streamed > 0) {  // a prompt goes layer by layer
         p.hidden = in.hidden_on_device;
         p.work += in.prompt_batches;
         p.prefill_work_bytes += in.prompt_batches.device;
-        return p;
     }
-    if (streamed == 0) return p;
+    if (in.bounded || streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
     p.tail_bytes = Tails::bytes(shape);
     p.kv.host = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     p.hidden_on_host = hidden_on_host;
-    p.hidden = hidden_on_host ? in.hidden_on_host : in.hidden_on_device;
-    p.work += in.prompt_batches;
-    p.prefill_work_bytes += in.prompt_batches.device;
+    if (hidden_on_host) p.hidden = in.hidden_on_host;
     p.work.device +=
         TileRing::table_bytes(shape, in.ring) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
     return p;

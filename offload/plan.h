@@ -27,12 +27,13 @@ struct PlanInput {
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
     MemoryBytes work = {};             // activations, scratch, tables; the same for every residency
     size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
-    // Counted only where layers are streamed: a prompt's residual streams, if they lie on the device or in host memory;
-    // and the batches of a prompt beyond the first, since all are then kept.
+    // Counted only where a prompt goes layer by layer: its residual streams, if they lie on the device or in host
+    // memory; and the batches of a prompt beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     RetrievalShape retrieval = {};            // what the middle level of a chain sees (TriForce)
     std::optional<MemoryBytes> bounded = {};  // a view that keeps some tokens only, instead of tiles of all of them
+    std::optional<MemoryBytes> heavy = {};    // heavy hitters of all of them, for a level that proposes
     MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, but not what is retrieved
 };
 
@@ -59,6 +60,7 @@ struct Plan {
     MemoryBytes kv, hidden, work;   // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;  // the part of work.device that only a prefill uses
     MemoryBytes retrieved;          // of the retrieving level, but for its summaries
+    MemoryBytes heavy;              // PlanInput's
     MemoryBytes proposing;          // PlanInput's
     // All on the device.
     size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, summary_bytes = 0;
@@ -67,7 +69,7 @@ struct Plan {
     /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
     /// layer by layer.
     MemoryBytes total() const {
-        MemoryBytes all = kv + hidden + work + retrieved + proposing;
+        MemoryBytes all = kv + hidden + work + retrieved + heavy + proposing;
         all.device += weight_bytes + ring_bytes + tail_bytes + summary_bytes;
         return all;
     }

@@ -123,7 +123,7 @@ class Runner {
             }
         });
         load(requests.front().options(o), requests.front().tokens());
-        warn_of_unused_bounded(o, engine_.bounded(), context_);
+        warn_of_unused_bounded(o, engine_.bounding(), context_);
         warn_of_unused({o});
     }
 

@@ -89,7 +89,7 @@ void run_bench(const Start& start, const Crew& crew) {
     Engine engine(start, crew);
     warn_of_unused(chains_of(Command::kBench, o));
     if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
-        warn_of_unused_bounded(o, {}, 0);
+        warn_of_unused_bounded(o, engine.bounding(), INT64_MAX);
     }
     const BenchTexts texts = read_bench_texts(start, crew, engine, n);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());

@@ -45,7 +45,7 @@ void run_generate(const Start& start, const Crew& crew) {
     share(costs, crew.comm());
     const Request asked = read_request(start, crew, engine);
     engine.load(start, crew, asked.positions, asked.tokens());
-    warn_of_unused_bounded(o, engine.bounded(), asked.positions);
+    warn_of_unused_bounded(o, engine.bounding(), asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o, "sample", o.num_samples, /*headed=*/o.num_samples > 1);

@@ -118,6 +118,7 @@ void run_plan(const Start& start, const Crew& crew) {
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             plan_bounded(in, config, shard, bounded, backend, threads);
+            plan_proposing(in, config, shard, chain.heavy(), backend, threads);
             in.retrieval = w.retrieval;
             in.retrieval.query_columns = shard.n_heads * config.head_dim;
             in.proposing = chain.proposing(with, shard, w.retrieval.budget > 0);
@@ -133,6 +134,7 @@ void run_plan(const Start& start, const Crew& crew) {
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
         if (bounded.bounded()) text += describe(bounded, config) + "\n";
+        if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
         for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";
         for (const std::string& line : chain.round_lines(in, plan, m)) text += line + "\n";
         if (!plan.fits(m)) {

@@ -4,6 +4,7 @@
 
 #include "decode/round_forecast.h"
 #include "launch/flags/modes.h"
+#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
 #include "launch/run/spec_costs.h"
 
@@ -13,6 +14,8 @@ ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights,
                      std::string_view backend, int threads)
     : options_(o), config_(config), weights_(weights), backend_(backend), threads_(threads), level_(level) {
     if (o.retrieval_budget > 0 || o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/false);
+    const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
+    heavy_ = proposing_shape(o, config, context, /*returns=*/false);
     require(!o.model_draft.empty() || !o.spec.has(Part::kDraft), Exit::kUsage,
             "--spec {}: no draft model; give -md PATH", text_of(o.spec));
     if (!o.model_draft.empty()) draft_ = open_config(o.model_draft);
@@ -36,7 +39,8 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
         all += drafting_memory(config_, shard, std::nullopt, level, backend_, threads_, o.draft_window,
                                held(Part::kWindow));
     }
-    if (retrieves) all += retrieving_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
+    if (o.spec.has(Part::kH2o)) all += set_level_memory(config_, shard, level, backend_, threads_, held(Part::kH2o));
+    if (retrieves) all += set_level_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
     return all;
 }
 
@@ -50,10 +54,13 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part, i
     if (what == Part::kNgram) return 0;
     const size_t level = options_.spec.parts.size() - part;  // 0: the whole model
     if (!costs_.empty()) return costs_[level].ms(rows);
-    const int64_t seen =
-        std::min(in.kv.context, what == Part::kRetrieval
-                                    ? retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))
-                                    : options_.draft_window);
+    const auto sees = [&] {
+        if (what == Part::kRetrieval) {
+            return int64_t{retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))};
+        }
+        return what == Part::kH2o ? heavy_.tokens : options_.draft_window;
+    };
+    const int64_t seen = std::min(in.kv.context, sees());
     if (what != Part::kDraft) return step_bytes(in, seen) / m.device_gbps * 1e-6;
     const PlanInput own =
         plan_input(*draft_, make_shard(*draft_, 0, 1), weights_, level_, backend_, threads_, PlanInput::kAll);

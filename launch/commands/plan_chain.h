@@ -22,6 +22,8 @@ class ChainPlan {
 
     /// Where a chain retrieves, or a budget is given; else its budget is 0.
     RetrievalShape retrieval() const { return retrieval_; }
+    /// What heads keep for a chain with h2o; kFull: the chain has none.
+    const BoundedShape& heavy() const { return heavy_; }
     /// Of the levels that propose on a rank that holds `shard` of the model.
     MemoryBytes proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const;
 
@@ -40,6 +42,7 @@ class ChainPlan {
     int threads_;
     LevelOptions level_;
     RetrievalShape retrieval_;
+    BoundedShape heavy_;
     std::optional<LlamaConfig> draft_;
     SpecCosts costs_;  // of --spec-costs: the outermost level first
 };

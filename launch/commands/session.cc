@@ -87,8 +87,9 @@ void run_session(const Start& start, const Crew& crew) {
         longest = std::max(longest, n);
     }
     // A turn is read behind what is kept of the others: a pyramid's first layer has less than twice the window.
-    engine.load(start, crew, std::min(all, engine.longest_context()), 2 * o.bounded.window + longest);
-    warn_of_unused_bounded(o, engine.bounded(), all);
+    const int64_t window = o.bounded.window_or(BoundedOptions::kWindow);
+    engine.load(start, crew, std::min(all, engine.longest_context()), 2 * window + longest);
+    warn_of_unused_bounded(o, engine.bounding(), all);
     StopRules rules = {.stop = o.stop};
     if (!o.ignore_eos) rules.eos = engine.checkpoint().eos;
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());

@@ -11,7 +11,8 @@ namespace {
 using O = Options;
 using S = Setting;
 
-/// "draft", or "none@12": a chain and, behind @, layers on chip. "h2o": a policy, of which all is.
+/// "draft", or "none@12": a chain and, behind @, layers on chip. "h2o": a policy, of which all is; the chain of that
+/// name is "h2o+full" here.
 Mode parse_mode(const S& s, const std::string& text) {
     const size_t at = text.find('@');
     Mode mode = {.name = text, .chain = text.substr(0, at)};
@@ -20,6 +21,9 @@ Mode parse_mode(const S& s, const std::string& text) {
         mode.chain = "none";
         return mode;
     }
+    require(std::ranges::find(kKvPolicyNames, mode.chain) == std::end(kKvPolicyNames) || mode.chain == "full",
+            Exit::kConfig, "{} '{}': a policy keeps everything on the device; the chain is {}+full", s.where, text,
+            mode.chain);
     Options scratch;
     set_spec(scratch, {s.where, mode.chain});
     if (at != std::string::npos) mode.kv_on_chip = layers_on_chip({s.where, text.substr(at + 1)});
@@ -58,7 +62,8 @@ FlagGroup bench_flags() {
                  "LIST",
                  "what is measured, with commas between: chains as --spec of generate takes them (none: the model "
                  "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says. "
-                 "h2o, streaming ..: the model alone with that --kv-policy, which reads each text anew",
+                 "h2o, streaming ..: the model alone with that --kv-policy, which reads each text anew (h2o+full: the "
+                 "chain --spec h2o)",
                  set_modes,
                  show_modes},
                 {"repetitions",

@@ -24,7 +24,7 @@ void set_window(O& o, const S& s) {
 }
 
 std::string shown_window(const O& o) {
-    if (o.bounded.window_share == 0) return shown(o.bounded.window);
+    if (o.bounded.window_share == 0) return o.bounded.window == 0 ? std::string() : shown(o.bounded.window);
     return o.bounded.window_share == 1 ? "1.0" : shown(o.bounded.window_share);
 }
 
@@ -58,9 +58,12 @@ FlagGroup bounded_flags() {
              {"--kv-window", "--num_window_length"},
              kShaped,
              "TOKENS",
-             "tokens that each KV head keeps; with a decimal point, as 0.2, a share of the prompt",
+             "tokens that each KV head keeps, or proposes by (--spec h2o); with a decimal point, as 0.2, a share of "
+             "the "
+             "prompt",
              set_window,
-             shown_window},
+             shown_window,
+             "256; 1024 with --spec h2o"},
             {"kv-heavy",
              {"--kv-heavy", "--num_heavy_hitter_tokens"},
              kShaped,

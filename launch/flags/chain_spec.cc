@@ -8,8 +8,11 @@
 namespace trireme {
 namespace {
 
-constexpr std::pair<Part, std::string_view> kParts[] = {
-    {Part::kNgram, "ngram"}, {Part::kDraft, "draft"}, {Part::kWindow, "window"}, {Part::kRetrieval, "retrieval"}};
+constexpr std::pair<Part, std::string_view> kParts[] = {{Part::kNgram, "ngram"},
+                                                        {Part::kDraft, "draft"},
+                                                        {Part::kWindow, "window"},
+                                                        {Part::kH2o, "h2o"},
+                                                        {Part::kRetrieval, "retrieval"}};
 
 std::optional<Part> part_of_name(std::string_view name) {
     for (const auto& [part, its] : kParts) {

@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// What proposes, and, but for n-grams, may check what another one proposes.
-enum class Part { kNgram, kDraft, kWindow, kRetrieval };
+enum class Part { kNgram, kDraft, kWindow, kH2o, kRetrieval };
 std::string_view name_of(Part part);
 
 /// Each part but the first checks what the one before it proposes; the whole model checks what the last one does.
@@ -30,9 +30,7 @@ std::optional<ChainSpec> parse_chain(std::string_view text);
 std::string text_of(const ChainSpec& chain);
 /// What is legal, for messages.
 inline constexpr const char* kLegalChains =
-    "none, ngram, window, draft, retrieval, tree, triforce, or a chain such as draft+retrieval+full: ngram, draft, "
-    "window "
-    "and "
-    "retrieval, each at most once, ngram first, full last";
+    "none, ngram, window, draft, h2o, retrieval, tree, triforce, or a chain such as draft+retrieval+full: ngram, "
+    "draft, window, h2o and retrieval, each at most once, ngram first, full last";
 
 }  // namespace trireme

@@ -42,7 +42,7 @@ struct Mode {
 /// Which tokens KV heads keep, as flags say it.
 struct BoundedOptions {
     KvPolicy policy = KvPolicy::kFull;
-    int64_t window = 256;     // tokens; the cookbook's
+    int64_t window = 0;       // tokens; 0: as follows
     double window_share = 0;  // of the prompt; 0: as `window` says
     int64_t heavy = -1;       // tokens; -1: half of the window
     int64_t sinks = -1;       // tokens; -1: the policy's own number
@@ -53,6 +53,10 @@ struct BoundedOptions {
     bool normalise = false;
     int64_t observe = 64, pool = 5, every = 64;
     int64_t chunk = 0;  // tokens; 0: a prompt is read in one
+
+    static constexpr int64_t kWindow = 256;            // of a policy: the cookbook's
+    static constexpr int64_t kProposingWindow = 1024;  // of --spec h2o
+    int64_t window_or(int64_t fallback) const { return window == 0 ? fallback : window; }
 };
 
 struct Options {

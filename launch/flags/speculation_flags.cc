@@ -58,8 +58,10 @@ FlagGroup speculation_flags() {
              "CHAIN",
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
-             "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), retrieval "
-             "(the model itself over chunks of the text that its last query picks, --retrieval-budget), tree (the "
+             "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), h2o (the "
+             "model itself over those that got most attention, and the most recent ones: --kv-window and what else "
+             "--kv-policy h2o reads), retrieval (the model itself over chunks of the text that its last query picks, "
+             "--retrieval-budget), tree (the "
              "same, but several tokens for a place, --tree-size), triforce (a draft that retrieval checks before the "
              "whole model does), or a chain such as ngram+retrieval+full",
              set_spec,

@@ -22,6 +22,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
     line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
+    line("heavy hitters", p.heavy.device, "tokens that heads propose by, and their scores");
     line("levels that propose", p.proposing.device, "weights, windows, work, laws");
     lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
     line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));

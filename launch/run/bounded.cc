@@ -15,19 +15,14 @@ int64_t default_sinks(KvPolicy policy) {
     return policy == KvPolicy::kStreaming ? 4 : 0;
 }
 
-}  // namespace
-
-BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+/// `flag` asks for the policy.
+BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const char* flag, const LlamaConfig& config,
+                      int64_t prompt_tokens, bool returns) {
     const BoundedOptions& b = o.bounded;
-    if (b.policy == KvPolicy::kFull) return {};
-    require(o.spec.parts.empty(), Exit::kUsage,
-            "--kv-policy {} beside --spec {}: what a chain proposes is checked by the model over all of the text; want "
-            "one of them",
-            name_of(b.policy), text_of(o.spec));
     const int64_t share = static_cast<int64_t>(std::ceil(b.window_share * static_cast<double>(prompt_tokens)));
-    BoundedShape shape = {.policy = b.policy,
-                          .tokens = b.window_share > 0 ? std::max<int64_t>(2, share) : b.window,
-                          .sinks = b.sinks < 0 ? default_sinks(b.policy) : b.sinks,
+    BoundedShape shape = {.policy = policy,
+                          .tokens = b.window_share > 0 ? std::max<int64_t>(2, share) : b.window_or(window),
+                          .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
                           .rolling = b.rolling,
                           .heads = b.heads,
                           .half_scores = b.half_scores,
@@ -45,16 +40,36 @@ BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t 
     const LayerMap& map = config.layer_map;
     for (LayerIndex l; l.i < map.layers(); ++l) {
         require(map.source(l) == l, Exit::kData,
-                "{}: layer {} reads the keys and values of layer {}; --kv-policy {} is for models whose layers have "
-                "their own",
-                config.name, l, map.source(l), name_of(b.policy));
+                "{}: layer {} reads the keys and values of layer {}; {} {} is for models whose layers have their own",
+                config.name, l, map.source(l), flag, name_of(policy));
     }
     return shape;
 }
 
-std::string describe(const BoundedShape& s, const LlamaConfig& config) {
+}  // namespace
+
+BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+    const KvPolicy policy = o.bounded.policy;
+    if (policy == KvPolicy::kFull) return {};
+    require(o.spec.parts.empty(), Exit::kUsage,
+            "--kv-policy {} beside --spec {}: what a chain proposes is checked by the model over all of the text; want "
+            "one of them",
+            name_of(policy), text_of(o.spec));
+    return shape_of(o, policy, BoundedOptions::kWindow, "--kv-policy", config, prompt_tokens, returns);
+}
+
+BoundedShape proposing_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+    if (!o.spec.has(Part::kH2o)) return {};
+    require(!o.bounded.rolling, Exit::kUsage,
+            "--kv-positions rolling beside --spec {}: heavy hitters propose what the model says of tokens where they "
+            "stand in the text; want true positions",
+            text_of(o.spec));
+    return shape_of(o, KvPolicy::kH2o, BoundedOptions::kProposingWindow, "--spec", config, prompt_tokens, returns);
+}
+
+std::string describe(const BoundedShape& s, const LlamaConfig& config, std::string_view what) {
     const int64_t owners = config.layer_map.owners();
-    std::string text = fmt::format("KV policy {}: {} tokens a head", name_of(s.policy), s.tokens);
+    std::string text = fmt::format("{} {}: {} tokens a head", what, name_of(s.policy), s.tokens);
     if (s.policy == KvPolicy::kPyramidKv) {
         text += fmt::format(", from {} in the first layer to {} in the last", s.budget(OwnerIndex(0), owners),
                             s.budget(OwnerIndex(owners - 1), owners));
@@ -75,20 +90,24 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
         if (given && !reads) log::warn("{} has no effect here: only {} reads it", flag, reader);
     };
     const bool any = shape.bounded(), h2o = shape.policy == KvPolicy::kH2o;
-    const char* const bounded = "a --kv-policy other than full";
-    unless(b.window != fresh.window || b.window_share > 0, "--kv-window", bounded, any);
-    unless(b.heavy != fresh.heavy, "--kv-heavy", "--kv-policy h2o", h2o);
-    unless(b.sinks != fresh.sinks, "--kv-sinks", bounded, any);
-    unless(b.rolling, "--kv-positions rolling", bounded, any);
-    unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention", shape.attentive());
-    unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova", shape.rule().counts_all());
-    unless(b.decay != fresh.decay, "--kv-decay", "--kv-policy h2o", h2o);
-    unless(b.normalise, "--kv-normalise", "--kv-policy h2o", h2o);
+    const bool all = any && o.bounded.policy != KvPolicy::kFull;  // there is nothing else, as there is beside a chain
+    const char *const bounded = "a --kv-policy other than full", *const kept =
+                                                                     "a --kv-policy other than full, or --spec h2o";
+    const char* const heavy = "--kv-policy or --spec h2o";
+    unless(b.window != fresh.window || b.window_share > 0, "--kv-window", kept, any);
+    unless(b.heavy != fresh.heavy, "--kv-heavy", heavy, h2o);
+    unless(b.sinks != fresh.sinks, "--kv-sinks", kept, any);
+    unless(b.rolling, "--kv-positions rolling", bounded, all);
+    unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
+           shape.attentive());
+    unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
+    unless(b.decay != fresh.decay, "--kv-decay", heavy, h2o);
+    unless(b.normalise, "--kv-normalise", heavy, h2o);
     unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
     unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
     unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
-    unless(b.chunk != fresh.chunk, "--kv-chunk", bounded, any);
-    unless(any && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !any);
+    unless(b.chunk != fresh.chunk, "--kv-chunk", bounded, all);
+    unless(all && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !all);
     if (any && shape.tokens >= text) {
         log::warn("--kv-window {}: the whole text of {} tokens is kept, nothing is ever evicted", shape.tokens, text);
     }
@@ -103,6 +122,11 @@ void plan_bounded(PlanInput& in, const LlamaConfig& config, const Shard& shard, 
     in.prompt_batches = BatchMaker::memory(config.head_dim, kPrefillRows, prefill_batches(rows)) -
                         BatchMaker::memory(config.head_dim, kPrefillRows, 1);
     in.bounded = bounded_memory(config, shard, in.kv, shape, backend, threads);
+}
+
+void plan_proposing(PlanInput& in, const LlamaConfig& config, const Shard& shard, const BoundedShape& shape,
+                    std::string_view backend, int threads) {
+    if (shape.bounded()) in.heavy = heavy_memory(config, shard, in.kv, shape, backend, threads);
 }
 
 }  // namespace trireme

@@ -48,7 +48,6 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     const bool first = weights_ == nullptr;
     if (proposing_) proposing_->unload();
     model_.reset();
-    if (proposing_) proposing_->want(chains_of(*start.call.command, o));
     const LlamaConfig& config = checkpoint_.config();
     const WeightType& type = checkpoint_.weight_type;
     if (first) device_comm_ = make_device_comm(crew.comm(), device());
@@ -59,7 +58,11 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
                             .graphs = o.graphs,
                             .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
-    crew.phase([&] { bounded_ = bounded_shape(o, config, prompt_tokens, returns); });
+    crew.phase([&] {
+        bounded_ = bounded_shape(o, config, prompt_tokens, returns);
+        if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
+    });
+    options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
     if (*start.call.command == Command::kScore && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
     residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
@@ -81,6 +84,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
     log::info("{}", residency_.line);
     if (bounded_.bounded()) log::info("{}", describe(bounded_, config));
+    if (proposing_ && proposing_->heavy().bounded()) log::info("{}", describe(proposing_->heavy(), config, "--spec"));
     for (const std::string& line : residency_.table) log::debug("{}", line);
     if (!first) return;
     log::info("{}", start.placement);

@@ -36,6 +36,10 @@ class Engine {
     SpecLevels* proposing() const { return proposing_.get(); }  // null: none is asked for
     const ResidencyChoice& residency() const { return residency_; }
     const BoundedShape& bounded() const { return bounded_; }
+    /// By which the flags of bounded KV are read: the policy's, or that of a chain.
+    const BoundedShape& bounding() const {
+        return proposing_ && proposing_->heavy().bounded() ? proposing_->heavy() : bounded_;
+    }
     int threads() const { return threads_; }     // of this rank
     double load_ms() const { return load_ms_; }  // files to memory
 

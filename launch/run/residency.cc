@@ -127,6 +127,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             if (proposing != nullptr) {
                 in.proposing = proposing->memory(crew.comm().size(), device.backend(), most_threads);
                 in.retrieval = proposing->retrieval(crew.comm().size());
+                plan_proposing(in, config, shard, proposing->heavy(), device.backend(), most_threads);
             }
             return in;
         };

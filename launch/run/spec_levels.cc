@@ -4,6 +4,8 @@
 
 #include "decode/held_laws.h"
 #include "launch/flags/modes.h"
+#include "launch/run/bounded.h"
+#include "model/bounded_kv.h"
 #include "model/footprint.h"
 #include "offload/policies/set_view.h"
 #include "runtime/error.h"
@@ -21,30 +23,33 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }
 
-MemoryBytes retrieving_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
-                              std::string_view backend, int threads, int64_t held) {
+MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
+                             std::string_view backend, int threads, int64_t held) {
     MemoryBytes all = level_work(config, shard, options, backend, threads);
     all.device += HeldLaws::bytes_for(shard, held);
     return all;
 }
 
-SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target) : target_(target) {
+SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target)
+    : target_(target), again_(again || chains.front().num_samples > 1) {
     const Options& o = chains.front();  // they differ in nothing else
     options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
-    want(chains);
+    want(chains, target.config().context);  // what the prompt has is not known yet
     // Messages name the chain that asks for it.
     const auto asks = [&](Part part) -> const Options& {
         return *std::find_if(chains.begin(), chains.end(), [&](const Options& c) { return c.spec.has(part); });
     };
     if (wants(Part::kDraft)) draft_ = std::make_unique<DraftModel>(asks(Part::kDraft), target, Part::kDraft);
     if (wants(Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
-    if (wants(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/again || o.num_samples > 1);
+    if (wants(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/again_);
 }
 
-void SpecLevels::want(const std::vector<Options>& chains) {
+void SpecLevels::want(const std::vector<Options>& chains, int64_t prompt_tokens) {
     wanted_ = {};
     held_ = {};
+    heavy_ = {};
     for (const Options& c : chains) {
+        if (c.spec.has(Part::kH2o)) heavy_ = proposing_shape(c, target_.config(), prompt_tokens, /*returns=*/again_);
         for (const Part part : c.spec.parts) {
             if (!wants(part)) wanted_.parts.push_back(part);
             held_[part] += held_laws(c, part);
@@ -66,7 +71,9 @@ SpecLevels::~SpecLevels() {
 
 void SpecLevels::unload() {
     retrieving_.reset();
+    heavy_level_.reset();
     set_.reset();
+    heavy_set_.reset();
     for (DraftModel* model : drafts()) model->unload();
 }
 
@@ -81,32 +88,43 @@ MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads)
     MemoryBytes all;
     if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held_.at(Part::kDraft));
     if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held_.at(Part::kWindow));
-    if (wants(Part::kRetrieval)) {
+    for (const Part part : {Part::kH2o, Part::kRetrieval}) {
+        if (!wants(part)) continue;
         const Shard shard = largest_shard(target_.config(), ranks);
-        all += retrieving_memory(target_.config(), shard, options_, backend, threads, held_.at(Part::kRetrieval));
+        all += set_level_memory(target_.config(), shard, options_, backend, threads, held_.at(part));
     }
     return all;
 }
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
     for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context);
+    if (wants(Part::kH2o)) {
+        heavy_set_ = heavy_set(device, target, heavy_, comm);
+        heavy_level_ = set_level(Part::kH2o, *heavy_set_, device, target, comm, context);
+    }
     if (!wants(Part::kRetrieval)) return;
     // A level's view is a full one unless it is told otherwise.
     RetrievalShape own = retrieval_;
     own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
     set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), own);
+    retrieving_ = set_level(Part::kRetrieval, *set_, device, target, comm, context);
+}
+
+std::unique_ptr<Level> SpecLevels::set_level(Part part, KvSet& set, Device& device, Level& target, Comm& comm,
+                                             int64_t context) const {
     LevelOptions options = options_;
     options.context = context;
-    options.name = name_of(Part::kRetrieval).data();
-    options.view = [this](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<SetView>(on, compute, shape, *set_);
+    options.name = name_of(part).data();
+    options.view = [&set](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+        return std::make_unique<SetView>(on, compute, shape, set);
     };
-    retrieving_ = std::make_unique<Level>(device, comm, target.weights(), options);
+    return std::make_unique<Level>(device, comm, target.weights(), options);
 }
 
 Level& SpecLevels::level(Part part) const {
     if (part == Part::kDraft && draft_) return draft_->level();
     if (part == Part::kWindow && window_) return window_->level();
+    if (part == Part::kH2o && heavy_level_) return *heavy_level_;
     check(part == Part::kRetrieval && retrieving_, "no level of '{}' has been made", name_of(part));
     return *retrieving_;
 }

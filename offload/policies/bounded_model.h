@@ -12,7 +12,7 @@ namespace trireme {
 
 /// What follows from the model for tokens that its KV heads keep: told by who knows it.
 struct BoundedModel {
-    int64_t heads = 0;          // query heads of this rank
+    int64_t heads = 0;                // query heads of this rank
     std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
     std::vector<float> shares;        // [heads]: what each adds to its KV head's weights
     HeadPool pool = HeadPool::kAdd;

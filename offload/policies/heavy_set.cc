@@ -179,7 +179,8 @@ void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const 
                     model_.pool);
     if (model_.exchange) model_.exchange(op, pooled);
     const SlotCall call = {.owner = owner.i, .cached = 0, .fresh = n, .first_token = 0};
-    const Tensor weights(pooled.data(), DType::kF32, {kv_heads, n}), scores(m_.scores.data(), DType::kF32, {kv_heads, n});
+    const Tensor weights(pooled.data(), DType::kF32, {kv_heads, n}),
+        scores(m_.scores.data(), DType::kF32, {kv_heads, n});
     op.slot_scores(scores, m_.kv, kv, m_.order, weights, shape_.rule(), call);
     op.slot_choose(m_.kv, kv, m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), shape_.rule(),
                    call);

@@ -21,8 +21,8 @@ namespace trireme {
 /// are not kept leave no trace. True positions; layers have keys and values of their own. One sequence.
 class HeavySet final : public KvFollower, public KvSet {
   public:
-    /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued; a prefill of it must go layer by
-    /// layer. shape.returns: a text is truncated to its prompt again. Errors: Exit::kOs.
+    /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued; a prefill of it must go layer
+    /// by layer. shape.returns: a text is truncated to its prompt again. Errors: Exit::kOs.
     HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& shape, BoundedModel model);
     ~HeavySet() override;
     static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, int64_t heads);

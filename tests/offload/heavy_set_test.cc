@@ -1,6 +1,8 @@
 // A HeavySet against a BoundedView of policy h2o that is fed, token by token, with the same queries, keys and values:
 // the same tokens, ranks and scores, bit by bit, wherever the full view's tiles lie and whatever rows are refused.
 
+#include "offload/policies/heavy_set.h"
+
 #include <cstring>
 #include <memory>
 #include <random>
@@ -9,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "offload/policies/bounded_view.h"
-#include "offload/policies/heavy_set.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 
@@ -73,7 +74,8 @@ class Rows {
 class Hand {
   public:
     Hand(const Case& c, KvView& view, Device& device, Stream& stream) : case_(c), view_(view), stream_(stream) {
-        const KernelLimits limits = {.max_rows = kPrefillRows, .max_k = 0, .max_n = 0, .heads = c.heads, .head_dim = kDim};
+        const KernelLimits limits = {
+            .max_rows = kPrefillRows, .max_k = 0, .max_n = 0, .heads = c.heads, .head_dim = kDim};
         prefill_op_ = make_kernels(device, stream, Phase::kPrefill, limits);
         decode_op_ = make_kernels(device, stream, Phase::kDecode, limits);
     }
@@ -123,16 +125,12 @@ class Hand {
         Rows r(owner.i, case_.heads, names);
         std::vector<int32_t> zeros(names.size());
         const auto ids = [](std::vector<int32_t>& x, const Shape& s) { return Tensor(x.data(), DType::kI32, s); };
-        RowsView rows = {.slots = ids(slots, {n}),
-                         .sequences = ids(zeros, {n}),
-                         .cached = {},
-                         .ancestors = {},
-                         .max_slots = bound};
+        RowsView rows = {
+            .slots = ids(slots, {n}), .sequences = ids(zeros, {n}), .cached = {}, .ancestors = {}, .max_slots = bound};
         if (!cached.empty()) rows.cached = ids(cached, {n});
         if (!cached.empty()) rows.ancestors = ids(ancestors, {n, kMaxRows});
         view_.write(op, owner, Rows::tensor(r.k_, n), Rows::tensor(r.v_, n), rows);
-        view_.attend(op, owner,
-                     {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows});
+        view_.attend(op, owner, {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows});
         stream_.synchronize();
     }
 
@@ -211,7 +209,8 @@ class Pair {
     static bool same_row(const SlotKv& a, const SlotKv& b, int64_t at, int64_t slot) {
         const size_t row = static_cast<size_t>(a.layout.head_dim) * size_of(a.layout.k_type);
         const auto memory = [&](const SlotKv& kv, size_t half) {
-            const int64_t tile = static_cast<const int64_t*>(kv.tiles.data())[at * kv.tiles.dim(2) + slot / kTileTokens];
+            const int64_t tile =
+                static_cast<const int64_t*>(kv.tiles.data())[at * kv.tiles.dim(2) + slot / kTileTokens];
             return reinterpret_cast<const char*>(tile) +
                    (half * kTileTokens + static_cast<size_t>(slot % kTileTokens)) * row;
         };
@@ -231,7 +230,8 @@ void follow(const Case& c, int64_t prompt) {
     Pair pair(c);
     pair.prefill(prompt);
     for (int sample = 0; sample < 2; ++sample) {
-        for (const auto& [n, refused] : std::vector<std::pair<int64_t, int64_t>>{{1, 0}, {4, 0}, {3, 2}, {1, 5}, {9, 1}, {1, 0}}) {
+        for (const auto& [n, refused] :
+             std::vector<std::pair<int64_t, int64_t>>{{1, 0}, {4, 0}, {3, 2}, {1, 5}, {9, 1}, {1, 0}}) {
             pair.round(n, refused);
             if (testing::Test::HasFatalFailure()) return;
         }
