@@ -17,8 +17,8 @@
 #include "dist/self_comm.h"
 #include "model/rope.h"
 #include "offload/plan.h"
-#include "offload/policies/set_view.h"
 #include "offload/policies/window_view.h"
+#include "tests/decode/retrieving.h"
 #include "tests/model/llama/engine_device.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
@@ -57,7 +57,7 @@ ViewMaker window_view(const LlamaConfig& config) {
     };
 }
 
-enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow };
+enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow, kH2o };
 
 struct Case {
     What what = What::kPlain;
@@ -95,9 +95,12 @@ class Chain {
                 .comes_back = true};
             set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
                                                   dynamic_cast<FullView&>(engine_->view()), shape);
-            options.view = [this](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
-                return std::make_unique<SetView>(device, compute, kv, *set_);
-            };
+            options = over_set(options, *set_);
+            middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
+        }
+        if (c.what == What::kH2o) {
+            heavy_ = heavy_set(engine_.device(), *engine_, Heavy::of(40), comm);
+            options = over_set(options, *heavy_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
         if (c.what == What::kWindow || c.what == What::kTriForce) {
@@ -123,6 +126,7 @@ class Chain {
                 decoder_->commit(path, -1);
                 decoder_->settle();
                 if (set_) told.retrieved.push_back(digest());
+                if (heavy_) told.retrieved.push_back(heavy_digest());
             }
         }
         for (const auto& s : speculates_) {
@@ -136,7 +140,11 @@ class Chain {
     static EngineOptions engine_options(const Case& c) {
         EngineOptions o{.weights = DType::kF16, .context = 1024, .graphs = c.graphs};
         // Slots of one tile.
-        if (c.on_chip < kLayers) o.residency = {.on_chip = interleaved(kLayers, c.on_chip), .ring = 3, .span_bytes = 1};
+        o.residency.by_layers = c.what == What::kH2o;
+        if (c.on_chip == kLayers) return o;
+        o.residency.on_chip = interleaved(kLayers, c.on_chip);
+        o.residency.ring = 3;
+        o.residency.span_bytes = 1;
         return o;
     }
     void link_up() {
@@ -150,6 +158,9 @@ class Chain {
             case What::kTree:
                 base_ = std::make_unique<TreeDrafter>("tree", device, *middle_, sampling_, 3,
                                                       TreeDrafter::Options{.level = 1, .size = 12, .depth = 3});
+                break;
+            case What::kH2o:
+                base_ = std::make_unique<Drafter>("h2o", device, *middle_, sampling_, 3, 1, 5);
                 break;
             case What::kRetrieval:
                 base_ = std::make_unique<Drafter>("retrieval", device, *middle_, sampling_, 3, 1, 5);
@@ -193,6 +204,22 @@ class Chain {
         }
         return hash;
     }
+    /// Of the tokens that heads keep, with their ranks and scores.
+    uint64_t heavy_digest() {
+        Stream& stream = engine_->stream();
+        const SlotKv& kv = heavy_->slots_kv();
+        uint64_t hash = 14695981039346656037u;
+        for (const Tensor& of : {kv.tokens, kv.ranks, kv.scores}) {
+            const Buffer<Space::kHost> host(engine_.device(), of.bytes());
+            stream.copy(host.tensor(of.dtype(), of.shape()), of);
+            stream.synchronize();
+            for (int64_t head = 0; head < kLayers * kv.layout.kv_heads; ++head) {
+                const auto* from = static_cast<const unsigned char*>(host.data()) + head * kv.slots() * 4;
+                for (int64_t i = 0; i < 4 * heavy_->slots(); ++i) hash = (hash ^ from[i]) * 1099511628211u;
+            }
+        }
+        return hash;
+    }
     /// FNV-1a of a tile's first slots, keys and values of every head.
     static uint64_t mixed(uint64_t hash, const unsigned char* tile, const KvLayout& layout, int64_t slots) {
         const int64_t token = layout.head_dim * static_cast<int64_t>(size_of(layout.k_type));
@@ -207,6 +234,7 @@ class Chain {
     Engine engine_;
     SamplingParams sampling_;
     std::unique_ptr<RetrievalSet> set_;
+    std::unique_ptr<HeavySet> heavy_;
     std::unique_ptr<Level> middle_, window_;
     std::unique_ptr<Proposer> base_;
     std::unique_ptr<HeldLaws> held_;
@@ -274,12 +302,13 @@ TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
 }
 
 std::string name_of_case(const testing::TestParamInfo<What>& param) {
-    const std::array<const char*, 5> names = {"plain", "retrieval", "triforce", "tree", "window"};
+    const std::array<const char*, 6> names = {"plain", "retrieval", "triforce", "tree", "window", "h2o"};
     return names[static_cast<size_t>(param.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, DeviceChains,
-                         testing::Values(What::kRetrieval, What::kTriForce, What::kTree, What::kWindow), name_of_case);
+                         testing::Values(What::kRetrieval, What::kTriForce, What::kTree, What::kWindow, What::kH2o),
+                         name_of_case);
 
 }  // namespace
 }  // namespace trireme::test

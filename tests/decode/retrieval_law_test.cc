@@ -1,5 +1,5 @@
-// At temperature > 0 chains with a level over retrieved keys and values have the law of plain decoding, too: a text of
-// which most is not retrieved, several samples behind it, chosen anew in every round.
+// At temperature > 0 chains with a level over retrieved keys and values, or over heavy hitters, have the law of plain
+// decoding, too: a text of which most is not seen, several samples behind it, chosen anew in every round.
 
 #include <gtest/gtest.h>
 
@@ -63,6 +63,13 @@ TEST_F(RetrievalLaw, RetrievalBetweenDraftAndTargetLeavesIt) {
     expect_law(speculate);
     EXPECT_GT(middle.stats().accepted, 0);
     EXPECT_LT(middle.stats().accepted, middle.stats().proposed);
+}
+
+TEST_F(RetrievalLaw, HeavyHittersLeaveIt) {
+    Heavy heavy(engine, exact.level(), Heavy::of(12));
+    Drafter drafter("h2o", engine.device(), heavy.middle, sampling, 5, 1, 3);
+    Speculate speculate(drafter, heavy.target, sampling, 5);
+    expect_law(speculate);
 }
 
 TEST_F(RetrievalLaw, TreesOfRetrievalLeaveIt) {

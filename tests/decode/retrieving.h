@@ -1,30 +1,53 @@
 #pragma once
-/// A target and a retrieving level over it, for tests.
+/// A target and a level over it that sees a part of its text, for tests.
 
 #include <memory>
 #include <vector>
 
+#include "model/bounded_kv.h"
+#include "offload/policies/retrieval_set.h"
 #include "offload/policies/set_view.h"
 #include "tests/support/engine.h"
 
 namespace trireme::test {
+
+/// Options of a level that sees what `set` holds.
+inline LevelOptions over_set(LevelOptions options, KvSet& set) {
+    options.view = [&set](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+        return std::make_unique<SetView>(device, compute, shape, set);
+    };
+    return options;
+}
 
 /// A target and, over the same weights, a level that sees what a RetrievalSet holds.
 struct Retrieving {
     Retrieving(Engine& engine, const LevelOptions& target_options, const RetrievalShape& shape)
         : target(engine.device(), engine.comm(), engine.weights(), target_options),
           set(engine.device(), target.stream(), dynamic_cast<FullView&>(target.view()), shape),
-          middle(engine.device(), engine.comm(), engine.weights(), with_view(target_options)) {}
-
-    LevelOptions with_view(LevelOptions options) {
-        options.view = [this](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-            return std::make_unique<SetView>(device, compute, shape, set);
-        };
-        return options;
-    }
+          middle(engine.device(), engine.comm(), engine.weights(), over_set(target_options, set)) {}
 
     Level target;
     RetrievalSet set;
+    Level middle;
+};
+
+/// The same with heavy hitters.
+struct Heavy {
+    Heavy(Engine& engine, const LevelOptions& target_options, const BoundedShape& shape)
+        : target(engine.device(), engine.comm(), engine.weights(), by_layers(target_options)),
+          set(heavy_set(engine.device(), target, shape, engine.comm())),
+          middle(engine.device(), engine.comm(), engine.weights(), over_set(target_options, *set)) {}
+
+    static LevelOptions by_layers(LevelOptions options) {
+        options.residency.by_layers = true;
+        return options;
+    }
+    static BoundedShape of(int64_t tokens) {
+        return {.policy = KvPolicy::kH2o, .tokens = tokens, .heavy = tokens / 2, .returns = true};
+    }
+
+    Level target;
+    std::unique_ptr<HeavySet> set;
     Level middle;
 };
 

@@ -55,6 +55,11 @@ TEST(Rounds, AllocateNothing) {
         TreeDrafter tree("tree", engine.device(), levels.middle, sampling, 1, {.size = 20, .depth = 5});
         Speculate over_tree(tree, levels.target, sampling, 1);
         EXPECT_EQ(allocations_of(over_tree, prompt), 0) << on_chip;
+
+        Heavy heavy(engine, level, Heavy::of(64));
+        Drafter by_heavy("h2o", engine.device(), heavy.middle, sampling, 1, 1, 5);
+        Speculate over_heavy(by_heavy, heavy.target, sampling, 1);
+        EXPECT_EQ(allocations_of(over_heavy, prompt), 0) << on_chip;
     }
 }
 

@@ -1,0 +1,192 @@
+// Chains in which heavy hitters propose or check: what comes out is plain decoding's, wherever keys and values lie and
+// whoever holds the heads.
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "decode/drafter.h"
+#include "decode/plain.h"
+#include "decode/speculate.h"
+#include "offload/plan.h"
+#include "tests/decode/kjv_prompt.h"
+#include "tests/decode/retrieving.h"
+#include "tests/support/random_model.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
+    return trireme::generate(decoder, nullptr,
+                             {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
+        .at(0)
+        .ids;
+}
+
+class HeavyHitters : public KjvPrompt {
+  protected:
+    void SetUp() override {
+        std::string text;
+        for (int i = 0; i < 12; ++i) {
+            text +=
+                "And the sons of Ham; Cush, and Mizraim, and Phut, and Canaan. And Cush begat Nimrod: he began to be a "
+                "mighty one in the earth. ";
+        }
+        request.prompt = tokenizer->encode(text + "And the LORD said unto", true);
+        request.max_new = 80;
+        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    }
+    /// Layers on chip, of 6.
+    LevelOptions options(int64_t on_chip) const {
+        LevelOptions o = kExact.level();
+        o.context = 2048;
+        if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
+        return o;
+    }
+    std::vector<int32_t> plain;
+};
+
+TEST_F(HeavyHitters, AloneArePlainDecodingWhenGreedy) {
+    for (const int64_t on_chip : {6, 3, 0}) {
+        for (const int64_t tokens : {16, 64, 300}) {
+            Heavy levels(engine, options(on_chip), Heavy::of(tokens));
+            Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+            Speculate speculate(drafter, levels.target, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << tokens;
+            EXPECT_GT(speculate.stats().accepted, speculate.stats().proposed / 4) << on_chip << " " << tokens;
+        }
+    }
+}
+
+TEST_F(HeavyHitters, OfTheWholeTextProposeWhatTheTargetSays) {
+    for (const int64_t on_chip : {6, 0}) {
+        Heavy levels(engine, options(on_chip), Heavy::of(1024));
+        Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 1, 7);
+        Speculate speculate(drafter, levels.target, request.sampling, 0);
+
+        EXPECT_EQ(ids_of(speculate, request, stats), plain);
+        EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
+    Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
+    for (const int64_t on_chip : {6, 2}) {
+        for (const int64_t length : {3, 12}) {
+            Heavy levels(engine, options(on_chip), Heavy::of(64));
+            Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
+            HeldLaws held(engine.device(), levels.middle, length);
+            Speculate middle(draft, levels.middle, request.sampling, 0,
+                             {.verifier = "h2o", .level = 1, .length = length, .held = &held});
+            Speculate speculate(middle, levels.target, request.sampling, 0);
+
+            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << length;
+            EXPECT_STREQ(speculate.name(), "draft+h2o+full");
+            EXPECT_GT(middle.stats().accepted, 0);
+        }
+    }
+}
+
+// One full view fills both sets.
+TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
+    for (const int64_t on_chip : {6, 2}) {
+        Heavy levels(engine, options(on_chip), Heavy::of(32));
+        RetrievalSet retrieved(engine.device(), levels.target.stream(), dynamic_cast<FullView&>(levels.target.view()),
+                               {.budget = 64});
+        Level retrieving(engine.device(), comm, engine.weights(), over_set(options(on_chip), retrieved));
+        Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 2, 2);
+        HeldLaws held(engine.device(), retrieving, 6);
+        Speculate middle(drafter, retrieving, request.sampling, 0,
+                         {.verifier = "retrieval", .level = 1, .length = 6, .held = &held});
+        Speculate speculate(middle, levels.target, request.sampling, 0);
+
+        EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip;
+        EXPECT_GT(middle.stats().accepted, 0);
+        EXPECT_GT(speculate.stats().accepted, 0);
+    }
+}
+
+// Sample i depends on the seed and i alone: what an earlier one kept is not seen. The number of rounds shows it.
+TEST_F(HeavyHitters, SamplesBeginWithWhatThePromptChose) {
+    request.sampling = {.temperature = 0.8};
+    std::vector<std::vector<int32_t>> alone;
+    for (const bool two_before : {false, true}) {
+        Heavy levels(engine, options(3), Heavy::of(32));
+        Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 5, 1, 5);
+        Speculate speculate(drafter, levels.target, request.sampling, 5);
+        speculate.prefill(request.prompt, {});
+        std::vector<int32_t> ids;
+        for (uint32_t sample = two_before ? 0 : 2; sample <= 2; ++sample) {
+            ids.clear();
+            speculate.begin(sample);
+            while (ids.size() < 120) {
+                const std::span<const Proposed> round = speculate.propose(60);
+                for (const Proposed& p : round) ids.push_back(p.token);
+                std::vector<int32_t> path(round.size());
+                std::iota(path.begin(), path.end(), 0);
+                speculate.commit(path, -1);
+                ids.push_back(-static_cast<int32_t>(round.size()));  // how many stayed
+            }
+        }
+        alone.push_back(ids);
+    }
+    EXPECT_EQ(alone[0], alone[1]);
+}
+
+// 3 KV heads on 4 ranks: some are held twice, and those ranks keep the same tokens. What is proposed is the same on all
+// ranks, and stays as often on one rank as on four.
+TEST(HeavyHittersOfRanks, ProposeTheSame) {
+    const RandomShape shape = {.name = "heavy",
+                               .layers = 3,
+                               .dim = 96,
+                               .heads = 6,
+                               .kv_heads = 3,
+                               .head_dim = 16,
+                               .ffn = 96,
+                               .vocab = 96,
+                               .context = 1024};
+    std::vector<int32_t> prompt;
+    for (int32_t i = 0; i < 300; ++i) prompt.push_back((i * i * 7 + i * 3 + 11) % 96);
+    for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kMax}) {
+        for (const double temperature : {0.0, 0.7}) {
+            std::vector<int64_t> first;
+            for (const int ranks : {1, 2, 3, 4}) {
+                std::vector<std::vector<int64_t>> told(static_cast<size_t>(ranks));
+                run_ranks(ranks, [&](Comm& comm) {
+                    const EngineOptions o = {.weights = DType::kF32, .context = 512};
+                    Engine engine(std::make_unique<RandomModel>(shape), o, comm);
+                    LevelOptions options = o.level();
+                    options.residency = {.on_chip = {true, false, true}, .span_bytes = 1};
+                    BoundedShape kept = Heavy::of(24);
+                    kept.heads = heads;
+                    Heavy levels(engine, options, kept);
+                    const SamplingParams sampling = {.temperature = temperature};
+                    Drafter drafter("h2o", engine.device(), levels.middle, sampling, 3, 1, 5);
+                    Speculate speculate(drafter, levels.target, sampling, 3);
+                    GenerateStats stats;
+                    std::vector<int64_t>& mine = told[static_cast<size_t>(comm.rank())];
+                    for (const int32_t id :
+                         trireme::generate(speculate, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids) {
+                        mine.push_back(id);
+                    }
+                    for (const RoundStats& r : speculate.rounds()) mine.insert(mine.end(), {r.proposed, r.accepted});
+                    if (temperature > 0) return;
+                    Plain plain(levels.target, sampling, 3);
+                    const std::vector<int32_t> wanted =
+                        trireme::generate(plain, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids;
+                    EXPECT_EQ(std::vector<int32_t>(mine.begin(), mine.begin() + 60), wanted);
+                });
+                for (const std::vector<int64_t>& mine : told) EXPECT_EQ(mine, told[0]) << ranks;
+                if (ranks == 1) first = told[0];
+                EXPECT_EQ(told[0], first) << ranks << " ranks, heads by " << static_cast<int>(heads);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
