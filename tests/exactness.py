@@ -20,14 +20,15 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CHAINS = ("ngram", "draft", "window", "retrieval", "tree", "triforce", "ngram+retrieval+full", "window+retrieval+full",
-          "draft+window+retrieval+full")
+CHAINS = ("ngram", "draft", "window", "h2o+full", "retrieval", "tree", "triforce", "ngram+retrieval+full",
+          "window+retrieval+full", "h2o+retrieval+full", "draft+h2o+full", "draft+window+retrieval+full")
 RANKS = (1, 2, 4)
 ON_CHIP = ("0", "3", "all")  # of 6 layers
 GAMMAS = ("1", "2", "3", "5", "8", "12", "16", "auto")
 TYPES = ("f32", "f16", "bf16")
 TEXTS, TEXTS_EACH, PREFILL, TOKENS = 24, 3, 560, 24
 RESELECT = ("every", "every", "3", "never")
+KEPT = ("16", "64", "0.3", "1000")
 
 
 def texts():
@@ -75,7 +76,7 @@ def small_models(args, folder):
                     "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
                     "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
-                    "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
+                    "--kv-window", draw.choice(KEPT), "--kv-gqa", draw.choice(("first", "mean", "max")), "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
         if ranks > 1:
             command += ["-t", "1"]
         yield f"{ranks} ranks, {on_chip} on chip, gamma {gamma}/{inner}, {kv_type}, reselect {reselect}, combination {number}", command
@@ -83,7 +84,7 @@ def small_models(args, folder):
 
 def one_model(args, folder):
     path = jsonl(folder, texts()[::5][:5])
-    chains = ("ngram", "draft", "retrieval", "tree", "triforce")
+    chains = ("ngram", "draft", "h2o+full", "retrieval", "tree", "triforce")
     yield args.model, [args.trireme, "bench", "-m", args.model, "-md", args.draft, "--data", path, "--prefill", "640", "-n", "200",
                        "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress", "--modes", ",".join(("none",) + chains),
                        "--budget", "128"]

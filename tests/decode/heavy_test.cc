@@ -20,8 +20,7 @@ namespace trireme::test {
 namespace {
 
 std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
-    return trireme::generate(decoder, nullptr,
-                             {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
+    return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
         .at(0)
         .ids;
 }

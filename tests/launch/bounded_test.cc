@@ -185,6 +185,12 @@ TEST(BoundedCommand, IsPlanned) {
         return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
     };
     EXPECT_NE(bytes(h2o.out), bytes(planned({}).out)) << h2o.out;
+    const ProcessResult chain = planned({"--spec", "h2o", "--kv-window", "512"});
+    EXPECT_EQ(chain.status, 0) << chain.err;
+    EXPECT_THAT(chain.out, HasSubstr("--spec h2o: 512 tokens a head"));
+    EXPECT_THAT(chain.out, HasSubstr("heavy hitters"));
+    EXPECT_THAT(chain.out, HasSubstr("prompt's hidden states"));  // a prompt goes layer by layer
+    EXPECT_EQ(bytes(chain.out), bytes(planned({}).out)) << chain.out;
 }
 
 TEST(BoundedCommand, RefusesWhatContradictsItself) {
@@ -201,6 +207,10 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
           {{"--kv-policy", "lru"}, 78, "want full, h2o"},
           {{"--kv-window", "1.5"}, 78, "--kv-window '1.5'"},
           {{"--kv-policy", "h2o", "--spec", "ngram"}, 64, "--spec ngram"},
+          {{"--kv-policy", "h2o", "--spec", "h2o"}, 64, "--spec h2o"},
+          {{"--spec", "h2o", "--kv-positions", "rolling"}, 64, "--kv-positions rolling"},
+          {{"--spec", "h2o", "--kv-window", "32", "--kv-heavy", "32"}, 78, "--kv-heavy 32"},
+          {{"--spec", "h2o", "--kv-window", "32", "--kv-heavy", "4", "--kv-sinks", "5"}, 78, "--kv-sinks 5"},
           {{"--kv-dump", "kept.jsonl"}, 78, "--kv-dump"}}) {
         const ProcessResult r = trireme(generate(bad.words));
         EXPECT_EQ(r.status, bad.status) << testing::PrintToString(bad.words) << r.err;
@@ -208,7 +218,44 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
         EXPECT_TRUE(r.out.empty());
     }
     EXPECT_THAT(trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
-                HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o reads it"));
+                HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy or --spec h2o reads it"));
+}
+
+// A chain reads them as the policy does, but for what has no meaning there.
+TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
+    const Words read = {"--spec",
+                        "h2o",
+                        "--kv-window",
+                        "32",
+                        "--kv-heavy",
+                        "9",
+                        "--kv-sinks",
+                        "2",
+                        "--kv-gqa",
+                        "sum",
+                        "--kv-decay",
+                        "0.99",
+                        "--kv-normalise",
+                        "--kv-score-dtype",
+                        "f16"};
+    const ProcessResult r = trireme(generate(read));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, Not(HasSubstr("warning: ")));
+    EXPECT_THAT(r.err, HasSubstr("--spec h2o: 32 tokens a head, 23 of them the most recent, 2 the first of the text"));
+    EXPECT_THAT(trireme(generate({"--spec", "h2o"})).err, HasSubstr("--spec h2o: 1024 tokens a head"));
+    EXPECT_THAT(trireme(generate({"--spec", "h2o", "--kv-chunk", "16"})).err,
+                HasSubstr("warning: --kv-chunk has no effect here"));
+    EXPECT_THAT(
+        trireme(generate({"--spec", "window", "--kv-window", "32"})).err,
+        HasSubstr("warning: --kv-window has no effect here: only a --kv-policy other than full, or --spec h2o"));
+    EXPECT_THAT(trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "4", "-r", "1", "--modes", "none,h2o@2"}).err,
+                HasSubstr("the chain is h2o+full"));
+    const ProcessResult bench = trireme(
+        {"bench",         "-m",          model(), "-p",     kPrompt, "-n", "8",    "-r", "1", "--modes",
+         "none,h2o+full", "--kv-window", "32",    "--temp", "0",     "-o", "json", "-t", "1", "--require-exact"});
+    ASSERT_EQ(bench.status, 0) << bench.err;
+    EXPECT_THAT(bench.err, Not(HasSubstr("warning: ")));
+    EXPECT_EQ(json::parse(bench.out)[1].at("mode"), "h2o+full");
 }
 
 }  // namespace

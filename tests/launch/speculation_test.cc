@@ -37,18 +37,23 @@ Words generate(const Words& more) {
 
 TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
     const std::string plain = trireme(generate({})).out;
-    for (const Words& chain : {Words{"--spec", "ngram"},
-                               {"--spec", "ngram", "--gamma", "1"},
-                               {"--spec", "window", "--draft-window", "128"},
-                               {"--spec", "window", "--draft-window", "128", "--gamma", "6"},
-                               {"--spec", "draft", "-md", draft()},
-                               {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"},
-                               {"--spec", "retrieval", "--budget", "64"},
-                               {"--spec", "retrieval", "--budget", "16", "--chunk-size", "1", "--reselect", "never"},
-                               {"--spec", "tree", "--budget", "64"},
-                               {"--spec", "tree", "--tree-size", "63", "--gamma", "9", "--budget", "16"},
-                               {"--spec", "triforce", "-md", draft(), "--budget", "32", "--reselect", "3"},
-                               {"--spec", "ngram+window+retrieval+full", "--budget", "64", "--gamma", "20"}}) {
+    for (const Words& chain :
+         {Words{"--spec", "ngram"},
+          {"--spec", "ngram", "--gamma", "1"},
+          {"--spec", "window", "--draft-window", "128"},
+          {"--spec", "window", "--draft-window", "128", "--gamma", "6"},
+          {"--spec", "draft", "-md", draft()},
+          {"--spec", "draft", "-md", draft(), "--gamma", "12", "--draft-window", "128"},
+          {"--spec", "h2o", "--kv-window", "64"},
+          {"--spec", "h2o", "--kv-window", "0.2", "--kv-heavy", "5", "--kv-gqa", "max", "--gamma", "7", "--kv-decay",
+           "0.99", "--kv-normalise", "--kv-score-dtype", "f16", "--kv-sinks", "2"},
+          {"--spec", "h2o+retrieval+full", "--budget", "64", "--kv-window", "32", "--gamma", "9"},
+          {"--spec", "retrieval", "--budget", "64"},
+          {"--spec", "retrieval", "--budget", "16", "--chunk-size", "1", "--reselect", "never"},
+          {"--spec", "tree", "--budget", "64"},
+          {"--spec", "tree", "--tree-size", "63", "--gamma", "9", "--budget", "16"},
+          {"--spec", "triforce", "-md", draft(), "--budget", "32", "--reselect", "3"},
+          {"--spec", "ngram+window+retrieval+full", "--budget", "64", "--gamma", "20"}}) {
         for (const Words& where : {Words{}, {"--kv-on-chip", "2"}}) {
             Words words = chain;
             words.insert(words.end(), where.begin(), where.end());
@@ -65,6 +70,7 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
                                {"--spec", "window", "--gamma", "6"},
                                {"--spec", "draft", "-md", draft()},
                                {"--spec", "draft", "-md", draft(), "--gamma", "6"},
+                               {"--spec", "h2o", "--kv-window", "48", "--gamma", "5", "--kv-on-chip", "3"},
                                {"--spec", "retrieval", "--budget", "64"},
                                {"--spec", "tree", "--budget", "64"},
                                {"--spec", "triforce", "-md", draft(), "--budget", "64", "--kv-on-chip", "2"}}) {
@@ -76,6 +82,7 @@ TEST(SpeculationCommand, GivesThemOnTwoRanks) {
 
 TEST(SpeculationCommand, SamplesBeginAlike) {
     for (const Words& chain : {Words{"--spec", "draft"},
+                               {"--spec", "h2o", "--kv-window", "32"},
                                {"--spec", "tree", "--budget", "32"},
                                {"--spec", "triforce", "--budget", "32", "--gamma-inner", "2"}}) {
         Words sampled = {"-md", draft(), "--gamma", "6", "--temp", "0.8", "--num-samples", "3"};
