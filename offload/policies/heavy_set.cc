@@ -10,16 +10,8 @@
 namespace trireme {
 namespace {
 
-using DeviceArena = Arena<Space::kDevice>;
-
-// Query heads of one attention over several owners' slots. Its scratch is for so many, and its time that of a launch.
-constexpr int64_t kHeadsTogether = 512;
-
-int64_t tiles_for(int64_t tokens) {
-    return (tokens + kTileTokens - 1) / kTileTokens;
-}
-int64_t owners_together(const KvShape& kv, int64_t heads) {
-    return std::clamp(kHeadsTogether / heads, int64_t{1}, kv.owner_layers);
+int64_t slots_of(const BoundedShape& s) {
+    return (s.tokens + kTileTokens - 1) / kTileTokens * kTileTokens;
 }
 
 }  // namespace
@@ -28,64 +20,12 @@ KernelLimits HeavySet::step_limits(const KvShape& kv, int64_t heads) {
     return {.max_rows = 1,
             .max_k = 0,
             .max_n = 0,
-            .heads = owners_together(kv, heads) * heads,
+            .heads = HeavyMemory::owners_together(kv, heads) * heads,
             .head_dim = kv.layout.head_dim};
 }
 
 int64_t HeavySet::exchanged(const KvShape& kv, const BoundedShape& s) {
-    return std::max(kv.owner_layers * (tiles_for(s.tokens) * kTileTokens + 1), kv.context);
-}
-
-std::vector<HeavySet::Memory::Want> HeavySet::Memory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
-    const KvLayout& l = k.layout;
-    const int64_t o = k.owner_layers, h = l.kv_heads, n = k.context, columns = heads * l.head_dim;
-    const int64_t tiles_a_head = tiles_for(s.tokens), of_head = tiles_a_head * kTileTokens;
-    const int64_t together = owners_together(k, heads), width = of_head + kMaxRows;
-    const Shape all_tiles = {o * h * tiles_a_head, static_cast<int64_t>(l.tile_bytes()) / h};
-    std::vector<Want> all = {
-        {&tiles, DType::kU8, all_tiles},
-        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
-        {&kv.tokens, DType::kI32, {o, h, of_head}},
-        {&kv.ranks, DType::kI32, {o, h, of_head}},
-        {&kv.scores, DType::kF32, {o, h, of_head}},
-        {&kv.counts, DType::kI32, {o, h}},
-        {&kv.budgets, DType::kI32, {o, h}},
-        {&shares, DType::kF32, {heads}},
-        {&kv_of_head, DType::kI32, {together * heads}},
-        {&queries, DType::kF32, {kMaxRows, o * columns}},
-        {&out, DType::kF32, {1, together * columns}},
-        {&weights, DType::kF32, {o * heads, width}},
-        {&tops, DType::kF32, {o * heads, tiles_for(width)}},
-        {&totals, DType::kF32, {o * heads, 2}},
-        {&pooled, DType::kF32, {o, h, of_head + 1}},
-        {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
-        {&sums, DType::kF32, {heads, n}},
-        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
-        {&prompt_weights, DType::kF32, {h, n}},
-        {&scores, DType::kF32, {h, n}},
-        {&keys, DType::kI64, {h, 2 * n}},
-        {&order, DType::kI32, {h, of_head}},
-        {&numbers, DType::kI32, {kMaxRows}},
-        {&slot, DType::kI32, {1}},
-        {&sequence, DType::kI32, {1}},
-        {&ancestor, DType::kI32, {1, kMaxRows}},
-    };
-    if (s.returns) {
-        saved.resize(5);
-        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles},
-                               {&saved[1], DType::kI32, {o, h, of_head}},
-                               {&saved[2], DType::kI32, {o, h, of_head}},
-                               {&saved[3], DType::kF32, {o, h, of_head}},
-                               {&saved[4], DType::kI32, {o, h}}});
-    }
-    return all;
-}
-
-MemoryBytes HeavySet::memory_for(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    Memory memory;
-    MemoryBytes all;
-    for (const Memory::Want& w : memory.wants(kv, s, heads)) all.device += DeviceArena::bytes_of(w.type, w.shape);
-    return all;
+    return std::max(kv.owner_layers * (slots_of(s) + 1), kv.context);
 }
 
 HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& s, BoundedModel model)
@@ -94,15 +34,14 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Bounde
       model_(std::move(model)),
       full_(full),
       compute_(compute),
-      together_(owners_together(kv_, model_.heads)),
+      together_(HeavyMemory::owners_together(kv_, model_.heads)),
       device_(device, memory_for(kv_, s, model_.heads).device),
       stepping_(make_kernels(device, compute, Phase::kDecode, step_limits(kv_, model_.heads))),
       graphs_(device.graphs()) {
     check(kv_.sequences == 1 && full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
           "heavy hitters: {} sequences, policy {}; want 1, h2o with true positions, and prefills layer by layer",
           kv_.sequences, name_of(s.policy));
-    for (const Memory::Want& w : m_.wants(kv_, s, model_.heads)) *w.tensor = device_.take(w.type, w.shape);
-    m_.kv.layout = kv_.layout;
+    m_.take(device_, kv_, s, model_.heads);
     m_.kv.staged_k = full.staged_k();
     m_.kv.staged_v = full.staged_v();
     upload(device);

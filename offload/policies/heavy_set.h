@@ -10,8 +10,8 @@
 #include "offload/full_view.h"
 #include "offload/policies/bounded_model.h"
 #include "offload/policies/bounded_shape.h"
+#include "offload/policies/heavy_memory.h"
 #include "offload/policies/kv_set.h"
-#include "runtime/buffer.h"
 
 namespace trireme {
 
@@ -25,7 +25,9 @@ class HeavySet final : public KvFollower, public KvSet {
     /// by layer. shape.returns: a text is truncated to its prompt again. Errors: Exit::kOs.
     HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& shape, BoundedModel model);
     ~HeavySet() override;
-    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, int64_t heads) {
+        return {.device = HeavyMemory::bytes(kv, shape, heads)};
+    }
     /// Of the kernels that come on top, in decode phase.
     static KernelLimits step_limits(const KvShape& kv, int64_t heads);
     /// The most elements, of each KV head, that BoundedModel::exchange is given.
@@ -53,29 +55,6 @@ class HeavySet final : public KvFollower, public KvSet {
     const SlotKv& slots_kv() const { return m_.kv; }
 
   private:
-    /// All device memory of the set, as it is cut up. n: tokens of the context.
-    struct Memory {
-        SlotKv kv;                        // staged rows: the full view's
-        Tensor tiles;                     // u8: the tiles of all heads
-        Tensor shares, kv_of_head;        // f32 [heads], i32 [heads of a call]
-        Tensor queries, out;              // f32 [kMaxRows, owners * columns], [1, columns of a call]
-        Tensor weights, tops, totals;     // of a step: f32 [owners * heads, slots and more], [.., tiles], [.., 2]
-        Tensor pooled;                    // f32 [owners, kv_heads, slots + 1]
-        Tensor row_totals, sums, zeros;   // of a prompt: f32 [kPrefillRows, heads, 2], [heads, n] twice
-        Tensor prompt_weights, scores;    // f32 [kv_heads, n] twice
-        Tensor keys, order;               // i64 [kv_heads, 2 n], i32 [kv_heads, slots]
-        Tensor numbers;                   // i32 [kMaxRows]: 0, 1, ..
-        Tensor slot, sequence, ancestor;  // i32 [1] twice, [1, kMaxRows]: where a step's row stands
-        std::vector<Tensor> saved;        // what truncated() brings back
-
-        struct Want {
-            Tensor* tensor;
-            DType type;
-            Shape shape;
-        };
-        std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
-        std::vector<Tensor> kept() const { return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts}; }
-    };
     void upload(Device& device);
     void step(Kernels& op, int32_t row, int64_t token);
 
@@ -86,7 +65,7 @@ class HeavySet final : public KvFollower, public KvSet {
     Stream& compute_;
     int64_t together_;  // owners that one attention is for
     Arena<Space::kDevice> device_;
-    Memory m_;
+    HeavyMemory m_;
     std::unique_ptr<Kernels> stepping_;
     bool graphs_;  // owners on chip may be recorded: then every forward enqueues the same
 

@@ -1,0 +1,79 @@
+#include "offload/policies/heavy_memory.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+using DeviceArena = Arena<Space::kDevice>;
+
+// Query heads of one attention over several owners' slots: fewer launches, and scratch for so many heads.
+constexpr int64_t kHeadsTogether = 512;
+
+int64_t tiles_for(int64_t tokens) {
+    return (tokens + kTileTokens - 1) / kTileTokens;
+}
+
+}  // namespace
+
+int64_t HeavyMemory::owners_together(const KvShape& kv, int64_t heads) {
+    return std::clamp(kHeadsTogether / heads, int64_t{1}, kv.owner_layers);
+}
+
+std::vector<HeavyMemory::Want> HeavyMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+    const KvLayout& l = k.layout;
+    const int64_t o = k.owner_layers, h = l.kv_heads, n = k.context, columns = heads * l.head_dim;
+    const int64_t tiles_a_head = tiles_for(s.tokens), of_head = tiles_a_head * kTileTokens;
+    const int64_t together = owners_together(k, heads), width = of_head + kMaxRows;
+    const Shape all_tiles = {o * h * tiles_a_head, static_cast<int64_t>(l.tile_bytes()) / h};
+    std::vector<Want> all = {
+        {&tiles, DType::kU8, all_tiles},
+        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
+        {&kv.tokens, DType::kI32, {o, h, of_head}},
+        {&kv.ranks, DType::kI32, {o, h, of_head}},
+        {&kv.scores, DType::kF32, {o, h, of_head}},
+        {&kv.counts, DType::kI32, {o, h}},
+        {&kv.budgets, DType::kI32, {o, h}},
+        {&shares, DType::kF32, {heads}},
+        {&kv_of_head, DType::kI32, {together * heads}},
+        {&queries, DType::kF32, {kMaxRows, o * columns}},
+        {&out, DType::kF32, {1, together * columns}},
+        {&weights, DType::kF32, {o * heads, width}},
+        {&tops, DType::kF32, {o * heads, tiles_for(width)}},
+        {&totals, DType::kF32, {o * heads, 2}},
+        {&pooled, DType::kF32, {o, h, of_head + 1}},
+        {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
+        {&sums, DType::kF32, {heads, n}},
+        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
+        {&prompt_weights, DType::kF32, {h, n}},
+        {&scores, DType::kF32, {h, n}},
+        {&keys, DType::kI64, {h, 2 * n}},
+        {&order, DType::kI32, {h, of_head}},
+        {&numbers, DType::kI32, {kMaxRows}},
+        {&slot, DType::kI32, {1}},
+        {&sequence, DType::kI32, {1}},
+        {&ancestor, DType::kI32, {1, kMaxRows}},
+    };
+    if (s.returns) {
+        saved.resize(5);
+        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles},
+                               {&saved[1], DType::kI32, {o, h, of_head}},
+                               {&saved[2], DType::kI32, {o, h, of_head}},
+                               {&saved[3], DType::kF32, {o, h, of_head}},
+                               {&saved[4], DType::kI32, {o, h}}});
+    }
+    return all;
+}
+
+size_t HeavyMemory::bytes(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+    size_t all = 0;
+    for (const Want& w : HeavyMemory().wants(kv, s, heads)) all += DeviceArena::bytes_of(w.type, w.shape);
+    return all;
+}
+
+void HeavyMemory::take(DeviceArena& device, const KvShape& k, const BoundedShape& s, int64_t heads) {
+    for (const Want& w : wants(k, s, heads)) *w.tensor = device.take(w.type, w.shape);
+    kv.layout = k.layout;
+}
+
+}  // namespace trireme

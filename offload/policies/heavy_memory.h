@@ -1,0 +1,44 @@
+#pragma once
+/// The device memory of a HeavySet, as it is cut up.
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/slots.h"
+#include "offload/policies/bounded_shape.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+/// n: tokens of the context. A call is an attention over the slots of owners_together() owners.
+struct HeavyMemory {
+    SlotKv kv;                        // staged rows: the full view's
+    Tensor tiles;                     // u8: the tiles of all heads
+    Tensor shares, kv_of_head;        // f32 [heads], i32 [heads of a call]
+    Tensor queries, out;              // f32 [kMaxRows, owners * columns], [1, columns of a call]
+    Tensor weights, tops, totals;     // of a step: f32 [owners * heads, slots and more], [.., tiles], [.., 2]
+    Tensor pooled;                    // f32 [owners, kv_heads, slots + 1]
+    Tensor row_totals, sums, zeros;   // of a prompt: f32 [kPrefillRows, heads, 2], [heads, n] twice
+    Tensor prompt_weights, scores;    // f32 [kv_heads, n] twice
+    Tensor keys, order;               // i64 [kv_heads, 2 n], i32 [kv_heads, slots]
+    Tensor numbers;                   // i32 [kMaxRows]: 0, 1, ..
+    Tensor slot, sequence, ancestor;  // i32 [1] twice, [1, kMaxRows]: where a step's row stands
+    std::vector<Tensor> saved;        // copies of kept(), if the text returns to its prompt; else empty
+
+    static size_t bytes(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    static int64_t owners_together(const KvShape& kv, int64_t heads);
+    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, int64_t heads);
+
+    /// What steps change.
+    std::vector<Tensor> kept() const { return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts}; }
+
+  private:
+    struct Want {
+        Tensor* tensor;
+        DType type;
+        Shape shape;
+    };
+    std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+};
+
+}  // namespace trireme
