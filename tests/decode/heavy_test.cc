@@ -167,17 +167,16 @@ TEST(HeavyHittersOfRanks, ProposeTheSame) {
                     Drafter drafter("h2o", engine.device(), levels.middle, sampling, 3, 1, 5);
                     Speculate speculate(drafter, levels.target, sampling, 3);
                     GenerateStats stats;
+                    const auto ids_by = [&](Decoder& decoder) {
+                        return trireme::generate(decoder, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids;
+                    };
+                    const std::vector<int32_t> ids = ids_by(speculate);
                     std::vector<int64_t>& mine = told[static_cast<size_t>(comm.rank())];
-                    for (const int32_t id :
-                         trireme::generate(speculate, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids) {
-                        mine.push_back(id);
-                    }
+                    mine.assign(ids.begin(), ids.end());
                     for (const RoundStats& r : speculate.rounds()) mine.insert(mine.end(), {r.proposed, r.accepted});
                     if (temperature > 0) return;
                     Plain plain(levels.target, sampling, 3);
-                    const std::vector<int32_t> wanted =
-                        trireme::generate(plain, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids;
-                    EXPECT_EQ(std::vector<int32_t>(mine.begin(), mine.begin() + 60), wanted);
+                    EXPECT_EQ(ids, ids_by(plain));
                 });
                 for (const std::vector<int64_t>& mine : told) EXPECT_EQ(mine, told[0]) << ranks;
                 if (ranks == 1) first = told[0];
