@@ -239,12 +239,14 @@ TEST(SlotsRandom, CarryTheirKeysAndValues) {
     const SlotRule rule = {.by = ScoreBy::kSum, .recent = 20};
     Normal random(9);
     Rows keys(3000, 32), values(3000, 32);  // by token
+    std::vector<ListedHead> lists(2);
     int64_t next = 0;
     for (const int64_t fresh : {500, 1, 1, 700, 1, 300, 1, 1, 1}) {
         const int64_t cached = store.counts.at<int32_t>(0, 0);
         std::vector<Weights> given(2);
         for (Weights& w : given) {
-            for (int64_t i = 0; i < cached + fresh; ++i) w.push_back(random() * random());
+            for (int64_t i = 0; i < cached + fresh; ++i)
+                w.push_back(static_cast<double>(static_cast<float>(random() * random())));
         }
         Entries entries(layout, cached + fresh, 30 + static_cast<uint32_t>(next));
         for (int64_t i = 0; i < fresh; ++i) {
@@ -264,6 +266,10 @@ TEST(SlotsRandom, CarryTheirKeysAndValues) {
             }
             end_step(m, store, rule, next, given);
         }
+        for (size_t h = 0; h < 2; ++h) {
+            lists[h].call(rule, 600, next, fresh, given[h]);
+            ASSERT_EQ(store.kept(0, static_cast<int64_t>(h)), lists[h].tokens);
+        }
         next += fresh;
         for (int64_t h = 0; h < 2; ++h) {
             for (int64_t s = 0; s < store.counts.at<int32_t>(h, 0); ++s) {
@@ -276,6 +282,24 @@ TEST(SlotsRandom, CarryTheirKeysAndValues) {
         }
     }
     EXPECT_EQ(store.counts.at<int32_t>(0, 0), 600);
+}
+
+// More slots than a block has threads, each of which looks at several: whichever goes is found.
+TEST(SlotsWorked, TheLeastWorthyGoesFromAnySlot) {
+    for (const int64_t least : {0, 1, 255, 256, 297}) {
+        Machine m;
+        Slots store(kOneHead, 1, 300, 300);
+        const SlotRule rule = {.by = ScoreBy::kSum, .recent = 2};
+        Weights weights(300, 2.0);
+        weights[static_cast<size_t>(least)] = 1;
+        Entries entries(kOneHead, 300, 3);
+        end_call(m, store, entries, rule, {.cached = 0, .fresh = 300, .first_token = 0}, {weights});
+        end_step(m, store, rule, 300, {Weights(301, 0.0)});
+        Tokens want(301);
+        std::iota(want.begin(), want.end(), 0);
+        want.erase(want.begin() + least);
+        EXPECT_EQ(store.kept(0, 0), want);
+    }
 }
 
 // Heads that may keep fewer than they have (budgets that are shared) use the first slots still.
@@ -349,7 +373,15 @@ TEST(SlotScores, AreKeyNormsAndNumbersDrawnOnce) {
             const std::vector<float> got = store.scored(0, h);
             for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want.scores[i], 1e-4);
         }
+        store.staged_k.randomize(50);
+        const Rows staged = stored(store.staged_k, DType::kF16);
         end_step(m, store, rule, 20, {});
+        for (int64_t h = 0; h < 2; ++h) {
+            double square = 0;
+            for (int64_t i = 0; i < 24; ++i) square += staged(h * kMaxRows, i) * staged(h * kMaxRows, i);
+            const double worth = by == ScoreBy::kKeyNorm ? -square : static_cast<double>(random_score(rule, 0, h, 20));
+            EXPECT_NEAR(store.scored(0, h).back(), worth, 1e-4);
+        }
         EXPECT_EQ(store.kept(0, 0).back(), 20);
         EXPECT_EQ(store.kept(0, 0).size(), 8U);
     }
