@@ -87,8 +87,7 @@ ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const Boun
     const BoundedShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
                                         const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
-        BoundedModel model =
-            bounded_model(device, compute, config, shard, own, comm, BoundedView::exchanged(kv, own));
+        BoundedModel model = bounded_model(device, compute, config, shard, own, comm, BoundedView::exchanged(kv, own));
         if (own.shares()) share_keys(model, config, shard, compute, comm);
         return std::make_unique<BoundedView>(device, compute, kv, own, std::move(model));
     };

@@ -22,8 +22,8 @@ struct BoundedModel {
     /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
     /// each KV head is held once.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
-    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows are
-    /// this rank's, and what gives `all` those of all ranks; empty: there are no others.
+    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows
+    /// are this rank's, and what gives `all` those of all ranks; empty: there are no others.
     std::vector<int32_t> rows = {};
     int64_t first_row = 0, own_rows = 0;
     std::function<void(const Tensor& all, const Tensor& own)> gather = {};

@@ -9,102 +9,12 @@
 #include "runtime/error.h"
 
 namespace trireme {
-namespace {
-
-using DeviceArena = Arena<Space::kDevice>;
-
-int64_t tiles_for(int64_t tokens) {
-    return (tokens + kTileTokens - 1) / kTileTokens;
-}
-int64_t most_entries(const KvShape& kv, const BoundedShape& s) {
-    // A call's tokens stand behind those that are kept, which are tokens of the same text.
-    const int64_t most = s.most_of_head(kv.owner_layers);
-    if (s.chunk > 0) return std::min(kv.context, most + s.chunk);
-    return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
-}
-size_t head_tile(const KvLayout& l) {
-    return l.tile_bytes() / static_cast<size_t>(l.kv_heads);
-}
-
-}  // namespace
-
 KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape& s, int64_t heads) {
     return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
 }
 
-std::vector<BoundedView::Memory::Want> BoundedView::Memory::wants(const KvShape& k, const BoundedShape& s,
-                                                                  int64_t heads) {
-    const KvLayout& l = k.layout;
-    const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
-    const int64_t n = most_entries(k, s), o = k.owner_layers, h = l.kv_heads;
-    const int64_t entry_tiles_n = tiles_for(n), width = heads * l.head_dim;
-    const Want all_tiles = {
-        &tiles,
-        DType::kU8,
-        {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(head_tile(l))}};
-    std::vector<Want> all = {
-        all_tiles,
-        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
-        {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
-        {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
-        {&kv.tokens, DType::kI32, {o, h, of_head}},
-        {&kv.ranks, DType::kI32, {o, h, of_head}},
-        {&kv.scores, DType::kF32, {o, h, of_head}},
-        {&kv.counts, DType::kI32, {o, h}},
-        {&kv.budgets, DType::kI32, {o, h}},
-        {&entry_tiles, DType::kU8, {entry_tiles_n, static_cast<int64_t>(l.tile_bytes())}},
-        {&entry_table, DType::kI64, {1, entry_tiles_n}},
-        {&begins, DType::kI32, {h}},
-        {&order, DType::kI32, {h, of_head}},
-        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
-        {&entry_scores, DType::kF32, {h, n}},
-        {&keys, DType::kI64, {h, 2 * n}},
-    };
-    if (s.rolling) all.push_back({&angles, DType::kF32, {n + kMaxRows, l.head_dim}});
-    if (s.attentive()) {
-        all.insert(all.end(), {{&shares, DType::kF32, {heads}},
-                               {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
-                               {&sums, DType::kF32, {heads, n}},
-                               {&entry_weights, DType::kF32, {h, n}}});
-    }
-    if (s.rule().counts_all()) {
-        const int64_t columns = of_head + kMaxRows;
-        all.insert(all.end(), {{&weights, DType::kF32, {1, heads, columns}},
-                               {&tops, DType::kF32, {1, heads, tiles_for(columns)}},
-                               {&totals, DType::kF32, {1, heads, 2}},
-                               {&pooled, DType::kF32, {o, h, of_head + 1}}});
-    }
-    if (s.observing()) {
-        all.insert(all.end(), {{&turns, DType::kF32, {s.observe, l.head_dim}},
-                               {&turned, DType::kF32, {s.observe, width}},
-                               {&unused, DType::kF32, {s.observe, width}},
-                               {&slots, DType::kI32, {n}},
-                               {&sequences, DType::kI32, {n}}});
-    }
-    if (s.shares()) {
-        all.insert(all.end(), {{&all_keys, DType::kI64, {s.key_rows, n}},
-                               {&rows, DType::kI32, {s.all_heads}},
-                               {&largest, DType::kI32, {o}},
-                               {&equal_budgets, DType::kI32, {o, h}},
-                               {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
-    }
-    if (s.returns) {
-        saved.resize(7);
-        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles.shape},
-                               {&saved[1], DType::kI32, {o, h, of_head}},
-                               {&saved[2], DType::kI32, {o, h, of_head}},
-                               {&saved[3], DType::kF32, {o, h, of_head}},
-                               {&saved[4], DType::kI32, {o, h}},
-                               {&saved[5], DType::kI32, {o, h}},
-                               {&saved[6], DType::kI64, {o, h, tiles_a_head}}});
-    }
-    return all;
-}
-
 MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    Memory memory;
-    MemoryBytes all;
-    for (const Memory::Want& w : memory.wants(kv, s, heads)) all.device += DeviceArena::bytes_of(w.type, w.shape);
+    MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, heads)};
     if (s.shares()) all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t);
     if (!s.observing()) return all;
     all.device += RecentQueries::memory(kv.owner_layers, heads * kv.layout.head_dim, s.observe);
@@ -113,8 +23,8 @@ MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, in
 }
 
 int64_t BoundedView::exchanged(const KvShape& kv, const BoundedShape& s) {
-    const int64_t slots = tiles_for(s.most_of_head(kv.owner_layers)) * kTileTokens;
-    return std::max(s.rule().counts_all() ? kv.owner_layers * (slots + 1) : 0, most_entries(kv, s));
+    const int64_t slots = BoundedMemory::slots(kv, s), entries = BoundedMemory::entries(kv, s);
+    return std::max(s.rule().counts_all() ? kv.owner_layers * (slots + 1) : 0, entries);
 }
 
 BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& s, BoundedModel model)
@@ -124,14 +34,10 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
       most_(s.most_tokens(kv.owner_layers)),
       least_(s.budget(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
       of_head_(s.most_of_head(kv.owner_layers)),
-      compute_(compute) {
+      compute_(compute),
+      device_(device, BoundedMemory::bytes(kv, s, model_.heads)) {
     check(kv.sequences == 1, "bounded: {} sequences, want 1", kv.sequences);
-    const std::vector<Memory::Want> wants = m_.wants(kv, s, model_.heads);
-    size_t bytes = 0;
-    for (const Memory::Want& w : wants) bytes += DeviceArena::bytes_of(w.type, w.shape);
-    device_ = DeviceArena(device, bytes);
-    for (const Memory::Want& w : wants) *w.tensor = device_.take(w.type, w.shape);
-    m_.kv.layout = kv.layout;
+    m_.take(device_, kv, s, model_.heads);
     upload(device);
     if (s.shares()) largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
     if (!s.observing()) return;
@@ -149,7 +55,7 @@ void BoundedView::upload(Device& device) {
     };
     const int64_t owners = shape().owner_layers, of_owner = m_.tiles.rows() / owners, most = m_.kv.tiles.dim(2);
     // Of an owner's tiles each head has the same number; where they share them, some are left.
-    const int64_t of_head = tiles_for(shape_.shares() ? shape_.tokens : of_head_);
+    const int64_t of_head = BoundedMemory::tiles_for(shape_.shares() ? shape_.tokens : of_head_);
     const auto tile = [&](int64_t owner, int64_t i) {
         const int64_t head = i / most, t = i % most;
         return t < of_head ? address(m_.tiles, owner * of_owner + head * of_head + t) : int64_t{0};
@@ -165,7 +71,7 @@ void BoundedView::upload(Device& device) {
     fill.operator()<int32_t>(m_.begins, [](int64_t, int64_t) { return 0; });
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
     fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
-    fill.operator()<int32_t>(m_.slots, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
+    fill.operator()<int32_t>(m_.slots_of_rows, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
     fill.rows<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
         for (int64_t r = 0; r < m.rows; ++r)
@@ -358,10 +264,10 @@ void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
             Tensor q = part.q;
             if (shape_.rolling) {
                 q = m_.turned.first_rows(count_of);
-                op.gather_rows(q, part.q, m_.slots.first_rows(count_of));
+                op.gather_rows(q, part.q, m_.slots_of_rows.first_rows(count_of));
                 op.rope(q, m_.turns.slice_rows(first, count_of), dim);
             }
-            const RowsView rows = {.slots = m_.slots.slice_rows(kept - n + first, count_of),
+            const RowsView rows = {.slots = m_.slots_of_rows.slice_rows(kept - n + first, count_of),
                                    .sequences = m_.sequences.slice_rows(0, count_of),
                                    .cached = {},
                                    .ancestors = {},

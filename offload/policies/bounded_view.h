@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "offload/policies/bounded_memory.h"
 #include "offload/policies/bounded_model.h"
 #include "offload/policies/bounded_shape.h"
 #include "offload/policies/recent_queries.h"
@@ -67,36 +68,6 @@ class BoundedView final : public KvView {
     const SlotKv& slots() const { return m_.kv; }
 
   private:
-    /// All device memory of the view, as it is cut up. n: entries of a call, at most.
-    struct Memory {
-        SlotKv kv;
-        Tensor tiles;   // u8: the tiles of all heads
-        Tensor shares;  // f32 [heads]
-        Tensor angles;  // f32 [positions, head_dim], where positions roll
-        Tensor weights, tops,
-            totals;     // of an attention of a step: f32 [1, heads, slots and more], [.., tiles], [.., 2]
-        Tensor pooled;  // f32 [owners, kv_heads, slots + 1]
-        Tensor entry_tiles, entry_table, begins, order;  // u8, i64 [1, tiles], i32 [kv_heads], [kv_heads, slots]
-        Tensor row_totals;                               // f32 [kPrefillRows, heads, 2]
-        Tensor sums, zeros;                              // f32 [heads, n]
-        Tensor entry_weights, entry_scores, keys;        // f32 [kv_heads, n] twice, i64 [kv_heads, 2 n]
-        Tensor turns, turned, unused;                    // f32 [observe, head_dim], [observe, heads * head_dim] twice
-        Tensor slots, sequences;                         // i32 [n] twice: 0, 1, .., and zeros
-        Tensor all_keys, rows, largest;                  // i64 [key_rows, n], i32 [all heads], i32 [owners]
-        Tensor equal_budgets, equal_tiles;               // where heads share slots: as a text begins
-        std::vector<Tensor> saved;                       // what truncate() brings back
-
-        /// The tensors with their types and shapes, in order.
-        struct Want {
-            Tensor* tensor;
-            DType type;
-            Shape shape;
-        };
-        std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
-        std::vector<Tensor> kept() const {
-            return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts, kv.budgets, kv.tiles};
-        }
-    };
     LayerKv layer(OwnerIndex owner) const;
     LayerKv entries() const;
     void upload(Device& device);
@@ -109,14 +80,14 @@ class BoundedView final : public KvView {
 
     BoundedShape shape_;
     BoundedModel model_;
-    int64_t most_,
-        least_;          // tokens that a head may keep: the most of all owners, the least; in the mean, if they share
+    // Tokens that a head may keep: the most of all owners, and the least; of heads that share, in the mean.
+    int64_t most_, least_;
     int64_t of_head_;    // that a single head may keep
-    int64_t kept_ = 0;   // that it keeps now
+    int64_t kept_ = 0;   // that heads keep now, in the owner that has most
     int64_t extra_ = 0;  // that the fullest head has beyond that
     Stream& compute_;
     Arena<Space::kDevice> device_;
-    Memory m_;
+    BoundedMemory m_;
     Tensor kv_of_head_;                  // of the last attention
     std::unique_ptr<Kernels> renewing_;  // prefill kernels of a decode step that counts anew
     std::unique_ptr<RecentQueries> recent_;

@@ -1,0 +1,97 @@
+#include "offload/policies/bounded_memory.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+int64_t BoundedMemory::slots(const KvShape& kv, const BoundedShape& s) {
+    return tiles_for(s.most_of_head(kv.owner_layers)) * kTileTokens;
+}
+
+int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
+    // A call's tokens stand behind those that are kept, which are tokens of the same text.
+    const int64_t most = s.most_of_head(kv.owner_layers);
+    if (s.chunk > 0) return std::min(kv.context, most + s.chunk);
+    return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
+}
+
+std::vector<BoundedMemory::Want> BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+    const KvLayout& l = k.layout;
+    const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
+    const int64_t n = entries(k, s), o = k.owner_layers, h = l.kv_heads;
+    const int64_t width = heads * l.head_dim;
+    const Want all_tiles = {
+        &tiles,
+        DType::kU8,
+        {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(l.tile_bytes()) / h}};
+    std::vector<Want> all = {
+        all_tiles,
+        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
+        {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.tokens, DType::kI32, {o, h, of_head}},
+        {&kv.ranks, DType::kI32, {o, h, of_head}},
+        {&kv.scores, DType::kF32, {o, h, of_head}},
+        {&kv.counts, DType::kI32, {o, h}},
+        {&kv.budgets, DType::kI32, {o, h}},
+        {&entry_tiles, DType::kU8, {tiles_for(n), static_cast<int64_t>(l.tile_bytes())}},
+        {&entry_table, DType::kI64, {1, tiles_for(n)}},
+        {&begins, DType::kI32, {h}},
+        {&order, DType::kI32, {h, of_head}},
+        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
+        {&entry_scores, DType::kF32, {h, n}},
+        {&keys, DType::kI64, {h, 2 * n}},
+    };
+    if (s.rolling) all.push_back({&angles, DType::kF32, {n + kMaxRows, l.head_dim}});
+    if (s.attentive()) {
+        all.insert(all.end(), {{&shares, DType::kF32, {heads}},
+                               {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
+                               {&sums, DType::kF32, {heads, n}},
+                               {&entry_weights, DType::kF32, {h, n}}});
+    }
+    if (s.rule().counts_all()) {
+        const int64_t columns = of_head + kMaxRows;
+        all.insert(all.end(), {{&weights, DType::kF32, {1, heads, columns}},
+                               {&tops, DType::kF32, {1, heads, tiles_for(columns)}},
+                               {&totals, DType::kF32, {1, heads, 2}},
+                               {&pooled, DType::kF32, {o, h, of_head + 1}}});
+    }
+    if (s.observing()) {
+        all.insert(all.end(), {{&turns, DType::kF32, {s.observe, l.head_dim}},
+                               {&turned, DType::kF32, {s.observe, width}},
+                               {&unused, DType::kF32, {s.observe, width}},
+                               {&slots_of_rows, DType::kI32, {n}},
+                               {&sequences, DType::kI32, {n}}});
+    }
+    if (s.shares()) {
+        all.insert(all.end(), {{&all_keys, DType::kI64, {s.key_rows, n}},
+                               {&rows, DType::kI32, {s.all_heads}},
+                               {&largest, DType::kI32, {o}},
+                               {&equal_budgets, DType::kI32, {o, h}},
+                               {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
+    }
+    if (s.returns) {
+        saved.resize(7);
+        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles.shape},
+                               {&saved[1], DType::kI32, {o, h, of_head}},
+                               {&saved[2], DType::kI32, {o, h, of_head}},
+                               {&saved[3], DType::kF32, {o, h, of_head}},
+                               {&saved[4], DType::kI32, {o, h}},
+                               {&saved[5], DType::kI32, {o, h}},
+                               {&saved[6], DType::kI64, {o, h, tiles_a_head}}});
+    }
+    return all;
+}
+
+size_t BoundedMemory::bytes(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+    size_t all = 0;
+    for (const Want& w : BoundedMemory().wants(kv, s, heads)) all += Arena<Space::kDevice>::bytes_of(w.type, w.shape);
+    return all;
+}
+
+void BoundedMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const BoundedShape& s, int64_t heads) {
+    for (const Want& w : wants(shape, s, heads)) *w.tensor = device.take(w.type, w.shape);
+    kv.layout = shape.layout;
+}
+
+}  // namespace trireme

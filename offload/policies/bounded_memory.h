@@ -1,0 +1,53 @@
+#pragma once
+/// The device memory of a BoundedView, as it is cut up.
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/slots.h"
+#include "offload/policies/bounded_shape.h"
+#include "offload/view.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+/// n: entries of a call, at most. Tensors that a policy does not need are empty.
+struct BoundedMemory {
+    SlotKv kv;
+    Tensor tiles;                  // u8: the tiles of all heads
+    Tensor shares;                 // f32 [heads]
+    Tensor angles;                 // f32 [positions, head_dim], where positions roll
+    Tensor weights, tops, totals;  // of an attention of a step: f32 [1, heads, slots and more], [.., tiles], [.., 2]
+    Tensor pooled;                 // f32 [owners, kv_heads, slots + 1]
+    Tensor entry_tiles, entry_table, begins, order;  // u8, i64 [1, tiles], i32 [kv_heads], [kv_heads, slots]
+    Tensor row_totals;                               // f32 [kPrefillRows, heads, 2]
+    Tensor sums, zeros;                              // f32 [heads, n]
+    Tensor entry_weights, entry_scores, keys;        // f32 [kv_heads, n] twice, i64 [kv_heads, 2 n]
+    Tensor turns, turned, unused;                    // f32 [observe, head_dim], [observe, heads * head_dim] twice
+    Tensor slots_of_rows, sequences;                 // i32 [n] twice: 0, 1, .., and zeros
+    Tensor all_keys, rows, largest;                  // i64 [key_rows, n], i32 [all heads], i32 [owners]
+    Tensor equal_budgets, equal_tiles;               // where heads share slots: as a text begins
+    std::vector<Tensor> saved;                       // copies of kept(), if the text returns to its prompt; else empty
+
+    static int64_t tiles_for(int64_t tokens) { return (tokens + kTileTokens - 1) / kTileTokens; }
+    /// Slots of a head; entries of a call: n.
+    static int64_t slots(const KvShape& kv, const BoundedShape& shape);
+    static int64_t entries(const KvShape& kv, const BoundedShape& shape);
+    static size_t bytes(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, int64_t heads);
+
+    /// What calls and steps change.
+    std::vector<Tensor> kept() const {
+        return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts, kv.budgets, kv.tiles};
+    }
+
+  private:
+    struct Want {
+        Tensor* tensor;
+        DType type;
+        Shape shape;
+    };
+    std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+};
+
+}  // namespace trireme
