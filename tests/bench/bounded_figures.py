@@ -2,9 +2,10 @@
 """What bounded KV costs and what it says of a long text: tokens/s behind 512 to 100,000 tokens of it beside the full cache, and
 perplexity of the parts of 100,000 tokens.
 
-  bounded_figures.py TRIREME MODEL TEXT [--tokens 100000] [--window 512]
+  bounded_figures.py TRIREME MODEL TEXT [--tokens 100000] [--window 512] [--no-speed] [--picture OUT.png]
 
-H2O and streaming read the text in chunks of W with positions that roll. Nothing here passes or fails."""
+Bounded caches read the text in chunks of W with positions that roll. Nothing here passes or fails. The picture needs
+matplotlib."""
 
 import argparse
 import json
@@ -18,6 +19,13 @@ import tempfile
 REPETITIONS, STEPS = 3, 128
 FULL = 8192  # tokens that the full cache is measured up to
 EDGES = (0, 2048, 8192, 25000, 50000, 75000, 100000)
+MEAN = 4096  # tokens that a point of the picture is the mean of
+MODES = {
+    "h2o": ["--kv-policy", "h2o"],
+    "h2o, 4 sinks, decay 0.9995": ["--kv-policy", "h2o", "--kv-sinks", "4", "--kv-decay", "0.9995"],
+    "streaming, 4 sinks": ["--kv-policy", "streaming"],
+    "adakv": ["--kv-policy", "adakv"],
+}
 
 
 def run(words):
@@ -69,8 +77,8 @@ def speeds(model, window):
 
 def perplexities(model):
     columns = {"full": model.logprobs(min(FULL, len(model.all)), [])}
-    for policy in ("h2o", "streaming"):
-        columns[policy] = model.logprobs(len(model.all), ["--kv-policy", policy, *model.bounded])
+    for name, flags in MODES.items():
+        columns[name] = model.logprobs(len(model.all), flags + model.bounded)
     print("| tokens | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
     edges = [e for e in EDGES if e < len(model.all)] + [len(model.all)]
     for begin, end in [*zip(edges, edges[1:]), (0, edges[-1])]:
@@ -79,6 +87,25 @@ def perplexities(model):
             part = values[max(begin - 1, 0):end - 1]  # the first token has none
             cells.append(f"{math.exp(-sum(part) / len(part)):.3f}" if end - 1 <= len(values) else "")
         print(f"| {begin} to {end} | " + " | ".join(cells) + " |", flush=True)
+    return columns
+
+
+def draw(columns, window, path):
+    import matplotlib
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(figsize=(9, 4.5))
+    for (name, values), color in zip(columns.items(), ("#444444", "#d08040", "#a05080", "#4878a8", "#60a060")):
+        ends = list(range(min(MEAN, len(values)), len(values) + 1, 512))
+        means = [math.exp(-sum(values[max(0, end - MEAN):end]) / min(MEAN, end)) for end in ends]
+        axes.plot(ends, means, color=color, label=name)
+    axes.set_xlabel("tokens of the text")
+    axes.set_ylabel(f"perplexity of the last {MEAN} tokens")
+    axes.set_title(f"{window} tokens a head, positions rolling")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 def main():
@@ -88,12 +115,17 @@ def main():
     parser.add_argument("text")
     parser.add_argument("--tokens", type=int, default=100000)
     parser.add_argument("--window", type=int, default=512)
+    parser.add_argument("--no-speed", action="store_true")
+    parser.add_argument("--picture", metavar="OUT.png")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = Model(asked, folder)
-        speeds(model, asked.window)
-        print()
-        perplexities(model)
+        if not asked.no_speed:
+            speeds(model, asked.window)
+            print()
+        columns = perplexities(model)
+        if asked.picture:
+            draw(columns, asked.window, asked.picture)
 
 
 if __name__ == "__main__":
