@@ -53,6 +53,11 @@ HeavySet::~HeavySet() {
     compute_.drain();
 }
 
+void HeavySet::reader_leaves() noexcept {
+    compute_.drain();
+    read_ = {};
+}
+
 /// What does not change from here on, and that nothing is kept yet.
 void HeavySet::upload(Device& device) {
     const Upload fill(device, compute_);

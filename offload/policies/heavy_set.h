@@ -42,6 +42,7 @@ class HeavySet final : public KvFollower, public KvSet {
     void taken_over() override;
     void begin_reading(Stream& reader) override { reader.wait(ready_); }
     void read_until(const Event& event) override { read_ = event; }
+    void reader_leaves() noexcept override;
 
     void begin(int64_t sequence, int64_t tokens) override;
     void query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) override;

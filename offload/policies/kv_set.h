@@ -28,6 +28,8 @@ class KvSet {
     /// `reader` is about to read the set; and has enqueued all of that: what changes the set waits for this event.
     virtual void begin_reading(Stream& reader) = 0;
     virtual void read_until(const Event& event) = 0;
+    /// The reader goes, and its stream with it. Blocks until nothing that the set has enqueued waits for it.
+    virtual void reader_leaves() noexcept = 0;
 };
 
 }  // namespace trireme

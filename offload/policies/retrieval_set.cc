@@ -70,6 +70,11 @@ RetrievalSet::~RetrievalSet() {
     compute_.drain();
 }
 
+void RetrievalSet::reader_leaves() noexcept {
+    compute_.drain();
+    read_ = {};
+}
+
 int64_t RetrievalSet::slots_of(int64_t tokens) const {
     ChunkPick here = pick_here_;
     here.tokens = static_cast<int32_t>(tokens);

@@ -43,6 +43,7 @@ class RetrievalSet final : public KvFollower, public KvSet {
         reader.wait(ready_);
     }
     void read_until(const Event& event) override { read_ = event; }
+    void reader_leaves() noexcept override;
     /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 

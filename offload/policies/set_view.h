@@ -14,6 +14,7 @@ class SetView final : public KvView {
   public:
     /// `set` must outlive the view, and be of a full view of the same shape. Errors: Exit::kOs.
     SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
+    ~SetView() override { set_.reader_leaves(); }
     /// Without the set's.
     static MemoryBytes memory_for(const KvShape& shape);
 
