@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -61,8 +62,8 @@ ProgressSink stderr_progress(bool enabled) {
             .seconds = [] { return static_cast<double>(trace::now()) * 1e-9; }};
 }
 
-ProgressMeter::ProgressMeter(std::string_view what, std::string_view unit, const ProgressSink& sink)
-    : what_(what), unit_(unit), sink_(sink), begin_(sink.seconds()), last_(begin_) {}
+ProgressMeter::ProgressMeter(std::string_view what, std::string_view unit, ProgressSink sink)
+    : what_(what), unit_(unit), sink_(std::move(sink)), begin_(sink_.seconds()), last_(begin_) {}
 
 ProgressMeter::~ProgressMeter() {
     if (drawn_) sink_.draw(kWipe);

@@ -29,7 +29,7 @@ ProgressSink stderr_progress(bool enabled);
 class ProgressMeter {
   public:
     /// `what` and `unit` ("bytes", shown as MB, or "tokens") must outlive the meter.
-    ProgressMeter(std::string_view what, std::string_view unit, const ProgressSink& sink);
+    ProgressMeter(std::string_view what, std::string_view unit, ProgressSink sink);
     ProgressMeter(const ProgressMeter&) = delete;
     ProgressMeter& operator=(const ProgressMeter&) = delete;
     ~ProgressMeter();
@@ -38,7 +38,7 @@ class ProgressMeter {
 
   private:
     std::string_view what_, unit_;
-    const ProgressSink& sink_;
+    const ProgressSink sink_;
     double begin_, last_;
     bool drawn_ = false;
 };

@@ -1,5 +1,6 @@
 #include "launch/report/progress.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,16 @@ TEST(ProgressMeter, LeavesTheLineToOthersWhenAllIsDone) {
         r.drawn.clear();  // text comes here
     }
     EXPECT_THAT(r.drawn, IsEmpty());
+}
+
+// A sink is often made where the meter is.
+TEST(ProgressMeter, KeepsItsSink) {
+    Recorder r;
+    std::optional<ProgressMeter> meter;
+    meter.emplace("load", "bytes", r.sink(true, true));
+    r.now += 1;
+    (*meter)(1, 2);
+    EXPECT_THAT(r.drawn, SizeIs(1));
 }
 
 TEST(ProgressMeter, WritesALineEveryTenSecondsElsewhere) {
