@@ -86,9 +86,7 @@ void run_session(const Start& start, const Crew& crew) {
         all += n + most;
         longest = std::max(longest, n);
     }
-    // A turn is read behind what is kept of the others: a pyramid's first layer has less than twice the window.
-    const int64_t window = o.bounded.window_or(BoundedOptions::kWindow);
-    engine.load(start, crew, std::min(all, engine.longest_context()), 2 * window + longest);
+    engine.load(start, crew, std::min(all, engine.longest_context()), longest);
     warn_of_unused_bounded(o, engine.bounding(), all);
     StopRules rules = {.stop = o.stop};
     if (!o.ignore_eos) rules.eos = engine.checkpoint().eos;

@@ -33,6 +33,7 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .every = b.every,
                           .chunk = std::min(b.chunk, std::max<int64_t>(1, prompt_tokens)),
                           .prompt = prompt_tokens,
+                          .turns = o.prompt_from == PromptFrom::kSession,
                           .seed = static_cast<uint32_t>(o.seed.value_or(0)),
                           .returns = returns};
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;

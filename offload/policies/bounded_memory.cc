@@ -11,7 +11,9 @@ int64_t BoundedMemory::slots(const KvShape& kv, const BoundedShape& s) {
 int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
     // A call's tokens stand behind those that are kept, which are tokens of the same text.
     const int64_t most = s.most_of_head(kv.owner_layers);
-    if (s.chunk > 0) return std::min(kv.context, most + s.chunk);
+    if (const int64_t behind = s.chunk > 0 ? s.chunk : s.turns ? s.prompt : 0; behind > 0) {
+        return std::min(kv.context, most + behind);
+    }
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 

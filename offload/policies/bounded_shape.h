@@ -35,6 +35,7 @@ struct BoundedShape {
     int64_t every = 64;      // steps after which scores are counted anew
     int64_t chunk = 0;       // tokens of a prompt between two evictions; 0: all of them
     int64_t prompt = 0;      // tokens that are read at once at most, without chunks; 0: the context
+    bool turns = false;      // they are read behind what is kept of earlier ones
     uint32_t seed = 0;       // of kRandom
     int64_t first_head = 0;  // the model's number of this rank's first KV head
     int64_t all_heads = 0;   // the model's KV heads, where they share slots

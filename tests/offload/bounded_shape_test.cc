@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "offload/policies/bounded_memory.h"
 #include "runtime/error.h"
 
 namespace trireme::test {
@@ -27,6 +28,7 @@ TEST(BoundedShape, SaysHowManyAreAlwaysKept) {
                                          {KvPolicy::kTova, 1},
                                          {KvPolicy::kSnapKv, 7},
                                          {KvPolicy::kPyramidKv, 7},
+                                         {KvPolicy::kAdaKv, 7},
                                          {KvPolicy::kKeyNorm, 16},  // the larger half
                                          {KvPolicy::kRandom, 1}}) {
         EXPECT_EQ(of(policy).recent(), recent) << name_of(policy);
@@ -39,11 +41,27 @@ TEST(BoundedShape, SaysWhichQueriesCount) {
                                             {KvPolicy::kTova, 1, 1},
                                             {KvPolicy::kSnapKv, 7, 5},
                                             {KvPolicy::kPyramidKv, 7, 5},
+                                            {KvPolicy::kAdaKv, 7, 5},
                                             {KvPolicy::kKeyNorm, 0, 0},
                                             {KvPolicy::kRandom, 0, 0}}) {
         EXPECT_EQ(of(policy).counted(100), all) << name_of(policy);
         EXPECT_EQ(of(policy).counted(5), some) << name_of(policy);
     }
+}
+
+// What is kept and a turn behind it are the entries of one call, also where one head has most of what a layer's share.
+TEST(BoundedMemory, HasRoomForATurnBehindTheFullestHead) {
+    const KvShape kv = {.layout = {2, 64, DType::kF16, DType::kF16}, .owner_layers = 4, .context = 100000};
+    for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kPyramidKv, KvPolicy::kAdaKv}) {
+        BoundedShape s = of(policy);
+        s.all_heads = s.key_rows = 8;
+        s.prompt = 60;
+        s.turns = true;
+        EXPECT_EQ(BoundedMemory::entries(kv, s), s.most_of_head(kv.owner_layers) + 60) << name_of(policy);
+    }
+    BoundedShape shared = of(KvPolicy::kAdaKv);
+    shared.all_heads = 8;
+    EXPECT_EQ(shared.most_of_head(4), 8 * 31 - 7 * 7);  // the others keep their recent ones, or a fifth
 }
 
 TEST(BoundedShape, MakesARule) {
@@ -52,6 +70,7 @@ TEST(BoundedShape, MakesARule) {
                                      {KvPolicy::kTova, ScoreBy::kLast},
                                      {KvPolicy::kSnapKv, ScoreBy::kWindow},
                                      {KvPolicy::kPyramidKv, ScoreBy::kWindow},
+                                     {KvPolicy::kAdaKv, ScoreBy::kWindow},
                                      {KvPolicy::kKeyNorm, ScoreBy::kKeyNorm},
                                      {KvPolicy::kRandom, ScoreBy::kRandom}}) {
         BoundedShape s = of(policy);
