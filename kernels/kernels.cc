@@ -138,12 +138,14 @@ void Kernels::kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, cons
     if (k.rows() > 0) do_kv_stage(kv, k, v, rows);
 }
 
-void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+void Kernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                        const Tensor& change) {
     check_kv("kv_append", kv);
     check_new_rows("kv_append", kv, k, v);
     check_operand("kv_append", "slots", rows.slots, DType::kI32, Shape{k.rows()});
     check_operand("kv_append", "sequences", rows.sequences, DType::kI32, Shape{k.rows()});
-    if (k.rows() > 0) do_kv_append(kv, k, v, rows);
+    if (change) check_operand("kv_append", "change", change, DType::kF32, Shape{k.rows(), 2});
+    if (k.rows() > 0) do_kv_append(kv, k, v, rows, change);
 }
 
 void Kernels::kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {

@@ -54,8 +54,10 @@ class Kernels {
     /// Decode: k, v f32 [rows, kv_heads * head_dim], rounded into the staged rows that are theirs: each row's last
     /// ancestor.
     void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
-    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.slots.
-    void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
+    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.slots. `change` f32 [rows, 2], or none: is
+    /// raised to the largest difference between an element of the row's key, and of its value, and what was there.
+    void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                   const Tensor& change = {});
     /// In every layer staged row kept[i, 0] goes to slot kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3]. Layers
     /// are laid out alike, with tables of one shape; `layers` must stay as it is until the operation is over.
     void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
@@ -157,7 +159,8 @@ class Kernels {
     virtual void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) = 0;
     virtual void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) = 0;
     virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
-    virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
+    virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                              const Tensor& change) = 0;
     virtual void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) = 0;
     virtual void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                               const RowsView& rows, const TileRange& part, const AttentionReport& report) = 0;

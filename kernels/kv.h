@@ -14,6 +14,11 @@ inline constexpr int64_t kMaxRows = 64;      // rows of one decode forward
 inline constexpr int64_t kPrefillRows =
     512;  // rows of a prefill batch: fixed, so that results do not depend on residency
 
+/// That so many tokens take.
+constexpr int64_t tiles_for(int64_t tokens) {
+    return (tokens + kTileTokens - 1) / kTileTokens;
+}
+
 /// A tile: this rank's K [kv_heads, 256, head_dim], then V [kv_heads, 256, head_dim], contiguous. Keys are rotated.
 struct KvLayout {
     int64_t kv_heads = 0, head_dim = 0;
@@ -67,12 +72,18 @@ struct TileRange {
     int64_t first = 0, end = kEveryTile;
 };
 
+inline constexpr int64_t kEverySlot = INT32_MAX;
+
 /// The rows of a forward. All i32 in device memory.
 ///
 /// Decode: K/V of the rows are staged. Row r attends slots [0, cached[r]) of its sequence's tiles and then, as if they
 /// stood in the slots cached[r] .. slots[r], the staged rows ancestors[r, 0 .. slots[r] - cached[r]]; the last of them
 /// is r's own. (slots[r] - cached[r] is the row's depth in its tree.) Rows of one sequence are adjacent.
 /// Prefill: rows stand in consecutive slots of one sequence; their K/V are in tiles; row r attends slots [0, slots[r]].
+///
+/// Attention may be given rows that do not see themselves: slots[r] is then that of the token before. The first row of
+/// a text stands in slot -1 there, in a decode forward one before cached[r]. What sees nothing gives 0.
+/// With `window` a row sees the last so many of its slots only: those above slots[r] - window.
 struct RowsView {
     Tensor slots;           // [rows]
     Tensor sequences;       // [rows]
@@ -80,6 +91,7 @@ struct RowsView {
     Tensor ancestors;       // [rows, kMaxRows], decode only
     int64_t max_slots = 0;  // host-known bound: every slot is below it
     int64_t staged = 0;     // every ancestor is below it; 0: below the number of these rows
+    int64_t window = kEverySlot;
 
     /// Rows [first, first + n) of a decode forward, in slots below `bound`.
     RowsView some(int64_t first, int64_t n, int64_t bound) const {
@@ -88,7 +100,8 @@ struct RowsView {
                 cached.slice_rows(first, n),
                 ancestors.slice_rows(first, n),
                 bound,
-                staged == 0 ? slots.rows() : staged};
+                staged == 0 ? slots.rows() : staged,
+                window};
     }
 };
 

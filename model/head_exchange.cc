@@ -1,7 +1,6 @@
 #include "model/head_exchange.h"
 
-#include <algorithm>
-
+#include "offload/policies/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -37,19 +36,10 @@ HeadExchange::HeadExchange(Device& device, Stream& stream, Comm& comm, const Sha
       gathered_(device_.take(DType::kF32, {shard.ranks * kv_heads * most})),
       ones_(device_.take(DType::kF32, {shard.ranks})),
       nulls_(device_.take(DType::kI32, {shard.ranks})) {
-    const int64_t n = kv_heads * most, ranks = shard.ranks;
-    const int64_t piece = std::max(ranks, std::min(n, int64_t{1} << 18));  // elements that are uploaded at once
-    const Buffer<Space::kHost> host(device, static_cast<size_t>(piece + ranks) * sizeof(float));
-    auto* floats = static_cast<float*>(host.data());
-    std::fill_n(floats, piece, 0.0F);
-    std::fill_n(floats + piece, ranks, 1.0F);
-    for (int64_t at = 0; at < n; at += piece) {
-        const int64_t some = std::min(piece, n - at);
-        stream_.copy(zeros_.slice_rows(at, some), HostTensor(floats, DType::kF32, {some}));
-    }
-    stream_.copy(ones_, HostTensor(floats + piece, DType::kF32, {ranks}));
-    stream_.copy(nulls_, HostTensor(floats, DType::kI32, {ranks}));
-    stream_.synchronize();
+    const Upload upload(device, stream_);
+    upload.operator()<float>(zeros_, [](int64_t, int64_t) { return 0.0F; });
+    upload.operator()<float>(ones_, [](int64_t, int64_t) { return 1.0F; });
+    upload.operator()<int32_t>(nulls_, [](int64_t, int64_t) { return 0; });
 }
 
 void HeadExchange::exchange(Kernels& op, const Tensor& weights) {

@@ -24,7 +24,7 @@ struct KvShape {
     int64_t sequences = 1;
     int64_t context = 0;  // tokens a sequence may have
 
-    int64_t tiles_per_sequence() const { return (context + kTileTokens - 1) / kTileTokens; }
+    int64_t tiles_per_sequence() const { return tiles_for(context); }
     size_t layer_bytes() const { return static_cast<size_t>(sequences * tiles_per_sequence()) * layout.tile_bytes(); }
     size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
 };

@@ -5,6 +5,7 @@
 #include "kernels/cpu/attention_decode.h"
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/ops.h"
 
@@ -47,6 +48,7 @@ struct Sequence {
     int64_t dim_padded, record;
     int64_t shared, stored, tiles;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin, part_end;   // tiles of this call
+    int64_t window;                 // RowsView's
     float *q, *running, *records;
     const LayerKv& kv;
     const AttentionReport& report;
@@ -84,6 +86,7 @@ struct Sequence {
                       .cached = cached.data,
                       .ancestors = ancestors.data,
                       .ancestors_stride = ancestors.stride,
+                      .window = window,
                       .shift = run.shift,
                       .ranks = nullptr,
                       .angles = {},
@@ -123,18 +126,27 @@ struct Sequence {
             while (v >= run->end * rows) ++run;
             const int64_t group = run->end - run->begin, within = v - run->begin * rows;
             const int64_t r = within / group, h = run->begin + within % group;
-            const int64_t reach = std::min(first + in_wave, (*slots.row(r) + run->shift) / kTileTokens + 1);
+            const int64_t seen_end = *slots.row(r) + run->shift + 1;
+            const int64_t seen = std::max(int64_t{0}, seen_end - window);  // the first that it sees
+            const int64_t reach = std::min(first + in_wave, tiles_for(seen_end)), from = seen / kTileTokens;
             float* sum = running + v * record;
-            for (int64_t t = first; t < reach; ++t) {
+            for (int64_t t = std::max(first, from); t < reach && seen < seen_end; ++t) {
                 const float* part = records + ((t - first) * heads * rows + v) * record;
-                if (t == 0) {
+                if (t == from) {
                     std::copy(part, part + record, sum);
                 } else {
                     merge_record(sum, part, dim_padded);
                 }
             }
             if (first + in_wave != tiles) continue;
-            finish_record(sum, out.row(r) + h * layout.head_dim, layout.head_dim);
+            float* to = out.row(r) + h * layout.head_dim;
+            if (seen >= seen_end) {
+                std::fill_n(sum, record, 0.0F);
+                sum[0] = -std::numeric_limits<float>::infinity();
+                std::fill_n(to, layout.head_dim, 0.0F);
+            } else {
+                finish_record(sum, to, layout.head_dim);
+            }
             if (totals.data != nullptr) std::copy(sum, sum + 2, totals.row(r) + 2 * h);
         }
     }
@@ -148,7 +160,7 @@ Matrix<T> from_row(const Matrix<T>& m, int64_t row) {
 void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
     for (int64_t r = 0; r < s.rows; ++r) {
         const int64_t p = *s.slots.row(r), c = *s.cached.row(r);
-        check(c >= 0 && c <= p && p - c < kMaxRows && p < max_slots,
+        check(c >= 0 && c - 1 <= p && p - c < kMaxRows && p < max_slots,
               "attention: a row stands at {} after {} cached slots, below {}", p, c, max_slots);
         check(!s.kv.angles || p < s.kv.angles.rows(), "attention: a key stands at {}, there are angles for {}", p,
               s.kv.angles.rows());
@@ -202,15 +214,21 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
 
     for (int64_t begin = 0, end = 0; begin < in.rows; begin = end) {
         const int32_t id = *sequences.row(begin);
-        int64_t shared = *cached.row(begin), stored = shared, last = 0;
+        int64_t shared = *cached.row(begin), stored = shared, last = 0, earliest = *slots.row(begin);
         for (end = begin; end < in.rows && *sequences.row(end) == id; ++end) {
             shared = std::min(shared, int64_t{*cached.row(end)});
             stored = std::max(stored, int64_t{*cached.row(end)});
             last = std::max(last, int64_t{*slots.row(end)});
+            earliest = std::min(earliest, int64_t{*slots.row(end)});
         }
-        int64_t most = 0;  // of the heads' shifts
-        for (int64_t i = 0; i < n_runs; ++i) most = i == 0 ? runs[i].shift : std::max(most, runs[i].shift);
-        const int64_t tiles = (last + most) / kTileTokens + 1;
+        int64_t most = 0, least = 0;  // of the heads' shifts
+        for (int64_t i = 0; i < n_runs; ++i) {
+            most = i == 0 ? runs[i].shift : std::max(most, runs[i].shift);
+            least = std::min(least, runs[i].shift);
+        }
+        const int64_t tiles = (last + most) / kTileTokens + 1, part_end = std::min(part.end, tiles);
+        // Tiles before every row's window are not read.
+        const int64_t seen = std::max(int64_t{0}, earliest + least + 1 - rows.window) / kTileTokens;
         check(part.first < tiles && (part.first == 0 || end - begin == in.rows),
               "attention: tiles from {} on for rows of {} tiles, of {} rows {} are of sequence {}", part.first, tiles,
               in.rows, end - begin, id);
@@ -231,8 +249,9 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .shared = shared,
                          .stored = stored,
                          .tiles = tiles,
-                         .part_begin = part.first,
-                         .part_end = std::min(part.end, tiles),
+                         .part_begin = std::clamp(seen, part.first, part_end == tiles ? tiles - 1 : part_end),
+                         .part_end = part_end,
+                         .window = rows.window,
                          .q = floats + at.q,
                          .running = floats + at.running,
                          .records = floats + at.records,

@@ -22,6 +22,7 @@ struct DecodeItem {
     int64_t shared;                             // leading slots of the tile that every row has cached
     const int32_t *slots, *cached, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
+    int64_t window;        // slots that a row sees (RowsView)
     int64_t shift;         // what this head's slots are counted on from those of the rows by (LayerKv::counts), else 0
     const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
     Matrix<const float> angles;
@@ -35,7 +36,7 @@ struct DecodeItem {
 
 /// Scratch of attend_item.
 int64_t attend_item_floats(int64_t dim_padded);
-/// Fills the item's records. Those of rows that end before the tile are left without meaning.
+/// Fills the item's records. Those of rows that see nothing of the tile are left without meaning.
 void attend_item(const DecodeItem& item, float* scratch);
 /// running = running and partial together.
 void merge_record(float* running, const float* partial, int64_t dim_padded);

@@ -4,6 +4,8 @@
 /// of a tile runs in lanes fixed by slot; the accumulator takes slots one by one in order. Where a key lies (tile
 /// or staged row), how many rows share it and how many are multiplied at a time changes none of that.
 
+#include <limits>
+
 #include "kernels/cpu/attention_decode.h"
 #include "kernels/cpu/ops.h"
 
@@ -159,11 +161,17 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
         const auto slots_of = [&](int64_t q) {
             return std::min(kTileTokens, it.slots[q / it.group] + it.shift + 1 - it.first);
         };
+        const auto unseen_of = [&](int64_t q) {  // the tile's first slots, before the row's window
+            return std::max(int64_t{0}, it.slots[q / it.group] + it.shift + 1 - it.window - it.first);
+        };
         for (int64_t q = q0; q < q1; ++q) {
-            if (slots_of(q) > 0) it.records[q * record] = row_max(scores + (q - q0) * kScoreStride, slots_of(q));
+            if (slots_of(q) <= unseen_of(q)) continue;  // the row sees nothing of this tile
+            float* row = scores + (q - q0) * kScoreStride;
+            std::fill_n(row, unseen_of(q), -std::numeric_limits<float>::infinity());
+            it.records[q * record] = row_max(row, slots_of(q));
         }
         for (int64_t q = q0; q < q1; ++q) {
-            if (slots_of(q) <= 0) continue;  // the row ends before this tile
+            if (slots_of(q) <= unseen_of(q)) continue;
             float* rec = it.records + q * record;
             rec[1] = exp_row(scores + (q - q0) * kScoreStride, slots_of(q), rec[0]);
             std::fill(rec + kRecordHead, rec + record, 0.0f);

@@ -31,7 +31,8 @@ struct PrefillItem {
     int64_t head_begin, group;  // its query heads
     int64_t begin, end;         // query vectors
     const int32_t* slots;       // [rows]
-    int64_t first;              // the first slot that is seen
+    int64_t first;              // the first slot that the head's queries see
+    int64_t window;             // RowsView's
     Matrix<const float> q;
     Matrix<float> out;
     Matrix<const float> angles;  // keys are rotated by their slots, or null
@@ -80,7 +81,11 @@ void attend_block(const PrefillItem& it, float* scratch) {
     }
 
     const int64_t last = it.slots[(it.end - 1) / it.group];  // rows stand in consecutive slots
-    for (int64_t first = it.first / kTileTokens * kTileTokens; first <= last; first += kTileTokens) {
+    const auto begin_of = [&](int64_t i) {                   // the first slot that a query vector sees
+        return std::max(it.first, it.slots[(it.begin + i) / it.group] + 1 - it.window);
+    };
+    const int64_t begin = begin_of(0);
+    for (int64_t first = begin / kTileTokens * kTileTokens; first <= last; first += kTileTokens) {
         char* tile = it.access->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
@@ -88,9 +93,10 @@ void attend_block(const PrefillItem& it, float* scratch) {
             pack_keys(rows, keys, dim, from_row(it.angles, first), panels);
             score_packed<decltype(t)>(q, stride, count, keys, dim, it.angles.data != nullptr, panels, scores);
         });
-        const int64_t unseen = std::clamp(it.first - first, int64_t{0}, keys);
-        for (int64_t i = 0; i < count && unseen > 0; ++i) {
-            std::fill_n(scores + i * kScoreStride, unseen, -std::numeric_limits<float>::infinity());
+        const int64_t unseen = std::clamp(begin - first, int64_t{0}, keys);
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t not_seen = std::clamp(begin_of(i) - first, int64_t{0}, keys);
+            std::fill_n(scores + i * kScoreStride, not_seen, -std::numeric_limits<float>::infinity());
         }
         float tile_max[kQueryBlock], tile_sum[kQueryBlock];
         // Two passes: the exponentials of a row need not wait for its maximum.
@@ -110,7 +116,9 @@ void attend_block(const PrefillItem& it, float* scratch) {
                   panels, fresh, stride);
         });
         for (int64_t i = 0; i < count; ++i) {
-            if (it.slots[(it.begin + i) / it.group] < first) continue;  // the row ends before this tile
+            const int64_t last_seen = it.slots[(it.begin + i) / it.group], first_seen = begin_of(i);
+            // The row sees nothing of this tile.
+            if (last_seen < std::max(first, first_seen) || first_seen >= first + keys) continue;
             merge_tile(max[i], sum[i], running + i * stride, tile_max[i], tile_sum[i], fresh + i * stride, stride);
         }
     }
@@ -123,7 +131,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
             of_head[0] = max[i];
             of_head[1] = sum[i];
         }
-        const Vf total = hn::Set(d, sum[i]);
+        const Vf total = hn::Set(d, sum[i] > 0 ? sum[i] : 1.0F);  // what sees nothing gives 0
         map_row(running + i * stride, to, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Div(x, total); });
     }
 }
@@ -166,8 +174,8 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
         check(*kv_head.row(h) >= 0 && *kv_head.row(h) < kv.layout.kv_heads,
               "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
         const int64_t begin = kv.begins ? *kv.begins.as<const int32_t>().row(*kv_head.row(h)) : 0;
-        check(begin >= 0 && begin <= *slots.row(0), "attention: a row stands at {}, its head begins at slot {}",
-              *slots.row(0), begin);
+        check(begin >= 0 && (begin == 0 || begin <= *slots.row(0)),
+              "attention: a row stands at {}, its head begins at slot {}", *slots.row(0), begin);
     }
     check(!kv.angles || *slots.row(n - 1) < kv.angles.rows(), "attention: a key stands at {}, there are angles for {}",
           *slots.row(n - 1), kv.angles.rows());
@@ -197,6 +205,7 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
                                        .end = std::min(first + kQueryBlock, vectors),
                                        .slots = slots.data,
                                        .first = kv.begins ? *kv.begins.as<const int32_t>().row(head) : 0,
+                                       .window = rows.window,
                                        .q = in,
                                        .out = o,
                                        .angles = angles,

@@ -42,8 +42,9 @@ void CpuKernels::do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v
     stream_.enqueue("kv_stage", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_stage(kv, k, v, rows); });
 }
 
-void CpuKernels::do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
-    stream_.enqueue("kv_append", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_append(kv, k, v, rows); });
+void CpuKernels::do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                              const Tensor& change) {
+    stream_.enqueue("kv_append", bytes::kv_write(kv, k.rows()), [=] { trireme::kv_append(kv, k, v, rows, change); });
 }
 
 void CpuKernels::do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {

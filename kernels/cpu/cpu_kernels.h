@@ -20,7 +20,8 @@ class CpuKernels final : public Kernels {
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override;
     void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override;
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
-    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                      const Tensor& change) override;
     void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override;
     void do_attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                       const RowsView& rows, const TileRange& part, const AttentionReport& report) override;

@@ -1,5 +1,7 @@
 /// Keys and values into the staging rows and into tiles, rounded to the cache's types.
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/ops.h"
@@ -75,7 +77,35 @@ void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVie
     }
 }
 
-void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+namespace {
+
+float element(DType type, const char* row, int64_t i) {
+    if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
+    if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
+    return reinterpret_cast<const float*>(row)[i];
+}
+
+/// round_heads, and the largest difference from what was there.
+template <class Place>
+float replace_heads(const float* row, const KvLayout& l, DType type, const Place& place) {
+    float most = 0;
+    for (int64_t h = 0; h < l.kv_heads; ++h) {
+        constexpr int64_t kPiece = 64;
+        for (int64_t first = 0; first < l.head_dim; first += kPiece) {
+            const int64_t n = std::min(kPiece, l.head_dim - first);
+            char* to = place(h) + first * static_cast<int64_t>(size_of(type));
+            float was[kPiece];
+            for (int64_t i = 0; i < n; ++i) was[i] = element(type, to, i);
+            HWY_DYNAMIC_DISPATCH(round_to)(type, row + h * l.head_dim + first, to, n);
+            for (int64_t i = 0; i < n; ++i) most = std::fmax(most, std::fabs(element(type, to, i) - was[i]));
+        }
+    }
+    return most;
+}
+
+}  // namespace
+
+void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows, const Tensor& change) {
     const KvAccess access(kv);
     const Matrix<const float> keys = k.as<const float>(), values = v.as<const float>();
     const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
@@ -86,8 +116,16 @@ void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVi
         for (int64_t r = begin; r < end; ++r) {
             const int64_t slot = *slots.row(r), i = slot % kTileTokens;
             char* tile = access.tile(*sequences.row(r), slot / kTileTokens);
-            round_heads(keys.row(r), l, l.k_type, [&](int64_t h) { return access.key(tile, h, i); });
-            round_heads(values.row(r), l, l.v_type, [&](int64_t h) { return access.value(tile, h, i); });
+            const auto key = [&](int64_t h) { return access.key(tile, h, i); };
+            const auto value = [&](int64_t h) { return access.value(tile, h, i); };
+            if (!change) {
+                round_heads(keys.row(r), l, l.k_type, key);
+                round_heads(values.row(r), l, l.v_type, value);
+                continue;
+            }
+            float* changed = change.as<float>().row(r);
+            changed[0] = std::fmax(changed[0], replace_heads(keys.row(r), l, l.k_type, key));
+            changed[1] = std::fmax(changed[1], replace_heads(values.row(r), l, l.v_type, value));
         }
     });
 }

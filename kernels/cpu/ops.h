@@ -27,7 +27,7 @@ void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* sc
 void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);
 void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
 void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
-void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
+void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows, const Tensor& change);
 void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
 void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                       const RowsView& rows, const TileRange& part, const AttentionReport& report,

@@ -98,7 +98,7 @@ void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const
         const int64_t budget = shared_budget(share, heads, stay[static_cast<size_t>(rule.first_head + head)], all);
         check_tokens("slot_share", budget, h.slots);
         h.budget = static_cast<int32_t>(budget);
-        const int64_t used = (budget + kTileTokens - 1) / kTileTokens;
+        const int64_t used = tiles_for(budget);
         check(next + used <= tiles.rows(), "slot_share: heads want {} tiles of {}", next + used, tiles.rows());
         for (int64_t t = 0; t < most_tiles; ++t) {
             h.tiles[t] =

@@ -25,7 +25,7 @@ struct AttendTile {
     static constexpr int64_t kMaxDim = 64 * kPieces;
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
     static constexpr int64_t kSharedBytes =
-        (kScores + kQueries + kWarps * kVectors * kMaxDim + 2 * kVectors + 2) * static_cast<int64_t>(sizeof(float));
+        (kScores + kQueries + kWarps * kVectors * kMaxDim + 3 * kVectors + 1) * static_cast<int64_t>(sizeof(float));
     struct Args {
         Kv kv;
         Seen seen;
@@ -47,7 +47,7 @@ struct AttendTile {
         if (heads == 0 || rows == 0) return;
         // A graph has blocks for all of the context. What contradicts itself is noticed in the first tile.
         const bool used = tile * kTile <= a.seen.last_slot(row, rows) + a.seen.shift(kv_head) &&
-                          a.seen.begin(kv_head) < (tile + 1) * kTile;
+                          a.seen.begin_of_rows(kv_head, row, rows) < (tile + 1) * kTile;
         if (tile > 0 && !used) return;
         char* memory = a.kv.tile(a.kv.row_of(sequence, kv_head), tile);
         if (!sound(gpu, a, row, rows, kv_head, tile, memory) || !used) return;
@@ -84,7 +84,7 @@ struct AttendTile {
         }
         for (int64_t r = row + gpu.thread(); r < row + rows; r += kThreads) {
             const int64_t p = a.seen.slots[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
-            bool order = in_tiles >= 0 && p < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= 0);
+            bool order = in_tiles >= 0 && p < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= -1);
             if (a.seen.prefill) order = order && p == a.seen.slots[row] + (r - row);
             if (!order) gpu.fault(Fault::kRowOrder, p, in_tiles);
             for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
@@ -93,7 +93,7 @@ struct AttendTile {
                 gpu.fault(Fault::kAncestor, ancestor, r);
                 order = false;
             }
-            if (order && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p)) {
+            if (order && a.seen.begin(kv_head) != 0 && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p)) {
                 gpu.fault(Fault::kBegin, p, a.seen.begin(kv_head));
                 order = false;
             }
@@ -127,21 +127,23 @@ struct AttendTile {
     /// Where vector v finds what belongs into a slot: -1 nowhere, kCached in the tile, else in that staged row.
     static constexpr int kCached = kStaged;
     struct Reach {
-        int32_t* ends;  // [vector]: the first slot that is not in the tile, the first that is not seen
+        int32_t* ends;  // [vector]: the first slot that is not in the tile, the first not seen, the first seen
 
-        /// The first slot that is seen, and by how much the head's slots are counted on from the rows'.
-        TRIREME_GPU int32_t& begin() const { return ends[2 * kVectors]; }
-        TRIREME_GPU int32_t& shift() const { return ends[2 * kVectors + 1]; }
+        TRIREME_GPU int32_t& tile_end(int v) const { return ends[3 * v]; }
+        TRIREME_GPU int32_t& end(int v) const { return ends[3 * v + 1]; }
+        TRIREME_GPU int32_t& begin(int v) const { return ends[3 * v + 2]; }
+        /// By how much the head's slots are counted on from the rows'.
+        TRIREME_GPU int32_t& shift() const { return ends[3 * kVectors]; }
         TRIREME_GPU int place(const Args& a, const Vectors& c, int v, int slot) const {
-            if (a.seen.begins != nullptr && slot < begin()) return -1;
-            if (slot < ends[2 * v]) return kCached;
-            if (slot >= ends[2 * v + 1]) return -1;
-            return a.seen.ancestors(c.row_of(v))[slot - ends[2 * v]];
+            if (slot < begin(v)) return -1;
+            if (slot < tile_end(v)) return kCached;
+            if (slot >= end(v)) return -1;
+            return a.seen.ancestors(c.row_of(v))[slot - tile_end(v)];
         }
         /// The first slot that no vector sees in the tile.
         TRIREME_GPU int in_tile(const Vectors& c) const {
             int most = 0;
-            for (int v = 0; v < c.count; ++v) most = ends[2 * v] > most ? ends[2 * v] : most;
+            for (int v = 0; v < c.count; ++v) most = tile_end(v) > most ? tile_end(v) : most;
             return most;
         }
     };
@@ -196,12 +198,10 @@ struct AttendTile {
         if (gpu.thread() < c.count) {
             const int v = gpu.thread();
             const int64_t r = c.row_of(v), shift = a.seen.shift(c.kv_head), begin = c.tile * kTile - shift;
-            reach.ends[2 * v] = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
-            reach.ends[2 * v + 1] = static_cast<int32_t>(a.seen.slots[r] + 1 - begin);
-            if (v == 0) {
-                reach.begin() = static_cast<int32_t>(a.seen.begin(c.kv_head) - c.tile * kTile);
-                reach.shift() = static_cast<int32_t>(shift);
-            }
+            reach.tile_end(v) = static_cast<int32_t>(a.seen.in_tiles(r) - begin);
+            reach.end(v) = static_cast<int32_t>(a.seen.slots[r] + 1 - begin);
+            reach.begin(v) = static_cast<int32_t>(a.seen.begin(c.kv_head, r) - c.tile * kTile);
+            if (v == 0) reach.shift() = static_cast<int32_t>(shift);
         }
         for (int i = gpu.thread(); i < c.count * dim; i += kThreads) {
             const int v = i / dim;
@@ -264,7 +264,7 @@ struct AttendTile {
             for (int i = lane; i < kTile; i += kWarp) max = fmaxf(max, s[i]);
             max = warp_max(gpu, max);
             for (int i = lane; i < kTile; i += kWarp) {
-                s[i] = s[i] == -infinity() ? 0.0f : exp2f(s[i] - max);
+                s[i] = s[i] == -infinity() ? 0.0f : exp2f(s[i] - max);  // also where the row sees nothing here
                 sum += s[i];
             }
             sum = warp_sum(gpu, sum);
@@ -275,7 +275,7 @@ struct AttendTile {
             }
             if (a.weights.data == nullptr) continue;
             float* weights = a.weights(c.head_of(v)) + c.tile * kTile;
-            for (int i = lane; i < kTile && i < reach.ends[2 * v + 1]; i += kWarp) weights[i] = s[i];
+            for (int i = lane; i < kTile && i < reach.end(v); i += kWarp) weights[i] = s[i];
             if (lane == 0) a.tops(c.head_of(v))[c.tile] = max;
         }
     }

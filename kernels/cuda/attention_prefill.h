@@ -45,8 +45,8 @@ struct AttendPrefill {
         if (at.heads == 0) return;
         const int64_t head = at.head, heads = at.heads, first = at.first;
         const int64_t kv_head = a.kv_of_head[head], vectors = a.seen.rows * heads;
-        const auto begin = static_cast<int>(a.seen.begin(kv_head));
-        if (!sound(gpu, a, begin)) return;
+        if (!sound(gpu, a, static_cast<int>(a.seen.begin(kv_head)))) return;
+        const auto begin = static_cast<int>(a.seen.begin(kv_head, first / heads));  // later rows' windows begin later
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         const int64_t mine = first + gpu.thread() / kWarp * 16 + group;
@@ -62,7 +62,7 @@ struct AttendPrefill {
             gpu.sync();  // the keys and values before these have been used
             load_block(gpu, a, kv_head, slot, begin, last, keys, values);
             gpu.sync();
-            attend(gpu, vector, slot, begin - slot, query, keys, values, s);
+            attend(gpu, vector, slot, query, keys, values, s);
         }
         store(gpu, a, vector, quad, s);
     }
@@ -82,9 +82,9 @@ struct AttendPrefill {
         return {0, 0, 0};
     }
 
-    /// A query vector: where it is read and written, and the last slot that it sees; -1 for the padding at the end.
+    /// A query vector: where it is read and written, and the slots that it sees; row -1: the padding at the end.
     struct Vector {
-        int row, head, slot;
+        int row, head, begin, slot;
     };
     /// Of rows group and group + 8.
     struct State {
@@ -94,8 +94,10 @@ struct AttendPrefill {
     };
 
     TRIREME_GPU static Vector locate(const Args& a, int64_t head, int64_t heads, int64_t v, int64_t vectors) {
-        if (v >= vectors) return {0, 0, -1};
-        return {static_cast<int>(v / heads), static_cast<int>(head + v % heads), a.seen.slots[v / heads]};
+        if (v >= vectors) return {-1, 0, 0, -1};
+        const int64_t row = v / heads;
+        return {static_cast<int>(row), static_cast<int>(head + v % heads),
+                static_cast<int>(a.seen.begin(a.kv_of_head[head], row)), a.seen.slots[row]};
     }
 
     /// Rows are consecutive, see the slot `begin`, and their tokens have tiles. The same answer in every thread of the
@@ -105,16 +107,16 @@ struct AttendPrefill {
         bool good = true;
         for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
             const int64_t p = a.seen.slots[r];
-            if (p != a.seen.slots[0] + r || p < 0 || p >= a.max_slots) {
+            if (p != a.seen.slots[0] + r || p < -1 || p >= a.max_slots) {
                 gpu.fault(Fault::kRowOrder, p, a.seen.slots[0] + r);
                 good = false;
-            } else if (begin < 0 || begin > p) {
+            } else if (begin != 0 && (begin < 0 || begin > p)) {
                 gpu.fault(Fault::kBegin, p, begin);
                 good = false;
             } else if (kRotates && p >= a.angles.positions) {
                 gpu.fault(Fault::kPosition, p, a.angles.positions);
                 good = false;
-            } else if (a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
+            } else if (p >= 0 && a.kv.tile(a.seen.sequences[r], p / kTile) == nullptr) {
                 gpu.fault(Fault::kTile, p, a.seen.sequences[r]);
                 good = false;
             }
@@ -142,7 +144,7 @@ struct AttendPrefill {
                 const Vector& v = vector[i % 2];
                 const int64_t at = step * 16 + quad * 2 + i / 2 * 8;
                 float x[2] = {0, 0};
-                if (v.slot >= 0 && at < a.kv.dim) {
+                if (v.row >= 0 && at < a.kv.dim) {
                     const float* from = a.q(v.row) + v.head * a.kv.dim + at;
                     x[0] = from[0] * a.scale;
                     x[1] = from[1] * a.scale;
@@ -196,11 +198,10 @@ struct AttendPrefill {
 
     TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }
 
-    /// Of the keys from `slot` on the first `unseen` are not seen.
+    /// The keys from `slot` on.
     template <class Gpu>
-    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int slot, int unseen,
-                                   const uint32_t (&query)[kDim / 16][4], const uint16_t* keys, const uint16_t* values,
-                                   State& s) {
+    TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int slot, const uint32_t (&query)[kDim / 16][4],
+                                   const uint16_t* keys, const uint16_t* values, State& s) {
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
         float score[kKeys / 8][4] = {};
         float top[2] = {s.max[0], s.max[1]};
@@ -214,8 +215,8 @@ struct AttendPrefill {
             }
             TRIREME_UNROLL
             for (int i = 0; i < 4; ++i) {
-                const int place = t * 8 + quad * 2 + i % 2;
-                if (slot + place > vector[i / 2].slot || place < unseen) score[t][i] = -infinity();
+                const int at = slot + t * 8 + quad * 2 + i % 2;
+                if (at > vector[i / 2].slot || at < vector[i / 2].begin) score[t][i] = -infinity();
                 top[i / 2] = fmaxf(top[i / 2], score[t][i]);
             }
         }
@@ -262,7 +263,7 @@ struct AttendPrefill {
             s.sum[r] += gpu.shuffle_xor(s.sum[r], 1);
             s.sum[r] += gpu.shuffle_xor(s.sum[r], 2);
             const Vector& v = vector[r];
-            if (v.slot < 0) continue;
+            if (v.row < 0) continue;
             if (a.totals.data != nullptr && quad == 0) {
                 a.totals(v.row)[2 * v.head] = s.max[r];
                 a.totals(v.row)[2 * v.head + 1] = s.sum[r];
@@ -272,8 +273,9 @@ struct AttendPrefill {
             for (int d = 0; d < kDim / 8; ++d) {
                 const int64_t at = d * 8 + quad * 2;
                 if (at >= a.kv.dim) continue;
-                out[at] = s.acc[d][2 * r] / s.sum[r];
-                out[at + 1] = s.acc[d][2 * r + 1] / s.sum[r];
+                const bool seen = v.begin <= v.slot;  // else the sum is 0
+                out[at] = seen ? s.acc[d][2 * r] / s.sum[r] : 0.0f;
+                out[at + 1] = seen ? s.acc[d][2 * r + 1] / s.sum[r] : 0.0f;
             }
         }
     }

@@ -16,13 +16,23 @@ struct Seen {
     int64_t rows, staged;
     bool prefill;
     const int32_t *counts = nullptr, *begins = nullptr;
+    int64_t window = 0x7fffffff;  // kEverySlot
 
     /// Slots of tiles that row r sees.
     TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }
     /// By how much a head's slots are counted on from those of the rows; never above 0.
     TRIREME_GPU int64_t shift(int64_t kv_head) const { return counts == nullptr ? 0 : counts[kv_head] - cached[0]; }
-    /// The first slot that a head's queries see.
+    /// The first slot that a head's queries see; and which row r does: without `counts`, which counts from elsewhere.
     TRIREME_GPU int64_t begin(int64_t kv_head) const { return begins == nullptr ? 0 : begins[kv_head]; }
+    TRIREME_GPU int64_t begin(int64_t kv_head, int64_t r) const {
+        return max_of(begin(kv_head), slots[r] + shift(kv_head) + 1 - window);
+    }
+    /// Of `n` rows from `first` on, the first slot that one of them sees.
+    TRIREME_GPU int64_t begin_of_rows(int64_t kv_head, int64_t first, int64_t n) const {
+        int64_t least = begin(kv_head, first);
+        for (int64_t r = first + 1; r < first + n; ++r) least = min_of(least, begin(kv_head, r));
+        return least;
+    }
     /// Of `n` rows from `first` on, the largest slot.
     TRIREME_GPU int64_t last_slot(int64_t first, int64_t n) const {
         if (prefill) return slots[first + n - 1];

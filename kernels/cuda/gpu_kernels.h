@@ -98,11 +98,13 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
              static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.cached.data()),
              rows_of<const int32_t>(rows.ancestors)});
     }
-    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                      const Tensor& change) override {
         launcher_.template launch<KvAppend>(
             "kv_append", bytes::kv_write(kv, k.rows()), {k.rows(), 2},
             {kv_of(kv), rows_of<const float>(k), rows_of<const float>(v),
-             static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.sequences.data())});
+             static_cast<const int32_t*>(rows.slots.data()), static_cast<const int32_t*>(rows.sequences.data()),
+             rows_of<float>(change)});
     }
     void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override {
         while (!layers.empty()) {

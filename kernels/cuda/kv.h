@@ -97,10 +97,12 @@ struct KvStage {
 /// New rows into their tiles. Grid: rows, then K and V.
 struct KvAppend {
     static constexpr int kThreads = 256;
+    static constexpr int64_t kSharedBytes = kThreads / kWarp * static_cast<int64_t>(sizeof(float));
     struct Args {
         Kv kv;
         Rows<const float> k, v;
         const int32_t *slots, *sequences;
+        Rows<float> change = {};  // [row]: of K and V; may be none
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
@@ -112,10 +114,20 @@ struct KvAppend {
         if (tile == nullptr) return gpu.fault(Fault::kTile, slot, a.sequences[row]);
         const int64_t place = slot % kTile;
         const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
+        const DType type = keys ? kv.k_type : kv.v_type;
+        float most = 0;
         for (int i = gpu.thread(); i < n; i += kThreads) {
             const int head = i / dim;
-            narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.key(tile, head, place) : kv.value(tile, head, place), i - head * dim);
+            char* to = keys ? kv.key(tile, head, place) : kv.value(tile, head, place);
+            const float was = a.change.data == nullptr ? 0.0f : element_of(type, to, i - head * dim);
+            narrow_to(type, from[i], to, i - head * dim);
+            if (a.change.data != nullptr) most = fmaxf(most, fabsf(element_of(type, to, i - head * dim) - was));
+        }
+        if (a.change.data == nullptr) return;
+        most = block_max<kThreads>(gpu, most);
+        if (gpu.thread() == 0) {
+            float& changed = a.change(row)[gpu.block_y()];
+            changed = fmaxf(changed, most);
         }
     }
 };

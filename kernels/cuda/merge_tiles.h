@@ -6,8 +6,8 @@
 namespace trireme::gpu {
 
 /// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
-/// row's last tile. A head that sees no slot before its own first one has no records of the tiles before. Grid: heads,
-/// rows; a thread an element of head_dim.
+/// row's last tile, 0 for a row that sees nothing. There are no records of tiles before the first slot that is seen.
+/// Grid: heads, rows; a thread an element of head_dim.
 struct MergeTiles {
     static constexpr int kThreads = 256, kBlocksOfSm = 4;
     static constexpr int kAhead = 16;  // tiles whose records are on their way at once
@@ -24,11 +24,13 @@ struct MergeTiles {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
-        const int64_t kv_head = a.kv_of_head[head], last = a.seen.slots[row] + a.seen.shift(kv_head);
-        const int64_t left = last / kTile + 1 - a.first_tile;  // tiles of the row, from this wave's first on
+        const int64_t kv_head = a.kv_of_head[head], end = a.seen.slots[row] + a.seen.shift(kv_head) + 1;
+        const int64_t begin = a.seen.begin(kv_head, row);
+        // Tiles of the row, from this wave's first on; one even where it sees nothing, for its result.
+        const int64_t left = max_of(div_up(end, kTile), 1) - a.first_tile;
         if (a.first_tile > 0 && left <= 0) return;
-        const int64_t reach = min_of(a.tiles, left), step = a.heads * a.seen.rows * record;
-        const int64_t unseen = max_of(a.seen.begin(kv_head) / kTile - a.first_tile, 0);
+        const int64_t reach = begin < end ? min_of(a.tiles, left) : 0, step = a.heads * a.seen.rows * record;
+        const int64_t unseen = max_of(begin / kTile - a.first_tile, 0);
         const int element = gpu.thread();
         const bool used = element < a.dim;
         float* running = a.running + (head * a.seen.rows + row) * record;
@@ -62,7 +64,7 @@ struct MergeTiles {
             }
         }
         if (left <= a.tiles) {
-            if (used) a.out(row)[head * a.dim + element] = acc / sum;
+            if (used) a.out(row)[head * a.dim + element] = begin < end ? acc / sum : 0.0f;
             if (a.totals.data != nullptr && element == 0) {
                 a.totals(row)[2 * head] = max;
                 a.totals(row)[2 * head + 1] = sum;

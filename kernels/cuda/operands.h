@@ -53,7 +53,8 @@ inline Seen seen_of(Phase phase, const Tensor& q, const LayerKv& kv, const RowsV
             rows.staged == 0 ? q.rows() : rows.staged,
             prefill,
             static_cast<const int32_t*>(kv.counts.data()),
-            static_cast<const int32_t*>(prefill ? kv.begins.data() : nullptr)};
+            static_cast<const int32_t*>(prefill ? kv.begins.data() : nullptr),
+            rows.window};
 }
 
 inline Angles angles_of(Phase phase, const LayerKv& kv) {

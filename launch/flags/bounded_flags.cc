@@ -59,8 +59,7 @@ FlagGroup bounded_flags() {
              kShaped,
              "TOKENS",
              "tokens that each KV head keeps, or proposes by (--spec h2o); with a decimal point, as 0.2, a share of "
-             "the "
-             "prompt",
+             "the prompt",
              set_window,
              shown_window,
              "256; 1024 with --spec h2o"},

@@ -17,16 +17,16 @@ int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 
-std::vector<BoundedMemory::Want> BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
     const KvLayout& l = k.layout;
     const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
     const int64_t n = entries(k, s), o = k.owner_layers, h = l.kv_heads;
     const int64_t width = heads * l.head_dim;
-    const Want all_tiles = {
+    const WantedTensor all_tiles = {
         &tiles,
         DType::kU8,
         {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(l.tile_bytes()) / h}};
-    std::vector<Want> all = {
+    WantedTensors all = {
         all_tiles,
         {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
         {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
@@ -72,27 +72,16 @@ std::vector<BoundedMemory::Want> BoundedMemory::wants(const KvShape& k, const Bo
                                {&equal_budgets, DType::kI32, {o, h}},
                                {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
     }
-    if (s.returns) {
-        saved.resize(7);
-        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles.shape},
-                               {&saved[1], DType::kI32, {o, h, of_head}},
-                               {&saved[2], DType::kI32, {o, h, of_head}},
-                               {&saved[3], DType::kF32, {o, h, of_head}},
-                               {&saved[4], DType::kI32, {o, h}},
-                               {&saved[5], DType::kI32, {o, h}},
-                               {&saved[6], DType::kI64, {o, h, tiles_a_head}}});
-    }
+    if (s.returns) want_copies(all, saved, kept());
     return all;
 }
 
 size_t BoundedMemory::bytes(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    size_t all = 0;
-    for (const Want& w : BoundedMemory().wants(kv, s, heads)) all += Arena<Space::kDevice>::bytes_of(w.type, w.shape);
-    return all;
+    return bytes_of(BoundedMemory().wants(kv, s, heads));
 }
 
 void BoundedMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const BoundedShape& s, int64_t heads) {
-    for (const Want& w : wants(shape, s, heads)) *w.tensor = device.take(w.type, w.shape);
+    take_all(device, wants(shape, s, heads));
     kv.layout = shape.layout;
 }
 

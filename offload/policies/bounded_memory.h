@@ -6,8 +6,8 @@
 
 #include "kernels/slots.h"
 #include "offload/policies/bounded_shape.h"
+#include "offload/policies/wanted_tensors.h"
 #include "offload/view.h"
-#include "runtime/buffer.h"
 
 namespace trireme {
 
@@ -29,7 +29,6 @@ struct BoundedMemory {
     Tensor equal_budgets, equal_tiles;               // where heads share slots: as a text begins
     std::vector<Tensor> saved;                       // copies of kept(), if the text returns to its prompt; else empty
 
-    static int64_t tiles_for(int64_t tokens) { return (tokens + kTileTokens - 1) / kTileTokens; }
     /// Slots of a head; entries of a call: n.
     static int64_t slots(const KvShape& kv, const BoundedShape& shape);
     static int64_t entries(const KvShape& kv, const BoundedShape& shape);
@@ -37,17 +36,12 @@ struct BoundedMemory {
     void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, int64_t heads);
 
     /// What calls and steps change.
-    std::vector<Tensor> kept() const {
-        return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts, kv.budgets, kv.tiles};
+    std::vector<const Tensor*> kept() const {
+        return {&tiles, &kv.tokens, &kv.ranks, &kv.scores, &kv.counts, &kv.budgets, &kv.tiles};
     }
 
   private:
-    struct Want {
-        Tensor* tensor;
-        DType type;
-        Shape shape;
-    };
-    std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
 };
 
 }  // namespace trireme

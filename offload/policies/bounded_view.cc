@@ -55,7 +55,7 @@ void BoundedView::upload(Device& device) {
     };
     const int64_t owners = shape().owner_layers, of_owner = m_.tiles.rows() / owners, most = m_.kv.tiles.dim(2);
     // Of an owner's tiles each head has the same number; where they share them, some are left.
-    const int64_t of_head = BoundedMemory::tiles_for(shape_.shares() ? shape_.tokens : of_head_);
+    const int64_t of_head = tiles_for(shape_.shares() ? shape_.tokens : of_head_);
     const auto tile = [&](int64_t owner, int64_t i) {
         const int64_t head = i / most, t = i % most;
         return t < of_head ? address(m_.tiles, owner * of_owner + head * of_head + t) : int64_t{0};
@@ -294,8 +294,7 @@ void BoundedView::truncate(int64_t sequence, int64_t n) {
         saved_tokens_ = -1;
         kept_ = extra_ = 0;
     } else if (n < length(sequence)) {
-        const std::vector<Tensor> kept = m_.kept();
-        for (size_t i = 0; i < kept.size(); ++i) compute_.copy(kept[i], m_.saved[i]);
+        restore(compute_, m_.saved, m_.kept(), "restore_slots");
         if (recent_) recent_->restore();
         kept_ = saved_kept_;
         extra_ = saved_extra_;
@@ -320,8 +319,7 @@ void BoundedView::end_prefill() {
     kept_ = std::min(kept_ + call_.fresh, most_);
     read_largest();
     if (!shape_.returns) return;
-    const std::vector<Tensor> kept = m_.kept();
-    for (size_t i = 0; i < kept.size(); ++i) compute_.copy(m_.saved[i], kept[i]);
+    save(compute_, m_.saved, m_.kept(), "save_slots");
     if (recent_) recent_->save();
     saved_tokens_ = length(0);
     saved_kept_ = kept_;

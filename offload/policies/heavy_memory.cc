@@ -10,23 +10,19 @@ using DeviceArena = Arena<Space::kDevice>;
 // Query heads of one attention over several owners' slots: fewer launches, and scratch for so many heads.
 constexpr int64_t kHeadsTogether = 512;
 
-int64_t tiles_for(int64_t tokens) {
-    return (tokens + kTileTokens - 1) / kTileTokens;
-}
-
 }  // namespace
 
 int64_t HeavyMemory::owners_together(const KvShape& kv, int64_t heads) {
     return std::clamp(kHeadsTogether / heads, int64_t{1}, kv.owner_layers);
 }
 
-std::vector<HeavyMemory::Want> HeavyMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+WantedTensors HeavyMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
     const KvLayout& l = k.layout;
     const int64_t o = k.owner_layers, h = l.kv_heads, n = k.context, columns = heads * l.head_dim;
     const int64_t tiles_a_head = tiles_for(s.tokens), of_head = tiles_a_head * kTileTokens;
     const int64_t together = owners_together(k, heads), width = of_head + kMaxRows;
     const Shape all_tiles = {o * h * tiles_a_head, static_cast<int64_t>(l.tile_bytes()) / h};
-    std::vector<Want> all = {
+    WantedTensors all = {
         {&tiles, DType::kU8, all_tiles},
         {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
         {&kv.tokens, DType::kI32, {o, h, of_head}},
@@ -54,25 +50,16 @@ std::vector<HeavyMemory::Want> HeavyMemory::wants(const KvShape& k, const Bounde
         {&sequence, DType::kI32, {1}},
         {&ancestor, DType::kI32, {1, kMaxRows}},
     };
-    if (s.returns) {
-        saved.resize(5);
-        all.insert(all.end(), {{&saved[0], DType::kU8, all_tiles},
-                               {&saved[1], DType::kI32, {o, h, of_head}},
-                               {&saved[2], DType::kI32, {o, h, of_head}},
-                               {&saved[3], DType::kF32, {o, h, of_head}},
-                               {&saved[4], DType::kI32, {o, h}}});
-    }
+    if (s.returns) want_copies(all, saved, kept());
     return all;
 }
 
 size_t HeavyMemory::bytes(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    size_t all = 0;
-    for (const Want& w : HeavyMemory().wants(kv, s, heads)) all += DeviceArena::bytes_of(w.type, w.shape);
-    return all;
+    return bytes_of(HeavyMemory().wants(kv, s, heads));
 }
 
 void HeavyMemory::take(DeviceArena& device, const KvShape& k, const BoundedShape& s, int64_t heads) {
-    for (const Want& w : wants(k, s, heads)) *w.tensor = device.take(w.type, w.shape);
+    take_all(device, wants(k, s, heads));
     kv.layout = k.layout;
 }
 

@@ -6,7 +6,7 @@
 
 #include "kernels/slots.h"
 #include "offload/policies/bounded_shape.h"
-#include "runtime/buffer.h"
+#include "offload/policies/wanted_tensors.h"
 
 namespace trireme {
 
@@ -30,15 +30,10 @@ struct HeavyMemory {
     void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, int64_t heads);
 
     /// What steps change.
-    std::vector<Tensor> kept() const { return {tiles, kv.tokens, kv.ranks, kv.scores, kv.counts}; }
+    std::vector<const Tensor*> kept() const { return {&tiles, &kv.tokens, &kv.ranks, &kv.scores, &kv.counts}; }
 
   private:
-    struct Want {
-        Tensor* tensor;
-        DType type;
-        Shape shape;
-    };
-    std::vector<Want> wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
 };
 
 }  // namespace trireme

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 int64_t slots_of(const BoundedShape& s) {
-    return (s.tokens + kTileTokens - 1) / kTileTokens * kTileTokens;
+    return tiles_for(s.tokens) * kTileTokens;
 }
 
 }  // namespace
@@ -133,8 +133,7 @@ void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const 
 void HeavySet::prefilled(int64_t) {
     tokens_ = prompt_;
     prefill_ = followed_ = moved_ = behind_ = false;
-    const std::vector<Tensor> kept = m_.kept();
-    for (size_t i = 0; i < m_.saved.size(); ++i) compute_.copy(m_.saved[i], kept[i], "keep_heavy");
+    save(compute_, m_.saved, m_.kept(), "save_heavy");
     ready_ = compute_.record();
 }
 
@@ -198,8 +197,7 @@ void HeavySet::truncated(int64_t, int64_t n) {
           prompt_);
     if (moved_) {
         compute_.wait(read_);
-        const std::vector<Tensor> kept = m_.kept();
-        for (size_t i = 0; i < kept.size(); ++i) compute_.copy(kept[i], m_.saved[i], "restore_heavy");
+        restore(compute_, m_.saved, m_.kept(), "restore_heavy");
         ready_ = compute_.record();
     }
     tokens_ = prompt_;

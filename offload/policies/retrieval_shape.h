@@ -25,7 +25,7 @@ struct RetrievalShape {
     ChunkPick pick(int64_t tokens) const;
     /// Slots that it takes at most: with kNever, what is generated stays.
     int64_t slots(int64_t context) const;
-    int64_t tiles(int64_t context) const { return (slots(context) + kTileTokens - 1) / kTileTokens; }
+    int64_t tiles(int64_t context) const { return tiles_for(slots(context)); }
 
     /// Bytes of the chosen tokens' tiles, and of the means of all chunks of the context, for all owners.
     size_t set_bytes(const KvShape& kv) const;

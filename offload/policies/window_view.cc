@@ -15,9 +15,6 @@ using HostArena = Arena<Space::kHost>;
 
 constexpr size_t kAngles = 8;  // tables of angles on their way to the device
 
-int64_t tiles_of(const WindowShape& w) {
-    return (w.tokens() + kTileTokens - 1) / kTileTokens;
-}
 Shape staged_shape(const KvLayout& l) {
     return {l.kv_heads, kMaxRows, l.head_dim};
 }
@@ -32,10 +29,11 @@ Shape tile_shape(const KvLayout& l) {
 }
 MemoryBytes own_memory(const KvShape& s, const WindowShape& w) {
     const KvLayout& l = s.layout;
-    const size_t owner =
-        static_cast<size_t>(tiles_of(w)) * DeviceArena::bytes_of(DType::kU8, tile_shape(l)) +
-        DeviceArena::bytes_of(DType::kI64, {1, tiles_of(w)}) + DeviceArena::bytes_of(l.k_type, staged_shape(l)) +
-        DeviceArena::bytes_of(l.v_type, staged_shape(l)) + 2 * DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w));
+    const size_t owner = static_cast<size_t>(tiles_for(w.tokens())) * DeviceArena::bytes_of(DType::kU8, tile_shape(l)) +
+                         DeviceArena::bytes_of(DType::kI64, {1, tiles_for(w.tokens())}) +
+                         DeviceArena::bytes_of(l.k_type, staged_shape(l)) +
+                         DeviceArena::bytes_of(l.v_type, staged_shape(l)) +
+                         2 * DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w));
     return {.device = static_cast<size_t>(s.owner_layers) * owner + 2 * DeviceArena::bytes_of(DType::kI32, {w.sinks}) +
                       DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w)) +
                       kAngles * DeviceArena::bytes_of(DType::kF32, angles_shape(l, w)),
@@ -61,10 +59,10 @@ WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const
           "window: {} sequences, {} sinks and {} recent tokens; want 1, 1 or more and more than {}", kv.sequences,
           window.sinks, window.recent, kMaxRows);
     const KvLayout& l = kv.layout;
-    TableWriter tables(device, compute_, Shape{1, tiles_of(window)});
+    TableWriter tables(device, compute_, Shape{1, tiles_for(window.tokens())});
     for (int64_t owner = 0; owner < kv.owner_layers; ++owner) {
         layers_.push_back({.layout = l,
-                           .tiles = device_.take(DType::kI64, {1, tiles_of(window)}),
+                           .tiles = device_.take(DType::kI64, {1, tiles_for(window.tokens())}),
                            .staged_k = device_.take(l.k_type, staged_shape(l)),
                            .staged_v = device_.take(l.v_type, staged_shape(l))});
         tables.write(layers_.back().tiles, [&](int64_t, int64_t) {

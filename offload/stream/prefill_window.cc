@@ -6,14 +6,6 @@
 #include "runtime/error.h"
 
 namespace trireme {
-namespace {
-
-/// How many tiles the first n tokens occupy.
-int64_t tiles_of(int64_t n) {
-    return (n + kTileTokens - 1) / kTileTokens;
-}
-
-}  // namespace
 
 PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& ring, Tails& tails,
                              const StreamShape& shape)
@@ -51,7 +43,7 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes) {
 void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     layer_ = layer;
     const int64_t length = written_[layer.at()] ? after_ : before_;  // tokens that the layer has
-    const int64_t wanted = tiles_of(std::min(tokens, length)), on_host = std::min(Tails::first_tile(length), wanted);
+    const int64_t wanted = tiles_for(std::min(tokens, length)), on_host = std::min(Tails::first_tile(length), wanted);
     for (int64_t first = 0; first < on_host; first += ring_.span()) {
         const TileRange tiles{first, std::min(first + ring_.span(), on_host)};
         ring_.claim(Lane::kH2d, tiles);
@@ -63,7 +55,7 @@ void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
 }
 
 void PrefillWindow::open_rows(int64_t first, int64_t n) {
-    ring_.claim(Lane::kCompute, {first / kTileTokens, tiles_of(first + n)});
+    ring_.claim(Lane::kCompute, {first / kTileTokens, tiles_for(first + n)});
 }
 
 void PrefillWindow::store_up_to(int64_t tile) {
@@ -88,7 +80,7 @@ void PrefillWindow::close() {
         store_up_to(after_ / kTileTokens);
         written_[layer_.at()] = true;
     }
-    ring_.release(Lane::kCompute, {newest, tiles_of(after_)});
+    ring_.release(Lane::kCompute, {newest, tiles_for(after_)});
 }
 
 }  // namespace trireme

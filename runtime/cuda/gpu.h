@@ -171,4 +171,16 @@ TRIREME_GPU float block_sum(Gpu& gpu, float x) {
     return total;
 }
 
+/// The largest of a block's x, in every thread; as block_sum.
+template <int kThreads, class Gpu>
+TRIREME_GPU float block_max(Gpu& gpu, float x) {
+    float* tops = static_cast<float*>(gpu.shared());
+    x = warp_max(gpu, x);
+    if (gpu.thread() % kWarp == 0) tops[gpu.thread() / kWarp] = x;
+    gpu.sync();
+    float top = tops[0];
+    for (int w = 1; w < kThreads / kWarp; ++w) top = fmaxf(top, tops[w]);
+    return top;
+}
+
 }  // namespace trireme::gpu

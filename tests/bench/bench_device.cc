@@ -130,7 +130,7 @@ class Bench {
         small_ = Arena<Space::kDevice>(*device_, size_t{128} << 20);
         LayerKv kv;
         kv.layout = {kv_heads, kHeadDim, DType::kF16, DType::kF16};
-        const int64_t tiles = (context + kTileTokens - 1) / kTileTokens;
+        const int64_t tiles = tiles_for(context);
         kv.tiles = on_device<int64_t>(DType::kI64, {1, tiles}, [&](int64_t) {
             return static_cast<int64_t>(reinterpret_cast<uintptr_t>(next(kv.layout.tile_bytes())));
         });

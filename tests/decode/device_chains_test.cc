@@ -184,7 +184,7 @@ class Chain {
     uint64_t digest() {
         Stream& stream = engine_->stream();
         const KvShape& kv = engine_->view().shape();
-        const int64_t slots = set_->slots(), tiles = (slots + kTileTokens - 1) / kTileTokens;
+        const int64_t slots = set_->slots(), tiles = tiles_for(slots);
         const auto tile_bytes = static_cast<int64_t>(kv.layout.tile_bytes());
         const Buffer<Space::kHost> table(engine_.device(), static_cast<size_t>(set_->tiles(OwnerIndex(0)).bytes()));
         const Buffer<Space::kHost> tile(engine_.device(), static_cast<size_t>(tile_bytes));

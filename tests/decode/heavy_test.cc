@@ -1,8 +1,6 @@
 // Chains in which heavy hitters propose or check: what comes out is plain decoding's, wherever keys and values lie and
 // whoever holds the heads.
 
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,8 +8,7 @@
 #include "decode/drafter.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
-#include "offload/plan.h"
-#include "tests/decode/kjv_prompt.h"
+#include "tests/decode/long_prompt.h"
 #include "tests/decode/retrieving.h"
 #include "tests/support/random_model.h"
 #include "tests/support/ranks.h"
@@ -19,34 +16,7 @@
 namespace trireme::test {
 namespace {
 
-std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
-    return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
-        .at(0)
-        .ids;
-}
-
-class HeavyHitters : public KjvPrompt {
-  protected:
-    void SetUp() override {
-        std::string text;
-        for (int i = 0; i < 12; ++i) {
-            text +=
-                "And the sons of Ham; Cush, and Mizraim, and Phut, and Canaan. And Cush begat Nimrod: he began to be a "
-                "mighty one in the earth. ";
-        }
-        request.prompt = tokenizer->encode(text + "And the LORD said unto", true);
-        request.max_new = 80;
-        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
-    }
-    /// Layers on chip, of 6.
-    LevelOptions options(int64_t on_chip) const {
-        LevelOptions o = kExact.level();
-        o.context = 2048;
-        if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
-        return o;
-    }
-    std::vector<int32_t> plain;
-};
+using HeavyHitters = LongPrompt;
 
 TEST_F(HeavyHitters, AloneArePlainDecodingWhenGreedy) {
     for (const int64_t on_chip : {6, 3, 0}) {
@@ -55,7 +25,7 @@ TEST_F(HeavyHitters, AloneArePlainDecodingWhenGreedy) {
             Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 1, 7);
             Speculate speculate(drafter, levels.target, request.sampling, 0);
 
-            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << tokens;
+            EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << tokens;
             EXPECT_GT(speculate.stats().accepted, speculate.stats().proposed / 4) << on_chip << " " << tokens;
         }
     }
@@ -67,7 +37,7 @@ TEST_F(HeavyHitters, OfTheWholeTextProposeWhatTheTargetSays) {
         Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 1, 7);
         Speculate speculate(drafter, levels.target, request.sampling, 0);
 
-        EXPECT_EQ(ids_of(speculate, request, stats), plain);
+        EXPECT_EQ(ids_of(speculate, request), plain);
         EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
     }
 }
@@ -83,7 +53,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
                              {.verifier = "h2o", .level = 1, .length = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
 
-            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << length;
+            EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << length;
             EXPECT_STREQ(speculate.name(), "draft+h2o+full");
             EXPECT_GT(middle.stats().accepted, 0);
         }
@@ -103,7 +73,7 @@ TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
                          {.verifier = "retrieval", .level = 1, .length = 6, .held = &held});
         Speculate speculate(middle, levels.target, request.sampling, 0);
 
-        EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip;
+        EXPECT_EQ(ids_of(speculate, request), plain) << on_chip;
         EXPECT_GT(middle.stats().accepted, 0);
         EXPECT_GT(speculate.stats().accepted, 0);
     }
@@ -117,21 +87,7 @@ TEST_F(HeavyHitters, SamplesBeginWithWhatThePromptChose) {
         Heavy levels(engine, options(3), Heavy::of(32));
         Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 5, 1, 5);
         Speculate speculate(drafter, levels.target, request.sampling, 5);
-        speculate.prefill(request.prompt, {});
-        std::vector<int32_t> ids;
-        for (uint32_t sample = two_before ? 0 : 2; sample <= 2; ++sample) {
-            ids.clear();
-            speculate.begin(sample);
-            while (ids.size() < 120) {
-                const std::span<const Proposed> round = speculate.propose(60);
-                for (const Proposed& p : round) ids.push_back(p.token);
-                std::vector<int32_t> path(round.size());
-                std::iota(path.begin(), path.end(), 0);
-                speculate.commit(path, -1);
-                ids.push_back(-static_cast<int32_t>(round.size()));  // how many stayed
-            }
-        }
-        alone.push_back(ids);
+        alone.push_back(rounds_of_sample_2(speculate, two_before));
     }
     EXPECT_EQ(alone[0], alone[1]);
 }

@@ -1,7 +1,5 @@
 // Chains with a level over retrieved keys and values: what they propose is checked by the whole, wherever that lies.
 
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,46 +7,13 @@
 #include "decode/drafter.h"
 #include "decode/ngram.h"
 #include "decode/speculate.h"
-#include "offload/plan.h"
-#include "tests/decode/kjv_prompt.h"
+#include "tests/decode/long_prompt.h"
 #include "tests/decode/retrieving.h"
 
 namespace trireme::test {
 namespace {
 
-std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats, int64_t sample = 0) {
-    return trireme::generate(
-               decoder, nullptr,
-               {.prompt = r.prompt, .max_new = r.max_new, .num_samples = sample + 1, .stops = {r.eos, {}}}, stats)
-        .at(static_cast<size_t>(sample))
-        .ids;
-}
-
-class Retrieval : public KjvPrompt {
-  protected:
-    void SetUp() override {
-        // A text of some 900 tokens that speaks of one thing in its middle and of others behind it.
-        std::string text;
-        for (int i = 0; i < 12; ++i) {
-            text +=
-                "And the sons of Ham; Cush, and Mizraim, and Phut, and Canaan. And Cush begat Nimrod: he began to be a "
-                "mighty one in the earth. ";
-            text += i == 3 ? "Now the name of the servant was Eliezer of Damascus, and he dwelt by the well. " : "";
-        }
-        request.prompt = tokenizer->encode(text + "And the LORD said unto", true);
-        request.max_new = 80;
-        ASSERT_GT(request.prompt.size(), 600U);
-        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
-    }
-    /// Layers on chip, of 6; the context in tokens.
-    LevelOptions options(int64_t on_chip, int64_t context = 2048) const {
-        LevelOptions o = kExact.level();
-        o.context = context;
-        if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
-        return o;
-    }
-    std::vector<int32_t> plain;
-};
+using Retrieval = LongPrompt;
 
 TEST_F(Retrieval, AloneIsPlainDecodingWhenGreedy) {
     for (const int64_t on_chip : {6, 3, 0}) {
@@ -57,7 +22,7 @@ TEST_F(Retrieval, AloneIsPlainDecodingWhenGreedy) {
             Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
             Speculate speculate(drafter, levels.target, request.sampling, 0);
 
-            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << budget;
+            EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << budget;
             EXPECT_GT(speculate.stats().accepted, speculate.stats().proposed / 2);
         }
     }
@@ -69,7 +34,7 @@ TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetSays) {
         Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
         Speculate speculate(drafter, levels.target, request.sampling, 0);
 
-        EXPECT_EQ(ids_of(speculate, request, stats), plain);
+        EXPECT_EQ(ids_of(speculate, request), plain);
         EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
     }
 }
@@ -80,7 +45,7 @@ TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetDraws) {
     Retrieving levels(engine, options(3), {.budget = 2048});
     Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 7);
     Speculate speculate(drafter, levels.target, request.sampling, 0);
-    ids_of(speculate, request, stats);
+    ids_of(speculate, request);
     EXPECT_GT(speculate.stats().proposed, 50);
     EXPECT_GE(speculate.stats().accept_rate(), 0.98);
 }
@@ -96,7 +61,7 @@ TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
                              {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
 
-            EXPECT_EQ(ids_of(speculate, request, stats), plain) << on_chip << " " << length;
+            EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << length;
             EXPECT_STREQ(speculate.name(), "draft+retrieval+full");
             EXPECT_GT(middle.stats().accepted, 0);
         }
@@ -130,7 +95,7 @@ TEST_F(Retrieval, WhenItChoosesChangesNoToken) {
             Retrieving levels(engine, options(3), {.budget = 32, .every = every});
             Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 0, 1, 5);
             Speculate speculate(drafter, levels.target, request.sampling, 0);
-            EXPECT_EQ(ids_of(speculate, r, stats), want) << every << " " << prompt;
+            EXPECT_EQ(ids_of(speculate, r), want) << every << " " << prompt;
         }
     }
 }
@@ -146,21 +111,7 @@ TEST_F(Retrieval, SamplesBeginWithWhatThePromptChose) {
             Retrieving levels(engine, options(3), shape);
             Drafter drafter("retrieval", engine.device(), levels.middle, request.sampling, 5, 1, 5);
             Speculate speculate(drafter, levels.target, request.sampling, 5);
-            speculate.prefill(request.prompt, {});
-            std::vector<int32_t> ids;
-            for (uint32_t sample = two_before ? 0 : 2; sample <= 2; ++sample) {
-                ids.clear();
-                speculate.begin(sample);
-                while (ids.size() < 120) {
-                    const std::span<const Proposed> round = speculate.propose(60);
-                    for (const Proposed& p : round) ids.push_back(p.token);
-                    std::vector<int32_t> path(round.size());
-                    std::iota(path.begin(), path.end(), 0);
-                    speculate.commit(path, -1);
-                    ids.push_back(-static_cast<int32_t>(round.size()));  // how many stayed
-                }
-            }
-            alone.push_back(ids);
+            alone.push_back(rounds_of_sample_2(speculate, two_before));
         }
         EXPECT_EQ(alone[0], alone[1]) << every;
     }

@@ -44,6 +44,47 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
     });
 }
 
+// How far rows are from what was there, after rounding: it is only ever raised.
+TEST(KvAppend, TellsWhatItChanges) {
+    on_every_target([] {
+        for (const DType k_type : kFloatTypes) {
+            for (const DType v_type : kFloatTypes) {
+                Machine m(Phase::kPrefill);
+                Kv kv({3, 72, k_type, v_type}, 1, 2);
+                Operand k = Operand(DType::kF32, 300, kv.width()).randomize(1);
+                Operand v = Operand(DType::kF32, 300, kv.width()).randomize(2);
+                append_all(m, kv, 0, k, v);
+                const Rows old_k = stored(k, k_type), old_v = stored(v, v_type);
+                Operand change(DType::kF32, 300, 2);
+                for (int64_t r = 0; r < 300; ++r) {
+                    for (int64_t c = 0; c < 2; ++c) change.set(r, c, r == 7 ? 99 : 0);
+                    if (r % 3 == 0) continue;  // these stay
+                    for (int64_t c = 0; c < kv.width(); ++c) k.set(r, c, k.get(r, c) * static_cast<double>(r % 5));
+                    v.set(r, r % kv.width(), static_cast<double>(r));
+                }
+                RowSet rows(300);
+                for (int64_t r = 0; r < 300; ++r) rows.set(r, 0, r, {0});
+                m->kv_append(kv.view(), k.tensor(), v.tensor(), rows.view(300), change.tensor());
+                m.stream->synchronize();
+
+                const Rows new_k = stored(k, k_type), new_v = stored(v, v_type);
+                for (int64_t r = 0; r < 300; ++r) {
+                    float most[2] = {r == 7 ? 99.0F : 0.0F, r == 7 ? 99.0F : 0.0F};
+                    for (int64_t c = 0; c < kv.width(); ++c) {
+                        const auto apart = [](double a, double b) {
+                            return std::fabs(static_cast<float>(a) - static_cast<float>(b));
+                        };
+                        most[0] = std::fmax(most[0], apart(new_k(r, c), old_k(r, c)));
+                        most[1] = std::fmax(most[1], apart(new_v(r, c), old_v(r, c)));
+                    }
+                    ASSERT_EQ(change.get(r, 0), static_cast<double>(most[0])) << r;
+                    ASSERT_EQ(change.get(r, 1), static_cast<double>(most[1])) << r;
+                }
+            }
+        }
+    });
+}
+
 // Infinities of an f16 cache would be NaN to rows that do not see them; a NaN is the model's own.
 TEST(KvWrites, SaturateInF16Alone) {
     const double inf = std::numeric_limits<double>::infinity(), most = 65504;

@@ -42,7 +42,7 @@ struct Slots {
             budgets.at<int32_t>(i, 0) = budget;
         }
     }
-    int64_t tiles() const { return (slots + kTileTokens - 1) / kTileTokens; }
+    int64_t tiles() const { return tiles_for(slots); }
     SlotKv view() {
         const KvLayout& l = layout;
         const auto shaped = [](Operand& o, const Shape& s) { return Tensor(o.tensor().data(), o.tensor().dtype(), s); };
@@ -163,9 +163,7 @@ struct ListedHead {
 /// Entries of a call in tiles, as prefills leave them: K and V of each entry random, or as given.
 struct Entries {
     Entries(const KvLayout& l, int64_t n, uint32_t seed)
-        : kv(l, 1, std::max<int64_t>(1, (n + kTileTokens - 1) / kTileTokens)),
-          k(DType::kF32, n, kv.width()),
-          v(DType::kF32, n, kv.width()) {
+        : kv(l, 1, std::max<int64_t>(1, tiles_for(n))), k(DType::kF32, n, kv.width()), v(DType::kF32, n, kv.width()) {
         k.randomize(seed);
         v.randomize(seed + 1);
     }

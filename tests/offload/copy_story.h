@@ -45,7 +45,7 @@ class OrderedKernels final : public KvKernels {
 
     void do_kv_stage(const LayerKv&, const Tensor&, const Tensor&, const RowsView&) override {
     }  // staged rows never leave the device
-    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor&, const RowsView& rows) override {
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor&, const RowsView& rows, const Tensor&) override {
         const int64_t first = of(rows.slots, 0);
         touch(kv, of(rows.sequences, 0), first, first + k.rows(), /*write=*/true, "kv_append");
     }

@@ -23,7 +23,8 @@ class MovingKernels final : public KvKernels {
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         real_->kv_stage(kv, k, v, rows);
     }
-    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+    void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                      const Tensor&) override {
         real_->kv_append(kv, k, v, rows);
     }
     void do_kv_keep(std::span<const LayerKv> layers, const Tensor& kept) override { real_->kv_keep(layers, kept); }

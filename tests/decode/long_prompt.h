@@ -1,0 +1,65 @@
+#pragma once
+/// A long prompt for the small trained model, for chains whose proposing level sees a part of it.
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "decode/speculate.h"
+#include "offload/plan.h"
+#include "tests/decode/kjv_prompt.h"
+
+namespace trireme::test {
+
+class LongPrompt : public KjvPrompt {
+  protected:
+    // Some 900 tokens that speak of one thing in their middle and of others behind it.
+    void SetUp() override {
+        std::string text;
+        for (int i = 0; i < 12; ++i) {
+            text +=
+                "And the sons of Ham; Cush, and Mizraim, and Phut, and Canaan. And Cush begat Nimrod: he began to be a "
+                "mighty one in the earth. ";
+            text += i == 3 ? "Now the name of the servant was Eliezer of Damascus, and he dwelt by the well. " : "";
+        }
+        request.prompt = tokenizer->encode(text + "And the LORD said unto", true);
+        request.max_new = 80;
+        ASSERT_GT(request.prompt.size(), 600U);
+        plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
+    }
+    /// Layers on chip, of 6; the context in tokens.
+    LevelOptions options(int64_t on_chip, int64_t context = 2048) const {
+        LevelOptions o = kExact.level();
+        o.context = context;
+        if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
+        return o;
+    }
+    std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r) {
+        return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}},
+                                 stats)
+            .at(0)
+            .ids;
+    }
+    /// Sample 2 of the request, alone or behind samples 0 and 1: its tokens and, negated, how many of each round
+    /// stayed.
+    std::vector<int32_t> rounds_of_sample_2(Speculate& speculate, bool two_before) {
+        speculate.prefill(request.prompt, {});
+        std::vector<int32_t> ids;
+        for (uint32_t sample = two_before ? 0 : 2; sample <= 2; ++sample) {
+            ids.clear();
+            speculate.begin(sample);
+            while (ids.size() < 120) {
+                const std::span<const Proposed> round = speculate.propose(60);
+                for (const Proposed& p : round) ids.push_back(p.token);
+                std::vector<int32_t> path(round.size());
+                std::iota(path.begin(), path.end(), 0);
+                speculate.commit(path, -1);
+                ids.push_back(-static_cast<int32_t>(round.size()));
+            }
+        }
+        return ids;
+    }
+    std::vector<int32_t> plain;
+};
+
+}  // namespace trireme::test

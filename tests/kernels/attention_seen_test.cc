@@ -1,0 +1,167 @@
+// Rows that do not see themselves, and rows that see the last of their slots only (RowsView).
+
+#include <algorithm>
+
+#include "tests/kernels/kv_harness.h"
+
+namespace trireme::test {
+namespace {
+
+struct Case {
+    int64_t head_dim, kv_heads;
+    std::vector<int32_t> kv_of_head;
+    DType k_type, v_type;
+};
+const Case kCases[] = {
+    {64, 2, {0, 0, 0, 1, 1, 1}, DType::kF16, DType::kF16},
+    {40, 2, {0, 1}, DType::kF32, DType::kBF16},
+    {80, 1, std::vector<int32_t>(7, 0), DType::kF16, DType::kF16},
+};
+struct Sight {
+    bool itself;
+    int64_t window;
+};
+constexpr Sight kSights[] = {{false, kEverySlot}, {true, 1},  {true, 7},    {true, 256},
+                             {true, 300},         {false, 0}, {false, 255}, {false, 400}};
+
+/// Keys and values of a sequence, some of them staged: rows behind `cached` tokens.
+struct Scene {
+    Scene(const Case& c, int64_t cached_tokens, std::vector<int> tree)
+        : shape(c),
+          cached(cached_tokens),
+          parents(std::move(tree)),
+          kv({c.kv_heads, c.head_dim, c.k_type, c.v_type}, 1, (cached + rows()) / kTileTokens + 1),
+          k(DType::kF32, cached + rows(), kv.width()),
+          v(DType::kF32, cached + rows(), kv.width()),
+          q(DType::kF32, rows(), static_cast<int64_t>(c.kv_of_head.size()) * c.head_dim, 5),
+          heads(Operand::ids(c.kv_of_head)) {
+        k.randomize(1);
+        v.randomize(2);
+        ks = stored(k, c.k_type);
+        vs = stored(v, c.v_type);
+        q.randomize(3, 2);
+    }
+    int64_t rows() const { return static_cast<int64_t>(parents.size()); }
+    std::vector<int32_t> path(int64_t row) const {
+        std::vector<int32_t> p;
+        for (int r = static_cast<int>(row); r >= 0; r = parents[static_cast<size_t>(r)]) p.push_back(r);
+        std::reverse(p.begin(), p.end());
+        return p;
+    }
+    /// The row's result by definition: over `n` of its slots, the last ones of which row r sees.
+    std::vector<double> want(int64_t row, const Sight& sight) {
+        const std::vector<int32_t> p = path(row);
+        const int64_t own = cached + static_cast<int64_t>(p.size()) - 1, end = own + (sight.itself ? 1 : 0);
+        const int64_t begin = std::max(int64_t{0}, end - sight.window);
+        if (begin >= end) return std::vector<double>(static_cast<size_t>(q.cols()), 0.0);
+        Rows keys(end - begin, kv.width()), values = keys, one(1, q.cols());
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t from = i < cached ? i : cached + p[static_cast<size_t>(i - cached)];
+            for (int64_t col = 0; col < kv.width(); ++col) {
+                keys(i - begin, col) = ks(from, col);
+                values(i - begin, col) = vs(from, col);
+            }
+        }
+        for (int64_t col = 0; col < q.cols(); ++col) one(0, col) = q.get(row, col);
+        tolerance = attention_tolerance(one, keys, values, static_cast<int64_t>(shape.kv_of_head.size()), inputs);
+        return reference::attention(one, keys, values, shape.kv_of_head).at;
+    }
+    void check(Machine& m, RowSet& set, const Sight& sight, const std::vector<TileRange>& parts) {
+        if (!sight.itself) {
+            for (int64_t r = 0; r < rows(); ++r) --set.slots.at<int32_t>(r, 0);
+        }
+        RowsView view = set.view(cached + rows());
+        view.window = sight.window;
+        Operand out(DType::kF32, rows(), q.cols(), 3);
+        for (const TileRange& part : parts) {
+            Operand table(DType::kI64, 1, kv.table.cols());
+            const LayerKv layer = parts.size() == 1 ? kv.view() : kv.view(table, part);
+            m->attention(out.tensor(), q.tensor(), layer, heads.vector(), view, part);
+            m.stream->synchronize();
+        }
+        EXPECT_TRUE(out.intact());
+        for (int64_t r = 0; r < rows(); r += r < 8 || r + 17 >= rows() ? 1 : 17) {
+            tolerance = 0;
+            const std::vector<double> wanted = want(r, sight);
+            ASSERT_TRUE((near<float, double>(out.row(r), wanted, tolerance)))
+                << "head_dim " << shape.head_dim << ", row " << r << " behind " << cached << ", window " << sight.window
+                << (sight.itself ? "" : " without itself");
+        }
+    }
+
+    Case shape;
+    int64_t cached;
+    std::vector<int> parents;
+    Kv kv;
+    Operand k, v, q, heads;
+    Rows ks{0, 0}, vs{0, 0};  // k and v as they are stored
+    DType inputs = DType::kF32;
+    double tolerance = 0;
+};
+
+std::vector<int> chain(int64_t n) {
+    std::vector<int> parents;
+    for (int64_t i = 0; i < n; ++i) parents.push_back(static_cast<int>(i) - 1);
+    return parents;
+}
+
+TEST(AttentionSeen, OfDecodedRows) {
+    on_every_target([] {
+        Machine prefill(Phase::kPrefill), m(Phase::kDecode);
+        for (const Case& c : kCases) {
+            for (const int64_t cached : {0, 3, 256, 700}) {
+                for (const std::vector<int>& tree : {chain(1), std::vector<int>{-1, 0, 0, 1, 1, -1, 5}}) {
+                    for (const Sight& sight : kSights) {
+                        Scene s(c, cached, tree);
+                        append_all(prefill, s.kv, 0, s.k, s.v);
+                        stage_all(m, s.kv.view(), s.k.tensor().slice_rows(cached, s.rows()),
+                                  s.v.tensor().slice_rows(cached, s.rows()));
+                        RowSet set(s.rows());
+                        for (int64_t r = 0; r < s.rows(); ++r) set.set(r, 0, cached, s.path(r));
+                        s.check(m, set, sight, {TileRange{}});
+                    }
+                }
+            }
+        }
+    });
+}
+
+// Tiles that arrive in parts: a row may see none of the first ones.
+TEST(AttentionSeen, OfTilesInParts) {
+    on_every_target([] {
+        Machine prefill(Phase::kPrefill), m(Phase::kDecode);
+        for (const Case& c : kCases) {
+            for (const Sight& sight : kSights) {
+                Scene s(c, 1100, chain(5));
+                append_all(prefill, s.kv, 0, s.k, s.v);
+                stage_all(m, s.kv.view(), s.k.tensor().slice_rows(1100, 5), s.v.tensor().slice_rows(1100, 5));
+                RowSet set(5);
+                for (int64_t r = 0; r < 5; ++r) set.set(r, 0, 1100, s.path(r));
+                s.check(m, set, sight, {{0, 1}, {1, 3}, {3, kEveryTile}});
+            }
+        }
+    });
+}
+
+TEST(AttentionSeen, OfAPromptsRows) {
+    on_every_target([] {
+        Machine m(Phase::kPrefill);
+        for (const Case& c : kCases) {
+            for (const int64_t before : {0, 300}) {
+                for (const int64_t rows : {1, 270}) {
+                    for (const Sight& sight : kSights) {
+                        Scene s(c, before, chain(rows));
+                        s.inputs = attended_in(c.k_type, c.v_type);
+                        append_all(m, s.kv, 0, s.k, s.v);
+                        RowSet set(rows);
+                        for (int64_t r = 0; r < rows; ++r) set.set(r, 0, before + r, {0});
+                        s.check(m, set, sight, {TileRange{}});
+                    }
+                }
+            }
+        }
+    });
+}
+
+}  // namespace
+}  // namespace trireme::test
