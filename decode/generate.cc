@@ -69,6 +69,7 @@ void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStat
     const uint64_t begin = trace::now();
     proposer.prefill(request.prompt, prefill);
     stats.prefill_ms = ms_between(begin, trace::now());
+    stats.passes = model.passes();
     stats.prefill_link = link_use(model) - link_before;
 }
 

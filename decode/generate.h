@@ -24,6 +24,7 @@ struct GenerateRequest {
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;              // prompt to logits
+    int64_t passes = 1;                 // of the prompt, over layers that read later ones
     double warmup_ms = 0;               // of that call; 0: there is none
     double ttft_ms = 0;                 // prompt to first token, the warm-up included
     double decode_ms = 0;               // all tokens but each sample's first

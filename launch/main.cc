@@ -58,7 +58,9 @@ void print_about(const Invocation& call, const std::vector<std::string>& environ
 // Binds this rank to its cores and sets its number of threads. Before any thread is started, MPI's included: threads
 // inherit the binding.
 void settle(Start& start, const RankEnv& rank) {
-    if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan) return;
+    if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan ||
+        *start.call.command == Command::kConvert)
+        return;
     const Options& o = start.call.options;
     const Placement placement = place(rank, read_node(rank), o.bind, o.threads);
     const bool bound = bind_to(placement.cpus);
@@ -112,6 +114,8 @@ void run_command(const Start& start, const Crew& crew) {
             return run_plan(start, crew);
         case Command::kDoctor:
             return run_doctor(start, crew);
+        case Command::kConvert:
+            return run_convert(start, crew);
     }
 }
 

@@ -13,7 +13,7 @@ int64_t ancestors_of(int64_t max_rows) {
 }
 
 Shape slot_shape(int64_t head_dim, int64_t max_rows) {
-    return {max_rows * (4 + ancestors_of(max_rows) + head_dim) * 4};
+    return {max_rows * (5 + ancestors_of(max_rows) + head_dim) * 4};
 }
 
 }  // namespace
@@ -55,11 +55,12 @@ BatchMaker::Slot& BatchMaker::next_slot() {
 
 BatchMaker::Fields BatchMaker::fields(void* base) const {
     auto* i32 = static_cast<int32_t*>(base);
-    int32_t* ancestors = i32 + 4 * max_rows_;
+    int32_t* ancestors = i32 + 5 * max_rows_;
     return {i32,
             i32 + max_rows_,
             i32 + 2 * max_rows_,
             i32 + 3 * max_rows_,
+            i32 + 4 * max_rows_,
             ancestors,
             reinterpret_cast<float*>(ancestors + ancestors_ * max_rows_)};
 }
@@ -78,6 +79,7 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, const Bounds& bounds) {
               .ancestors = Tensor(f.ancestors, DType::kI32, {rows, ancestors_}),
               .max_slots = bounds.slots,
               .staged = bounds.staged};
+    b.before = Tensor(f.before, DType::kI32, {rows});
     return b;
 }
 
@@ -95,6 +97,7 @@ Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t 
               view.length(row.sequence));
         f.ids[r] = row.token;
         f.slots[r] = static_cast<int32_t>(cached + depth);
+        f.before[r] = f.slots[r] - 1;
         f.sequences[r] = row.sequence;
         f.cached[r] = static_cast<int32_t>(cached);
         std::copy(path.begin(), path.end(), f.ancestors + r * kMaxRows);
@@ -113,6 +116,7 @@ Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int
     for (int64_t r = 0; r < n; ++r) {
         f.ids[r] = tokens[static_cast<size_t>(r)];
         f.slots[r] = static_cast<int32_t>(first_slot + r);
+        f.before[r] = f.slots[r] - 1;
         f.sequences[r] = static_cast<int32_t>(sequence);
         f.cached[r] = static_cast<int32_t>(first_slot + n);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, position + r, length);

@@ -30,6 +30,16 @@ struct Batch {
     Tensor ids;      // i32 [rows]
     Tensor cos_sin;  // f32 [rows, head_dim]: cosines of the pairs, then sines
     RowsView view;
+    Tensor before;  // i32 [rows]: the slot before each row's own
+
+    /// What rows see in a layer: without themselves where it is strict, and the last `window` tokens, of which they are
+    /// one.
+    RowsView seen(bool strict, int64_t window) const {
+        RowsView all = view;
+        if (strict) all.slots = before;
+        if (window < kEverySlot) all.window = window - (strict ? 1 : 0);
+        return all;
+    }
 };
 
 /// Makes batches in device memory through slots of pinned host memory. A batch may be used by work that is enqueued
@@ -59,7 +69,7 @@ class BatchMaker {
         Event free;       // reached when it has been copied to the device
     };
     struct Fields {
-        int32_t *ids, *slots, *sequences, *cached, *ancestors;
+        int32_t *ids, *slots, *before, *sequences, *cached, *ancestors;
         float* cos_sin;
     };
     static constexpr int64_t kSlots = 4;  // at least: how many batches the host may be ahead of the device

@@ -5,72 +5,23 @@
 #include <limits>
 #include <optional>
 
+#include "model/files/keys.h"
 #include "model/files/limits.h"
 #include "model/files/shown.h"
+#include "model/layer_sharing.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
-/// One JSON object with typed, optional keys. A key that is null counts as missing, as transformers has it.
-class Keys {
-  public:
-    Keys(const Json& json, std::string_view what) : json_(json), what_(what) {
-        require(json.is_object(), Exit::kData, "{}: not a JSON object", what);
-    }
-
-    const Json* find(const char* key) const {
-        const auto it = json_.find(key);
-        return it == json_.end() || it->is_null() ? nullptr : &*it;
-    }
-    std::optional<double> number(const char* key) const {
-        const Json* v = find(key);
-        if (!v) return {};
-        require(v->is_number(), Exit::kData, "{}: '{}' is {}, a number was expected", what_, key, text(*v));
-        return v->get<double>();
-    }
-    std::optional<int64_t> integer(const char* key) const {
-        const Json* v = find(key);
-        if (!v) return {};
-        require(v->is_number(), Exit::kData, "{}: '{}' is {}, a whole number was expected", what_, key, text(*v));
-        const double d = v->get<double>();  // also takes 4096.0; exact far beyond every cap
-        require(std::fabs(d) < 0x1p53 && d == std::floor(d), Exit::kData, "{}: '{}' is {}, a whole number was expected",
-                what_, key, text(*v));
-        return static_cast<int64_t>(d);
-    }
-    std::optional<bool> boolean(const char* key) const {
-        const Json* v = find(key);
-        if (!v) return {};
-        require(v->is_boolean(), Exit::kData, "{}: '{}' is {}, true or false was expected", what_, key, text(*v));
-        return v->get<bool>();
-    }
-    std::optional<std::string> string(const char* key) const {
-        const Json* v = find(key);
-        if (!v) return {};
-        require(v->is_string(), Exit::kData, "{}: '{}' is {}, a string was expected", what_, key, text(*v));
-        return v->get<std::string>();
-    }
-    template <class T>
-    T required(std::optional<T> value, const char* key) const {
-        require(value.has_value(), Exit::kData, "{}: '{}' is missing", what_, key);
-        return *value;
-    }
-
-    static std::string text(const Json& v) {
-        return shown(v.is_structured() ? v.type_name() : v.dump(-1, ' ', false, Json::error_handler_t::replace));
-    }
-
-  private:
-    const Json& json_;
-    std::string_view what_;
-};
-
 /// Returns the architecture. Refuses, by name, every setting with which it computes something else than
 /// model/forward.cc.
 std::string read_arch(const Keys& keys, std::string_view what) {
     const std::string arch = keys.required(keys.string("model_type"), "model_type");
-    require(arch == "llama" || arch == "mistral", Exit::kData,
-            "{}: 'model_type' is '{}'; supported: llama, and mistral without a sliding window", what, shown(arch));
+    require(arch == "llama" || arch == "mistral" || shares_layers(arch), Exit::kData,
+            "{}: 'model_type' is '{}'; supported: llama, mistral without a sliding window, lckv-llama, opt-llama, "
+            "cla-llama and group-opt-llama",
+            what, shown(arch));
     const std::string act = keys.string("hidden_act").value_or("silu");
     require(act == "silu", Exit::kData, "{}: 'hidden_act' is '{}'; supported: silu", what, shown(act));
     for (const char* key : {"attention_bias", "mlp_bias", "rope_interleaved"}) {
@@ -230,6 +181,18 @@ void validate(const LlamaConfig& c, std::string_view what) {
     check_range(c.norm_eps, std::numeric_limits<double>::denorm_min(), 1.0, "the norm's epsilon", what);
     require(c.layer_map.layers() == c.n_layers, Exit::kData, "{}: a layer map of {} layers for a model of {}", what,
             c.layer_map.layers(), c.n_layers);
+    check_range<int64_t>(c.passes, 1, limits::kContext, "the number of passes", what);
+    for (LayerIndex l; l.i < c.n_layers; ++l) {
+        const LayerIndex source = c.layer_map.source(l);
+        if (c.layer_map.windowed(l)) {
+            check_range<int64_t>(c.sliding_window, 1, limits::kContext, "'sliding_window'", what);
+        } else {
+            require(!c.layer_map.windowed(source), Exit::kData,
+                    "{}: layer {} sees all tokens and reads layer {}, which keeps a sliding window; want an 's' behind "
+                    "both, or behind neither",
+                    what, l, source);
+        }
+    }
     validate(c.rope, c.head_dim, what);
 }
 
@@ -263,10 +226,10 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
     c.head_dim = head_dim.value_or(c.dim / c.n_heads);
 
     c.rope = read_rope(keys, c.context, what);
-    refuse_window(json, keys, c, what);
+    if (!shares_layers(c.arch)) refuse_window(json, keys, c, what);
     // transformers' default is 2; a null key means none.
     c.eos = read_ids(keys, "eos_token_id", json.contains("eos_token_id") ? -1 : 2, c.vocab, what);
-    c.layer_map = LayerMap::identity(c.n_layers);
+    read_sharing(c, keys, what);
     validate(c, what);
     return c;
 }

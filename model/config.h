@@ -13,15 +13,21 @@
 namespace trireme {
 
 struct LlamaConfig {
-    std::string arch;  // "llama"
+    std::string arch;  // its 'model_type': "llama"
     std::string name;  // for people; may be empty
     int64_t n_layers = 0, dim = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, ffn_dim = 0, vocab = 0;
     int64_t context = 0;  // tokens that the checkpoint supports, rotary scaling included
     double norm_eps = 0;
     bool tied_embeddings = false;  // lm_head is the embedding
     RopeConfig rope;
-    LayerMap layer_map;        // whose keys and values each layer reads
-    std::vector<int32_t> eos;  // each ends a text; may be empty
+    LayerMap layer_map;          // whose keys and values each layer reads
+    int64_t passes = 9;          // of a prompt over layers that read later ones: what the model was trained with
+    bool no_diagonal = false;    // no token sees itself, in any layer ('force_nodiag')
+    int64_t sliding_window = 0;  // tokens that a windowed layer sees, itself included
+    std::vector<int32_t> eos;    // each ends a text; may be empty
+
+    /// Whether a token does not see itself in this layer: its keys and values come from a later one.
+    bool strict(LayerIndex layer) const { return no_diagonal || layer_map.upward(layer); }
 };
 
 /// From a config.json, validated against the caps of model/files/limits.h. `what` names the source in messages.

@@ -32,6 +32,12 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
         return MemoryBytes{.device = kernel_scratch(backend, phase, kernel_limits(c, shard, rows), threads)};
     };
     const auto prompt_batches = [&](int64_t places) { return BatchMaker::memory(c.head_dim, kPrefillRows, places); };
+    // What comes into iterated layers is kept beside the residual streams.
+    const bool iterates = c.layer_map.upward();
+    const auto hidden = [&](bool on_host) {
+        const MemoryBytes rows = RowStore::memory(kv.context, c.dim, kPrefillRows, on_host);
+        return iterates ? rows + rows : rows;
+    };
     const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
     return {.kv = kv,
             .reads = c.layer_map.reads(),
@@ -43,8 +49,9 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .work = prefill_work + Scratch::memory(c, shard) + FullView::table_memory(kv) +
                     scratch(Phase::kDecode, kMaxRows) + BatchMaker::memory(c.head_dim, kMaxRows),
             .prefill_work_bytes = prefill_work.device,
-            .hidden_on_device = RowStore::memory(kv.context, c.dim, kPrefillRows, /*on_host=*/false),
-            .hidden_on_host = RowStore::memory(kv.context, c.dim, kPrefillRows, /*on_host=*/true),
+            .by_layers = iterates,
+            .hidden_on_device = hidden(/*on_host=*/false),
+            .hidden_on_host = hidden(/*on_host=*/true),
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 

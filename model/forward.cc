@@ -18,13 +18,16 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
     if (!writes || !map_.owns(layer)) return;
     const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
     if (!view_->rotates()) op.rope(k, batch.cos_sin, config_.head_dim);
-    view_->write(op, map_.number(layer), k, v, batch.view);
+    view_->write(op, map_.number(layer), k, v, batch.view,
+                 measures_ && map_.read_from_below(layer) ? s_.change.first_rows(rows) : Tensor());
 }
 
-// att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the layer's keys and values.
+// att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the keys and values that the layer reads.
 void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
+    const int64_t window = map_.windowed(layer) ? config_.sliding_window : kEverySlot;
     view_->attend(op, map_.reads(layer),
-                  {s_.att.first_rows(batch.rows), queries(batch.rows), weights_.kv_of_head, batch.view});
+                  {s_.att.first_rows(batch.rows), queries(batch.rows), weights_.kv_of_head,
+                   batch.seen(config_.strict(layer), window)});
 }
 
 // x += Wo att.  A rank holds some heads, so Wo gives a partial sum.

@@ -58,11 +58,33 @@ std::vector<OwnerIndex> LayerMap::reads() const {
     return all;
 }
 
-std::optional<LayerIndex> LayerMap::first_upward() const {
+bool LayerMap::upward() const {
     for (LayerIndex l; l.i < layers(); ++l) {
-        if (source(l) > l) return l;
+        if (upward(l)) return true;
     }
-    return {};
+    return false;
+}
+
+bool LayerMap::read_from_below(LayerIndex layer) const {
+    for (LayerIndex l; l < layer; ++l) {
+        if (source(l) == layer) return true;
+    }
+    return false;
+}
+
+std::vector<LayerBlock> LayerMap::blocks() const {
+    std::vector<LayerBlock> all;
+    for (LayerIndex l; l.i < layers();) {
+        const LayerIndex first = l;
+        const bool iterated = upward(l);
+        if (iterated) {
+            for (LayerIndex last = source(l); l <= last; ++l) last = std::max(last, source(l));
+        } else {
+            while (l.i < layers() && !upward(l)) ++l;
+        }
+        all.push_back({first, l, iterated});
+    }
+    return all;
 }
 
 std::string LayerMap::text() const {

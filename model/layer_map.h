@@ -3,7 +3,6 @@
 /// (arXiv 2410.14442). Pure arithmetic.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +10,13 @@
 #include "offload/index.h"
 
 namespace trireme {
+
+/// Consecutive layers of a forward: [first, end). Iterated ones read keys and values of later ones, all among them.
+struct LayerBlock {
+    LayerIndex first, end;
+    bool iterated = false;
+    bool operator==(const LayerBlock&) const = default;
+};
 
 /// Owners are the layers that some layer reads, numbered in layer order: they alone have K/V weights and tiles. An
 /// owner need not read itself.
@@ -35,9 +41,14 @@ class LayerMap {
     OwnerIndex reads(LayerIndex layer) const { return number_[source(layer).at()]; }
     std::vector<OwnerIndex> reads() const;
     bool windowed(LayerIndex layer) const { return !windowed_.empty() && windowed_[layer.at()]; }
-    /// The first layer that reads the keys and values of a later one. If there is none, a prefill takes one pass over
-    /// the layers.
-    std::optional<LayerIndex> first_upward() const;
+    /// Whether the layer reads the keys and values of a later one; whether any does.
+    bool upward(LayerIndex layer) const { return source(layer) > layer; }
+    bool upward() const;
+    /// Whether an earlier layer reads this one's keys and values.
+    bool read_from_below(LayerIndex layer) const;
+    /// All layers in blocks (reference lckv 1.4): where a layer reads a later one, all layers up to that one, and those
+    /// that they read, are iterated. The last layer of such a block is an owner.
+    std::vector<LayerBlock> blocks() const;
 
     /// The map in the form that parse() reads.
     std::string text() const;

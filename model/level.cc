@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/footprint.h"
+#include "offload/policies/upload.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -15,20 +16,6 @@ std::unique_ptr<KvView> make_view(Device& device, Stream& compute, const KvShape
     return maker(device, compute, shape, reads);
 }
 
-/// The layer map of a model that Level can compute: one pass over the layers, full attention. Errors: Exit::kData.
-const LayerMap& downward(const LlamaConfig& config) {
-    const LayerMap& map = config.layer_map;
-    const std::optional<LayerIndex> up = map.first_upward();
-    require(!up, Exit::kData,
-            "{}: layer {} reads the keys and values of layer {}, which comes after it; want one before", config.name,
-            up.value_or(LayerIndex()), map.source(up.value_or(LayerIndex())));
-    for (LayerIndex l; l.i < map.layers(); ++l) {
-        require(!map.windowed(l), Exit::kData, "{}: layer {} sees a sliding window; only full attention is supported",
-                config.name, l);
-    }
-    return map;
-}
-
 }  // namespace
 
 Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options)
@@ -37,7 +24,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       shard_(weights.shard()),
       comm_(comm),
       compute_(device.make_stream(options.name)),
-      map_(downward(config_)),
+      map_(config_.layer_map),
       view_(make_view(device, *compute_, kv_shape(config_, shard_, options), options, map_.reads())),
       s_(device, config_, shard_),
       decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
@@ -46,13 +33,23 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
-                     view_->by_layers() ? prefill_batches(view_->most_prefill()) : 1),
-      hidden_(device, view_->transport(), view_->by_layers() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
+                     by_layers() ? prefill_batches(view_->most_prefill()) : 1),
+      hidden_(device, view_->transport(), by_layers() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
               view_->transport() && options.residency.hidden_on_host),
+      block_input_(device, view_->transport(), map_.upward() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
+                   view_->transport() && options.residency.hidden_on_host),
+      asked_(options.passes),
       graphs_(options.graphs && device.graphs()) {
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
+    for (LayerIndex l; l < end(); ++l) {
+        require(view_->in_order() || !map_.windowed(l), Exit::kData,
+                "{}: layer {} sees a sliding window; a cache of some of the tokens does not keep their order",
+                config_.name, l);
+    }
     groups_.reserve(kMaxRows);
+    last_steps_ = &steps_.emplace(1, forward_steps(map_, 1)).first->second;
+    if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });
     if (view_->positions() > config_.context) {
         log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->positions(),
                   config_.context);
@@ -94,60 +91,85 @@ void Level::extend(std::span<const Row> rows) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
         for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);
     }
-    decode(decode_batch_.decode(rows, *view_, first, bounds));
+    decode(decode_batch_.decode(rows, *view_, first, bounds), steps_of(rows, first));
+}
+
+// Steps with as many passes as the longest chain of these rows, the first of which is staged as number `first`. Rows
+// that were staged before are exact.
+const ForwardSteps& Level::steps_of(std::span<const Row> rows, int32_t first) {
+    std::array<int64_t, kMaxRows> chain;
+    int64_t longest = 1;
+    for (size_t r = 0; r < rows.size() && map_.upward(); ++r) {
+        const int32_t parent = rows[r].parent - first;
+        chain[r] = parent < 0 ? 1 : chain[static_cast<size_t>(parent)] + 1;
+        longest = std::max(longest, chain[r]);
+    }
+    auto known = steps_.find(longest);
+    if (known == steps_.end()) known = steps_.emplace(longest, forward_steps(map_, longest)).first;
+    if (&known->second != last_steps_) view_->will_read(known->second.reads);
+    last_steps_ = &known->second;
+    return known->second;
 }
 
 // Attention of streamed layers is different work in every forward and is enqueued op by op; each stretch of work
 // between such attentions is replayed as a graph.
-void Level::decode(const Batch& batch) {
-    size_t stretch = 0;
-    LayerIndex after(-1);
+void Level::decode(const Batch& batch, const ForwardSteps& all) {
+    size_t stretch = 0, begin = 0;
     comm_.turn(*compute_);
     view_->begin(groups_);
-    for (LayerIndex l; l < end(); ++l) {
-        if (view_->recordable(map_.reads(l))) continue;
-        replay(stretch++, batch, after, l);
-        attention(*decode_op_, l, batch);
-        after = l;
+    for (size_t i = 0; i < all.steps.size(); ++i) {
+        const ForwardStep& step = all.steps[i];
+        if (step.does != ForwardStep::Does::kLayer || view_->recordable(map_.reads(step.layer))) continue;
+        replay(stretch++, batch, all, begin, i);
+        attention(*decode_op_, step.layer, batch);
+        begin = i + 1;
     }
-    replay(stretch, batch, after, end());
+    replay(stretch, batch, all, begin, all.steps.size());
     view_->end();
     warm_[static_cast<size_t>(batch.rows - 1)] = true;
 }
 
-// Enqueues everything between the attention of layer `after` and that of layer `before`. after = -1: from the start of
-// the forward; before = n_layers: to its end.
-void Level::stretch(const Batch& batch, LayerIndex after, LayerIndex before) {
+// Enqueues steps [begin, end), from behind the attention of the step before `begin` up to that of `end`. begin = 0:
+// from the start of the forward; all steps: to its end.
+void Level::stretch(const Batch& batch, const ForwardSteps& all, size_t begin, size_t end) {
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
     const auto rest = [&](LayerIndex layer) {
         mix(op, layer, x);
         feed_forward(op, layer, x);
     };
-    if (after.i < 0) {
+    if (begin == 0) {
         op.embed(x, weights_.embedding, batch.ids);
     } else {
-        rest(after);
+        rest(all.steps[begin - 1].layer);
     }
-    for (LayerIndex l(after.i + 1); l < before; ++l) {
-        project(op, l, batch, x, /*writes=*/true);
-        attention(op, l, batch);
-        rest(l);
+    for (size_t i = begin; i < end; ++i) {
+        const auto [does, layer] = all.steps[i];
+        if (does == ForwardStep::Does::kKeep) {
+            compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
+        } else if (does == ForwardStep::Does::kReturn) {
+            compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
+        } else {
+            project(op, layer, batch, x, /*writes=*/true);
+            if (does == ForwardStep::Does::kKeys) continue;
+            attention(op, layer, batch);
+            rest(layer);
+        }
     }
-    if (before < end()) {
-        project(op, before, batch, x, /*writes=*/true);
+    if (end < all.steps.size()) {
+        project(op, all.steps[end].layer, batch, x, /*writes=*/true);
     } else {
         head(x);
     }
 }
 
-void Level::replay(size_t i, const Batch& batch, LayerIndex after, LayerIndex before) {
-    const auto rows = static_cast<size_t>(batch.rows - 1);
-    const auto enqueue = [&] { stretch(batch, after, before); };
+void Level::replay(size_t i, const Batch& batch, const ForwardSteps& all, size_t begin, size_t end) {
+    const auto enqueue = [&] { stretch(batch, all, begin, end); };
     // The first forward of a size runs op by op: it loads kernels and allocates messages, which a capture must not.
-    if (!graphs_ || !warm_[rows]) return enqueue();
-    if (recorded_[rows].size() <= i) recorded_[rows].resize(i + 1);
-    std::unique_ptr<Graph>& graph = recorded_[rows][i];
+    if (!graphs_ || !warm_[static_cast<size_t>(batch.rows - 1)]) return enqueue();
+    std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &all}];
+    if (graphs.size() <= i) graphs.resize(i + 1);
+    std::unique_ptr<Graph>& graph = graphs[i];
     if (!graph) graph = compute_->capture(enqueue);
     check(graph != nullptr, "stream {}: the device has graphs, its stream has none", compute_->name());
     graph->launch();

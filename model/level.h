@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "kernels/kernels.h"
 #include "model/batch.h"
 #include "model/config.h"
+#include "model/passes.h"
 #include "model/scratch.h"
 #include "model/shard.h"
 #include "model/weights.h"
@@ -30,12 +32,13 @@ struct LevelOptions {
     Residency residency = {};
     ViewMaker view = {};           // makes the view of the KV; empty: full_view(residency)
     const char* name = "compute";  // of its stream, in traces; a literal
+    Passes passes = {};            // of prompts, where layers read later ones
 };
 
 class Level {
   public:
-    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kData
-    /// for a layer map that points upward or a sliding window, kOs (memory).
+    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kOs
+    /// (memory), kData for a sliding window over a view that is not in_order().
     Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options);
     ~Level();
 
@@ -47,15 +50,19 @@ class Level {
 
     /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
     /// logits() is then the last token's. With it, each(first position, f32 [rows, vocab]) gets the logits of all
-    /// tokens, at most kMaxRows rows at a time. Errors: Exit::kConfig beyond the context.
+    /// tokens, at most kMaxRows rows at a time. Layers that read later ones are passed over as often as the options
+    /// say. Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
     void prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress = {},
                  const EachLogits& each = {});
 
+    /// Passes that the last prefill took over iterated layers, the most of any block; 1 where there are none.
+    int64_t passes() const { return passes_; }
+
     /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. A row's parent is an earlier row of
     /// this forward, or -1. Enqueues only: nothing is allocated, and the host waits only if it is four forwards ahead.
-    /// The rows stay staged until keep(); those of earlier forwards are dropped. Errors: Exit::kConfig beyond the
-    /// context.
+    /// The rows stay staged until keep(); those of earlier forwards are dropped. Where layers read later ones it takes
+    /// as many passes as its longest chain of parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
     void forward(std::span<const Row> rows);
     /// The same, but rows that are staged stay so, and may be parents: a tree grows level by level. Rows are numbered
     /// from the first row of the last forward(), and there are at most kMaxRows since then.
@@ -103,21 +110,28 @@ class Level {
     Stream& stream() { return *compute_; }
 
   private:
-    void decode(const Batch& batch);
-    void stretch(const Batch& batch, LayerIndex after, LayerIndex before);
-    void replay(size_t stretch, const Batch& batch, LayerIndex after, LayerIndex before);
+    const ForwardSteps& steps_of(std::span<const Row> rows, int32_t first);
+    void decode(const Batch& batch, const ForwardSteps& all);
+    void stretch(const Batch& batch, const ForwardSteps& all, size_t begin, size_t end);
+    void replay(size_t stretch, const Batch& batch, const ForwardSteps& all, size_t begin, size_t end);
     void prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each);
     Batch prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows);
     void prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                             const EachLogits& each);
     void prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                            const EachLogits& each);
+    void iterate(const LayerBlock& block, std::span<const Batch> batches);
+    void clear_layer(LayerIndex layer, std::span<const Batch> batches);
+    void copy_rows(RowStore& to, RowStore& from, int64_t blocks);
+    float largest_change();
+    void prefill_layer(LayerIndex layer, std::span<const Batch> batches);
     void write_layer(LayerIndex layer, std::span<const Batch> batches);
     void prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
     void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
+    bool by_layers() const { return view_->by_layers() || map_.upward(); }
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
@@ -145,11 +159,18 @@ class Level {
     Rope rope_;
     BatchMaker decode_batch_, prefill_batch_;
     RowStore hidden_;               // f32 [context, dim]: a prompt's residual streams, where layers are streamed
+    RowStore block_input_;          // the same, as they come into iterated layers
     std::vector<RowGroup> groups_;  // of the last decode batch, by sequence
+    std::map<int64_t, ForwardSteps> steps_;  // of decode forwards, by passes; filled as they are needed
+    const ForwardSteps* last_steps_ = nullptr;
+    Passes asked_;
+    int64_t passes_ = 1;
+    bool measures_ = false;  // keys and values that a prefill writes are compared with those before
     int64_t logits_rows_ = 0;
     bool graphs_;                        // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op
-    std::array<std::vector<std::unique_ptr<Graph>>, kMaxRows> recorded_;  // by rows - 1 and stretch
+    // By rows and passes (as steps_ has them), then stretch.
+    std::map<std::pair<int64_t, const ForwardSteps*>, std::vector<std::unique_ptr<Graph>>> recorded_;
 };
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
 void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                          const EachLogits& each) {
     view_->begin_prefill(sequence, static_cast<int64_t>(tokens.size()));
-    if (view_->by_layers()) {
+    if (by_layers()) {
         prefill_by_layers(sequence, tokens, progress, each);
     } else {
         prefill_by_batches(sequence, tokens, progress, each);
@@ -92,6 +92,20 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->close_layer(map_.number(layer));
 }
 
+// A layer for the whole prompt. The window holds one streamed layer's keys and values at a time: an owner that reads
+// another layer's writes its own in a pass before.
+void Level::prefill_layer(LayerIndex layer, std::span<const Batch> batches) {
+    const bool reads_its_own = map_.source(layer) == layer;
+    if (map_.owns(layer) && !reads_its_own) write_layer(layer, batches);
+    view_->open_layer(map_.reads(layer), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
+    for (size_t b = 0; b < batches.size(); ++b) {
+        const auto block = static_cast<int64_t>(b);
+        prefill_rows(layer, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
+        hidden_.close(block);
+    }
+    view_->close_layer(map_.reads(layer));
+}
+
 // The residual streams of the whole prompt are kept, and each layer is computed for the whole prompt before the next: a
 // streamed layer's tiles are computed, read and stored once. The batches are those of prefill_by_batches(), hence the
 // same bits.
@@ -100,6 +114,8 @@ void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     std::vector<Batch> batches;
     hidden_.begin(n);
+    if (map_.upward()) block_input_.begin(n);
+    passes_ = 1;
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done), block = done / kPrefillRows;
         batches.push_back(prompt_batch(sequence, tokens, done, rows));
@@ -108,21 +124,18 @@ void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
     }
     const auto blocks = static_cast<int64_t>(batches.size());
     Event before;
-    for (LayerIndex l; l < end(); ++l) {
-        // The window holds one streamed layer's keys and values at a time: an owner that reads another layer's writes
-        // its own in a pass before.
-        const bool reads_its_own = map_.source(l) == l;
-        if (map_.owns(l) && !reads_its_own) write_layer(l, batches);
-        view_->open_layer(map_.reads(l), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
-        for (int64_t b = 0; b < blocks; ++b) {
-            const Tensor x = hidden_.open(b, RowStore::Use::kChange);
-            prefill_rows(l, batches[static_cast<size_t>(b)], x, reads_its_own);
-            hidden_.close(b);
+    for (const LayerBlock& block : map_.blocks()) {
+        if (block.iterated) {
+            iterate(block, batches);
+            if (progress) progress(block.end.i * n / end().i, n);
+            continue;
         }
-        view_->close_layer(map_.reads(l));
-        if (before.stream != nullptr) compute_->synchronize(before);
-        if (progress && l.i > 0) progress(l.i * n / end().i, n);
-        before = compute_->record();
+        for (LayerIndex l = block.first; l < block.end; ++l) {
+            prefill_layer(l, batches);
+            if (before.stream != nullptr) compute_->synchronize(before);
+            if (progress && l.i > 0) progress(l.i * n / end().i, n);
+            before = compute_->record();
+        }
     }
     for (int64_t b = each ? 0 : blocks - 1; b < blocks; ++b) {
         prefill_head(hidden_.open(b, RowStore::Use::kRead), first + b * kPrefillRows, b + 1 == blocks, each);

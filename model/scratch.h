@@ -22,6 +22,9 @@ struct Scratch {
     Tensor gate_up;            // [kPrefillRows, 2 ffn_dim]
     Tensor act;                // [kPrefillRows, ffn_dim]
     Tensor last;               // [kMaxRows, dim] rows whose logits are wanted, normed
+    Tensor input;              // [kMaxRows, dim] what comes into iterated layers; none: [0, dim]
+    Tensor zeros;              // [kPrefillRows, n_kv_heads head_dim], where layers are iterated; not filled here
+    Tensor change;             // [kPrefillRows, 2] (Kernels::kv_append)
     Tensor part;               // [kMaxRows, vocab_part] this rank's logits
     Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; one rank: part
     Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for Level::restore_logits()
@@ -33,7 +36,7 @@ struct Scratch {
     Tensor laws;       // i64 [kMaxRows, kRowLawWords]: of the logits' rows
     Tensor proposals;  // i64 [kMaxRows, kProposalWords]
     Tensor accepted;   // i32 [kMaxRows + 1]: Kernels::accept's out
-    HostTensor proposals_host, accepted_host;
+    HostTensor proposals_host, accepted_host, change_host;
 
   private:
     struct Want {
@@ -41,7 +44,7 @@ struct Scratch {
         Shape shape;
         DType dtype = DType::kF32;
     };
-    std::array<Want, 16> wants(const LlamaConfig& config, const Shard& shard);
+    std::array<Want, 19> wants(const LlamaConfig& config, const Shard& shard);
     Scratch() = default;
 
     Arena<Space::kDevice> device_;

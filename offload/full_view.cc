@@ -67,9 +67,9 @@ MemoryBytes FullView::table_memory(const KvShape& s) {
 
 FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
                                std::vector<OwnerIndex> owners, const Residency& residency,
-                               std::vector<StreamedIndex> reads)
+                               const std::vector<StreamedIndex>& reads)
     : transport(device, compute, shape, std::move(owners), residency.link, residency.verify),
-      ring(device, transport, shape, residency.ring, std::move(reads)),
+      ring(device, transport, shape, residency.ring, reads),
       tails(device, transport, shape),
       window(device, transport, ring, tails, shape) {}
 
@@ -152,12 +152,17 @@ void FullView::end() {
     if (streaming_) streaming_->ring.end();
 }
 
-void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
+void FullView::will_read(std::span<const OwnerIndex> reads) {
+    if (streaming_) streaming_->ring.set_reads(streamed_reads({reads.begin(), reads.end()}, streamed_));
+}
+
+void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                     const Tensor& change) {
     if (!prefill_.running) return op.kv_stage(layer(owner), k, v, rows);
     const int64_t n = k.rows(), first = rows.max_slots - n;
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     if (!on_chip(owner)) streaming_->window.open_rows(first, n);
-    op.kv_append(kv, k, v, rows);
+    op.kv_append(kv, k, v, rows, change);
     if (!on_chip(owner)) streaming_->window.rows_written(first, n);
     written(op, owner, prefill_.sequence, kv, first, n);
 }
@@ -165,18 +170,20 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     // A prompt's last query, or a decode forward's.
-    const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : followers();
+    const std::span<KvFollower* const> all =
+        prefill && will_be_repeated() ? std::span<KvFollower* const>() : followers();
+    const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
     for (KvFollower* f : follow) {
         f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
     }
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     AttentionReport report;
-    for (KvFollower* f : followers()) {
+    for (KvFollower* f : all) {
         if (const Tensor totals = prefill ? f->totals(a.q.rows()) : Tensor()) report.totals = totals;
     }
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, report);
-    for (KvFollower* f : followers()) {
+    for (KvFollower* f : all) {
         if (prefill) f->attended(op, owner, kv, a);
     }
     for (KvFollower* f : follow) f->passing(op, owner, kv, {});
@@ -247,7 +254,8 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
 void FullView::open_layer(OwnerIndex owner, Pass pass) {
     if (on_chip(owner)) return;
     prefill_.open = layer(owner);
-    prefill_.open.tiles = streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites);
+    prefill_.open.tiles =
+        streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites, /*stores=*/!will_be_repeated());
 }
 
 void FullView::close_layer(OwnerIndex owner) {

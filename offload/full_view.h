@@ -53,6 +53,7 @@ class FullView final : public KvView {
     const Tensor& staged_v() const { return staged_v_; }
 
     int64_t cached(int64_t sequence) const override { return length(sequence); }
+    bool in_order() const override { return true; }
     bool by_layers() const override { return by_layers_ || streaming_ != nullptr; }
     MemoryBytes memory() const override;
     using KvView::transport;
@@ -61,7 +62,9 @@ class FullView final : public KvView {
     void begin(std::span<const RowGroup> groups) override;
     void end() override;
     bool recordable(OwnerIndex owner) const override { return on_chip(owner); }
-    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void will_read(std::span<const OwnerIndex> reads) override;
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+               const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
 
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
@@ -75,7 +78,7 @@ class FullView final : public KvView {
   private:
     struct Streaming {
         Streaming(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
-                  const Residency& residency, std::vector<StreamedIndex> reads);
+                  const Residency& residency, const std::vector<StreamedIndex>& reads);
         ~Streaming();  // waits for copies under way
         Transport transport;
         TileRing ring;

@@ -21,10 +21,34 @@ std::vector<bool> interleaved(int64_t owners, int64_t n) {
     return on_chip;
 }
 
+std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n) {
+    std::vector<int64_t> readers(static_cast<size_t>(owners), 0);
+    for (const OwnerIndex owner : reads) ++readers[owner.at()];
+    std::vector<bool> on_chip(static_cast<size_t>(owners), false);
+    for (int64_t many = static_cast<int64_t>(reads.size()); many >= 0 && n > 0; --many) {
+        const int64_t alike = std::ranges::count(readers, many), here = std::min(alike, n);
+        const std::vector<bool> chosen = interleaved(alike, here);
+        auto next = chosen.begin();
+        for (size_t owner = 0; owner < on_chip.size(); ++owner) {
+            if (readers[owner] == many) on_chip[owner] = *next++;
+        }
+        n -= here;
+    }
+    return on_chip;
+}
+
+std::vector<int64_t> crossings(const std::vector<OwnerIndex>& reads, int64_t owners) {
+    std::vector<int64_t> all(static_cast<size_t>(owners), 0);
+    for (size_t i = 0; i < reads.size(); ++i) {
+        if (i == 0 || reads[i] != reads[i - 1]) ++all[reads[i].at()];
+    }
+    return all;
+}
+
 Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     const int64_t streamed = in.kv.owner_layers - on_chip;
     Plan p;
-    p.on_chip = interleaved(in.kv.owner_layers, on_chip);
+    p.on_chip = placed(in.reads, in.kv.owner_layers, on_chip);
     p.on_chip_layers = on_chip;
     p.streamed_layers = streamed;
     p.weight_bytes = in.weight_bytes;
@@ -36,7 +60,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     p.proposing = in.proposing;
     if (in.heavy) p.heavy = *in.heavy;
     if (in.bounded) p.kv = *in.bounded;
-    if (in.bounded || in.heavy || streamed > 0) {  // a prompt goes layer by layer
+    if (in.bounded || in.heavy || in.by_layers || streamed > 0) {  // a prompt goes layer by layer
         p.hidden = in.hidden_on_device;
         p.work += in.prompt_batches;
         p.prefill_work_bytes += in.prompt_batches.device;
@@ -132,8 +156,13 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
         f = {.step_ms = 0};
         before = compute;
         compute += between_ms;
-        for (const OwnerIndex owner : in.reads) {
+        for (size_t i = 0; i < in.reads.size(); ++i) {
+            const OwnerIndex owner = in.reads[i];
             const bool on_chip = plan.on_chip[owner.at()];
+            // Layers that follow each other and read one owner read what the first of them has fetched.
+            const bool fetched = i > 0 && in.reads[i - 1] == owner;
+            const bool stays = i + 1 < in.reads.size() && in.reads[i + 1] == owner;
+            if (fetched && !on_chip) turn -= static_cast<size_t>((host_tiles + plan.span_tiles - 1) / plan.span_tiles);
             const auto add = [&](double compute_ms) {
                 compute += compute_ms;
                 f.compute_ms += compute_ms;
@@ -142,12 +171,14 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
                 const double bytes = static_cast<double>(std::min(plan.span_tiles, host_tiles - first)) * tile;
                 double& slot = free_at[turn % free_at.size()];
                 const double copy = m.link_us * 1e-3 + ms(bytes, m.link_gbps);
-                link = std::max(link, slot) + copy;
-                compute = std::max(compute, link);
+                if (!fetched) {
+                    link = std::max(link, slot) + copy;
+                    compute = std::max(compute, link);
+                    f.h2d_bytes += static_cast<size_t>(bytes);
+                    f.copy_ms += copy;
+                }
                 add(ms(bytes, m.device_gbps));
-                slot = compute;
-                f.h2d_bytes += static_cast<size_t>(bytes);
-                f.copy_ms += copy;
+                if (!stays) slot = compute;
             }
             const double here =
                 static_cast<double>(length) - (on_chip ? 0 : static_cast<double>(host_tiles * kTileTokens));

@@ -27,6 +27,7 @@ struct PlanInput {
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
     MemoryBytes work = {};             // activations, scratch, tables; the same for every residency
     size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
+    bool by_layers = false;            // a prompt goes layer by layer even where no layer is streamed
     // Counted only where a prompt goes layer by layer: its residual streams, if they lie on the device or in host
     // memory; and the batches of a prompt beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
@@ -88,6 +89,11 @@ struct Plan {
 /// [owners] True for n layers on chip, spread evenly: a streamed layer's copies then overlap with the compute of layers
 /// on chip.
 std::vector<bool> interleaved(int64_t owners, int64_t n);
+/// The same where some owners are read by more layers than others: those come first, and those that as many layers read
+/// are spread. `reads`: the owner that each layer reads.
+std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n);
+/// How often a step fetches each owner if it is streamed: once for all layers that follow each other and read it.
+std::vector<int64_t> crossings(const std::vector<OwnerIndex>& reads, int64_t owners);
 
 /// The plan with exactly `on_chip` owner layers on chip, whether or not it fits a machine.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);

@@ -101,6 +101,8 @@ class KvView {
     virtual PromptPart part_of_prompt(int64_t n) const { return {n, 0}; }
     /// Tokens that one prefill may append; a longer prompt is several of them.
     virtual int64_t most_prefill() const { return shape_.context; }
+    /// Whether a slot is a token's place in its text, so that the last slots are a window.
+    virtual bool in_order() const { return false; }
     /// Whether a prefill must go layer by layer: the layer's last rows before the next layer's first.
     virtual bool by_layers() const { return transport() != nullptr; }
     /// Whether write() takes keys that are not rotated: they are as they are read.
@@ -131,6 +133,9 @@ class KvView {
     virtual Transport* transport() { return nullptr; }
     const Transport* transport() const { return const_cast<KvView*>(this)->transport(); }
 
+    /// The owners that the attentions of a forward read from now on, in order; until then, those that the view was
+    /// made with.
+    virtual void will_read(std::span<const OwnerIndex> /*reads*/) {}
     /// Begins a decode forward of these groups, whose rows have been staged.
     virtual void begin(std::span<const RowGroup> groups) = 0;
     virtual void end() = 0;
@@ -140,8 +145,9 @@ class KvView {
 
     /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim], keys rotated, unless rotates(). A decode
     /// forward writes them to the staging buffers, a prefill to the consecutive slots of the tiles that end before
-    /// rows.max_slots.
-    virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
+    /// rows.max_slots. `change`, of a prefill: as Kernels::kv_append has it.
+    virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                       const Tensor& change = {}) = 0;
     /// Attention over an owner's keys and values.
     virtual void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) = 0;
 
@@ -159,6 +165,9 @@ class KvView {
     /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier
     /// pass.
     enum class Pass : uint8_t { kWrites, kReads };
+    /// Whether the passes from here on will be repeated: their keys and values are not what stays, and followers are
+    /// told of complete tiles alone.
+    void repeat_passes(bool will_be) { will_be_repeated_ = will_be; }
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     virtual void close_layer(OwnerIndex owner) = 0;
     virtual void end_prefill() = 0;
@@ -180,8 +189,10 @@ class KvView {
     }
 
     std::span<KvFollower* const> followers() const { return followers_; }
+    bool will_be_repeated() const { return will_be_repeated_; }
 
   private:
+    bool will_be_repeated_ = false;
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;

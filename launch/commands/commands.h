@@ -28,6 +28,7 @@ void run_score(const Start& start, const Crew& crew);
 void run_tokenize(const Start& start, const Crew& crew);
 void run_plan(const Start& start, const Crew& crew);
 void run_doctor(const Start& start, const Crew& crew);
+void run_convert(const Start& start, const Crew& crew);
 /// A line for each device that --device may name.
 std::string list_devices();
 

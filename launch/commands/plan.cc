@@ -10,6 +10,7 @@
 #include "launch/run/residency.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
+#include "model/layer_sharing.h"
 #include "runtime/log.h"
 #include "runtime/module.h"
 
@@ -96,7 +97,8 @@ void run_plan(const Start& start, const Crew& crew) {
     if (o.ranks == 0) o.ranks = crew.comm().size();
     crew.first_only([&] {
         check_link(o);
-        const LlamaConfig config = open_config(o.model);
+        LlamaConfig config = open_config(o.model);
+        if (!o.layer_map.empty()) set_layer_map(config, o.layer_map, "the layer map");
         if (o.ctx_size > config.context) {
             log::warn("-c {}: a plan alone: the model's own context is {} tokens", o.ctx_size, config.context);
         }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/commands.h"
+#include "launch/commands/score_pairs.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
@@ -19,6 +20,7 @@ namespace trireme {
 
 void run_score(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
+    if (o.prompt_from == PromptFrom::kData) return run_score_pairs(start, crew);
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     const Request request = read_request(start, crew, engine);

@@ -82,8 +82,9 @@ FlagGroup bench_flags() {
                  [](const O& o) { return shown(o.prefill); }},
                 {"data",
                  {"--data"},
-                 kBench,
+                 kBench | kScore,
                  "PATH",
+                 "score: a .jsonl file of pairs, each an object with context and continuation (- is stdin); bench: "
                  "texts: a file with one, a .jsonl file with one a line (prompt, text or input_ids), or a folder of "
                  "such files; with --dataset: the folder of data sets",
                  [](O& o, const S& s) {

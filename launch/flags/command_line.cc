@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
-                                  Command::kDoctor,   Command::kBench,    Command::kBatch};
+                                  Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
 
 // Files and environments serve all commands: another command's flag is checked, and has no effect.
 void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
@@ -22,6 +22,10 @@ void require_inputs(Command command, const Options& o) {
     if (command == Command::kDoctor) return;
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
+    if (command == Command::kConvert) {
+        require(!o.output_path.empty(), Exit::kUsage, "trireme convert: no output; give -o FOLDER (--output-path)");
+        return;
+    }
     if (command == Command::kBatch) {
         require(!o.input.empty(), Exit::kUsage, "trireme batch: no requests; give --input FILE, a JSON object a line");
         require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
@@ -40,7 +44,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     Invocation call;
     if (words.empty())
         fail(Exit::kUsage,
-             "no command; want generate, batch, tokenize, score, bench, plan or doctor, see trireme --help");
+             "no command; want generate, batch, tokenize, score, bench, plan, convert or doctor, see trireme --help");
     const std::string& first = words.front();
     if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
         call.what = Invocation::What::kHelp;
@@ -60,7 +64,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty() ? "want generate, batch, tokenize, score, bench, plan or doctor, see trireme --help"
+             best.empty() ? "want generate, batch, tokenize, score, bench, plan, convert or doctor, see trireme --help"
                           : fmt::format("the nearest is {}", best));
     }
 

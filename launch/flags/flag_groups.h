@@ -16,8 +16,9 @@ constexpr unsigned kDecode = kContinue | kBench;            // what generates to
 constexpr unsigned kForward = kContinue | kScore | kBench;  // what runs the model
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
+constexpr unsigned kConvert = static_cast<unsigned>(Command::kConvert);
 constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch;
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert;
 constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
 constexpr unsigned kModel = kEvery & ~kDoctor;
 constexpr unsigned kText = kForward | kTokenize;  // what reads texts
@@ -32,6 +33,7 @@ FlagGroup sampling_flags();
 FlagGroup precision_flags();
 FlagGroup kv_flags();
 FlagGroup bounded_flags();
+FlagGroup sharing_flags();
 FlagGroup speculation_flags();
 FlagGroup machine_flags();
 FlagGroup bench_flags();

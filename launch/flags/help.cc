@@ -17,6 +17,7 @@ constexpr std::string_view kOverview =
   trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
+  trireme convert  -m MODEL -o FOLDER    write a model with another layer map
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -76,6 +77,10 @@ std::string_view about(Command command) {
             return "trireme bench: how fast several ways to decode are, one beside the other: one loaded model, one "
                    "prefill of\n"
                    "each text, by turns. A table on stdout.\n";
+        case Command::kConvert:
+            return "trireme convert: write a model as a folder that transformers reads, with another layer map. Its "
+                   "safetensors\n"
+                   "have the type that most of the model's elements are stored in.\n";
     }
     return "";
 }

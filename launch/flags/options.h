@@ -9,6 +9,7 @@
 #include "decode/draft_length.h"
 #include "decode/sampling.h"
 #include "launch/flags/chain_spec.h"
+#include "model/passes.h"
 #include "offload/plan.h"
 #include "offload/policies/bounded_shape.h"
 #include "runtime/atomic_file.h"
@@ -24,7 +25,8 @@ enum class Command : unsigned {
     kPlan = 8,
     kDoctor = 16,
     kBench = 32,
-    kBatch = 64
+    kBatch = 64,
+    kConvert = 128
 };
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
@@ -79,6 +81,8 @@ struct Options {
 
     int64_t ctx_size = 0;        // tokens; 0: the model's
     std::optional<DType> dtype;  // nothing: the checkpoint's
+    std::string layer_map;       // another than the checkpoint's; empty: its own
+    Passes passes;               // of prompts over layers that read later ones
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 
     int64_t kv_on_chip = PlanInput::kAuto;  // layers, or kAuto, or kAll
@@ -114,7 +118,8 @@ struct Options {
     Table table = Table::kMd;
     bool require_exact = false;
 
-    std::string input, output_path;  // of a batch: the requests, and what becomes of them
+    std::string input, output_path;  // of a batch: the requests, and what becomes of them; of convert: the new folder
+    bool average = false;            // of convert: an owner has the mean of its readers' keys and values
     int64_t limit = 0;               // requests; 0: all
     std::string rouge;               // the key of what texts are compared with; empty: they are not
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/run/outcome.h"
+#include "model/files/mapped_model.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -35,7 +36,7 @@ std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* to
 
 Checkpoint open_checkpoint(Command command, const Options& o) {
     Checkpoint c;
-    c.source = open_model(o.model);
+    c.source = with_layer_map(open_model(o.model), o.layer_map);
     c.tokenizer = open_tokenizer(command, o);
     c.eos = ends_of_text(c.config(), c.tokenizer.get());
     c.weight_type = choose_weight_type(*c.source, o.dtype);

@@ -8,6 +8,7 @@
 #include "launch/report/progress.h"
 #include "launch/run/bounded.h"
 #include "launch/run/settings.h"
+#include "launch/run/sharing.h"
 #include "model/bounded_kv.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
@@ -56,7 +57,8 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
                             .v_type = o.cache_type_v,
                             .context = context,
                             .graphs = o.graphs,
-                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify}};
+                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify},
+                            .passes = o.passes};
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
     crew.phase([&] {
         bounded_ = bounded_shape(o, config, prompt_tokens, returns);
@@ -82,6 +84,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     // Logged only now, so that a run that cannot start prints the reason alone.
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
+    if (const std::string line = describe_sharing(config, o.passes); first && !line.empty()) log::info("{}", line);
     log::info("{}", residency_.line);
     if (bounded_.bounded()) log::info("{}", describe(bounded_, config));
     if (proposing_ && proposing_->heavy().bounded()) log::info("{}", describe(proposing_->heavy(), config, "--spec"));

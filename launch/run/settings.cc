@@ -59,6 +59,8 @@ void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& setti
     add("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
     add("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
     add("layer_map", c.layer_map.text());
+    add("sharing",
+        fmt::format("{} passes, window {}{}", c.passes, c.sliding_window, c.no_diagonal ? ", no diagonal" : ""));
 }
 
 }  // namespace

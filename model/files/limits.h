@@ -19,6 +19,7 @@ inline constexpr size_t kEosTokens = 64;
 
 // Files.
 inline constexpr uint64_t kConfigBytes = uint64_t{1} << 20;         // config.json, generation_config.json
+inline constexpr uint64_t kTokenizerBytes = uint64_t{256} << 20;    // each file of a tokenizer that is copied
 inline constexpr uint64_t kIndexBytes = uint64_t{16} << 20;         // model.safetensors.index.json
 inline constexpr uint64_t kSafetensorsHeader = uint64_t{16} << 20;  // a 405B model's largest shard has 0.1 MB
 inline constexpr size_t kShards = 1024;

@@ -45,6 +45,17 @@ bool is_harmless(const std::string& name, const LlamaConfig& config) {
            (!name.starts_with("model.") && !name.starts_with("lm_head."));
 }
 
+/// Whether these are weights of keys or values of a layer that reads another one's, as in an ordinary checkpoint that
+/// has been given a layer map.
+bool is_of_no_owner(const std::string& name, const LlamaConfig& config) {
+    for (LayerIndex l; l.i < config.n_layers; ++l) {
+        const std::string attention = fmt::format("model.layers.{}.self_attn.", l);
+        if (config.layer_map.owns(l) || !name.starts_with(attention)) continue;
+        return name == attention + "k_proj.weight" || name == attention + "v_proj.weight";
+    }
+    return false;
+}
+
 class SafetensorsModel final : public WeightSource {
   public:
     explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
@@ -101,14 +112,21 @@ class SafetensorsModel final : public WeightSource {
             take(want, it->second, problems, natural);
             found_.erase(it);
         }
+        int64_t shared = 0;
         for (const auto& [name, file] : found_) {
-            if (!is_harmless(name, config_)) {
+            if (is_of_no_owner(name, config_)) {
+                ++shared;
+            } else if (!is_harmless(name, config_)) {
                 problems.add(name, "nothing", "a tensor a Llama of this config does not have");
             } else {
                 log::debug("{}: tensor '{}' is not used", folder_.string(), shown(name));
             }
         }
         problems.raise(folder_.string());
+        if (shared > 0) {
+            log::warn("{}: {} tensors of keys and values are not used: their layers read those of others ({})",
+                      folder_.string(), shared, config_.layer_map.text());
+        }
         natural_dtype_ = natural.get();
     }
 

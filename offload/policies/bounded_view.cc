@@ -104,7 +104,8 @@ void BoundedView::begin(std::span<const RowGroup> groups) {
           "bounded: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
 }
 
-void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
+void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                        const Tensor& change) {
     if (!prefill_) return op.kv_stage(layer(owner), k, v, rows);
     if (rows.max_slots - k.rows() == call_.cached) {  // the first rows
         call_.owner = owner.i;
@@ -114,7 +115,7 @@ void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Te
             compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
         }
     }
-    op.kv_append(entries(), k, v, rows);
+    op.kv_append(entries(), k, v, rows, change);
 }
 
 void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {

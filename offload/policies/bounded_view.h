@@ -51,7 +51,8 @@ class BoundedView final : public KvView {
     void begin(std::span<const RowGroup> groups) override;
     void end() override {}
     bool recordable(OwnerIndex) const override { return true; }
-    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override;
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+               const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
 
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;

@@ -27,7 +27,8 @@ class SetView final : public KvView {
     void begin(std::span<const RowGroup>) override { set_.begin_reading(compute_); }
     void end() override { set_.read_until(compute_.record()); }
     bool recordable(OwnerIndex) const override { return true; }
-    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) override {
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+               const Tensor& = {}) override {
         op.kv_stage(layers_[owner.at()], k, v, rows);
     }
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) override {

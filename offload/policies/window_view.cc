@@ -88,10 +88,11 @@ WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const
     compute_.synchronize();
 }
 
-void WindowView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows) {
+void WindowView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                       const Tensor& change) {
     const LayerKv& kv = layers_[owner.at()];
     if (prefill_ < 0) return op.kv_stage(kv, k, v, rows);
-    op.kv_append(kv, k, v, rows);
+    op.kv_append(kv, k, v, rows, change);
     if (rows.max_slots > k.rows() || sinks_here_ == 0) return;  // not the first rows, or too few for sinks
     op.gather_rows(sinks_[owner.at()].k, k, first_rows_);
     op.gather_rows(sinks_[owner.at()].v, v, first_rows_);

@@ -26,14 +26,22 @@ void PrefillWindow::begin(int64_t sequence, int64_t before, int64_t after) {
     before_ = before;
     after_ = after;
     layer_ = StreamedIndex(-1);
+    unstored_ = false;
     std::fill(written_.begin(), written_.end(), false);
     const int64_t first = Tails::first_tile(after) * kTileTokens;
     tails_.open(sequence, first, after - first);
 }
 
-const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes) {
-    if (layer_ != layer) bring(layer, writes ? before_ : after_);
+const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes, bool stores) {
+    if (layer_ != layer) {
+        if (unstored_) {
+            stored_ = before_ / kTileTokens;
+            store_all();
+        }
+        bring(layer, writes ? before_ : after_);
+    }
     writes_ = writes;
+    stores_ = stores;
     if (writes) stored_ = before_ / kTileTokens;
     return table_;
 }
@@ -69,17 +77,21 @@ void PrefillWindow::store_up_to(int64_t tile) {
 
 void PrefillWindow::rows_written(int64_t first, int64_t n) {
     // Whole slots only: the next layer waits for a whole slot, so that it would gain nothing from a part of one.
-    store_up_to((first + n) / kTileTokens / ring_.span() * ring_.span());
+    if (stores_) store_up_to((first + n) / kTileTokens / ring_.span() * ring_.span());
+}
+
+void PrefillWindow::store_all() {
+    tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first, so that a wait for the store covers this
+    store_up_to(after_ / kTileTokens);
+    written_[layer_.at()] = true;
+    unstored_ = false;
 }
 
 void PrefillWindow::close() {
     const int64_t newest = Tails::first_tile(after_);
     ring_.release(Lane::kCompute, {0, newest});
-    if (writes_) {
-        tails_.adopt(layer_, sequence_, after_, ring_.memory());  // first, so that a wait for the store covers this
-        store_up_to(after_ / kTileTokens);
-        written_[layer_.at()] = true;
-    }
+    if (writes_ && stores_) store_all();
+    if (writes_ && !stores_) unstored_ = true;
     ring_.release(Lane::kCompute, {newest, tiles_for(after_)});
 }
 

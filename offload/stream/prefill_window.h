@@ -22,8 +22,10 @@ class PrefillWindow {
     /// Begins a prefill that extends a sequence from `before` to `after` tokens.
     void begin(int64_t sequence, int64_t before, int64_t after);
     /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]. Unless the window holds
-    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes, else all.
-    const Tensor& open(StreamedIndex layer, bool writes);
+    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes, else all. A pass
+    /// that writes and does not store leaves tiles in the window, for a pass that will; they go to host memory only if
+    /// another layer's take their place first.
+    const Tensor& open(StreamedIndex layer, bool writes, bool stores = true);
     /// To be called before kernels that write positions [first, first + n) of the open layer are enqueued: makes them
     /// wait until that memory is free.
     void open_rows(int64_t first, int64_t n);
@@ -37,6 +39,7 @@ class PrefillWindow {
     char* at(int64_t tile) const { return ring_.memory() + static_cast<size_t>(tile) * shape_.tile_bytes(); }
     void bring(StreamedIndex layer, int64_t tokens);
     void store_up_to(int64_t tile);
+    void store_all();
 
     Transport& transport_;
     TileRing& ring_;
@@ -48,6 +51,8 @@ class PrefillWindow {
     int64_t sequence_ = 0, before_ = 0, after_ = 0;
     StreamedIndex layer_{-1};  // whose tiles the window holds; -1: none
     bool writes_ = false;      // the open pass writes them
+    bool stores_ = true;       // and stores them
+    bool unstored_ = false;    // the window holds what a pass has written and not stored
     int64_t stored_ = 0;       // tiles below this one are in host memory
 };
 

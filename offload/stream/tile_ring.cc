@@ -30,11 +30,10 @@ size_t TileRing::table_bytes(const StreamShape& shape, int64_t slots) {
 }
 
 TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
-                   std::vector<StreamedIndex> reads)
+                   const std::vector<StreamedIndex>& reads)
     : transport_(transport),
       shape_(shape),
       span_(span_tiles(shape, slots)),
-      reads_(std::move(reads)),
       memory_(device, bytes(shape, slots)),
       tables_(device, table_bytes(shape, slots)),
       slots_(static_cast<size_t>(slots)) {
@@ -48,6 +47,15 @@ TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shap
                      [&](int64_t, int64_t t) { return base + static_cast<size_t>(t) * shape.tile_bytes(); });
     }
     readings_.reserve(kMaxRows);
+    set_reads(reads);
+}
+
+void TileRing::set_reads(const std::vector<StreamedIndex>& reads) {
+    runs_.clear();
+    for (const StreamedIndex layer : reads) {
+        if (runs_.empty() || runs_.back().layer != layer) runs_.push_back({layer});
+        ++runs_.back().attentions;
+    }
 }
 
 TileRange TileRing::tiles_at(const Cursor& at) const {
@@ -60,22 +68,27 @@ void TileRing::advance(Cursor& at) const {
 }
 
 void TileRing::skip_empty(Cursor& at) const {
-    while (at.read < reads_.size() && (readings_.empty() || at.first >= readings_[at.reading].tiles)) {
+    while (at.run < runs_.size() && (readings_.empty() || at.first >= readings_[at.reading].tiles)) {
         at.first = 0;
-        if (++at.reading >= readings_.size()) {
-            at.reading = 0;
-            ++at.read;
-        }
+        if (++at.reading < readings_.size()) continue;
+        at.reading = 0;
+        if (++at.attention < (holds_ ? 1 : runs_[at.run].attentions)) continue;
+        at.attention = 0;
+        ++at.run;
     }
 }
 
 void TileRing::begin(std::span<const Reading> readings) {
     readings_.assign(readings.begin(), readings.end());
-    next_ = {};
+    size_t spans = 0;
+    for (const Reading& r : readings_) spans += static_cast<size_t>(div_up(r.tiles, span_));
+    holds_ = spans <= slots_.size();
+    attending_ = next_ = {};
+    passed_ = 0;
     skip_empty(next_);
     for (uint64_t turn = used_; turn < fetched_; ++turn, advance(next_)) {
         Slot& s = slot(turn);
-        const bool same = !at_end() && s.layer == reads_[next_.read] &&
+        const bool same = !at_end() && s.layer == runs_[next_.run].layer &&
                           s.sequence == readings_[next_.reading].sequence && s.tiles.first == next_.first &&
                           s.tiles.end <= tiles_at(next_).end;
         if (!same) {
@@ -90,7 +103,7 @@ void TileRing::begin(std::span<const Reading> readings) {
 void TileRing::fetch_ahead() {
     for (; fetched_ - used_ < slots_.size() && !at_end(); ++fetched_, advance(next_)) {
         Slot& s = slot(fetched_);
-        s.layer = reads_[next_.read];
+        s.layer = runs_[next_.run].layer;
         s.sequence = readings_[next_.reading].sequence;
         s.tiles = {next_.first, next_.first};
         transport_.order().wait_all(Lane::kH2d, std::array{s.read, s.stored});
@@ -109,8 +122,8 @@ void TileRing::fetch(Slot& s, const TileRange& tiles) {
 
 Tensor TileRing::arrive(StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     fetch_ahead();
-    Slot& s = slot(used_);
-    check(used_ < fetched_ && s.layer == layer && s.sequence == sequence && s.tiles.first == tiles.first &&
+    Slot& s = slot(used_ + passed_);
+    check(used_ + passed_ < fetched_ && s.layer == layer && s.sequence == sequence && s.tiles.first == tiles.first &&
               s.tiles.end == tiles.end,
           "kv ring: tiles [{}, {}) of streamed layer {} are wanted, the slot has [{}, {}) of {}", tiles.first,
           tiles.end, layer, s.tiles.first, s.tiles.end, s.layer);
@@ -119,7 +132,21 @@ Tensor TileRing::arrive(StreamedIndex layer, int64_t sequence, const TileRange& 
 }
 
 void TileRing::leave() {
-    slot(used_++).read = transport_.order().record(Lane::kCompute);
+    if (stay()) {
+        ++passed_;
+    } else {
+        slot(used_++).read = transport_.order().record(Lane::kCompute);
+    }
+}
+
+// One sequence of an attention is done.
+void TileRing::attended() {
+    if (++attending_.reading < readings_.size()) return;
+    attending_.reading = 0;
+    passed_ = 0;
+    if (++attending_.attention < runs_[attending_.run].attentions) return;
+    attending_.attention = 0;
+    ++attending_.run;
 }
 
 void TileRing::end() {
@@ -130,7 +157,7 @@ void TileRing::end() {
 
 void TileRing::forget() {
     fetched_ = used_;
-    next_ = {.read = reads_.size()};
+    next_ = {.run = runs_.size()};
 }
 
 void TileRing::claim(Lane lane, const TileRange& tiles) {

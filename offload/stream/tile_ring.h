@@ -28,9 +28,10 @@ class TileRing {
     static size_t bytes(const StreamShape& shape, int64_t slots);
     static size_t table_bytes(const StreamShape& shape, int64_t slots);
 
-    /// `reads`: the streamed layer that each attention of a forward reads, in order.
+    /// `reads`: the streamed layer that each attention of a forward reads, in order. Attentions that follow each other
+    /// and read one layer read its spans as they were fetched once, where the ring has a slot for each.
     TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
-             std::vector<StreamedIndex> reads);
+             const std::vector<StreamedIndex>& reads);
 
     /// Begins a forward of which each attention reads `readings`. Spans fetched ahead are used as far as they match.
     void begin(std::span<const Reading> readings);
@@ -45,7 +46,10 @@ class TileRing {
             part(kv, tiles);
             leave();
         }
+        attended();
     }
+    /// What forwards read from the next one on.
+    void set_reads(const std::vector<StreamedIndex>& reads);
     /// To be called after the forward's attentions are enqueued: fetches spans for the next forward into the free
     /// slots.
     void end();
@@ -70,14 +74,24 @@ class TileRing {
         TileRange tiles{0, 0};
         Ordering::Mark filled, read, stored;  // last copy in, last read by compute, last copy out
     };
-    /// A span of the forward: attention reads_[read], sequence readings_[reading], tiles from `first` on.
+    /// Attentions that follow each other and read one layer.
+    struct Run {
+        StreamedIndex layer;
+        int64_t attentions = 0;
+    };
+    /// A span of the forward: attention `attention` of runs_[run], sequence readings_[reading], tiles from `first` on.
     struct Cursor {
-        size_t read = 0, reading = 0;
+        size_t run = 0;
+        int64_t attention = 0;
+        size_t reading = 0;
         int64_t first = 0;
     };
 
     Slot& slot(uint64_t turn) { return slots_[turn % slots_.size()]; }
-    bool at_end() const { return next_.read == reads_.size(); }
+    bool at_end() const { return next_.run == runs_.size(); }
+    /// Whether the spans of the attention under way stay for the next one.
+    bool stay() const { return holds_ && attending_.attention + 1 < runs_[attending_.run].attentions; }
+    void attended();
     TileRange tiles_at(const Cursor& at) const;
     void advance(Cursor& at) const;
     void skip_empty(Cursor& at) const;
@@ -89,13 +103,16 @@ class TileRing {
     Transport& transport_;
     StreamShape shape_;
     int64_t span_;
-    std::vector<StreamedIndex> reads_;
+    std::vector<Run> runs_;
     Buffer<Space::kDevice> memory_;
     Arena<Space::kDevice> tables_;
     std::vector<Slot> slots_;
     std::vector<Reading> readings_;
+    bool holds_ = false;               // the readings' spans have a slot each: a run fetches them once
     Cursor next_;                      // to be fetched
+    Cursor attending_;                 // the attention under way: its run, number and reading
     uint64_t fetched_ = 0, used_ = 0;  // spans since construction; fetched_ - used_ are in the ring
+    uint64_t passed_ = 0;              // spans from used_ on that the attention under way has read, and that stay
 };
 
 }  // namespace trireme

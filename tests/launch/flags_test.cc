@@ -28,6 +28,10 @@ const std::map<std::string, std::string> kExamples = {
     {"add-special", "on"},
     {"ctx-size", "4096"},
     {"n-predict", "12"},
+    {"layer-map", "0_0_2_2"},
+    {"average", "on"},
+    {"passes", "exact"},
+    {"passes-tolerance", "0.5"},
     {"num-samples", "3"},
     {"stop", "END"},
     {"ignore-eos", "on"},
@@ -107,7 +111,7 @@ const std::map<std::string, std::string> kExamples = {
 };
 
 constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
-                                 Command::kDoctor,   Command::kBench,    Command::kBatch};
+                                 Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
 
 Command command_of(const Flag& flag) {
     for (const Command c : kCommands) {

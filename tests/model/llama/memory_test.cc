@@ -50,26 +50,6 @@ PlanInput input(const RandomModel& source, int64_t on_chip) {
     return plan_input(c, make_shard(c, 0, 1), DType::kF16, {.context = 5000}, "cpu", 1, on_chip);
 }
 
-TEST(Memory, KeysThatComeLaterAreRefused) {
-    RandomShape shape = kShape;
-    const auto refused = [&](const std::string& map, const std::string& words) {
-        shape.layer_map = map;
-        try {
-            CpuDevice device(1);
-            SelfComm comm;
-            const Weights weights(device, RandomModel(shape), one_rank(shape), DType::kF16);
-            const Level model(device, comm, weights, {.context = 512});
-            FAIL() << words;
-        } catch (const Error& e) {
-            EXPECT_EQ(e.code(), Exit::kData);
-            EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
-        }
-    };
-    refused("3_3_3_3_3_3", "layer 0 reads the keys and values of layer 3, which comes after it");
-    refused("0_1_2_5_4_3", "layer 3 reads the keys and values of layer 5, which comes after it");
-    refused("0_1_2s_3_4_5", "layer 2 sees a sliding window");
-}
-
 TEST(Memory, AModelTakesWhatItsPlanSays) {
     const RandomModel source(kShape);
     SelfComm comm;

@@ -30,7 +30,8 @@ TEST(LayerMap, OwnersAreTheLayersThatAreRead) {
     const LayerMap lckv = map("0_4_4_4_4_5", 6);
     EXPECT_EQ(owners(lckv), (std::vector<int64_t>{0, 4, 5}));
     EXPECT_EQ(reads(lckv), (std::vector<int64_t>{0, 1, 1, 1, 1, 2}));
-    EXPECT_EQ(lckv.first_upward(), LayerIndex(1));
+    EXPECT_TRUE(lckv.upward() && lckv.upward(LayerIndex(3)) && !lckv.upward(LayerIndex(4)));
+    EXPECT_TRUE(lckv.read_from_below(LayerIndex(4)) && !lckv.read_from_below(LayerIndex(5)));
 
     // Owners that read another's keys and values.
     const LayerMap round = map("1_2_0", 3);
@@ -42,7 +43,28 @@ TEST(LayerMap, OwnersAreTheLayersThatAreRead) {
     EXPECT_EQ(reads(mixed), (std::vector<int64_t>{1, 0, 3, 1, 2, 3}));
     const LayerMap down = map("0_0_1_2_3", 5);
     EXPECT_EQ(owners(down), (std::vector<int64_t>{0, 1, 2, 3}));
-    EXPECT_EQ(down.first_upward(), std::nullopt);
+    EXPECT_FALSE(down.upward());
+}
+
+// The plans of the reference, lckv 1.4.
+TEST(LayerMap, BlocksAreClosedOverWhatTheyRead) {
+    const auto plan = [](const char* text) {
+        const int64_t layers = std::ranges::count(std::string(text), '_') + 1;
+        std::string all;
+        for (const LayerBlock& b : LayerMap::parse(text, layers, "test").blocks()) {
+            all += fmt::format("{}{}-{}", b.iterated ? " iter " : " once ", b.first, b.end.i - 1);
+        }
+        return all;
+    };
+    EXPECT_EQ(plan("0_4_4_4_4_5"), " once 0-0 iter 1-4 once 5-5");
+    EXPECT_EQ(plan("0_2_2_2_2_5"), " once 0-0 iter 1-2 once 3-5");
+    EXPECT_EQ(plan("2_2_2_5_5_5"), " iter 0-2 iter 3-5");
+    EXPECT_EQ(plan("3_0_5_3_4_5"), " iter 0-5");
+    EXPECT_EQ(plan("1_2_0"), " iter 0-2");
+    EXPECT_EQ(plan("0_1_2"), " once 0-2");
+    EXPECT_EQ(plan("0_0_2_2"), " once 0-3");
+    EXPECT_EQ(plan("1_1_3_3_5_5_7_7"), " iter 0-1 iter 2-3 iter 4-5 iter 6-7");
+    EXPECT_EQ(plan("0_10_10_10_10_10_10_10_10_10_10_11"), " once 0-0 iter 1-10 once 11-11");
 }
 
 TEST(LayerMap, SaysItselfAsItIsRead) {

@@ -1,0 +1,16 @@
+#pragma once
+/// An ordinary checkpoint read with another layer map: its owners keep their keys' and values' weights, the others'
+/// are not read.
+
+#include <memory>
+#include <string_view>
+
+#include "model/files/weight_source.h"
+
+namespace trireme {
+
+/// `map`: as LayerMap::parse reads it; empty: the model as it is. Errors: Exit::kData for text that is no map of this
+/// model, and for owners that have no such weights.
+std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map);
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+// Layers of a prompt that read the keys and values of later ones: passes over them (reference lckv 2.3).
+
+#include <algorithm>
+
+#include "model/level.h"
+
+namespace trireme {
+
+// Every pass begins with what came into the block, and reads keys and values as they are: of a later layer those of the
+// pass before, of an earlier one those of this pass (Gauss-Seidel). Only the last pass needs all of the block's last
+// layer.
+void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
+    const auto blocks = static_cast<int64_t>(batches.size());
+    int64_t tokens = 0;
+    for (const Batch& b : batches) tokens += b.rows;
+    const bool compares = asked_.how == Passes::How::kExact || asked_.how == Passes::How::kAuto;
+    const int64_t asked = asked_.how == Passes::How::kFixed ? asked_.n : compares ? tokens : config_.passes;
+    const int64_t most = std::min(tokens, asked);
+    const double tolerance = asked_.how == Passes::How::kAuto ? asked_.tolerance : 0;
+    const LayerIndex last(block.end.i - 1);
+
+    view_->repeat_passes(true);
+    for (LayerIndex l = block.first; l < block.end; ++l) {
+        if (map_.read_from_below(l)) clear_layer(l, batches);
+    }
+    if (most > 1) copy_rows(block_input_, hidden_, blocks);
+    int64_t pass = 1;
+    for (bool settled = false; pass < most && !settled; ++pass) {
+        measures_ = compares;
+        if (compares) compute_->copy(s_.change, Tensor(s_.zeros.data(), DType::kF32, s_.change.shape()));
+        for (LayerIndex l = block.first; l < last; ++l) prefill_layer(l, batches);
+        write_layer(last, batches);
+        copy_rows(hidden_, block_input_, blocks);
+        settled = compares && static_cast<double>(largest_change()) <= tolerance;
+        measures_ = false;
+    }
+    view_->repeat_passes(false);
+    for (LayerIndex l = block.first; l < block.end; ++l) prefill_layer(l, batches);
+    passes_ = std::max(passes_, pass);
+}
+
+// Keys and values of zeros: where the passes begin.
+void Level::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
+    const OwnerIndex owner = map_.number(layer);
+    view_->open_layer(owner, KvView::Pass::kWrites);
+    for (const Batch& b : batches) {
+        const Tensor none = s_.zeros.first_rows(b.rows);
+        view_->write(*prefill_op_, owner, none, none, b.view);
+    }
+    view_->close_layer(owner);
+}
+
+void Level::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {
+    for (int64_t b = 0; b < blocks; ++b) {
+        const Tensor rows = from.open(b, RowStore::Use::kRead);
+        compute_->copy(to.open(b, RowStore::Use::kWrite), rows, "block_rows");
+        to.close(b);
+        from.close(b);
+    }
+}
+
+// Of the pass's keys and values, on any rank.
+float Level::largest_change() {
+    compute_->copy(s_.change_host, s_.change);
+    compute_->synchronize();
+    const auto* of_rows = static_cast<const float*>(s_.change_host.data());
+    const std::vector<float> of_ranks =
+        comm_.gather_values(*std::max_element(of_rows, of_rows + s_.change_host.shape().elements()));
+    return *std::ranges::max_element(of_ranks);
+}
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#pragma once
+/// How often a forward passes over layers that read the keys and values of later ones (reference lckv 1.4, 2.3). After
+/// r passes the first r rows of a chain are exact: every row sees only rows before it there.
+
+#include <cstdint>
+#include <vector>
+
+#include "model/layer_map.h"
+
+namespace trireme {
+
+/// Of a prompt. Never more passes than it has tokens: then it is exact.
+struct Passes {
+    enum class How : uint8_t {
+        kConfig,  // as many as the checkpoint was trained with
+        kFixed,   // n
+        kExact,   // until keys and values do not change any more
+        kAuto,    // until none of their elements changes by more than `tolerance`
+    };
+    How how = How::kConfig;
+    int64_t n = 0;
+    double tolerance = 1e-3;
+};
+
+/// A decode forward's work on its rows' residual streams, in order.
+struct ForwardStep {
+    enum class Does : uint8_t {
+        kLayer,   // the layer
+        kKeys,    // only its keys and values: another pass follows
+        kKeep,    // a copy of what comes into a block
+        kReturn,  // back to that copy
+    };
+    Does does;
+    LayerIndex layer = {};
+};
+struct ForwardSteps {
+    std::vector<ForwardStep> steps;
+    std::vector<OwnerIndex> reads;  // the owner that each attention reads, in order
+};
+
+/// The layers of a map, iterated ones so many times. Without iterated layers the number does not matter.
+ForwardSteps forward_steps(const LayerMap& map, int64_t passes);
+
+}  // namespace trireme

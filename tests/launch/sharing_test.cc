@@ -1,0 +1,189 @@
+// Models whose layers share keys and values: generate, score and plan with them, convert, and pairs that are scored.
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string kPrompt =
+    "And the LORD spake unto Moses, saying, Speak unto the children of Israel, and say unto them, When ye come into "
+    "the "
+    "land which I give unto you, then shall the land keep a sabbath unto the LORD.";
+
+std::string lckv() {
+    return data("models/kjv-lckv");
+}
+Words generate(const std::string& model, const Words& more) {
+    Words words = {"generate", "-m",      model, "-p",           kPrompt,   "-n",  "60",   "--temp", "0",    "-t",
+                   "1",        "--print", "ids", "--ignore-eos", "--dtype", "f32", "-ctk", "f32",    "-ctv", "f32"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+json score(const std::string& model, const Words& more) {
+    Words words = {"score", "-m", model, "-p", kPrompt, "-t", "1", "--dtype", "f32", "-ctk", "f32", "-ctv", "f32"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult r = trireme(words);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return json::parse(r.out);
+}
+
+// The same tokens wherever keys and values lie, however many ranks, whoever proposes.
+TEST(SharingCommand, GivesTheSameTokensHoweverItRuns) {
+    const ProcessResult plain = trireme(generate(lckv(), {"--passes", "exact"}));
+    ASSERT_EQ(plain.status, 0) << plain.err;
+    EXPECT_THAT(plain.err,
+                HasSubstr("layers read 0_4_4_4_4_5: 3 of 6 have keys and values; prompts pass layers 1-4 until "
+                          "nothing changes"));
+    EXPECT_EQ(trireme(generate(lckv(), {"--passes", "1000"})).out, plain.out);
+    EXPECT_EQ(trireme(generate(lckv(), {"--passes", "exact", "--kv-on-chip", "0"})).out, plain.out);
+    EXPECT_EQ(trireme(generate(lckv(), {"--passes", "exact", "--kv-on-chip", "1"})).out, plain.out);
+    for (const int ranks : {2, 3}) {
+        EXPECT_EQ(trireme_on(ranks, generate(lckv(), {"--passes", "exact"})).out, plain.out) << ranks;
+    }
+    for (const Words& chain : {Words{"--spec", "draft", "--gamma", "4", "-md", data("models/kjv-draft")},
+                               {"--spec", "ngram", "--gamma", "3"},
+                               {"--spec", "retrieval", "--retrieval-budget", "64", "--gamma", "5"},
+                               {"--spec", "draft", "--gamma", "auto", "-md", data("models/kjv-draft")},
+                               {"--spec", "triforce", "--retrieval-budget", "64", "-md", data("models/kjv-draft")}}) {
+        for (const char* on_chip : {"all", "1"}) {
+            Words more = {"--passes", "exact", "--kv-on-chip", on_chip};
+            more.insert(more.end(), chain.begin(), chain.end());
+            const ProcessResult r = trireme(generate(lckv(), more));
+            EXPECT_EQ(r.out, plain.out) << chain[1] << " " << on_chip << r.err;
+        }
+    }
+}
+
+TEST(SharingCommand, ReportsItsPasses) {
+    for (const auto& [passes, least, most] :
+         {std::tuple{"config", 9, 9}, {"3", 3, 3}, {"exact", 10, 60}, {"auto", 3, 30}}) {
+        const ProcessResult r = trireme(generate(lckv(), {"--passes", passes, "--report-json", "-"}));
+        ASSERT_EQ(r.status, 0) << r.err;
+        const int took = json::parse(r.out)["passes"];
+        EXPECT_GE(took, least) << passes;
+        EXPECT_LE(took, most) << passes;
+    }
+    EXPECT_THAT(trireme(generate(lckv(), {"--passes", "0"})).err, HasSubstr("--passes '0'"));
+    EXPECT_EQ(trireme(generate(lckv(), {"--passes", "often"})).status, 78);
+    // Without layers that read later ones there is one pass, whatever is asked for.
+    EXPECT_EQ(trireme(generate(model(), {"--passes", "7"})).out, trireme(generate(model(), {})).out);
+}
+
+TEST(SharingCommand, RefusesMapsThatAreNone) {
+    const auto refused = [](const std::string& map, const std::string& words) {
+        const ProcessResult r = trireme(generate(model(), {"--layer-map", map}));
+        EXPECT_EQ(r.status, 65) << map;
+        EXPECT_EQ(error_lines(r).size(), 1u) << r.err;
+        EXPECT_THAT(r.err, HasSubstr(words));
+    };
+    refused("0_1_2", "is for 3 layers, the model has 6");
+    refused("0_1_2_3_4_6", "no layer from 0 to 5");
+    refused("0s_0_2_3_4_5", "layer 1 sees all tokens and reads layer 0");
+    // An owner that has no such weights.
+    const ProcessResult r = trireme(generate(lckv(), {"--layer-map", "0_1_2_3_4_5"}));
+    EXPECT_EQ(r.status, 65);
+    EXPECT_THAT(r.err, HasSubstr("model.layers.1.self_attn.k_proj.weight"));
+}
+
+// What is written says what the map says; by transformers' rules for names, and with the means that were asked for.
+TEST(SharingCommand, ConvertsAndReadsAgain) {
+    const TempFolder folder;
+    for (const char* map : {"0_4_4_4_4_5", "0_0_2_2_4_4", "0_1_2_3_4_5"}) {
+        const std::string out = folder / ("converted_" + std::string(map));
+        const ProcessResult r = trireme({"convert", "-m", model(), "-o", out, "--layer-map", map});
+        ASSERT_EQ(r.status, 0) << r.err;
+        EXPECT_EQ(score(out, {})["logprobs"], score(model(), {"--layer-map", map})["logprobs"]) << map;
+    }
+    const json config = json::parse(std::ifstream(folder / "converted_0_4_4_4_4_5/config.json"));
+    EXPECT_EQ(config["model_type"], "lckv-llama");
+    EXPECT_EQ(config["layer_types"], "0_4_4_4_4_5");
+    EXPECT_EQ(config["forward_passes"].get<int>() + config["backward_passes"].get<int>(), 9);
+    EXPECT_EQ(json::parse(std::ifstream(folder / "converted_0_1_2_3_4_5/config.json"))["model_type"], "llama");
+
+    const std::string mean = folder / "mean";
+    ASSERT_EQ(trireme({"convert", "-m", model(), "-o", mean, "--layer-map", "0_4_4_4_4_5", "--average"}).status, 0);
+    EXPECT_NE(score(mean, {})["logprobs"], score(model(), {"--layer-map", "0_4_4_4_4_5"})["logprobs"]);
+
+    const ProcessResult again = trireme({"convert", "-m", model(), "-o", mean});
+    EXPECT_EQ(again.status, 73);
+    EXPECT_THAT(again.err, HasSubstr("is there already"));
+    EXPECT_EQ(trireme({"convert", "-m", model(), "-o", folder / "no/such"}).status, 73);
+    EXPECT_EQ(trireme({"convert", "-m", model()}).status, 64);
+    EXPECT_EQ(trireme({"convert", "-m", lckv(), "-o", folder / "x", "--layer-map", "0_1_2_3_4_5"}).status, 65);
+    EXPECT_EQ(trireme({"convert", "-m", lckv(), "-o", folder / "x", "--average", "--layer-map", "0_0_0_0_4_5"}).status,
+              65);
+    EXPECT_FALSE(std::filesystem::exists(folder / "x"));
+}
+
+TEST(SharingCommand, PlansForOwnersOnly) {
+    const ProcessResult r = trireme({"plan", "-m", model(), "--kv-on-chip", "all", "--layer-map", "0_4_4_4_4_5"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr("3 of 3 layers"));
+}
+
+// The log probability of a continuation is that of its tokens behind the context.
+TEST(SharingCommand, ScoresPairs) {
+    const TempFolder folder;
+    const std::string file = folder / "pairs.jsonl";
+    std::ofstream(file)
+        << R"({"context": "And God said, Let there be light: and there was", "continuation": " light."})"
+        << "\n\n"
+        << R"({"context": "In the beginning God ", "continuation": "created"})"
+        << "\n"
+        << R"({"context": "", "continuation": "And"})"
+        << "\n";
+    const Words words = {"score", "-m", model(), "--data", file, "--dtype", "f32", "-ctk", "f32", "-ctv", "f32"};
+    const ProcessResult r = trireme(words);
+    ASSERT_EQ(r.status, 0) << r.err;
+    const Words lines = lines_of(r.out);
+    ASSERT_EQ(lines.size(), 3u);
+    const std::pair<const char*, const char*> pairs[] = {{"And God said, Let there be light: and there was", " light."},
+                                                         {"In the beginning God", " created"},
+                                                         {"", "And"}};
+    for (size_t i = 0; i < 3; ++i) {
+        const json got = json::parse(lines[i]);
+        const std::string whole = std::string(pairs[i].first) + pairs[i].second;
+        const auto logprobs =
+            json::parse(trireme({"score", "-m", model(), "-p", whole, "--dtype", "f32", "-ctk", "f32", "-ctv", "f32"})
+                            .out)["logprobs"];
+        const auto n = got["tokens"].get<size_t>();
+        double sum = 0;
+        for (size_t t = logprobs.size() - n; t < logprobs.size(); ++t) sum += logprobs[t].get<double>();
+        EXPECT_NEAR(got["logprob"].get<double>(), sum, 1e-4 * std::fabs(sum)) << lines[i];
+        EXPECT_EQ(got["index"], i);
+    }
+    EXPECT_FALSE(json::parse(lines[2])["greedy"].get<bool>());
+    EXPECT_EQ(lines_of(trireme_on(2, words).out).size(), 3u);
+
+    // What the model would say itself is the greedy continuation.
+    const std::string context = "And the LORD spake unto";
+    const std::string said = trireme({"generate", "-m", model(), "-p", context, "-n", "5", "--temp", "0", "--dtype",
+                                      "f32", "-ctk", "f32", "-ctv", "f32"})
+                                 .out;
+    std::ofstream(file)
+        << json({{"context", context}, {"continuation", said.substr(0, said.find_last_not_of('\n') + 1)}}).dump()
+        << "\n";
+    EXPECT_TRUE(json::parse(trireme(words).out)["greedy"].get<bool>()) << said;
+
+    std::ofstream(file) << R"({"context": "And God"})"
+                        << "\n";
+    const ProcessResult bad = trireme(words);
+    EXPECT_EQ(bad.status, 65);
+    EXPECT_THAT(bad.err, HasSubstr("pairs.jsonl:1: no text 'continuation'"));
+    EXPECT_EQ(trireme({"score", "-m", model(), "--data", file, "--kv-policy", "h2o"}).status, 64);
+}
+
+}  // namespace
+}  // namespace trireme::test

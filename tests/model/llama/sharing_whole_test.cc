@@ -1,0 +1,131 @@
+// Layers that read other layers' keys and values: any map, long prompts, several ranks, wherever keys and values lie.
+
+#include "tests/model/llama/sharing_story.h"
+
+namespace trireme::test {
+namespace {
+
+// Any map, by definition: after r passes as after r passes, also behind a text, and however many ranks.
+TEST(LayerSharingWhole, AnyMapIsItsDefinition) {
+    for (uint32_t seed = 0; seed < 12; ++seed) {
+        HashedShape shape = {.layer_map = random_map(2 + seed % 5, seed),
+                             .no_diagonal = seed % 4 == 3,
+                             .layers = 2 + seed % 5,
+                             .dim = 24,
+                             .heads = 4,
+                             .kv_heads = seed % 2 == 0 ? 2 : 4,
+                             .ffn = 20,
+                             .vocab = 32,
+                             .scale = 0.25};
+        const std::vector<int32_t> ids = hashed_ids(22, shape.vocab, seed);
+        for (const int64_t passes : {1, 2, 5, 22}) {
+            SharingReference reference{HashedModel(shape)};
+            const auto first = reference.read(std::span(ids).first(13), std::min<int64_t>(passes, 13));
+            const auto second = reference.read(std::span(ids).subspan(13, 7), std::min<int64_t>(passes, 7));
+            const auto last = reference.decode(std::span(ids).last(2));
+            for (const int ranks : {1, 2, 4}) {
+                run_ranks(ranks, [&](Comm& comm) {
+                    Loaded model(shape, comm);
+                    const auto level = model.level(sharing_options(exactly(passes)));
+                    const Logits one = read(*level, std::span(ids).first(13)),
+                                 two = read(*level, std::span(ids).subspan(13, 7)),
+                                 three = decode(*level, std::span(ids).last(2));
+                    for (size_t i = 0; i < one.size(); ++i)
+                        EXPECT_LT(difference(one[i], first[i]), kTolerance)
+                            << shape.layer_map << " " << passes << " " << i;
+                    for (size_t i = 0; i < two.size(); ++i)
+                        EXPECT_LT(difference(two[i], second[i]), kTolerance)
+                            << shape.layer_map << " " << passes << " " << i;
+                    for (size_t i = 0; i < three.size(); ++i)
+                        EXPECT_LT(difference(three[i], last[i]), kTolerance)
+                            << shape.layer_map << " " << passes << " " << i;
+                });
+            }
+        }
+    }
+}
+
+// Some hundreds of tokens: several batches and tiles.
+TEST(LayerSharingWhole, LongPromptsAreTheirDefinition) {
+    const HashedShape shape = {.layer_map = "0_3_3_3_4", .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};
+    for (const int64_t n : {300, 600}) {
+        const std::vector<int32_t> ids = hashed_ids(n, shape.vocab, 5);
+        SharingReference reference{HashedModel(shape)};
+        const auto wanted = reference.read(ids, 3);
+        SelfComm comm;
+        Loaded model(shape, comm);
+        for (const std::vector<bool>& owners : {std::vector<bool>{true, true, true}, {false, false, false}}) {
+            const auto level = model.level(sharing_options(exactly(3), on_chip(owners)));
+            const Logits said = read(*level, ids);
+            for (size_t i = 0; i < said.size(); i += 7)
+                EXPECT_LT(difference(said[i], wanted[i]), kTolerance) << n << " " << i;
+        }
+    }
+}
+
+// Until nothing changes: decoding's keys and values, to the last bit those of more passes; fewer where changes become
+// small enough.
+TEST(LayerSharingWhole, ExactIsDecodingAndAutoStopsBefore) {
+    const HashedShape shape = {.layer_map = "0_3_3_3_4", .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.25};
+    const std::vector<int32_t> ids = hashed_ids(60, shape.vocab, 3);
+    for (const int ranks : {1, 2}) {
+        run_ranks(ranks, [&](Comm& comm) {
+            Loaded model(shape, comm);
+            const auto exact = model.level(sharing_options({.how = Passes::How::kExact}));
+            const auto all = model.level(sharing_options(exactly(60)));
+            const auto some = model.level(sharing_options({.how = Passes::How::kAuto, .tolerance = 1e-2}));
+            const Logits one = read(*exact, ids), two = read(*all, ids), three = read(*some, ids);
+            EXPECT_EQ(one, two);
+            EXPECT_EQ(all->passes(), 60);
+            EXPECT_LT(exact->passes(), 60);
+            EXPECT_LT(some->passes(), exact->passes());
+            EXPECT_GT(some->passes(), 2);
+            const auto wanted = SharingReference{HashedModel(shape)}.decode(ids);
+            for (size_t i = 0; i < one.size(); ++i) EXPECT_LT(difference(one[i], wanted[i]), kTolerance) << i;
+            for (size_t i = 0; i < three.size(); ++i) EXPECT_LT(difference(three[i], wanted[i]), 0.1) << i;
+        });
+    }
+}
+
+// Where keys and values lie changes no bit; a step fetches a streamed owner once, however many layers read it.
+TEST(LayerSharingWhole, ResidencyChangesNoBit) {
+    const HashedShape shape = {
+        .layer_map = "0_4_4_4_4_5", .layers = 6, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};
+    const std::vector<int32_t> ids = hashed_ids(1500, shape.vocab, 4);
+    for (const char* map : {"0_4_4_4_4_5", "3_0_5_3_4_5", "2_2_2_5_5_5"}) {
+        HashedShape s = shape;
+        s.layer_map = map;
+        SelfComm comm;
+        Loaded model(s, comm);
+        const int64_t owners = HashedModel(s).config().layer_map.owners();
+        Logits wanted;
+        for (int streamed = 0; streamed < 3; ++streamed) {
+            std::vector<bool> chip;
+            for (int64_t o = 0; o < owners; ++o) chip.push_back(streamed == 0 || (streamed == 1 && o % 2 == 0));
+            const auto level = model.level(sharing_options(exactly(4), on_chip(chip)));
+            Logits said = read(*level, std::span(ids).first(1200));
+            for (Logits more :
+                 {read(*level, std::span(ids).subspan(1200, 290)), decode(*level, std::span(ids).last(10))}) {
+                said.insert(said.end(), more.begin(), more.end());
+            }
+            if (streamed == 0) wanted = said;
+            EXPECT_EQ(said, wanted) << map << " " << streamed;
+            if (streamed == 0 || std::string(map) == "3_0_5_3_4_5") continue;
+            level->view().transport()->drain();
+            level->stream().synchronize();
+            const LinkUse before = level->view().transport()->use();
+            decode(*level, std::span(ids).first(1));
+            level->stream().synchronize();
+            level->view().transport()->drain();
+            const KvShape& kv = level->view().shape();
+            const int64_t streams = std::ranges::count(chip, false);
+            // 1,500 tokens: tiles below the newest two lie in host memory.
+            EXPECT_EQ((level->view().transport()->use() - before).h2d_bytes,
+                      static_cast<uint64_t>(streams * 4) * kv.layout.tile_bytes())
+                << map;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
