@@ -20,6 +20,13 @@ LinkUse link_use(const Level& model) {
     return transport == nullptr ? LinkUse{} : transport->use();
 }
 
+void per_token(const Level& model, int64_t samples, GenerateStats& stats) {
+    const int64_t steps = stats.new_tokens - samples;
+    stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
+    const int64_t mean_length = stats.prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
+    stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
+}
+
 struct Run {
     uint64_t first_ns = 0;     // when the first token was there; 0: none was
     bool interrupted = false;  // whether or not the continuation had ended by itself
@@ -103,11 +110,16 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     }
     if (Transport* transport = model.view().transport()) transport->settle();
     stats.decode_link = link_use(model) - link_before;
-    const auto samples = static_cast<int64_t>(out.size()), steps = stats.new_tokens - samples;
-    stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
-    const int64_t mean_length = prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
-    stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
+    per_token(model, static_cast<int64_t>(out.size()), stats);
     return out;
+}
+
+void finish_stats(const Level& model, uint64_t begin_ns, uint64_t first_ns, int64_t samples, GenerateStats& stats) {
+    if (first_ns != 0) {
+        stats.ttft_ms = stats.prefill_ms + stats.warmup_ms + ms_between(begin_ns, first_ns);
+        stats.decode_ms += ms_between(first_ns, trace::now());
+    }
+    per_token(model, samples, stats);
 }
 
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,

@@ -53,6 +53,10 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
                                           GenerateStats& stats, const OnToken& on_token = {},
                                           const Interrupt& interrupt = {});
 
+/// What is known of the second half when it is over: it began at `begin_ns`, and had its first token at `first_ns` (0:
+/// none). Adds to `stats`.
+void finish_stats(const Level& model, uint64_t begin_ns, uint64_t first_ns, int64_t samples, GenerateStats& stats);
+
 /// All of them, `between` if there will be a token. `tokenizer` may be null when only ids are wanted (then there are no
 /// stop strings). Fewer samples than asked for if interrupted. Errors: as read_prompt.
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,

@@ -178,7 +178,8 @@ void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, c
     check_operand("attention", "slots", rows.slots, DType::kI32, Shape{n});
     check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
     if (phase_ == Phase::kDecode) {
-        check(n <= kMaxRows, "attention: {} rows, at most {} in a decode forward", n, kMaxRows);
+        check(rows.first_row >= 0 && rows.first_row + n <= kMaxRows,
+              "attention: {} rows from {} on, at most {} in a decode forward", n, rows.first_row, kMaxRows);
         check_staged("attention", kv);
         check_decode_rows("attention", rows, n);
     }

@@ -65,10 +65,11 @@ class Kernels {
     /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
     /// Accumulated by tiles of 256 slots, in slot order: each tile gives (max, sum, acc), merged in tile order.
     ///
-    /// Rows of one sequence may be attended in parts, as tiles arrive (decode): parts follow each other from tile 0 on,
-    /// each with a table of its own tiles, nothing else of this object but gather_chunks between them; the part that
-    /// holds the last row's slot writes out. The bits do not depend on the parts.
-    /// With `report` all tiles are attended in one part, and what it asks for is written too.
+    /// Rows may be attended in parts, as tiles arrive (decode): a row's parts follow each other from tile 0 on, each
+    /// with a table of its own tiles, nothing else of this object but gather_chunks and other rows' parts between them;
+    /// the part that holds a row's last slot writes its result. A row is known by rows.first_row. Rows of several
+    /// sequences whose first tiles are the same may be attended there as rows of one. The bits do not depend on the
+    /// parts. With `report` all tiles are attended in one part, and what it asks for is written too.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                    const RowsView& rows, const TileRange& part = {}, const AttentionReport& report = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].

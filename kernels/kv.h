@@ -92,6 +92,7 @@ struct RowsView {
     int64_t max_slots = 0;  // host-known bound: every slot is below it
     int64_t staged = 0;     // every ancestor is below it; 0: below the number of these rows
     int64_t window = kEverySlot;
+    int64_t first_row = 0;  // of these rows, in the forward whose attention is computed in parts
 
     /// Rows [first, first + n) of a decode forward, in slots below `bound`.
     RowsView some(int64_t first, int64_t n, int64_t bound) const {
@@ -101,7 +102,8 @@ struct RowsView {
                 ancestors.slice_rows(first, n),
                 bound,
                 staged == 0 ? slots.rows() : staged,
-                window};
+                window,
+                first_row + first};
     }
 };
 

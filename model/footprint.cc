@@ -12,7 +12,8 @@ KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LevelOptions& o
     return {.layout = {shard.n_kv_heads, c.head_dim, o.k_type, o.v_type},
             .owner_layers = c.layer_map.owners(),
             .sequences = o.sequences,
-            .context = o.context == 0 ? c.context : o.context};
+            .context = o.context == 0 ? c.context : o.context,
+            .common = o.common};
 }
 
 KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t rows) {

@@ -28,6 +28,7 @@ struct LevelOptions {
     DType k_type = DType::kF16, v_type = DType::kF16;
     int64_t context = 0;  // tokens a sequence may have; 0: the model's
     int64_t sequences = 1;
+    int64_t common = 0;  // KvShape's
     bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
     Residency residency = {};
     ViewMaker view = {};           // makes the view of the KV; empty: full_view(residency)
@@ -102,6 +103,8 @@ class Level {
     bool reserve(int sequence, int64_t tokens) { return view_->reserve(*decode_op_, sequence, tokens); }
     /// Forgets all tokens from position n on.
     void truncate(int sequence, int64_t n);
+    /// Gives an empty sequence the tokens of sequence 0 (KvView::fork). Enqueues.
+    void fork(int sequence) { view_->fork(sequence); }
 
     /// Bytes of the KV of a sequence of this length on this rank: what a decode step reads of it.
     size_t kv_bytes(int64_t tokens) const;

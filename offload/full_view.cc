@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "offload/policies/upload.h"
 #include "offload/stream/table_writer.h"
 #include "runtime/error.h"
 
@@ -59,6 +60,7 @@ std::vector<StreamedIndex> streamed_reads(const std::vector<OwnerIndex>& reads,
 
 MemoryBytes FullView::table_memory(const KvShape& s) {
     return MemoryBytes{.device =
+                           DeviceArena::bytes_of(DType::kI32, {kMaxRows}) +
                            static_cast<size_t>(s.owner_layers) * DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
                            DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
                            DeviceArena::bytes_of(s.layout.v_type, staged_shape(s))} +
@@ -96,6 +98,7 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
       device_tables_(device, table_memory(kv).device),
       staged_k_(device_tables_.take(kv.layout.k_type, staged_shape(kv))),
       staged_v_(device_tables_.take(kv.layout.v_type, staged_shape(kv))),
+      zeros_(device_tables_.take(DType::kI32, {kMaxRows})),
       kept_(device, compute),
       streaming_(streamed_layers_ == 0 ? nullptr
                                        : std::make_unique<Streaming>(
@@ -108,9 +111,12 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
                            .staged_k = staged_of(staged_k_, owner),
                            .staged_v = staged_of(staged_v_, owner)});
     }
+    check(kv.common % kTileTokens == 0 && kv.common < kv.context && (kv.common == 0 || streamed_layers_ == 0),
+          "kv: {} of {} tokens in common, {} layers streamed", kv.common, kv.context, streamed_layers_);
     groups_.reserve(kMaxRows);
     readings_.reserve(kMaxRows);
     place_on_chip(device);
+    Upload(device, compute).operator()<int32_t>(zeros_, [](int64_t, int64_t) { return 0; });
 }
 
 FullView::~FullView() = default;
@@ -121,15 +127,16 @@ ViewMaker full_view(const Residency& residency) {
     };
 }
 
-/// Fills the address tables of the owners on chip. Their tiles are contiguous: [owner, sequence, tile].
+/// Fills the address tables of the owners on chip. An owner's tiles are contiguous, in the order of KvShape::tile.
 void FullView::place_on_chip(Device& device) {
     TableWriter tables(device, compute_, table_shape(shape()));
-    auto* next_tile = static_cast<char*>(tiles_.data());
+    auto* tiles = static_cast<char*>(tiles_.data());
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         if (!on_chip(owner)) continue;
-        tables.write(layer(owner).tiles, [&](int64_t, int64_t) {
-            return std::exchange(next_tile, next_tile + shape().layout.tile_bytes());
+        tables.write(layer(owner).tiles, [&](int64_t sequence, int64_t t) {
+            return tiles + static_cast<size_t>(shape().tile(sequence, t)) * shape().layout.tile_bytes();
         });
+        tiles += shape().layer_bytes();
     }
 }
 
@@ -177,6 +184,7 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
         f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
     }
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
+    if (!prefill && shape().common > 0) return attend_common(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     AttentionReport report;
     for (KvFollower* f : all) {
@@ -187,6 +195,15 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
         if (prefill) f->attended(op, owner, kv, a);
     }
     for (KvFollower* f : follow) f->passing(op, owner, kv, {});
+}
+
+/// Attention over the tiles that all sequences share, read once for all rows, then over each sequence's own.
+void FullView::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    const LayerKv& kv = layer(owner);
+    RowsView shared = a.rows;
+    shared.sequences = zeros_.first_rows(a.q.rows());
+    op.attention(a.out, a.q, kv, a.kv_of_head, shared, {0, shape().common_tiles()});
+    op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {shape().common_tiles(), kEveryTile});
 }
 
 /// Attention of each row group over its sequence's streamed tiles, span by span as they arrive, then over the newest
@@ -240,6 +257,25 @@ void FullView::truncate(int64_t sequence, int64_t n) {
     }
     prefill_.running = false;  // still set if a prefill has failed
     for (KvFollower* f : followers()) f->truncated(sequence, n);
+    commit(sequence, n);
+}
+
+void FullView::fork(int64_t sequence) {
+    const KvShape& s = shape();
+    const int64_t n = length(0);
+    check(streaming_ == nullptr && sequence > 0 && n >= s.common && length(sequence) == 0,
+          "kv: sequence {} of {} tokens is to have the {} of the first one, {} of them in common; {} layers streamed",
+          sequence, length(sequence), n, s.common, streamed_layers_);
+    const auto bytes = static_cast<int64_t>(s.layout.tile_bytes());
+    for (OwnerIndex owner; owner.i < s.owner_layers; ++owner) {
+        char* tiles = static_cast<char*>(tiles_.data()) + static_cast<size_t>(owner.i) * s.layer_bytes();
+        const auto tile = [&](int64_t of, int64_t t) {
+            return Tensor(tiles + s.tile(of, t) * bytes, DType::kU8, {bytes});
+        };
+        for (int64_t t = s.common_tiles(); t < tiles_for(n); ++t) {
+            compute_.copy(tile(sequence, t), tile(0, t), "kv_fork");
+        }
+    }
     commit(sequence, n);
 }
 

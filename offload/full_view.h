@@ -69,6 +69,7 @@ class FullView final : public KvView {
 
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
     void truncate(int64_t sequence, int64_t n) override;
+    void fork(int64_t sequence) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;
     void open_layer(OwnerIndex owner, Pass pass) override;
@@ -92,6 +93,7 @@ class FullView final : public KvView {
     };
 
     void place_on_chip(Device& device);
+    void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
     Stream& compute_;
@@ -101,6 +103,7 @@ class FullView final : public KvView {
     Buffer<Space::kDevice> tiles_;         // of owners on chip
     Arena<Space::kDevice> device_tables_;  // address tables, staged rows
     Tensor staged_k_, staged_v_;
+    Tensor zeros_;  // i32 [kMaxRows]: rows of any sequence where they see what all of them share
     KeptLists kept_;
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "offload/index.h"
 #include "offload/staged_rows.h"
+#include "runtime/error.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
 
@@ -23,9 +24,16 @@ struct KvShape {
     int64_t owner_layers = 0;
     int64_t sequences = 1;
     int64_t context = 0;  // tokens a sequence may have
+    int64_t common = 0;   // of these so many, in whole tiles, are the same for all sequences (KvView::fork)
 
     int64_t tiles_per_sequence() const { return tiles_for(context); }
-    size_t layer_bytes() const { return static_cast<size_t>(sequences * tiles_per_sequence()) * layout.tile_bytes(); }
+    int64_t common_tiles() const { return common / kTileTokens; }
+    /// Tiles of an owner; the number of a sequence's tile among them.
+    int64_t tiles() const { return common_tiles() + sequences * (tiles_per_sequence() - common_tiles()); }
+    int64_t tile(int64_t sequence, int64_t index) const {
+        return index < common_tiles() ? index : index + sequence * (tiles_per_sequence() - common_tiles());
+    }
+    size_t layer_bytes() const { return static_cast<size_t>(tiles()) * layout.tile_bytes(); }
     size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
 };
 
@@ -160,6 +168,9 @@ class KvView {
     /// Forgets the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
 
+    /// Gives a sequence the tokens of sequence 0, at least KvShape::common: those it shares, the others are copied.
+    /// Where a sequence shares tokens it is not truncated below them.
+    virtual void fork(int64_t sequence) { check(false, "kv: sequence {} cannot share another one's tokens", sequence); }
     /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
     virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
     /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier

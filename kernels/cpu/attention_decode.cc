@@ -49,6 +49,7 @@ struct Sequence {
     int64_t shared, stored, tiles;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin, part_end;   // tiles of this call
     int64_t window;                 // RowsView's
+    int64_t first_row;              // the first row's number in its forward
     float *q, *running, *records;
     const LayerKv& kv;
     const AttentionReport& report;
@@ -129,7 +130,7 @@ struct Sequence {
             const int64_t seen_end = *slots.row(r) + run->shift + 1;
             const int64_t seen = std::max(int64_t{0}, seen_end - window);  // the first that it sees
             const int64_t reach = std::min(first + in_wave, tiles_for(seen_end)), from = seen / kTileTokens;
-            float* sum = running + v * record;
+            float* sum = running + ((first_row + r) * heads + h) * record;
             for (int64_t t = std::max(first, from); t < reach && seen < seen_end; ++t) {
                 const float* part = records + ((t - first) * heads * rows + v) * record;
                 if (t == from) {
@@ -229,9 +230,8 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         const int64_t tiles = (last + most) / kTileTokens + 1, part_end = std::min(part.end, tiles);
         // Tiles before every row's window are not read.
         const int64_t seen = std::max(int64_t{0}, earliest + least + 1 - rows.window) / kTileTokens;
-        check(part.first < tiles && (part.first == 0 || end - begin == in.rows),
-              "attention: tiles from {} on for rows of {} tiles, of {} rows {} are of sequence {}", part.first, tiles,
-              in.rows, end - begin, id);
+        check(part.first < tiles, "attention: tiles from {} on for rows of sequence {}, which have {}", part.first, id,
+              tiles);
         const Sequence s{.access = access,
                          .layout = kv.layout,
                          .out = from_row(o, begin),
@@ -252,6 +252,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .part_begin = std::clamp(seen, part.first, part_end == tiles ? tiles - 1 : part_end),
                          .part_end = part_end,
                          .window = rows.window,
+                         .first_row = rows.first_row + begin,
                          .q = floats + at.q,
                          .running = floats + at.running,
                          .records = floats + at.records,

@@ -17,6 +17,7 @@ struct Seen {
     bool prefill;
     const int32_t *counts = nullptr, *begins = nullptr;
     int64_t window = 0x7fffffff;  // kEverySlot
+    int64_t first_row = 0;        // RowsView
 
     /// Slots of tiles that row r sees.
     TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }

@@ -54,7 +54,8 @@ inline Seen seen_of(Phase phase, const Tensor& q, const LayerKv& kv, const RowsV
             prefill,
             static_cast<const int32_t*>(kv.counts.data()),
             static_cast<const int32_t*>(prefill ? kv.begins.data() : nullptr),
-            rows.window};
+            rows.window,
+            rows.first_row};
 }
 
 inline Angles angles_of(Phase phase, const LayerKv& kv) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/side_by_side.h"
 #include "launch/commands/commands.h"
 #include "launch/report/kv_dump.h"
 #include "launch/report/output.h"
@@ -31,10 +32,24 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
+/// Samples side by side stand alone so far.
+void require_side_by_side(const Options& o) {
+    const auto alone = [&](bool other, const std::string& flag) {
+        require(!other, Exit::kUsage, "--parallel {} beside {}: want one of them", o.parallel, flag);
+    };
+    alone(!o.spec.parts.empty(), fmt::format("--spec {}", text_of(o.spec)));
+    alone(o.bounded.policy != KvPolicy::kFull, fmt::format("--kv-policy {}", name_of(o.bounded.policy)));
+    alone(o.prompt_from == PromptFrom::kSession, "--session");
+    require(o.kv_on_chip == PlanInput::kAuto || o.kv_on_chip == PlanInput::kAll, Exit::kUsage,
+            "--parallel {} beside --kv-on-chip {}: samples side by side keep all layers on the device; want all",
+            o.parallel, o.kv_on_chip);
+}
+
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
+    if (o.parallel > 1) require_side_by_side(o);
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
     crew.first_only([&] {
@@ -69,21 +84,23 @@ void run_generate(const Start& start, const Crew& crew) {
     int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
-        samples = generate(
-            chain.decoder(), engine.checkpoint().tokenizer.get(), request, stats,
-            [&](int64_t sample, int32_t id, std::string_view text) {
-                if (crew.first()) printer.take(sample, id, text);
-            },
-            [&](int64_t done, int64_t total) {
-                prefill(done, total);
-                if (done == total) remember_signals();  // from here on there is something to keep
-            },
-            [&](std::span<const int32_t> round) {
-                if (dump) dump->take();
-                status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
-                return status != 0;
-            },
-            warm_up);
+        const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
+        const OnToken show = [&](int64_t sample, int32_t id, std::string_view text) {
+            if (crew.first()) printer.take(sample, id, text);
+        };
+        const Progress progress = [&](int64_t done, int64_t total) {
+            prefill(done, total);
+            if (done == total) remember_signals();  // from here on there is something to keep
+        };
+        const Interrupt interrupt = [&](std::span<const int32_t> round) {
+            if (dump) dump->take();
+            status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
+            return status != 0;
+        };
+        samples = o.parallel > 1
+                      ? generate_side_by_side(chain.decoder(), o.parallel, o.sampling, o.seed.value_or(0), tokenizer,
+                                              request, stats, show, progress, interrupt)
+                      : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
     }
     if (dump) dump->take();
     if (crew.first()) printer.end_line();

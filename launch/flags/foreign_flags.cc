@@ -66,7 +66,7 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--no-display-prompt", "--verbose-prompt", "--color", "--simple-io"},
          "not supported: stdout has the continuation alone"},
         // Several requests, several models.
-        {{"-np", "--parallel", "-cb", "--cont-batching", "--max-num-seqs"},
+        {{"-cb", "--cont-batching", "--max-num-seqs"},
          "not supported: prompts are served one after the other; trireme batch has many of them, --num-samples "
          "continues one several times"},
         {{"--host", "--port", "--api-key", "--served-model-name"}, "not supported: this is no server"},

@@ -72,6 +72,7 @@ struct Options {
 
     int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context
     int64_t num_samples = 1;
+    int64_t parallel = 1;  // of them, decoded in one forward
     bool ignore_eos = false;
     std::vector<std::string> stop;
     Print print = Print::kText;

@@ -59,6 +59,13 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
                             .graphs = o.graphs,
                             .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify},
                             .passes = o.passes};
+    const int64_t parallel = *start.call.command == Command::kGenerate ? std::min(o.parallel, o.num_samples) : 1;
+    Options placed = o;
+    if (parallel > 1) {
+        options.sequences = parallel;
+        options.common = (prompt_tokens - 1) / kTileTokens * kTileTokens;
+        placed.kv_on_chip = PlanInput::kAll;
+    }
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
     crew.phase([&] {
         bounded_ = bounded_shape(o, config, prompt_tokens, returns);
@@ -66,7 +73,8 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     });
     options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
     if (*start.call.command == Command::kScore && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
-    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
+    residency_ =
+        choose_residency(placed, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {

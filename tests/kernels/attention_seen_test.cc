@@ -148,7 +148,7 @@ TEST(AttentionSeen, OfAPromptsRows) {
         Machine m(Phase::kPrefill);
         for (const Case& c : kCases) {
             for (const int64_t before : {0, 300}) {
-                for (const int64_t rows : {1, 270}) {
+                for (const int64_t rows : {1, 140}) {
                     for (const Sight& sight : kSights) {
                         Scene s(c, before, chain(rows));
                         s.inputs = attended_in(c.k_type, c.v_type);
@@ -158,6 +158,60 @@ TEST(AttentionSeen, OfAPromptsRows) {
                         s.check(m, set, sight, {TileRange{}});
                     }
                 }
+            }
+        }
+    });
+}
+
+// Sequences that share their first tiles: those are attended once for all rows, as if these were rows of one sequence;
+// then each sequence's own tiles. The bits are those of each row alone.
+TEST(AttentionSeen, OfSequencesThatShareTiles) {
+    on_every_target([] {
+        Machine prefill(Phase::kPrefill), m(Phase::kDecode);
+        for (const Case& c : kCases) {
+            constexpr int64_t kShared = 2 * kTileTokens;
+            const std::vector<int64_t> lengths = {kShared + 1, kShared + 300, kShared, kShared + 256};
+            const auto rows = static_cast<int64_t>(lengths.size()) * 2;  // a chain of two for each
+            Kv kv({c.kv_heads, c.head_dim, c.k_type, c.v_type}, 4, 5);
+            for (int64_t s = 0; s < 4; ++s) {
+                Operand k = Operand(DType::kF32, lengths[static_cast<size_t>(s)], kv.width()).randomize(7);
+                Operand v = Operand(DType::kF32, k.rows(), kv.width()).randomize(8);
+                for (int64_t t = 0; t < 2; ++t) kv.table.at<int64_t>(s, t) = kv.table.at<int64_t>(0, t);
+                append_all(prefill, kv, s, k, v);
+            }
+            Operand fresh = Operand(DType::kF32, rows, kv.width()).randomize(3);
+            stage_all(m, kv.view(), fresh.tensor(), fresh.tensor());
+            Operand q =
+                Operand(DType::kF32, rows, static_cast<int64_t>(c.kv_of_head.size()) * c.head_dim).randomize(4, 2);
+            Operand heads = Operand::ids(c.kv_of_head), alone(DType::kF32, rows, q.cols()),
+                    together(DType::kF32, rows, q.cols());
+            RowSet set(rows), one(rows);
+            for (int64_t r = 0; r < rows; ++r) {
+                std::vector<int32_t> path = {static_cast<int32_t>(r)};
+                if (r % 2 == 1) path.insert(path.begin(), static_cast<int32_t>(r - 1));
+                set.set(r, r / 2, lengths[static_cast<size_t>(r / 2)], path);
+                one.set(r, 0, lengths[static_cast<size_t>(r / 2)], path);
+            }
+            for (const bool itself : {true, false}) {
+                if (!itself) {
+                    for (int64_t r = 0; r < rows; ++r) {
+                        --set.slots.at<int32_t>(r, 0);
+                        --one.slots.at<int32_t>(r, 0);
+                    }
+                }
+                RowsView own = set.view(2000), common = one.view(2000);
+                own.staged = common.staged = rows;
+                for (int64_t r = 0; r < rows; ++r) {
+                    m->attention(alone.tensor().slice_rows(r, 1), q.tensor().slice_rows(r, 1), kv.view(),
+                                 heads.vector(), own.some(r, 1, 2000));
+                }
+                // A strict row right behind the shared tiles would end in them: views share one tile fewer there.
+                const int64_t shared = itself ? 2 : 1;
+                m->attention(together.tensor(), q.tensor(), kv.view(), heads.vector(), common, {0, shared});
+                m->attention(together.tensor(), q.tensor(), kv.view(), heads.vector(), own, {shared, kEveryTile});
+                m.stream->synchronize();
+                for (int64_t r = 0; r < rows; ++r)
+                    EXPECT_TRUE(std::ranges::equal(together.row(r), alone.row(r))) << r << " " << c.head_dim;
             }
         }
     });

@@ -28,6 +28,7 @@ const std::map<std::string, std::string> kExamples = {
     {"add-special", "on"},
     {"ctx-size", "4096"},
     {"n-predict", "12"},
+    {"parallel", "3"},
     {"layer-map", "0_0_2_2"},
     {"average", "on"},
     {"passes", "exact"},

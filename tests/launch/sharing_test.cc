@@ -133,6 +133,31 @@ TEST(SharingCommand, PlansForOwnersOnly) {
     EXPECT_THAT(r.out, HasSubstr("3 of 3 layers"));
 }
 
+// --parallel: each sample has its own tokens, on any number of ranks; what it does not stand beside is refused.
+TEST(SharingCommand, SamplesSideBySide) {
+    const auto samples = [](const std::string& model, const Words& more) {
+        Words words = {"generate",      "-m", model,    "-p", kPrompt, "-n", "30",      "--temp", "0.9",
+                       "--num-samples", "7",  "--seed", "4",  "-t",    "1",  "--dtype", "f32"};
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    };
+    for (const std::string& m : {model(), lckv()}) {
+        const ProcessResult alone = trireme(samples(m, {}));
+        ASSERT_EQ(alone.status, 0) << alone.err;
+        for (const char* parallel : {"2", "7", "100"}) {
+            EXPECT_EQ(trireme(samples(m, {"-np", parallel})).out, alone.out) << m << " " << parallel;
+        }
+        EXPECT_EQ(trireme_on(2, samples(m, {"--parallel", "3"})).out, trireme_on(2, samples(m, {})).out) << m;
+    }
+    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}, {"--kv-on-chip", "2"}}) {
+        Words words = samples(model(), {"--parallel", "3"});
+        words.insert(words.end(), other.begin(), other.end());
+        const ProcessResult r = trireme(words);
+        EXPECT_EQ(r.status, 64) << other[0];
+        EXPECT_EQ(error_lines(r).size(), 1u) << r.err;
+    }
+}
+
 // The log probability of a continuation is that of its tokens behind the context.
 TEST(SharingCommand, ScoresPairs) {
     const TempFolder folder;

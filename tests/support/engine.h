@@ -22,7 +22,14 @@ struct EngineOptions {
     bool graphs = true;
     Residency residency = {};
 
-    LevelOptions level() const { return {k_type, v_type, context, sequences, graphs, residency}; }
+    LevelOptions level() const {
+        return {.k_type = k_type,
+                .v_type = v_type,
+                .context = context,
+                .sequences = sequences,
+                .graphs = graphs,
+                .residency = residency};
+    }
 };
 
 /// Opens, loads and owns everything that a Level stands on, and the level, but not the ranks. Ranks of a device that is

@@ -1,0 +1,149 @@
+// Samples side by side: each has the tokens, the text and the end that it has alone.
+
+#include "decode/side_by_side.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "decode/plain.h"
+#include "tests/decode/kjv_prompt.h"
+#include "tests/support/hashed_model.h"
+#include "tests/support/ranks.h"
+
+namespace trireme::test {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+
+LevelOptions options(int64_t sequences, int64_t prompt, int64_t context = 1024) {
+    LevelOptions o = kExact.level();
+    o.context = context;
+    o.sequences = sequences;
+    if (sequences > 1) o.common = (prompt - 1) / kTileTokens * kTileTokens;
+    return o;
+}
+
+struct Shown {
+    int64_t sample;
+    int32_t id;
+    std::string text;
+    bool operator==(const Shown&) const = default;
+};
+
+class SideBySide : public KjvPrompt {
+  protected:
+    /// A prompt of `n` tokens.
+    std::vector<int32_t> prompt_of(int64_t n) const {
+        std::string text;
+        while (static_cast<int64_t>(text.size()) < n * 5) {
+            text += "And God said, Let the waters bring forth abundantly the moving creature that hath life. ";
+        }
+        std::vector<int32_t> ids = tokenizer->encode(text, true);
+        ids.resize(static_cast<size_t>(n));
+        return ids;
+    }
+    std::vector<Continuation> run(const GenerateRequest& asked, const SamplingParams& sampling, int64_t parallel,
+                                  std::vector<Shown>* shown = nullptr) {
+        Level level(engine.device(), comm, engine.weights(),
+                    options(parallel, static_cast<int64_t>(asked.prompt.size())));
+        Plain plain(level, sampling, kSeed);
+        const OnToken take = [&](int64_t sample, int32_t id, std::string_view text) {
+            if (shown != nullptr) shown->push_back({sample, id, std::string(text)});
+        };
+        if (parallel == 1) return trireme::generate(plain, tokenizer.get(), asked, stats, take);
+        return generate_side_by_side(plain, parallel, sampling, kSeed, tokenizer.get(), asked, stats, take);
+    }
+};
+
+void expect_same(const std::vector<Continuation>& got, const std::vector<Continuation>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+        EXPECT_EQ(got[i].ids, want[i].ids) << i;
+        EXPECT_EQ(got[i].text, want[i].text) << i;
+        EXPECT_EQ(got[i].stop, want[i].stop) << i;
+    }
+}
+
+TEST_F(SideBySide, GiveEachOnesOwnTokens) {
+    for (const int64_t prompt : {1, 5, 255, 256, 257, 600}) {
+        const GenerateRequest asked = {.prompt = prompt_of(prompt), .max_new = 40, .num_samples = 9};
+        std::vector<Shown> shown_alone, shown;
+        const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1, &shown_alone);
+        const int64_t tokens = stats.new_tokens;
+        for (const int64_t parallel : {2, 4, 9}) {
+            shown.clear();
+            expect_same(run(asked, {.temperature = 0.8}, parallel, &shown), alone);
+            EXPECT_EQ(shown, shown_alone) << prompt << " " << parallel;
+            EXPECT_EQ(stats.new_tokens, tokens);
+        }
+    }
+}
+
+// Some end early, at the end of a text or at a stop string: the next sample takes the place.
+TEST_F(SideBySide, EndAsTheyEndAlone) {
+    const GenerateRequest asked = {
+        .prompt = prompt_of(300), .max_new = 60, .num_samples = 24, .stops = {.eos = {2}, .stop = {"LORD", " and"}}};
+    const std::vector<Continuation> alone = run(asked, {.temperature = 1}, 1);
+    std::set<size_t> lengths;
+    for (const Continuation& c : alone) lengths.insert(c.ids.size());
+    ASSERT_GT(lengths.size(), 5u);
+    for (const int64_t parallel : {3, 8}) expect_same(run(asked, {.temperature = 1}, parallel), alone);
+}
+
+// More than a forward has rows.
+TEST_F(SideBySide, MayBeMoreThanAForwardsRows) {
+    const GenerateRequest asked = {.prompt = prompt_of(270), .max_new = 6, .num_samples = 130};
+    const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1);
+    expect_same(run(asked, {.temperature = 0.8}, 130), alone);
+    EXPECT_EQ(stats.rounds, 3 * 5);  // forwards for all tokens but the first
+}
+
+TEST_F(SideBySide, MayHaveNothingToSay) {
+    for (const int64_t most : {0, 1}) {
+        const GenerateRequest asked = {.prompt = prompt_of(20), .max_new = most, .num_samples = 5};
+        expect_same(run(asked, {}, 3), run(asked, {}, 1));
+    }
+}
+
+TEST_F(SideBySide, StopWhereTheyAreInterrupted) {
+    const GenerateRequest asked = {.prompt = prompt_of(20), .max_new = 50, .num_samples = 6};
+    Level level(engine.device(), comm, engine.weights(), options(4, 20));
+    Plain plain(level, {.temperature = 0.8}, kSeed);
+    int rounds = 0;
+    const auto out = generate_side_by_side(plain, 4, {.temperature = 0.8}, kSeed, tokenizer.get(), asked, stats, {}, {},
+                                           [&](std::span<const int32_t>) { return ++rounds == 7; });
+    ASSERT_EQ(out.size(), 4u);
+    for (const Continuation& c : out) {
+        EXPECT_EQ(c.stop, StopReason::kInterrupted);
+        EXPECT_EQ(c.ids.size(), 8u);
+    }
+}
+
+// Layers that read later ones, and several ranks.
+TEST(SideBySideOf, SharedLayersOnRanks) {
+    for (const char* map : {"0_2_2_3", "0_0_2_2", "3_3_3_3"}) {
+        const HashedShape shape = {.layer_map = map, .dim = 16, .heads = 4, .kv_heads = 2, .vocab = 32, .scale = 0.5};
+        std::vector<int32_t> prompt;
+        for (int32_t i = 0; i < 290; ++i) prompt.push_back((i * i + 3 * i) % 32);
+        for (const int ranks : {1, 2}) {
+            run_ranks(ranks, [&](Comm& comm) {
+                Engine engine(std::make_unique<HashedModel>(shape), {.weights = DType::kF32, .context = 8}, comm);
+                const GenerateRequest request = {.prompt = prompt, .max_new = 25, .num_samples = 7};
+                const SamplingParams sampling = {.temperature = 1};
+                GenerateStats stats;
+                const auto run = [&](int64_t parallel) {
+                    Level level(engine.device(), comm, engine.weights(), options(parallel, 290));
+                    Plain plain(level, sampling, kSeed);
+                    return parallel == 1
+                               ? trireme::generate(plain, nullptr, request, stats)
+                               : generate_side_by_side(plain, parallel, sampling, kSeed, nullptr, request, stats);
+                };
+                expect_same(run(4), run(1));
+            });
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
