@@ -72,6 +72,7 @@ class Samples {
         for (int64_t i = 0; i < request.num_samples && request.max_new != 0; ++i) {
             plain.begin(static_cast<uint32_t>(request.first_sample + i));
             first_.push_back(plain.propose(1)[0].token);
+            ++stats_.rounds;
         }
         for (size_t p = 0; p < places_.size(); ++p) {
             places_[p].sequence = static_cast<int32_t>(p);
@@ -112,6 +113,7 @@ class Samples {
         return std::move(out_);
     }
     uint64_t first_ns() const { return first_ns_; }
+    std::span<const int32_t> first_tokens() const { return first_; }
 
   private:
     void forward(std::vector<int32_t>& round) {
@@ -194,8 +196,8 @@ std::vector<Continuation> generate_side_by_side(Decoder& plain, int64_t parallel
     read_prompt(plain, request, stats, prefill);
     const uint64_t begin = trace::now();
     Samples samples(plain, parallel, sampling, seed, tokenizer, request, stats, on_token);
-    std::vector<int32_t> round;
-    while (samples.step(round)) {
+    std::vector<int32_t> round(samples.first_tokens().begin(), samples.first_tokens().end());
+    for (bool more = !round.empty(); more; more = samples.step(round)) {
         if (!interrupt || !interrupt(round)) continue;
         samples.stop();
         break;

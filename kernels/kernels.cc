@@ -178,8 +178,9 @@ void Kernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, c
     check_operand("attention", "slots", rows.slots, DType::kI32, Shape{n});
     check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
     if (phase_ == Phase::kDecode) {
-        check(rows.first_row >= 0 && rows.first_row + n <= kMaxRows,
-              "attention: {} rows from {} on, at most {} in a decode forward", n, rows.first_row, kMaxRows);
+        const int64_t most = std::min(kMaxRows, limits_.max_rows);
+        check(rows.first_row >= 0 && rows.first_row + n <= most,
+              "attention: {} rows from {} on, at most {} in a decode forward", n, rows.first_row, most);
         check_staged("attention", kv);
         check_decode_rows("attention", rows, n);
     }

@@ -58,7 +58,8 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
 
 MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,
                        int threads) {
-    return plan_input(c, shard, DType::kF16, o, backend, threads, PlanInput::kAll).work;
+    const PlanInput in = plan_input(c, shard, DType::kF16, o, backend, threads, PlanInput::kAll);
+    return in.by_layers ? in.work + in.hidden_on_device + in.prompt_batches : in.work;
 }
 
 Shard largest_shard(const LlamaConfig& c, int ranks) {

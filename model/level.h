@@ -61,9 +61,10 @@ class Level {
     int64_t passes() const { return passes_; }
 
     /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. A row's parent is an earlier row of
-    /// this forward, or -1. Enqueues only: nothing is allocated, and the host waits only if it is four forwards ahead.
-    /// The rows stay staged until keep(); those of earlier forwards are dropped. Where layers read later ones it takes
-    /// as many passes as its longest chain of parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
+    /// this forward, or -1. Enqueues only: nothing is allocated (where layers read later ones, but for the first chain
+    /// of a length), and the host waits only if it is four forwards ahead. The rows stay staged until keep(); those of
+    /// earlier forwards are dropped. Where layers read later ones it takes as many passes as its longest chain of
+    /// parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
     void forward(std::span<const Row> rows);
     /// The same, but rows that are staged stay so, and may be parents: a tree grows level by level. Rows are numbered
     /// from the first row of the last forward(), and there are at most kMaxRows since then.

@@ -262,9 +262,10 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                 {kv_of(x.kv), seen, rows_of<const float>(x.q), kv_of_head, heads, first, x.rows.max_slots, records,
                  score_scale(x.kv), angles_of(this->phase(), x.kv), rows_of<float>(x.report.weights),
                  rows_of<float>(x.report.tops)});
-            launcher_.template launch<MergeTiles>("attention_merge", 0, {heads, n},
-                                                  {records, running, rows_of<float>(x.out), seen, kv_of_head, heads,
-                                                   dim, first, in_wave, rows_of<float>(x.report.totals)});
+            launcher_.template launch<MergeTiles>(
+                "attention_merge", 0, {heads, n},
+                {records, running, rows_of<float>(x.out), seen, kv_of_head, heads, dim, first, in_wave,
+                 rows_of<float>(x.report.totals), this->limits().max_rows});
         }
     }
 

@@ -14,12 +14,13 @@ struct MergeTiles {
     static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
     struct Args {
         const float* records;
-        float* running;  // [head][kStaged][kMaxAndSum + head_dim], rows as their forward numbers them
+        float* running;  // [head][running_rows][kMaxAndSum + head_dim], rows as their forward numbers them
         Rows<float> out;
         Seen seen;
         const int32_t* kv_of_head;
         int64_t heads, dim, first_tile, tiles;  // of this wave
         Rows<float> totals = {};                // [row][head]: maximum and sum (AttentionReport); may be none
+        int64_t running_rows = kStaged;
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
@@ -33,7 +34,7 @@ struct MergeTiles {
         const int64_t unseen = max_of(begin / kTile - a.first_tile, 0);
         const int element = gpu.thread();
         const bool used = element < a.dim;
-        float* running = a.running + (head * kStaged + a.seen.first_row + row) * record;
+        float* running = a.running + (head * a.running_rows + a.seen.first_row + row) * record;
         const float* records = a.records + (head * a.seen.rows + row) * record;
         float* tops = static_cast<float*>(gpu.shared());  // [tile][kMaxAndSum]
         float max = -infinity(), sum = 0, acc = 0;

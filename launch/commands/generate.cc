@@ -1,5 +1,6 @@
 #include "decode/generate.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -97,7 +98,7 @@ void run_generate(const Start& start, const Crew& crew) {
             status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
             return status != 0;
         };
-        samples = o.parallel > 1
+        samples = std::min(o.parallel, o.num_samples) > 1
                       ? generate_side_by_side(chain.decoder(), o.parallel, o.sampling, o.seed.value_or(0), tokenizer,
                                               request, stats, show, progress, interrupt)
                       : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);

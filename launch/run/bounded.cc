@@ -39,6 +39,8 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
     check_bounded(shape, config.layer_map.owners());
     const LayerMap& map = config.layer_map;
+    require(!config.no_diagonal, Exit::kData, "{}: no token sees itself (force_nodiag); {} {} counts what tokens see",
+            config.name, flag, name_of(policy));
     for (LayerIndex l; l.i < map.layers(); ++l) {
         require(map.source(l) == l, Exit::kData,
                 "{}: layer {} reads the keys and values of layer {}; {} {} is for models whose layers have their own",

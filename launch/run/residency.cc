@@ -122,6 +122,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         const auto input_for = [&](int64_t context) {
             LevelOptions with = options;
             with.context = context;
+            with.common = std::min(with.common, (context - 1) / kTileTokens * kTileTokens);
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
             plan_bounded(in, config, shard, bounded, device.backend(), most_threads);
             if (proposing != nullptr) {

@@ -38,7 +38,7 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes, bool stores)
             stored_ = before_ / kTileTokens;
             store_all();
         }
-        bring(layer, writes ? before_ : after_);
+        bring(layer, writes && stores ? before_ : after_);  // else it may be compared with what was written before
     }
     writes_ = writes;
     stores_ = stores;

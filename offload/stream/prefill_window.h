@@ -22,9 +22,9 @@ class PrefillWindow {
     /// Begins a prefill that extends a sequence from `before` to `after` tokens.
     void begin(int64_t sequence, int64_t before, int64_t after);
     /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]. Unless the window holds
-    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes, else all. A pass
-    /// that writes and does not store leaves tiles in the window, for a pass that will; they go to host memory only if
-    /// another layer's take their place first.
+    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes and stores, else
+    /// all that there are. A pass that writes and does not store leaves tiles in the window, for a pass that will; they
+    /// go to host memory only if another layer's take their place first.
     const Tensor& open(StreamedIndex layer, bool writes, bool stores = true);
     /// To be called before kernels that write positions [first, first + n) of the open layer are enqueued: makes them
     /// wait until that memory is free.

@@ -81,7 +81,11 @@ Tensor RowStore::open(int64_t block, Use use) {
         return Tensor(static_cast<float*>(device_.data()) + block * block_rows_ * cols_, DType::kF32,
                       {rows_of(block), cols_});
     }
-    Place& p = use == Use::kWrite ? take(Lane::kCompute, block) : fetch(block);
+    Place* const held = find(block);
+    if (use == Use::kWrite && held != nullptr) {
+        order().wait_all(Lane::kCompute, std::array{held->filled, held->used, held->stored}, "rows_stall");
+    }
+    Place& p = use != Use::kWrite ? fetch(block) : held != nullptr ? *held : take(Lane::kCompute, block);
     p.use = use;
     if (use == Use::kWrite) return rows_at(p);
     order().wait(Lane::kCompute, p.filled, "rows_stall");

@@ -96,7 +96,7 @@ TEST_F(SideBySide, MayBeMoreThanAForwardsRows) {
     const GenerateRequest asked = {.prompt = prompt_of(270), .max_new = 6, .num_samples = 130};
     const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1);
     expect_same(run(asked, {.temperature = 0.8}, 130), alone);
-    EXPECT_EQ(stats.rounds, 3 * 5);  // forwards for all tokens but the first
+    EXPECT_EQ(stats.rounds, 130 + 3 * 5);  // first tokens, then forwards
 }
 
 TEST_F(SideBySide, MayHaveNothingToSay) {
@@ -112,7 +112,7 @@ TEST_F(SideBySide, StopWhereTheyAreInterrupted) {
     Plain plain(level, {.temperature = 0.8}, kSeed);
     int rounds = 0;
     const auto out = generate_side_by_side(plain, 4, {.temperature = 0.8}, kSeed, tokenizer.get(), asked, stats, {}, {},
-                                           [&](std::span<const int32_t>) { return ++rounds == 7; });
+                                           [&](std::span<const int32_t>) { return ++rounds == 8; });
     ASSERT_EQ(out.size(), 4u);
     for (const Continuation& c : out) {
         EXPECT_EQ(c.stop, StopReason::kInterrupted);

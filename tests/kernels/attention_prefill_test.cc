@@ -81,6 +81,18 @@ TEST(AttentionPrefill, MatchesTheReference) {
     });
 }
 
+// Rows beyond those of a decode forward, and more tiles than there is room for at once: what is running is each row's
+// own.
+TEST(AttentionPrefill, OfManyRowsTakesSeveralWaves) {
+    const Case c = {8, 2, {0, 1}, DType::kF32, DType::kF32, 2600, 130};
+    on_every_target([&] {
+        Machine m(Phase::kPrefill, 2,
+                  {.max_rows = 130, .max_k = 64, .max_n = 64, .heads = 2, .head_dim = 8, .vocab = 0});
+        Scene s(c);
+        matches_the_reference(m, s);
+    });
+}
+
 // Eight rows with one key each that takes it all, then eight plain ones: nobody's maximum is anybody else's.
 TEST(AttentionPrefill, SurvivesScoresFarApart) {
     const Case c = {64, 1, {0}, DType::kF16, DType::kF16, 300, 40};

@@ -129,7 +129,7 @@ def generate(files, out, groups):
         at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
         lines.insert(at, '#include "tests/mutants/mutant.h"')
         # What may be computed by the compiler is not, here: it would have to know which mutant lives.
-        lines = [line.replace("constexpr ", "inline ") if name.endswith(("place.h", "slot_rule.h")) else line for line in lines]
+        lines = [line.replace("inline constexpr", "constexpr").replace("constexpr ", "inline ") if name.endswith(("place.h", "slot_rule.h")) else line for line in lines]
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n")

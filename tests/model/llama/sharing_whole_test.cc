@@ -99,10 +99,12 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
         Loaded model(s, comm);
         const int64_t owners = HashedModel(s).config().layer_map.owners();
         Logits wanted;
-        for (int streamed = 0; streamed < 3; ++streamed) {
+        for (int streamed = 0; streamed < 4; ++streamed) {
             std::vector<bool> chip;
             for (int64_t o = 0; o < owners; ++o) chip.push_back(streamed == 0 || (streamed == 1 && o % 2 == 0));
-            const auto level = model.level(sharing_options(exactly(4), on_chip(chip)));
+            Residency residency = on_chip(chip);
+            residency.hidden_on_host = streamed == 3;
+            const auto level = model.level(sharing_options(exactly(4), residency));
             Logits said = read(*level, std::span(ids).first(1200));
             for (Logits more :
                  {read(*level, std::span(ids).subspan(1200, 290)), decode(*level, std::span(ids).last(10))}) {
@@ -123,6 +125,24 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
             EXPECT_EQ((level->view().transport()->use() - before).h2d_bytes,
                       static_cast<uint64_t>(streams * 4) * kv.layout.tile_bytes())
                 << map;
+        }
+    }
+}
+
+// Several owners of a block exchange the window in every pass, and are compared all the same.
+TEST(LayerSharingWhole, PassesEndAsTheyEndOnChip) {
+    const std::vector<int32_t> ids = hashed_ids(70, 24, 6);
+    for (const char* map : {"3_0_5_3_4_5", "0_4_4_4_4_5", "5_5_3_5_5_5"}) {
+        const HashedShape shape = {.layer_map = map, .layers = 6, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.2};
+        SelfComm comm;
+        Loaded model(shape, comm);
+        const auto owners = static_cast<size_t>(HashedModel(shape).config().layer_map.owners());
+        for (const Passes& passes :
+             {Passes{.how = Passes::How::kExact}, {.how = Passes::How::kAuto, .tolerance = 1e-2}}) {
+            const auto chip = model.level(sharing_options(passes)),
+                       streamed = model.level(sharing_options(passes, on_chip(std::vector<bool>(owners, false))));
+            EXPECT_EQ(read(*streamed, ids), read(*chip, ids)) << map;
+            EXPECT_EQ(streamed->passes(), chip->passes()) << map;
         }
     }
 }
