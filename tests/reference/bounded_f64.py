@@ -445,7 +445,7 @@ def load(folder):
         config = json.load(file)
     weights = {}
     for name in sorted(os.listdir(folder)):
-        if name.endswith(".safetensors"):
+        if name.startswith("model") and name.endswith(".safetensors"):
             tensors = read_safetensors(os.path.join(folder, name))
             weights.update((key, np.asarray(value, np.float64)) for key, value in tensors.items())
     return config, weights
