@@ -37,14 +37,6 @@ std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, i
     return on_chip;
 }
 
-std::vector<int64_t> crossings(const std::vector<OwnerIndex>& reads, int64_t owners) {
-    std::vector<int64_t> all(static_cast<size_t>(owners), 0);
-    for (size_t i = 0; i < reads.size(); ++i) {
-        if (i == 0 || reads[i] != reads[i - 1]) ++all[reads[i].at()];
-    }
-    return all;
-}
-
 Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     const int64_t streamed = in.kv.owner_layers - on_chip;
     Plan p;

@@ -92,8 +92,6 @@ std::vector<bool> interleaved(int64_t owners, int64_t n);
 /// The same where some owners are read by more layers than others: those come first, and those that as many layers read
 /// are spread. `reads`: the owner that each layer reads.
 std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n);
-/// How often a step fetches each owner if it is streamed: once for all layers that follow each other and read it.
-std::vector<int64_t> crossings(const std::vector<OwnerIndex>& reads, int64_t owners);
 
 /// The plan with exactly `on_chip` owner layers on chip, whether or not it fits a machine.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
