@@ -11,21 +11,24 @@
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
 #include "model/layer_sharing.h"
+#include "offload/step_forecast.h"
 #include "runtime/log.h"
 #include "runtime/module.h"
 
 namespace trireme {
 namespace {
 
-/// "1-3, 7": numbers of the layers that stay on chip.
-std::string ranges(const std::vector<bool>& which) {
+/// "1-3, 7": the layers whose keys and values stay on chip.
+std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
     std::string text;
-    for (size_t i = 0; i < which.size(); ++i) {
-        if (!which[i]) continue;
-        size_t last = i;
-        while (last + 1 < which.size() && which[last + 1]) ++last;
-        text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
-        if (last > i) text += fmt::format("-{}", last);
+    for (OwnerIndex i; i.at() < on_chip.size(); ++i) {
+        if (!on_chip[i.at()]) continue;
+        OwnerIndex last = i;
+        const auto next_layer = [&] { return layer_of(in, OwnerIndex(last.i + 1)).i; };
+        while (last.at() + 1 < on_chip.size() && on_chip[last.at() + 1] && next_layer() == layer_of(in, last).i + 1)
+            ++last;
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", layer_of(in, i));
+        if (last > i) text += fmt::format("-{}", layer_of(in, last));
         i = last;
     }
     return text.empty() ? "none" : text;
@@ -134,7 +137,7 @@ void run_plan(const Start& start, const Crew& crew) {
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
                                        weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
-        text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
+        text += fmt::format("layers on chip: {}\n", ranges(in, plan.on_chip));
         if (bounded.bounded()) text += describe(bounded, config) + "\n";
         if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
         for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";

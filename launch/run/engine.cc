@@ -76,6 +76,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     residency_ =
         choose_residency(placed, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
+    options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {
         if (first) {
