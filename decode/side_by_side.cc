@@ -65,6 +65,8 @@ class Samples {
             plain.begin(static_cast<uint32_t>(request.first_sample + i));
             first_.push_back(plain.propose(1)[0].token);
         }
+        // Places may hold an earlier prompt's samples.
+        for (int place = 1; place < std::min(parallel, request.num_samples); ++place) model_.truncate(place, 0);
         begin();
     }
 

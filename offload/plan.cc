@@ -150,16 +150,17 @@ size_t least_memory(const PlanInput& in, const Machine& machine, size_t Machine:
 
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine,
                     int64_t at_most) {
-    const auto fits = [&](int64_t tiles) {
-        const PlanInput in = input_for(tiles * kTileTokens);
-        return make_plan(in, machine).fits(machine);
-    };
-    int64_t good = 0, bad = at_most / kTileTokens + 1;  // in tiles
+    const auto of_tiles = [&](int64_t tiles) { return input_for(tiles * kTileTokens); };
+    return most_that_fit(of_tiles, machine, at_most / kTileTokens) * kTileTokens;
+}
+
+int64_t most_that_fit(const std::function<PlanInput(int64_t n)>& input_for, const Machine& machine, int64_t at_most) {
+    int64_t good = 0, bad = at_most + 1;
     while (bad - good > 1) {
         const int64_t middle = good + (bad - good) / 2;
-        (fits(middle) ? good : bad) = middle;
+        (make_plan(input_for(middle), machine).fits(machine) ? good : bad) = middle;
     }
-    return good * kTileTokens;
+    return good;
 }
 
 }  // namespace trireme

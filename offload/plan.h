@@ -111,6 +111,8 @@ size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machi
 /// The most tokens, in whole tiles and up to `at_most`, for which a plan fits; 0: none. `input_for(tokens)` describes
 /// the run with that many tokens of what is searched for: context, or retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
+/// The most of anything, one by one and up to `at_most`, for which a plan fits; 0: none.
+int64_t most_that_fit(const std::function<PlanInput(int64_t n)>& input_for, const Machine& machine, int64_t at_most);
 
 constexpr double gib(size_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);

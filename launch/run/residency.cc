@@ -150,19 +150,12 @@ int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, c
     const Machine m = least_machine(own_machine(o, device), crew);
     const Shard shard = largest_shard(config, crew.comm().size());
     const int scratches = most_threads(threads, crew);
-    const auto fits = [&](int64_t texts) {
+    const auto with_texts = [&](int64_t texts) {
         LevelOptions with = options;
         with.sequences = texts;
-        const PlanInput in = plan_input(config, shard, weights, with, device.backend(), scratches,
-                                        o.kv_on_chip == PlanInput::kAuto ? PlanInput::kAll : o.kv_on_chip);
-        return make_plan(in, m).fits(m);
+        return plan_input(config, shard, weights, with, device.backend(), scratches, layers_beside_texts(o.kv_on_chip));
     };
-    int64_t good = 0, bad = at_most + 1;
-    while (bad - good > 1) {
-        const int64_t middle = good + (bad - good) / 2;
-        (fits(middle) ? good : bad) = middle;
-    }
-    return good;
+    return most_that_fit(with_texts, m, at_most);
 }
 
 }  // namespace trireme

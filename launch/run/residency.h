@@ -49,9 +49,13 @@ constexpr int64_t common_tokens(int64_t prompt_tokens, int64_t context) {
     return std::min(prompt_tokens, context - 1) / kTileTokens * kTileTokens;
 }
 
-/// The most texts side by side, up to `at_most`, for which there is memory; 0: not even for one. Where the number of
-/// layers on chip is left to the plan, all are to be. Of options.sequences nothing is read. The same on every rank;
-/// makes control calls.
+/// Layers on chip where as many texts as possible are to find room: all, unless it is said how many.
+constexpr int64_t layers_beside_texts(int64_t asked) {
+    return asked == PlanInput::kAuto ? PlanInput::kAll : asked;
+}
+
+/// The most texts side by side, up to `at_most`, for which there is memory; 0: not even for one. Of options.sequences
+/// nothing is read. The same on every rank; makes control calls.
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
                    const Device& device, int threads, const Crew& crew, int64_t at_most);
 
