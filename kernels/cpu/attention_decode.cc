@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attention_decode.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -38,22 +39,22 @@ struct Scratch {
 /// The rows of one sequence, and the tiles of now. Query vectors and records lie as [run of heads][row][head of the
 /// run].
 struct Sequence {
-    const KvAccess& access;
-    KvLayout layout;
-    Matrix<float> out;
-    Matrix<const float> in;
-    Matrix<const int32_t> slots, cached, ancestors;
-    const HeadRun* runs;
-    int64_t n_runs, heads, id, rows;
-    int64_t dim_padded, record;
-    int64_t shared, stored, tiles;  // slots cached for every row, for any row; tiles that any row reaches
-    int64_t part_begin, part_end;   // tiles of this call
-    int64_t window;                 // RowsView's
-    int64_t first_row;              // the first row's number in its forward
-    float *q, *running, *records;
-    const LayerKv& kv;
-    const AttentionReport& report;
-    Matrix<float> totals;
+    const KvAccess* access = nullptr;
+    KvLayout layout = {};
+    Matrix<float> out = {};
+    Matrix<const float> in = {};
+    Matrix<const int32_t> slots = {}, cached = {}, ancestors = {};
+    const HeadRun* runs = nullptr;
+    int64_t n_runs = 0, heads = 0, id = 0, rows = 0;
+    int64_t dim_padded = 0, record = 0;
+    int64_t shared = 0, stored = 0, tiles = 0;  // slots cached for every row, for any row; tiles that any row reaches
+    int64_t part_begin = 0, part_end = 0;       // tiles of this call
+    int64_t window = 0;                         // RowsView's
+    int64_t first_row = 0;                      // the first row's number in its forward
+    float *q = nullptr, *running = nullptr, *records = nullptr;
+    const LayerKv* kv = nullptr;
+    const AttentionReport* report = nullptr;
+    Matrix<float> totals = {};
 
     void scale_queries() const {
         const float scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim));
@@ -75,9 +76,9 @@ struct Sequence {
     DecodeItem item(int64_t first, int64_t i, int64_t next) const {
         const HeadRun& run = runs[i % n_runs];
         const int64_t t = tile_of(i), slot0 = t * kTileTokens;
-        DecodeItem it{.access = &access,
+        DecodeItem it{.access = access,
                       .layout = layout,
-                      .tile = in_tile(run, t) ? tile(run, t) : access.staged_key(0, 0),  // of that nothing is read
+                      .tile = in_tile(run, t) ? tile(run, t) : access->staged_key(0, 0),  // of that nothing is read
                       .head = run.head,
                       .first = slot0,
                       .rows = rows,
@@ -99,26 +100,26 @@ struct Sequence {
                       .tops_stride = 0,
                       .dim_padded = dim_padded,
                       .next = nullptr};
-        if (kv.angles) {
-            it.ranks = kv.ranks.as<const int32_t>().row(run.head) + slot0;
-            it.angles = kv.angles.as<const float>();
+        if (kv->angles) {
+            it.ranks = kv->ranks.as<const int32_t>().row(run.head) + slot0;
+            it.angles = kv->angles.as<const float>();
         }
-        if (report.weights) {
-            const Matrix<float> weights = report.weights.as<float>(), tops = report.tops.as<float>();
+        if (report->weights) {
+            const Matrix<float> weights = report->weights.as<float>(), tops = report->tops.as<float>();
             it.weights = weights.row(run.begin) + slot0;
             it.tops = tops.row(run.begin) + t;
             it.weights_stride = weights.stride;
             it.tops_stride = tops.stride;
         }
         if (next < items() && in_tile(runs[next % n_runs], tile_of(next))) {
-            it.next = access.key(tile(runs[next % n_runs], tile_of(next)), runs[next % n_runs].head, 0);
+            it.next = access->key(tile(runs[next % n_runs], tile_of(next)), runs[next % n_runs].head, 0);
         }
         return it;
     }
 
     /// Whether the head has slots in that tile.
     bool in_tile(const HeadRun& run, int64_t t) const { return t * kTileTokens < stored + run.shift; }
-    char* tile(const HeadRun& run, int64_t t) const { return access.tile(access.row_of(id, run.head), t); }
+    char* tile(const HeadRun& run, int64_t t) const { return access->tile(access->row_of(id, run.head), t); }
 
     /// Merges the wave's records of query vectors [begin, end); after the last wave, writes their results.
     void merge(int64_t first, int64_t in_wave, int64_t begin, int64_t end) const {
@@ -163,8 +164,8 @@ void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
         const int64_t p = *s.slots.row(r), c = *s.cached.row(r);
         check(c >= 0 && c - 1 <= p && p - c < kMaxRows && p < max_slots,
               "attention: a row stands at {} after {} cached slots, below {}", p, c, max_slots);
-        check(!s.kv.angles || p < s.kv.angles.rows(), "attention: a key stands at {}, there are angles for {}", p,
-              s.kv.angles.rows());
+        check(!s.kv->angles || p < s.kv->angles.rows(), "attention: a key stands at {}, there are angles for {}", p,
+              s.kv->angles.rows());
         for (int64_t i = 0; i <= p - c; ++i) {
             const int32_t a = s.ancestors(r, i);
             check(a >= 0 && a < staged, "attention: ancestor {} of {} staged rows", a, staged);
@@ -172,9 +173,48 @@ void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
     }
     for (int64_t i = 0; i < s.n_runs; ++i) {
         for (int64_t t = s.part_begin; t < s.part_end && s.in_tile(s.runs[i], t); ++t) {
-            s.access.check_tile(s.access.row_of(s.id, s.runs[i].head), t * kTileTokens, "attention");
+            s.access->check_tile(s.access->row_of(s.id, s.runs[i].head), t * kTileTokens, "attention");
         }
     }
+}
+
+/// Waves of as many tiles as `room` floats hold records of: at least 8, 128 for a single row. body(first, n).
+template <class Body>
+void for_waves(const Sequence& s, int64_t room, const Body& body) {
+    const int64_t wave = room / (s.record * s.heads * s.rows);
+    for (int64_t first = s.part_begin; first < s.part_end; first += wave) {
+        body(first, std::min(wave, s.part_end - first));
+    }
+}
+
+/// By all threads, who share its pairs.
+template <class ItemScratch>
+void attend_together(const Sequence& s, int64_t room, const ItemScratch& item_scratch) {
+    s.scale_queries();
+    Handout items(s.items(), parallel_width());
+    parallel([&](int thread, int threads) {
+        int64_t i = items.first(thread);
+        for_waves(s, room, [&](int64_t first, int64_t in_wave) {
+            for (int64_t next; i < items.size() && s.tile_of(i) < first + in_wave; i = next) {
+                next = items.next();
+                attend_item(s.item(first, i, next), item_scratch(thread));
+            }
+            parallel_barrier();
+            const Part merges = part_of(s.heads * s.rows, thread, threads);
+            s.merge(first, in_wave, merges.begin, merges.end);
+            parallel_barrier();
+        });
+    });
+}
+
+/// By one thread.
+void attend_alone(const Sequence& s, int64_t room, float* item_scratch) {
+    s.scale_queries();
+    int64_t i = 0;
+    for_waves(s, room, [&](int64_t first, int64_t in_wave) {
+        for (; i < s.items() && s.tile_of(i) < first + in_wave; ++i) attend_item(s.item(first, i, i + 1), item_scratch);
+        s.merge(first, in_wave, 0, s.heads * s.rows);
+    });
 }
 
 }  // namespace
@@ -192,7 +232,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
     const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>();
     const Matrix<const int32_t> slots = rows.slots.as<const int32_t>();
     const Matrix<const int32_t> cached = rows.cached.as<const int32_t>();
-    const Matrix<const int32_t> sequences = rows.sequences.as<const int32_t>();
+    const Matrix<const int32_t> ids = rows.sequences.as<const int32_t>();
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
     const Scratch at(limits, parallel_width());
@@ -213,10 +253,12 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         runs[n_runs - 1].end = h + 1;
     }
 
+    std::array<Sequence, kMaxRows> sequences;
+    int64_t n_sequences = 0, most_rows = 0;
     for (int64_t begin = 0, end = 0; begin < in.rows; begin = end) {
-        const int32_t id = *sequences.row(begin);
+        const int32_t id = *ids.row(begin);
         int64_t shared = *cached.row(begin), stored = shared, last = 0, earliest = *slots.row(begin);
-        for (end = begin; end < in.rows && *sequences.row(end) == id; ++end) {
+        for (end = begin; end < in.rows && *ids.row(end) == id; ++end) {
             shared = std::min(shared, int64_t{*cached.row(end)});
             stored = std::max(stored, int64_t{*cached.row(end)});
             last = std::max(last, int64_t{*slots.row(end)});
@@ -232,7 +274,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
         const int64_t seen = std::max(int64_t{0}, earliest + least + 1 - rows.window) / kTileTokens;
         check(part.first < tiles, "attention: tiles from {} on for rows of sequence {}, which have {}", part.first, id,
               tiles);
-        const Sequence s{.access = access,
+        const Sequence s{.access = &access,
                          .layout = kv.layout,
                          .out = from_row(o, begin),
                          .in = from_row(in, begin),
@@ -253,33 +295,35 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .part_end = part_end,
                          .window = rows.window,
                          .first_row = rows.first_row + begin,
-                         .q = floats + at.q,
+                         .q = floats + at.q + begin * heads * dim_padded,
                          .running = floats + at.running,
                          .records = floats + at.records,
-                         .kv = kv,
-                         .report = report,
+                         .kv = &kv,
+                         .report = &report,
                          .totals = report ? from_row(report.totals.as<float>(), begin) : Matrix<float>{}};
         check_rows(s, rows.staged == 0 ? in.rows : rows.staged, rows.max_slots);
-        s.scale_queries();
-        // As many tiles at a time as the records' place holds: at least 8, 128 for a single row.
-        const int64_t wave = (at.items - at.records) / (record * heads * s.rows);
-        Handout items(s.items(), parallel_width());
-        parallel([&](int thread, int threads) {
-            float* item_scratch = floats + at.items + thread * attend_item_floats(dim_padded);
-            int64_t i = items.first(thread);
-            for (int64_t first = s.part_begin; first < s.part_end; first += wave) {
-                const int64_t in_wave = std::min(wave, s.part_end - first);
-                for (int64_t next; i < items.size() && s.tile_of(i) < first + in_wave; i = next) {
-                    next = items.next();
-                    attend_item(s.item(first, i, next), item_scratch);
-                }
-                parallel_barrier();
-                const Part merges = part_of(heads * s.rows, thread, threads);
-                s.merge(first, in_wave, merges.begin, merges.end);
-                parallel_barrier();
-            }
-        });
+        sequences[static_cast<size_t>(n_sequences++)] = s;
+        most_rows = std::max(most_rows, s.rows);
     }
+
+    const auto item_scratch = [&](int thread) { return floats + at.items + thread * attend_item_floats(dim_padded); };
+    const int width = parallel_width();
+    const int64_t all_records = at.items - at.records, own = all_records / width;
+    if (n_sequences < 2 * width || most_rows * heads * record > own) {
+        for (int64_t i = 0; i < n_sequences; ++i)
+            attend_together(sequences[static_cast<size_t>(i)], all_records, item_scratch);
+        return;
+    }
+    // Many sequences, of one row each mostly: a thread takes whole ones, and no thread waits for another. (64 rows of
+    // as many sequences behind a tile each: 0.2 ms instead of 2.5.)
+    Handout whole(n_sequences, width);
+    parallel([&](int thread, int) {
+        for (int64_t i = whole.first(thread); i < whole.size(); i = whole.next()) {
+            Sequence s = sequences[static_cast<size_t>(i)];
+            s.records += thread * own;
+            attend_alone(s, own, item_scratch(thread));
+        }
+    });
 }
 
 }  // namespace trireme
