@@ -50,7 +50,8 @@ class Level {
     int64_t length(int sequence = 0) const { return view_->length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
-    /// logits() is then the last token's. With it, each(first position, f32 [rows, vocab]) gets the logits of all
+    /// logits() is then the last token's, and the other rows are computed as far as the highest owner's keys and values
+    /// (unless the view wants_all_rows). With it, each(first position, f32 [rows, vocab]) gets the logits of all
     /// tokens, at most kMaxRows rows at a time. Layers that read later ones are passed over as often as the options
     /// say. Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
@@ -131,9 +132,12 @@ class Level {
     void prefill_layer(LayerIndex layer, std::span<const Batch> batches);
     void write_layer(LayerIndex layer, std::span<const Batch> batches);
     void prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
+    void finish_last_row(const Batch& last, const Tensor& x);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
     void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
+    void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
+    void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
     bool by_layers() const { return view_->by_layers() || map_.upward(); }
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
@@ -169,7 +173,8 @@ class Level {
     const ForwardSteps* last_steps_ = nullptr;
     Passes asked_;
     int64_t passes_ = 1;
-    bool measures_ = false;  // keys and values that a prefill writes are compared with those before
+    LayerIndex last_row_from_;  // of a prefill: from this layer's attention on its last row goes alone; end(): nowhere
+    bool measures_ = false;     // keys and values that a prefill writes are compared with those before
     int64_t logits_rows_ = 0;
     bool graphs_;                        // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op
