@@ -24,7 +24,7 @@ void per_token(const Level& model, int64_t samples, GenerateStats& stats) {
     const int64_t steps = stats.new_tokens - samples;
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length = stats.prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
-    stats.read_bytes_per_token = model.weights().bytes_per_step() + model.kv_bytes(mean_length);
+    stats.read_bytes_per_step = model.weights().bytes_per_step() + model.read_bytes(mean_length);
 }
 
 struct Run {
@@ -114,12 +114,19 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     return out;
 }
 
-void finish_stats(const Level& model, uint64_t begin_ns, uint64_t first_ns, int64_t samples, GenerateStats& stats) {
-    if (first_ns != 0) {
-        stats.ttft_ms = stats.prefill_ms + stats.warmup_ms + ms_between(begin_ns, first_ns);
-        stats.decode_ms += ms_between(first_ns, trace::now());
-    }
-    per_token(model, samples, stats);
+SecondHalf::SecondHalf(Level& model, GenerateStats& stats)
+    : model_(model), stats_(stats), link_before_(link_use(model)), begin_ns_(trace::now()) {}
+
+void SecondHalf::first_token() {
+    first_ns_ = trace::now();
+    stats_.ttft_ms = stats_.prefill_ms + stats_.warmup_ms + ms_between(begin_ns_, first_ns_);
+}
+
+void SecondHalf::end(int64_t samples) {
+    if (first_ns_ != 0) stats_.decode_ms += ms_between(first_ns_, trace::now());
+    if (Transport* transport = model_.view().transport()) transport->settle();
+    stats_.decode_link = link_use(model_) - link_before_;
+    per_token(model_, samples, stats_);
 }
 
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,

@@ -23,13 +23,13 @@ struct GenerateRequest {
 /// Named as in reports. Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
-    double prefill_ms = 0;              // prompt to logits
-    int64_t passes = 1;                 // of the prompt, over layers that read later ones
-    double warmup_ms = 0;               // of that call; 0: there is none
-    double ttft_ms = 0;                 // prompt to first token, the warm-up included
-    double decode_ms = 0;               // all tokens but each sample's first
-    double tpot_ms = 0;                 // decode_ms per such token
-    uint64_t read_bytes_per_token = 0;  // weights + KV at the mean length, this rank
+    double prefill_ms = 0;             // prompt to logits
+    int64_t passes = 1;                // of the prompt, over layers that read later ones
+    double warmup_ms = 0;              // of that call; 0: there is none
+    double ttft_ms = 0;                // prompt to first token, the warm-up included
+    double decode_ms = 0;              // all tokens but each sample's first
+    double tpot_ms = 0;                // decode_ms per such token
+    uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length, this rank
     // What is still under way when the prefill ends counts for the decoding behind it.
     LinkUse prefill_link, decode_link;
 };
@@ -53,9 +53,21 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
                                           GenerateStats& stats, const OnToken& on_token = {},
                                           const Interrupt& interrupt = {});
 
-/// What is known of the second half when it is over: it began at `begin_ns`, and had its first token at `first_ns` (0:
-/// none). Adds to `stats`.
-void finish_stats(const Level& model, uint64_t begin_ns, uint64_t first_ns, int64_t samples, GenerateStats& stats);
+/// Times the second half where its samples are decoded side by side: adds to `stats` what it takes, and what crosses
+/// the link meanwhile.
+class SecondHalf {
+  public:
+    SecondHalf(Level& model, GenerateStats& stats);
+    void first_token();
+    /// Blocks until the link is at rest.
+    void end(int64_t samples);
+
+  private:
+    Level& model_;
+    GenerateStats& stats_;
+    LinkUse link_before_;
+    uint64_t begin_ns_, first_ns_ = 0;  // 0: there is none
+};
 
 /// All of them, `between` if there will be a token. `tokenizer` may be null when only ids are wanted (then there are no
 /// stop strings). Fewer samples than asked for if interrupted. Errors: as read_prompt.

@@ -20,4 +20,10 @@ std::vector<Continuation> generate_side_by_side(Decoder& plain, int64_t parallel
                                                 const OnToken& on_token = {}, const Progress& prefill = {},
                                                 const Interrupt& interrupt = {});
 
+/// The second half, behind a prompt that `plain` has read or adopted (continue_prompt).
+std::vector<Continuation> continue_side_by_side(Decoder& plain, int64_t parallel, const SamplingParams& sampling,
+                                                uint64_t seed, const Tokenizer* tokenizer,
+                                                const GenerateRequest& request, GenerateStats& stats,
+                                                const OnToken& on_token = {}, const Interrupt& interrupt = {});
+
 }  // namespace trireme

@@ -70,6 +70,7 @@ struct AttentionReport {
 inline constexpr int64_t kEveryTile = INT64_MAX;
 struct TileRange {
     int64_t first = 0, end = kEveryTile;
+    bool operator==(const TileRange&) const = default;
 };
 
 inline constexpr int64_t kEverySlot = INT32_MAX;

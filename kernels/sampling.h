@@ -19,6 +19,7 @@ struct SamplingParams {
     double min_p = 0.05;       // 0: off
 
     bool greedy() const { return temperature == 0; }
+    bool operator==(const SamplingParams&) const = default;
 };
 
 /// The parameters as kernels take them.

@@ -4,6 +4,18 @@
 
 namespace trireme {
 
+namespace {
+
+std::vector<LayerIndex> owners_of(const LayerMap& map) {
+    std::vector<LayerIndex> owners;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        if (map.owns(l)) owners.push_back(l);
+    }
+    return owners;
+}
+
+}  // namespace
+
 int64_t prefill_batches(int64_t tokens) {
     return (tokens + kPrefillRows - 1) / kPrefillRows;
 }
@@ -42,6 +54,7 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
     const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
     return {.kv = kv,
             .reads = c.layer_map.reads(),
+            .owners = owners_of(c.layer_map),
             .on_chip = on_chip,
             .ring = o.residency.ring,
             .span_bytes = o.residency.span_bytes,

@@ -189,4 +189,8 @@ size_t Level::kv_bytes(int64_t tokens) const {
     return static_cast<size_t>(view_->shape().owner_layers * view_->kept(tokens)) * token;
 }
 
+size_t Level::read_bytes(int64_t tokens) const {
+    return kv_bytes(tokens) / static_cast<size_t>(map_.owners()) * static_cast<size_t>(map_.layers());
+}
+
 }  // namespace trireme

@@ -108,8 +108,10 @@ class Level {
     /// Gives an empty sequence the tokens of sequence 0 (KvView::fork). Enqueues.
     void fork(int sequence) { view_->fork(sequence); }
 
-    /// Bytes of the KV of a sequence of this length on this rank: what a decode step reads of it.
+    /// Bytes of the KV of a sequence of this length on this rank; and what a decode step reads of it, which is more
+    /// where several layers read one owner.
     size_t kv_bytes(int64_t tokens) const;
+    size_t read_bytes(int64_t tokens) const;
     const KvView& view() const { return *view_; }
     KvView& view() { return *view_; }
     Stream& stream() { return *compute_; }

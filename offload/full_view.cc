@@ -24,18 +24,6 @@ Tensor staged_of(const Tensor& all, OwnerIndex owner) {
     return Tensor(one.data(), one.dtype(), {all.dim(1), all.dim(2), all.dim(3)});
 }
 
-/// [owner layers] An owner's number among the streamed ones; -1 if it is on chip.
-std::vector<StreamedIndex> number_streamed(const KvShape& shape, const std::vector<bool>& on_chip) {
-    check(on_chip.empty() || static_cast<int64_t>(on_chip.size()) == shape.owner_layers,
-          "kv: the residency of {} layers for {} owners", on_chip.size(), shape.owner_layers);
-    std::vector<StreamedIndex> numbers;
-    int64_t next = 0;
-    for (size_t owner = 0; owner < static_cast<size_t>(shape.owner_layers); ++owner) {
-        numbers.emplace_back(on_chip.empty() || on_chip[owner] ? -1 : next++);
-    }
-    return numbers;
-}
-
 /// The owners that are streamed, in order.
 std::vector<OwnerIndex> streamed_owners(const std::vector<StreamedIndex>& numbers) {
     std::vector<OwnerIndex> owners;
@@ -45,15 +33,11 @@ std::vector<OwnerIndex> streamed_owners(const std::vector<StreamedIndex>& number
     return owners;
 }
 
-/// The streamed layers that a forward reads, in order.
-std::vector<StreamedIndex> streamed_reads(const std::vector<OwnerIndex>& reads,
-                                          const std::vector<StreamedIndex>& numbers) {
-    std::vector<StreamedIndex> streamed;
-    for (size_t i = 0; i < (reads.empty() ? numbers.size() : reads.size()); ++i) {
-        const StreamedIndex number = numbers[reads.empty() ? i : reads[i].at()];
-        if (number.i >= 0) streamed.push_back(number);
-    }
-    return streamed;
+/// The owner that each attention reads; where nothing else is said, every owner once.
+std::vector<OwnerIndex> reads_or_all(std::vector<OwnerIndex> reads, int64_t owners) {
+    if (!reads.empty()) return reads;
+    for (OwnerIndex owner; owner.i < owners; ++owner) reads.push_back(owner);
+    return reads;
 }
 
 }  // namespace
@@ -71,7 +55,7 @@ FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShap
                                std::vector<OwnerIndex> owners, const Residency& residency,
                                const std::vector<StreamedIndex>& reads)
     : transport(device, compute, shape, std::move(owners), residency.link, residency.verify),
-      ring(device, transport, shape, residency.ring, reads),
+      ring(device, transport, shape, residency.ring, residency.frames, reads),
       tails(device, transport, shape),
       window(device, transport, ring, tails, shape) {}
 
@@ -84,7 +68,8 @@ StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes
             .layers = layers,
             .sequences = shape.sequences,
             .tiles = shape.tiles_per_sequence(),
-            .span_bytes = span_bytes};
+            .span_bytes = span_bytes,
+            .common = shape.common_tiles()};
 }
 
 FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
@@ -92,7 +77,7 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
     : KvView(kv),
       compute_(compute),
       by_layers_(residency.by_layers),
-      streamed_(number_streamed(kv, residency.on_chip)),
+      streamed_(number_streamed(kv.owner_layers, residency.on_chip)),
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
       tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
       device_tables_(device, table_memory(kv).device),
@@ -103,7 +88,8 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
       streaming_(streamed_layers_ == 0 ? nullptr
                                        : std::make_unique<Streaming>(
                                              device, compute, stream_shape(kv, streamed_layers_, residency.span_bytes),
-                                             streamed_owners(streamed_), residency, streamed_reads(reads, streamed_))) {
+                                             streamed_owners(streamed_), residency,
+                                             streamed_reads(reads_or_all(reads, kv.owner_layers), streamed_))) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         layers_.push_back({.layout = kv.layout,
                            .tiles = on_chip(owner) ? device_tables_.take(DType::kI64, table_shape(kv))
@@ -111,10 +97,10 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
                            .staged_k = staged_of(staged_k_, owner),
                            .staged_v = staged_of(staged_v_, owner)});
     }
-    check(kv.common % kTileTokens == 0 && kv.common < kv.context && (kv.common == 0 || streamed_layers_ == 0),
-          "kv: {} of {} tokens in common, {} layers streamed", kv.common, kv.context, streamed_layers_);
+    check(kv.common % kTileTokens == 0 && kv.common < kv.context, "kv: {} of {} tokens in common", kv.common,
+          kv.context);
     groups_.reserve(kMaxRows);
-    readings_.reserve(kMaxRows);
+    readings_.reserve(kMaxRows + 1);
     place_on_chip(device);
     Upload(device, compute).operator()<int32_t>(zeros_, [](int64_t, int64_t) { return 0; });
 }
@@ -151,7 +137,11 @@ void FullView::begin(std::span<const RowGroup> groups) {
     if (!streaming_) return;
     groups_.assign(groups.begin(), groups.end());
     readings_.clear();
-    for (const RowGroup& g : groups) readings_.push_back({g.sequence, Tails::first_tile(length(g.sequence))});
+    const int64_t common = shape().common_tiles();
+    if (common > 0) readings_.push_back({0, {0, common}});
+    for (const RowGroup& g : groups) {
+        readings_.push_back({g.sequence, {common, std::max(common, Tails::first_tile(length(g.sequence)))}});
+    }
     streaming_->ring.begin(readings_);
 }
 
@@ -160,7 +150,7 @@ void FullView::end() {
 }
 
 void FullView::will_read(std::span<const OwnerIndex> reads) {
-    if (streaming_) streaming_->ring.set_reads(streamed_reads({reads.begin(), reads.end()}, streamed_));
+    if (streaming_) streaming_->ring.set_reads(streamed_reads(reads, streamed_));
 }
 
 void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
@@ -197,36 +187,59 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     for (KvFollower* f : follow) f->passing(op, owner, kv, {});
 }
 
+/// The rows of a forward as if they were all of sequence 0: for tiles that are common to all sequences.
+RowsView FullView::as_one(const AttentionCall& a) const {
+    RowsView rows = a.rows;
+    rows.sequences = zeros_.first_rows(a.q.rows());
+    return rows;
+}
+
 /// Attention over the tiles that all sequences share, read once for all rows, then over each sequence's own.
 void FullView::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv& kv = layer(owner);
-    RowsView shared = a.rows;
-    shared.sequences = zeros_.first_rows(a.q.rows());
-    op.attention(a.out, a.q, kv, a.kv_of_head, shared, {0, shape().common_tiles()});
+    op.attention(a.out, a.q, kv, a.kv_of_head, as_one(a), {0, shape().common_tiles()});
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {shape().common_tiles(), kEveryTile});
 }
 
-/// Attention of each row group over its sequence's streamed tiles, span by span as they arrive, then over the newest
-/// ones, which lie on the device.
+/// Attention over streamed tiles, span by span as they arrive: over those that all sequences share, then over each
+/// sequence's own, then over the newest ones, which lie on the device.
 void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    TileRing& ring = streaming_->ring;
+    const StreamedIndex layer_here = streamed_[owner.at()];
+    const LayerKv& kv = layer(owner);
+    // Followers are told of the first sequence's tiles: they follow one.
+    const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
+        for (KvFollower* f : followers()) {
+            if (first) f->passing(op, owner, at, tiles);
+        }
+    };
+    const auto attend = [&](int64_t first, int64_t n, int64_t bound, const LayerKv& at, const TileRange& tiles) {
+        op.attention(a.out.slice_rows(first, n), a.q.slice_rows(first, n), at, a.kv_of_head,
+                     a.rows.some(first, n, bound), tiles);
+        passing(first == 0, at, tiles);
+    };
+    std::span<const Reading> own = readings_;
+    if (shape().common > 0) {
+        ring.attend(layer_here, own.front(), kv, [&](const LayerKv& at, const TileRange& tiles) {
+            op.attention(a.out, a.q, at, a.kv_of_head, as_one(a), tiles);
+            passing(true, at, tiles);
+        });
+        own = own.subspan(1);
+    }
     for (size_t i = 0; i < groups_.size(); ++i) {
         const RowGroup& g = groups_[i];
-        const Tensor out = a.out.slice_rows(g.first, g.rows), q = a.q.slice_rows(g.first, g.rows);
-        const RowsView rows = a.rows.some(g.first, g.rows, g.bound);
-        const auto passing = [&](const LayerKv& kv, const TileRange& tiles) {
-            for (KvFollower* f : followers()) {
-                if (i == 0) f->passing(op, owner, kv, tiles);
-            }
-        };
-        streaming_->ring.attend(streamed_[owner.at()], readings_[i], layer(owner),
-                                [&](const LayerKv& kv, const TileRange& tiles) {
-                                    op.attention(out, q, kv, a.kv_of_head, rows, tiles);
-                                    passing(kv, tiles);
-                                });
-        streaming_->tails.use();
-        const TileRange newest = {readings_[i].tiles, kEveryTile};
-        op.attention(out, q, layer(owner), a.kv_of_head, rows, newest);
-        passing(layer(owner), newest);
+        ring.attend(layer_here, own[i], kv,
+                    [&](const LayerKv& at, const TileRange& tiles) { attend(g.first, g.rows, g.bound, at, tiles); });
+    }
+    streaming_->tails.use();
+    // Sequences whose newest tiles have the same numbers are attended together.
+    for (size_t i = 0, end = 0; i < groups_.size(); i = end) {
+        int64_t rows = 0, bound = 0;
+        for (; end < groups_.size() && own[end].tiles.end == own[i].tiles.end; ++end) {
+            rows += groups_[end].rows;
+            bound = std::max(bound, groups_[end].bound);
+        }
+        attend(groups_[i].first, rows, bound, kv, {own[i].tiles.end, kEveryTile});
     }
 }
 
@@ -263,19 +276,22 @@ void FullView::truncate(int64_t sequence, int64_t n) {
 void FullView::fork(int64_t sequence) {
     const KvShape& s = shape();
     const int64_t n = length(0);
-    check(streaming_ == nullptr && sequence > 0 && n >= s.common && length(sequence) == 0,
-          "kv: sequence {} of {} tokens is to have the {} of the first one, {} of them in common; {} layers streamed",
-          sequence, length(sequence), n, s.common, streamed_layers_);
+    check(sequence > 0 && n >= s.common && length(sequence) == 0,
+          "kv: sequence {} of {} tokens is to have the {} of the first one, {} of them in common", sequence,
+          length(sequence), n, s.common);
     const auto bytes = static_cast<int64_t>(s.layout.tile_bytes());
+    auto* tiles = static_cast<char*>(tiles_.data());
     for (OwnerIndex owner; owner.i < s.owner_layers; ++owner) {
-        char* tiles = static_cast<char*>(tiles_.data()) + static_cast<size_t>(owner.i) * s.layer_bytes();
+        if (!on_chip(owner)) continue;
         const auto tile = [&](int64_t of, int64_t t) {
             return Tensor(tiles + s.tile(of, t) * bytes, DType::kU8, {bytes});
         };
         for (int64_t t = s.common_tiles(); t < tiles_for(n); ++t) {
             compute_.copy(tile(sequence, t), tile(0, t), "kv_fork");
         }
+        tiles += s.layer_bytes();
     }
+    if (streaming_) streaming_->tails.fork(sequence, n);
     commit(sequence, n);
 }
 

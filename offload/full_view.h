@@ -25,6 +25,7 @@ StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes
 struct Residency {
     std::vector<bool> on_chip = {};       // [owner layers] its tiles stay on the device; empty: all do
     int64_t ring = 4;                     // slots of the ring that streamed tiles pass through, 2 to 8
+    int64_t frames = 0;                   // streamed layers that may be held there for several readers (read_runs.h)
     size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
     bool hidden_on_host = false;  // where a prompt's residual streams lie; only read where a layer is streamed
@@ -93,6 +94,7 @@ class FullView final : public KvView {
     };
 
     void place_on_chip(Device& device);
+    RowsView as_one(const AttentionCall& call) const;
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
@@ -108,7 +110,8 @@ class FullView final : public KvView {
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
     std::vector<RowGroup> groups_;          // of the current decode forward
-    std::vector<Reading> readings_;         // [groups_] which tiles come from host memory
+    // Which tiles come from host memory: those that all sequences share, if there are any, then [groups_].
+    std::vector<Reading> readings_;
     Prefill prefill_;
 };
 

@@ -1,6 +1,7 @@
 #include "offload/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "runtime/error.h"
@@ -8,8 +9,26 @@
 namespace trireme {
 namespace {
 
-double ms(double bytes, double gbps) {
-    return bytes / gbps * 1e-6;
+/// What a forward reads of streamed layers.
+struct StreamedReads {
+    std::vector<StreamedIndex> numbers;  // [owners]
+    std::vector<StreamedIndex> reads;    // by attention
+    bool ring_holds = false;             // TileRing::holds_a_layer
+};
+StreamedReads streamed_reads_of(const PlanInput& in, const std::vector<bool>& on_chip) {
+    StreamedReads s;
+    s.numbers = number_streamed(in.kv.owner_layers, on_chip);
+    s.reads = streamed_reads(in.reads, s.numbers);
+    s.ring_holds = TileRing::holds_a_layer(stream_shape(in.kv, /*layers=*/1, in.span_bytes), in.ring);
+    return s;
+}
+int64_t useful_frames_of(const PlanInput& in, int64_t on_chip) {
+    if (on_chip == in.kv.owner_layers) return 0;
+    const StreamedReads s = streamed_reads_of(in, placed(in.reads, in.kv.owner_layers, on_chip));
+    return useful_frames(s.reads, s.ring_holds);
+}
+int64_t all_crossings(const Plan& p) {
+    return std::accumulate(p.crossings.begin(), p.crossings.end(), int64_t{0});
 }
 
 }  // namespace
@@ -37,7 +56,7 @@ std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, i
     return on_chip;
 }
 
-Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
+Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_t frames) {
     const int64_t streamed = in.kv.owner_layers - on_chip;
     Plan p;
     p.on_chip = placed(in.reads, in.kv.owner_layers, on_chip);
@@ -61,12 +80,21 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host) {
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
+    p.frames = frames;
+    p.frame_bytes = TileRing::frame_bytes(shape, frames);
     p.tail_bytes = Tails::bytes(shape);
     p.kv.host = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     p.hidden_on_host = hidden_on_host;
     if (hidden_on_host) p.hidden = in.hidden_on_host;
     p.work.device +=
-        TileRing::table_bytes(shape, in.ring) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
+        TileRing::table_bytes(shape, in.ring, frames) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
+    const StreamedReads s = streamed_reads_of(in, p.on_chip);
+    p.runs = read_runs(s.reads, frames, s.ring_holds);
+    const std::vector<int64_t> times = crossings(p.runs, streamed, s.ring_holds);
+    p.crossings.assign(p.on_chip.size(), 0);
+    for (size_t owner = 0; owner < p.on_chip.size(); ++owner) {
+        if (!p.on_chip[owner]) p.crossings[owner] = times[s.numbers[owner].at()];
+    }
     return p;
 }
 
@@ -78,19 +106,29 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
                 in.on_chip, owners);
     }
     const int64_t least = std::max(int64_t{0}, in.on_chip), most = in.on_chip >= 0 ? in.on_chip : owners;
-    Plan closest;
+    Plan closest, best;
     size_t lacking = SIZE_MAX;
-    for (int64_t n = most; n >= least; --n) {
-        for (const bool hidden_on_host : {false, true}) {
-            Plan p = plan_with(in, n, hidden_on_host);
-            const size_t lacks = p.shortage(machine).total();
-            if (lacks == 0) return p;
-            if (lacks >= lacking) continue;
-            lacking = lacks;
-            closest = std::move(p);
+    int64_t crossing = INT64_MAX;
+    // The most frames that fit beside so many layers on chip.
+    const auto try_with = [&](int64_t n) {
+        for (int64_t frames = useful_frames_of(in, n); frames >= 0; --frames) {
+            for (const bool hidden_on_host : {false, true}) {
+                Plan p = plan_with(in, n, hidden_on_host, frames);
+                const size_t lacks = p.shortage(machine).total();
+                if (lacks == 0 && all_crossings(p) < crossing) {
+                    crossing = all_crossings(p);
+                    best = std::move(p);
+                } else if (lacks > 0 && lacks < lacking) {
+                    lacking = lacks;
+                    closest = std::move(p);
+                }
+                if (lacks == 0) return;
+            }
         }
-    }
-    return closest;
+    };
+    // Every streamed layer crosses the link once at least: with fewer on chip nothing is gained from some point on.
+    for (int64_t n = most; n >= least && owners - n < crossing; --n) try_with(n);
+    return crossing < INT64_MAX ? best : closest;
 }
 
 size_t least_memory(const PlanInput& in, const Machine& machine, size_t Machine::*which) {
@@ -112,73 +150,17 @@ size_t least_memory(const PlanInput& in, const Machine& machine, size_t Machine:
 
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine,
                     int64_t at_most) {
-    const auto fits = [&](int64_t tiles) {
-        const PlanInput in = input_for(tiles * kTileTokens);
-        return make_plan(in, machine).fits(machine);
-    };
-    int64_t good = 0, bad = at_most / kTileTokens + 1;  // in tiles
+    const auto of_tiles = [&](int64_t tiles) { return input_for(tiles * kTileTokens); };
+    return most_that_fit(of_tiles, machine, at_most / kTileTokens) * kTileTokens;
+}
+
+int64_t most_that_fit(const std::function<PlanInput(int64_t n)>& input_for, const Machine& machine, int64_t at_most) {
+    int64_t good = 0, bad = at_most + 1;
     while (bad - good > 1) {
         const int64_t middle = good + (bad - good) / 2;
-        (fits(middle) ? good : bad) = middle;
+        (make_plan(input_for(middle), machine).fits(machine) ? good : bad) = middle;
     }
-    return good * kTileTokens;
-}
-
-double step_bytes(const PlanInput& in, int64_t length) {
-    const double tokens = static_cast<double>(length) / static_cast<double>(kTileTokens);
-    return static_cast<double>(in.weight_bytes_per_step) +
-           static_cast<double>(in.reads.size() * in.kv.layout.tile_bytes()) * tokens;
-}
-
-StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, int64_t length, double between_ms) {
-    check(m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0),
-          "plan: the machine's rates are not known");
-    const auto tile = static_cast<double>(in.kv.layout.tile_bytes());
-    const double token = tile / static_cast<double>(kTileTokens);
-    const double weights_ms =
-        ms(static_cast<double>(in.weight_bytes_per_step), m.device_gbps) / static_cast<double>(in.reads.size());
-    const int64_t host_tiles = Tails::first_tile(length);
-
-    StepForecast f;
-    std::vector<double> free_at(static_cast<size_t>(in.ring), 0);  // ms, by slot: when it may be overwritten
-    double link = 0, compute = 0, before = 0;
-    size_t turn = 0;
-    constexpr int kForwards = 3;  // the last one is in the steady state: it starts with the ring filled
-    for (int forward = 0; forward < kForwards; ++forward) {
-        f = {.step_ms = 0};
-        before = compute;
-        compute += between_ms;
-        for (size_t i = 0; i < in.reads.size(); ++i) {
-            const OwnerIndex owner = in.reads[i];
-            const bool on_chip = plan.on_chip[owner.at()];
-            // Layers that follow each other and read one owner read what the first of them has fetched.
-            const bool fetched = i > 0 && in.reads[i - 1] == owner;
-            const bool stays = i + 1 < in.reads.size() && in.reads[i + 1] == owner;
-            if (fetched && !on_chip) turn -= static_cast<size_t>((host_tiles + plan.span_tiles - 1) / plan.span_tiles);
-            const auto add = [&](double compute_ms) {
-                compute += compute_ms;
-                f.compute_ms += compute_ms;
-            };
-            for (int64_t first = 0; !on_chip && first < host_tiles; first += plan.span_tiles, ++turn) {
-                const double bytes = static_cast<double>(std::min(plan.span_tiles, host_tiles - first)) * tile;
-                double& slot = free_at[turn % free_at.size()];
-                const double copy = m.link_us * 1e-3 + ms(bytes, m.link_gbps);
-                if (!fetched) {
-                    link = std::max(link, slot) + copy;
-                    compute = std::max(compute, link);
-                    f.h2d_bytes += static_cast<size_t>(bytes);
-                    f.copy_ms += copy;
-                }
-                add(ms(bytes, m.device_gbps));
-                if (!stays) slot = compute;
-            }
-            const double here =
-                static_cast<double>(length) - (on_chip ? 0 : static_cast<double>(host_tiles * kTileTokens));
-            add(weights_ms + ms(here * token, m.device_gbps));
-        }
-    }
-    f.step_ms = compute - before;
-    return f;
+    return good;
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
 /// Plans where a rank's KV cache lies, before memory is allocated: which owner layers stay on the device, which buffers
-/// the streamed ones need there, and what a decode step then costs. Pure arithmetic.
+/// the streamed ones need there. Pure arithmetic.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,9 +19,10 @@ struct PlanInput {
     static constexpr int64_t kAuto = -1, kAll = -2;
 
     KvShape kv;
-    std::vector<OwnerIndex> reads;  // the owner that each layer's attention reads
-    int64_t on_chip = kAuto;        // number of owner layers, kAuto: as many as fit, or kAll
-    int64_t ring = 4;               // slots that streamed tiles pass through
+    std::vector<OwnerIndex> reads;        // the owner that each layer's attention reads
+    std::vector<LayerIndex> owners = {};  // the layer that each owner is, for messages
+    int64_t on_chip = kAuto;              // number of owner layers, kAuto: as many as fit, or kAll
+    int64_t ring = 4;                     // slots that streamed tiles pass through
     size_t span_bytes = size_t{2} << 20;
     size_t weight_bytes = 0;           // on the device
     size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
@@ -58,20 +59,23 @@ struct Plan {
     std::vector<bool> on_chip;  // [owner layers]
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
-    MemoryBytes kv, hidden, work;   // `work` includes the tables of streaming
-    size_t prefill_work_bytes = 0;  // the part of work.device that only a prefill uses
-    MemoryBytes retrieved;          // of the retrieving level, but for its summaries
-    MemoryBytes heavy;              // PlanInput's
-    MemoryBytes proposing;          // PlanInput's
+    int64_t frames = 0;              // streamed layers that the device may hold for several readers at one time
+    std::vector<ReadRun> runs;       // of a forward
+    std::vector<int64_t> crossings;  // [owner layers] how often a forward fetches each; 0: it is on chip
+    MemoryBytes kv, hidden, work;    // `work` includes the tables of streaming
+    size_t prefill_work_bytes = 0;   // the part of work.device that only a prefill uses
+    MemoryBytes retrieved;           // of the retrieving level, but for its summaries
+    MemoryBytes heavy;               // PlanInput's
+    MemoryBytes proposing;           // PlanInput's
     // All on the device.
-    size_t weight_bytes = 0, ring_bytes = 0, tail_bytes = 0, summary_bytes = 0;
+    size_t weight_bytes = 0, ring_bytes = 0, frame_bytes = 0, tail_bytes = 0, summary_bytes = 0;
     bool hidden_on_host = false;
 
     /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
     /// layer by layer.
     MemoryBytes total() const {
         MemoryBytes all = kv + hidden + work + retrieved + heavy + proposing;
-        all.device += weight_bytes + ring_bytes + tail_bytes + summary_bytes;
+        all.device += weight_bytes + ring_bytes + frame_bytes + tail_bytes + summary_bytes;
         return all;
     }
     /// The part of total().device that decoding uses.
@@ -93,12 +97,13 @@ std::vector<bool> interleaved(int64_t owners, int64_t n);
 /// are spread. `reads`: the owner that each layer reads.
 std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n);
 
-/// The plan with exactly `on_chip` owner layers on chip, whether or not it fits a machine.
-Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false);
-/// The plan with input.on_chip layers on chip; kAuto: with as many as fit. A prompt's hidden states go to host memory
-/// if that keeps more layers on chip: a prefill overlaps their copies with compute, whereas each streamed layer slows
-/// every decode step. If nothing fits: the plan with the least shortage. Errors: Exit::kConfig for more layers than
-/// there are owners.
+/// The plan with exactly `on_chip` owner layers on chip and so many frames (stream/tile_ring.h), whether or not it fits
+/// a machine.
+Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false, int64_t frames = 0);
+/// The plan with input.on_chip layers on chip; kAuto: with as many as fit, unless fewer of them and frames instead let
+/// less cross the link. A prompt's hidden states go to host memory if that keeps more layers on chip: a prefill
+/// overlaps their copies with compute, whereas each streamed layer slows every decode step. If nothing fits: the plan
+/// with the least shortage. Errors: Exit::kConfig for more layers than there are owners.
 Plan make_plan(const PlanInput& input, const Machine& machine);
 /// The least value of machine.*which, in bytes, with which a plan fits, the rest of the machine unchanged. 0: no value
 /// is enough, or the plan fits already.
@@ -106,20 +111,8 @@ size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machi
 /// The most tokens, in whole tiles and up to `at_most`, for which a plan fits; 0: none. `input_for(tokens)` describes
 /// the run with that many tokens of what is searched for: context, or retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
-
-/// A decode step of one row after `length` tokens, in the steady state. It simulates the copies through the ring and
-/// the reads of the layers; the machine's rates must be known. Times in milliseconds. `between_ms`: what the device
-/// does before each step, in which the ring fills.
-struct StepForecast {
-    size_t h2d_bytes = 0;
-    double copy_ms = 0;     // time the link is busy
-    double compute_ms = 0;  // time the device is busy, between_ms not included
-    double step_ms = 0;     // from the end of the step before: between_ms, then copies and compute overlapped
-};
-StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length,
-                      double between_ms = 0);
-/// What that step reads on the device, bytes: weights, and the keys and values of `length` tokens.
-double step_bytes(const PlanInput& input, int64_t length);
+/// The most of anything, one by one and up to `at_most`, for which a plan fits; 0: none.
+int64_t most_that_fit(const std::function<PlanInput(int64_t n)>& input_for, const Machine& machine, int64_t at_most);
 
 constexpr double gib(size_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30);

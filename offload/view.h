@@ -178,8 +178,8 @@ class KvView {
     /// Forgets the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
 
-    /// Gives a sequence the tokens of sequence 0, at least KvShape::common: those it shares, the others are copied.
-    /// Where a sequence shares tokens it is not truncated below them.
+    /// Gives an empty sequence the tokens of sequence 0, at least KvShape::common: those it shares, the others are
+    /// copied. Such a sequence is not truncated below what it shares, but to 0.
     virtual void fork(int64_t sequence) { check(false, "kv: sequence {} cannot share another one's tokens", sequence); }
     /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
     virtual void begin_prefill(int64_t sequence, int64_t n) = 0;

@@ -5,6 +5,7 @@
 #include "launch/commands/bench_runs.h"
 #include "launch/commands/bench_table.h"
 #include "launch/commands/bench_texts.h"
+#include "launch/flags/flags.h"
 #include "launch/flags/modes.h"
 #include "launch/report/output.h"
 #include "launch/report/report.h"
@@ -20,6 +21,12 @@ namespace {
 /// What can be said before anything is opened.
 void check_flags(const Options& o, int64_t n) {
     require(n >= 2, Exit::kConfig, "-n {}: a bench times the tokens behind the first; want 2 or more", n);
+    for (const Mode& mode : o.modes) {
+        const bool alone = mode.chain == "none" && mode.policy == KvPolicy::kFull;
+        require(alone || !o.side_by_side(), Exit::kUsage,
+                "--parallel {} beside --modes {}: samples side by side are of the model alone; want none",
+                find_key("parallel")->show(o), mode.name);
+    }
     if (!o.require_exact) return;
     require(o.sampling.greedy(), Exit::kUsage,
             "--require-exact: tokens that are drawn at --temp {} need not be the same; want --temp 0",

@@ -6,6 +6,7 @@
 
 #include "decode/generate.h"
 #include "decode/plain.h"
+#include "decode/side_by_side.h"
 #include "launch/flags/modes.h"
 #include "launch/report/progress.h"
 #include "launch/run/agreed_status.h"
@@ -28,10 +29,12 @@ double allreduce_ms() {
 /// Modes of one residency, on one level.
 class Group {
   public:
-    /// `results`: of these modes, in order.
-    Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, std::vector<BenchResult*> results)
-        : options_(start.call.options), crew_(crew), engine_(engine), results_(std::move(results)) {
+    /// `results`: of these modes, in order, each with so many samples side by side.
+    Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, int64_t beside,
+          std::vector<BenchResult*> results)
+        : options_(start.call.options), crew_(crew), engine_(engine), beside_(beside), results_(std::move(results)) {
         request_.max_new = n;
+        request_.num_samples = beside;
         // All chains are there before the prompt is read: whoever watches the target's tiles sees it.
         crew.phase([&] {
             for (const Options& o : chains_of(Command::kBench, options_)) {
@@ -72,6 +75,8 @@ class Group {
         log::info("text {} of {}: {} tokens, prefill {:.1f} ms", text + 1, of, prefilled_.prompt_tokens,
                   prefilled_.prefill_ms);
         prefill_ms_ += prefilled_.prefill_ms;
+        passes_ = std::max(passes_, prefilled_.passes);
+        prefill_link_ = prefill_link_ + prefilled_.prefill_link;
         ++prefills_;
     }
 
@@ -90,24 +95,28 @@ class Group {
 
     /// Repetitions draw each its own tokens, all modes the same uniforms.
     BenchRun continue_text(size_t mode, size_t text, int64_t repetition) {
-        request_.first_sample = repetition;
+        request_.first_sample = repetition * beside_;
         Decoder& decoder = chains_[mode]->decoder();
         GenerateStats stats = prefilled_;
         const uint64_t begin = trace::now();
         decoder.adopt(request_.prompt);
         const double adopt_ms = ms_since(begin);
         const double allreduce_before = allreduce_ms();
+        const Interrupt interrupt = [&](std::span<const int32_t> round) {
+            status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
+            return status_ != 0;
+        };
         const std::vector<Continuation> out =
-            continue_prompt(decoder, nullptr, request_, stats, {}, [&](std::span<const int32_t> round) {
-                status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
-                return status_ != 0;
-            });
+            beside_ == 1 ? continue_prompt(decoder, nullptr, request_, stats, {}, interrupt)
+                         : continue_side_by_side(decoder, beside_, options_.sampling, options_.seed.value(), nullptr,
+                                                 request_, stats, {}, interrupt);
         BenchResult& result = *results_[mode];
         if (status_ == 0) {
             if (result.tokens.size() == text) result.tokens.push_back(out[0].ids);
             if (result.tokens[text] != out[0].ids && result.unsteady < 0) result.unsteady = static_cast<int64_t>(text);
         }
         return {.tokens = stats.new_tokens,
+                .samples = beside_,
                 .ttft_ms = stats.ttft_ms + adopt_ms,
                 .decode_ms = stats.decode_ms,
                 .allreduce_ms = allreduce_ms() - allreduce_before,
@@ -128,7 +137,11 @@ class Group {
         result.plain = chains_[mode]->levels().empty() && !result.bounded;
         result.on_chip = plan.on_chip_layers;
         result.layers = plan.on_chip_layers + plan.streamed_layers;
+        result.parallel = beside_;
         result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
+        result.passes = passes_;
+        result.prefill_link = prefill_link_;
+        for (const size_t bytes : crew_.comm().gather_values(plan.kv.device + plan.kv.host)) result.kv_bytes += bytes;
         result.costs = chains_[mode]->costs();
         const std::vector<const Speculate*> levels = chains_[mode]->levels();
         for (size_t i = 0; i < result.levels.size(); ++i) {
@@ -139,13 +152,15 @@ class Group {
     const Options& options_;
     const Crew& crew_;
     Engine& engine_;
+    int64_t beside_;  // samples side by side
     std::vector<BenchResult*> results_;
     std::vector<std::unique_ptr<Chain>> chains_;
     ProgressSink sink_ = stderr_progress(crew_.first() && !options_.no_progress);
     GenerateRequest request_;
     GenerateStats prefilled_;
     double prefill_ms_ = 0;  // of these
-    int64_t prefills_ = 0;
+    int64_t prefills_ = 0, passes_ = 1;
+    LinkUse prefill_link_;
     int status_ = 0;
 };
 
@@ -157,31 +172,44 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
     const auto place_of = [&](const Mode& mode) {
         return std::pair(mode.kv_on_chip.value_or(o.kv_on_chip), mode.policy);
     };
+    const int64_t context = texts.tokens() + n;
     BenchResults out;
-    for (const Mode& mode : o.modes) out.modes.emplace_back().mode = mode.name;
-    std::vector<bool> done(o.modes.size());
-    for (size_t first = 0; first < done.size() && out.status == 0; ++first) {
-        if (done[first]) continue;
-        Start own = start;
-        std::tie(own.call.options.kv_on_chip, own.call.options.bounded.policy) = place_of(o.modes[first]);
-        own.call.options.modes.clear();
-        std::vector<BenchResult*> results;
-        for (size_t m = first; m < done.size(); ++m) {
-            if (place_of(o.modes[m]) != place_of(o.modes[first])) continue;
-            done[m] = true;
-            own.call.options.modes.push_back(o.modes[m]);
-            results.push_back(&out.modes[m]);
+    for (size_t p = 0; p < o.parallel.size(); ++p) {
+        for (const Mode& mode : o.modes) out.modes.emplace_back().mode = mode.name;
+    }
+    bool first = true;
+    for (size_t p = 0; p < o.parallel.size(); ++p) {
+        std::vector<bool> done(o.modes.size());
+        for (size_t next = 0; next < done.size() && out.status == 0; ++next) {
+            if (done[next]) continue;
+            Start own = start;
+            std::tie(own.call.options.kv_on_chip, own.call.options.bounded.policy) = place_of(o.modes[next]);
+            own.call.options.modes.clear();
+            std::vector<BenchResult*> results;
+            for (size_t m = next; m < done.size(); ++m) {
+                if (place_of(o.modes[m]) != place_of(o.modes[next])) continue;
+                done[m] = true;
+                own.call.options.modes.push_back(o.modes[m]);
+                results.push_back(&out.modes[p * done.size() + m]);
+            }
+            std::optional<Group> group;
+            try {
+                int64_t beside = o.parallel[p];
+                if (beside == Options::kMostParallel) {
+                    beside = std::max<int64_t>(
+                        1, engine.most_side_by_side(own, crew, context, texts.tokens(), true, Options::kParallelLimit));
+                    log::info("{} samples side by side are the most that there is memory for", beside);
+                }
+                engine.load(own, crew, context, texts.tokens(), {.texts = beside, .of_one_prompt = true});
+                group.emplace(own, crew, engine, n, beside, results);
+            } catch (const AgreedError& e) {
+                if (first) throw;
+                out.refused = e;
+                return out;
+            }
+            out.status = group->measure(texts, first);
+            first = false;
         }
-        std::optional<Group> group;
-        try {
-            engine.load(own, crew, texts.tokens() + n, texts.tokens());
-            group.emplace(own, crew, engine, n, results);
-        } catch (const AgreedError& e) {
-            if (first == 0) throw;
-            out.refused = e;
-            break;
-        }
-        out.status = group->measure(texts, first == 0);
     }
     return out;
 }

@@ -12,15 +12,20 @@
 
 namespace trireme {
 
-/// One continuation. Times in milliseconds.
+/// One continuation, or as many samples side by side as the mode has. Times in milliseconds.
 struct BenchRun {
-    int64_t tokens = 0;
+    int64_t tokens = 0, samples = 1;
     double ttft_ms = 0;    // the prefill, what the chain's own levels read of the prompt, and the first token
     double decode_ms = 0;  // all tokens but the first
     double allreduce_ms = 0;
     LinkUse link;  // of decode_ms
 
-    double tokens_per_s() const { return decode_ms > 0 ? static_cast<double>(tokens - 1) / decode_ms * 1e3 : 0; }
+    /// Of all samples together, but for each one's first token.
+    double tokens_per_s() const { return decode_ms > 0 ? static_cast<double>(tokens - samples) / decode_ms * 1e3 : 0; }
+    /// Between two tokens of a sample.
+    double tpot_ms() const {
+        return tokens > samples ? decode_ms * static_cast<double>(samples) / static_cast<double>(tokens - samples) : 0;
+    }
 };
 
 /// One level of a mode's chain, over all runs.
@@ -31,10 +36,14 @@ struct BenchLevel {
 
 struct BenchResult {
     std::string mode;
+    int64_t parallel = 1;                      // samples side by side
     bool plain = false;                        // nothing is proposed: the tokens are the model's own
     bool bounded = false;                      // some tokens are kept: others than the model's own may follow
     int64_t on_chip = 0, layers = 0;           // whose keys and values
     double prefill_ms = 0;                     // mean over texts
+    int64_t passes = 1;                        // of the prompts over iterated layers, at most
+    LinkUse prefill_link;                      // of all texts
+    uint64_t kv_bytes = 0;                     // memory of keys and values, of all ranks
     std::vector<BenchRun> runs;                // of all texts
     std::vector<BenchLevel> levels;            // the outermost first
     SpecCosts costs;                           // that its draft lengths went by; empty: none adapted
@@ -52,8 +61,8 @@ struct BenchResults {
 
 /// All ranks return the same tokens and status; times are each rank's own. Modes of one residency share a level, a
 /// prefill of each text, and turns: text by text, repetition by repetition, mode by mode, after one round to warm up.
-/// Residencies, and policies of what is kept, follow each other. Errors, of the first of them: as Engine::load,
-/// read_prompt and Chain.
+/// Residencies, policies of what is kept, and numbers of samples side by side follow each other. Errors, of the first
+/// of them: as Engine::load, read_prompt and Chain.
 BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n);
 
 /// The autoregressive row: the first plain mode that has runs. Null: there is none.

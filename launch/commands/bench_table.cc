@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -60,9 +61,9 @@ void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) 
     row["prefill_ms"] = r.prefill_ms;
     row["prefill_tok_s"] = r.prefill_ms > 0 ? static_cast<double>(facts.n_prompt) / r.prefill_ms * 1e3 : 0;
     row["ttft_ms"] = median(of_runs(r, [](const BenchRun& run) { return run.ttft_ms; }));
-    row["tpot_ms"] = median(of_runs(r, [](const BenchRun& run) {
-        return run.decode_ms / static_cast<double>(std::max<int64_t>(1, run.tokens - 1));
-    }));
+    row["tpot_ms"] = median(of_runs(r, [](const BenchRun& run) { return run.tpot_ms(); }));
+    row["decode_ms"] = median(of_runs(r, [](const BenchRun& run) { return run.decode_ms; }));
+    row["passes"] = r.passes;
 }
 
 /// Counts by place in the proposal, up to the last place that had a token.
@@ -95,6 +96,10 @@ void add_link(OrderedJson& row, const BenchResult& r) {
     for (const BenchRun& run : r.runs) link = link + run.link;
     const uint64_t bytes = link.h2d_bytes + link.hidden_h2d_bytes;
     row["h2d_bytes"] = bytes / r.runs.size();
+    const LinkUse& prompts = r.prefill_link;
+    row["prefill_h2d_bytes"] = prompts.h2d_bytes + prompts.hidden_h2d_bytes;
+    row["prefill_d2h_bytes"] = prompts.d2h_bytes + prompts.hidden_d2h_bytes;
+    row["kv_bytes"] = r.kv_bytes;
     // A card's copies are timed with --trace alone.
     const bool timed = link.h2d_ms > 0;
     row["h2d_gbps"] = timed ? OrderedJson(link.h2d_gbps()) : OrderedJson();
@@ -104,7 +109,8 @@ void add_link(OrderedJson& row, const BenchResult& r) {
 
 struct Column {
     const char *heading, *name;
-    int digits;  // behind the point; -1: as it is
+    int digits;        // behind the point; -1: as it is
+    double scale = 1;  // of the figure
 };
 constexpr Column kColumns[] = {{"mode", "mode", -1},
                                {"KV on chip", "kv_on_chip", -1},
@@ -125,13 +131,37 @@ constexpr Column kColumns[] = {{"mode", "mode", -1},
                                {"link_hidden_frac", "link_hidden_frac", 3},
                                {"exact", "exact", -1}};
 
+constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},
+                                         {"KV on chip", "kv_on_chip", -1},
+                                         {"np", "n_parallel", -1},
+                                         {"pp", "n_prompt", -1},
+                                         {"tg", "n_gen", -1},
+                                         {"runs", "runs", -1},
+                                         {"passes", "passes", -1},
+                                         {"prefill s", "prefill_ms", 3, 1e-3},
+                                         {"decode s", "decode_ms", 3, 1e-3},
+                                         {"t/s", "avg_ts", 2},
+                                         {"median t/s", "median_ts", 2},
+                                         {"tpot_ms", "tpot_ms", 3},
+                                         {"speedup", "speedup", 2},
+                                         {"KV MB", "kv_bytes", 1, 1e-6},
+                                         {"link MB", "h2d_bytes", 1, 1e-6},
+                                         {"link_hidden_frac", "link_hidden_frac", 3},
+                                         {"exact", "exact", -1}};
+
+/// What people compare: of chains, or of samples side by side.
+std::span<const Column> columns_of(const std::vector<OrderedJson>& rows) {
+    const bool beside = std::ranges::any_of(rows, [](const OrderedJson& row) { return row.at("n_parallel") > 1; });
+    return beside ? std::span<const Column>(kSideBySideColumns) : std::span<const Column>(kColumns);
+}
+
 std::string cell(const OrderedJson& row, const Column& column) {
     const OrderedJson& value = row.at(column.name);
     if (value.is_null()) return "-";
     if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
     if (value.is_string()) return value.get<std::string>();
     if (column.digits < 0) return value.dump();
-    const std::string text = fmt::format("{:.{}f}", value.get<double>(), column.digits);
+    const std::string text = fmt::format("{:.{}f}", value.get<double>() * column.scale, column.digits);
     const bool spread = std::string_view(column.name) == "avg_ts";
     return spread ? fmt::format("{} ± {:.2f}", text, row.at("stddev_ts").get<double>()) : text;
 }
@@ -143,7 +173,7 @@ std::string md(const std::vector<OrderedJson>& rows) {
     const auto width = [](const std::string& s) {  // characters, of which ± has two bytes
         return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
     };
-    for (const Column& column : kColumns) {
+    for (const Column& column : columns_of(rows)) {
         lines[0].emplace_back(column.heading);
         for (size_t r = 0; r < rows.size(); ++r) lines[r + 1].push_back(cell(rows[r], column));
         size_t widest = 0;
@@ -205,6 +235,7 @@ std::vector<OrderedJson> bench_rows(const BenchFacts& facts, const std::vector<B
         row["n_prompt"] = facts.n_prompt;
         row["n_gen"] = facts.n_gen;
         row["n_depth"] = facts.n_prompt;
+        row["n_parallel"] = r.parallel;
         row["texts"] = facts.texts;
         row["texts_left_out"] = facts.texts_left_out;
         row["repetitions"] = facts.repetitions;

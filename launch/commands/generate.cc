@@ -18,6 +18,7 @@
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
+#include "launch/run/side_by_side.h"
 #include "launch/run/signals.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/atomic_file.h"
@@ -33,24 +34,11 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-/// Samples side by side stand alone so far.
-void require_side_by_side(const Options& o) {
-    const auto alone = [&](bool other, const std::string& flag) {
-        require(!other, Exit::kUsage, "--parallel {} beside {}: want one of them", o.parallel, flag);
-    };
-    alone(!o.spec.parts.empty(), fmt::format("--spec {}", text_of(o.spec)));
-    alone(o.bounded.policy != KvPolicy::kFull, fmt::format("--kv-policy {}", name_of(o.bounded.policy)));
-    alone(o.prompt_from == PromptFrom::kSession, "--session");
-    require(o.kv_on_chip == PlanInput::kAuto || o.kv_on_chip == PlanInput::kAll, Exit::kUsage,
-            "--parallel {} beside --kv-on-chip {}: samples side by side keep all layers on the device; want all",
-            o.parallel, o.kv_on_chip);
-}
-
 }  // namespace
 
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    if (o.parallel > 1) require_side_by_side(o);
+    require_side_by_side(o);
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
     crew.first_only([&] {
@@ -60,7 +48,10 @@ void run_generate(const Start& start, const Crew& crew) {
     Engine engine(start, crew);
     share(costs, crew.comm());
     const Request asked = read_request(start, crew, engine);
-    engine.load(start, crew, asked.positions, asked.tokens());
+    const int64_t beside = texts_side_by_side(
+        start, crew, engine,
+        {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});
+    engine.load(start, crew, asked.positions, asked.tokens(), {.texts = beside, .of_one_prompt = true});
     warn_of_unused_bounded(o, engine.bounding(), asked.positions);
     const GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
@@ -98,10 +89,9 @@ void run_generate(const Start& start, const Crew& crew) {
             status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
             return status != 0;
         };
-        samples = std::min(o.parallel, o.num_samples) > 1
-                      ? generate_side_by_side(chain.decoder(), o.parallel, o.sampling, o.seed.value_or(0), tokenizer,
-                                              request, stats, show, progress, interrupt)
-                      : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
+        samples = beside > 1 ? generate_side_by_side(chain.decoder(), beside, o.sampling, o.seed.value_or(0), tokenizer,
+                                                     request, stats, show, progress, interrupt)
+                             : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
     }
     if (dump) dump->take();
     if (crew.first()) printer.end_line();

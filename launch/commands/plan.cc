@@ -8,24 +8,28 @@
 #include "launch/report/plan_lines.h"
 #include "launch/run/bounded.h"
 #include "launch/run/residency.h"
+#include "launch/run/side_by_side.h"
 #include "launch/run/weight_type.h"
 #include "model/files/weight_source.h"
 #include "model/layer_sharing.h"
+#include "offload/step_forecast.h"
 #include "runtime/log.h"
 #include "runtime/module.h"
 
 namespace trireme {
 namespace {
 
-/// "1-3, 7": numbers of the layers that stay on chip.
-std::string ranges(const std::vector<bool>& which) {
+/// "1-3, 7": the layers whose keys and values stay on chip.
+std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
     std::string text;
-    for (size_t i = 0; i < which.size(); ++i) {
-        if (!which[i]) continue;
-        size_t last = i;
-        while (last + 1 < which.size() && which[last + 1]) ++last;
-        text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
-        if (last > i) text += fmt::format("-{}", last);
+    for (OwnerIndex i; i.at() < on_chip.size(); ++i) {
+        if (!on_chip[i.at()]) continue;
+        OwnerIndex last = i;
+        const auto next_layer = [&] { return layer_of(in, OwnerIndex(last.i + 1)).i; };
+        while (last.at() + 1 < on_chip.size() && on_chip[last.at() + 1] && next_layer() == layer_of(in, last).i + 1)
+            ++last;
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", layer_of(in, i));
+        if (last > i) text += fmt::format("-{}", layer_of(in, last));
         i = last;
     }
     return text.empty() ? "none" : text;
@@ -63,8 +67,10 @@ std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Mach
     }
     const StepForecast f =
         forecast(in, plan, m, bounded.bounded() ? std::min(bounded.tokens, in.kv.context) : in.kv.context);
-    return {fmt::format("a decode step behind {} tokens: {:.2f} ms ({:.2f} tok/s)", in.kv.context, f.step_ms,
-                        1e3 / f.step_ms),
+    const int64_t texts = in.kv.sequences;
+    return {fmt::format("a decode step{} behind {} tokens: {:.2f} ms ({:.2f} tok/s)",
+                        texts > 1 ? fmt::format(" of {} texts", texts) : "", in.kv.context, f.step_ms,
+                        1e3 * static_cast<double>(texts) / f.step_ms),
             fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
             fmt::format("  link                     {:>10.2f} ms  {:.3f} GB a rank", f.copy_ms,
                         static_cast<double>(f.h2d_bytes) * 1e-9)};
@@ -110,13 +116,17 @@ void run_plan(const Start& start, const Crew& crew) {
         const BoundedShape bounded =
             bounded_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/false);
         const ChainPlan chain(o, config, weights.type, options, backend, threads);
-        const PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
-                               .ranks = o.ranks,
-                               .on_chip = o.kv_on_chip,
-                               .retrieval = chain.retrieval()};
+        require_side_by_side(o);
+        PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
+                         .ranks = o.ranks,
+                         .texts = o.parallel.front(),
+                         .on_chip = o.kv_on_chip,
+                         .retrieval = chain.retrieval()};
         const auto input_for = [&](const PlanWish& w) {
             LevelOptions with = options;
             with.context = w.context;
+            with.sequences = w.texts;
+            if (w.texts > 1) with.common = common_tokens(o.prefill, w.context);
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             plan_bounded(in, config, shard, bounded, backend, threads);
@@ -126,15 +136,23 @@ void run_plan(const Start& start, const Crew& crew) {
             in.proposing = chain.proposing(with, shard, w.retrieval.budget > 0);
             return in;
         };
-        const PlanInput in = input_for(wish);
         Machine m = described(o, backend);
+        if (wish.texts == Options::kMostParallel) {
+            wish.on_chip = layers_beside_texts(wish.on_chip);
+            wish.texts = std::max<int64_t>(1, most_texts(wish, input_for, m, Options::kParallelLimit));
+        }
+        const PlanInput in = input_for(wish);
         if (m.device_gbps == 0) m.device_gbps = chain.measured_gbps(in);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
                                        weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
+        if (o.side_by_side()) {
+            text +=
+                fmt::format("{} texts side by side, {} tokens of each the same for all\n", wish.texts, in.kv.common);
+        }
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
-        text += fmt::format("layers on chip: {}\n", ranges(plan.on_chip));
+        text += fmt::format("layers on chip: {}\n", ranges(in, plan.on_chip));
         if (bounded.bounded()) text += describe(bounded, config) + "\n";
         if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
         for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";

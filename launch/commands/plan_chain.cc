@@ -7,6 +7,7 @@
 #include "launch/run/bounded.h"
 #include "launch/run/chain.h"
 #include "launch/run/spec_costs.h"
+#include "offload/step_forecast.h"
 
 namespace trireme {
 

@@ -51,6 +51,10 @@ class Search {
         return fmt::format("--retrieval-budget {}: the set takes {:.3f} GiB", w.retrieval.budget,
                            gib(fitting(w)->retrieved.device));
     }
+    std::string texts() const {
+        const int64_t most = wish_.texts > 1 ? most_texts(wish_, input_for_, machine_, wish_.texts - 1) : 0;
+        return most > 0 ? fmt::format("--parallel {}", most) : "";
+    }
     std::string context() const {
         const int64_t most = largest_context(wish_, input_for_, machine_);
         return most > 0 ? fmt::format("--ctx-size {}", most) : "";
@@ -82,6 +86,15 @@ int64_t largest_context(const PlanWish& wish, const PlanInputFor& input_for, con
     return most_tokens(with_context, machine, wish.context);
 }
 
+int64_t most_texts(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine, int64_t at_most) {
+    const auto with_texts = [&](int64_t texts) {
+        PlanWish w = wish;
+        w.texts = texts;
+        return input_for(w);
+    };
+    return most_that_fit(with_texts, machine, at_most);
+}
+
 std::vector<std::string> changes_that_fit(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine,
                                           int64_t most_ranks) {
     const Search search(wish, input_for, machine);
@@ -93,6 +106,7 @@ std::vector<std::string> changes_that_fit(const PlanWish& wish, const PlanInputF
     add(search.on_chip());
     add(search.budget());
     if (all.empty() && wish.on_chip != PlanInput::kAuto) add(search.chunk(PlanInput::kAuto));
+    add(search.texts());
     add(search.context());
     add(search.ranks(most_ranks));
     return all;

@@ -75,9 +75,10 @@ FlagGroup bench_flags() {
                  [](const O& o) { return shown(o.repetitions); }},
                 {"prefill",
                  {"--prefill"},
-                 kBench,
+                 kBench | kPlan,
                  "TOKENS",
-                 "cut texts to that many tokens; shorter ones are left out, and counted. 0: whole texts",
+                 "cut texts to that many tokens; shorter ones are left out, and counted. 0: whole texts. plan: tokens "
+                 "of a prompt that --parallel's texts share",
                  [](O& o, const S& s) { o.prefill = s.size(0, kMostTokens); },
                  [](const O& o) { return shown(o.prefill); }},
                 {"data",

@@ -72,7 +72,10 @@ struct Options {
 
     int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context
     int64_t num_samples = 1;
-    int64_t parallel = 1;  // of them, decoded in one forward
+    static constexpr int64_t kMostParallel = -1;  // as many as there is memory for
+    static constexpr int64_t kParallelLimit = 4096;
+    std::vector<int64_t> parallel = {1};  // texts that are decoded in one forward; of a bench several such numbers
+    bool side_by_side() const { return parallel != std::vector<int64_t>{1}; }
     bool ignore_eos = false;
     std::vector<std::string> stop;
     Print print = Print::kText;

@@ -18,6 +18,24 @@ std::string show_prompt(const O& o) {
     return o.prompt_from == From ? o.prompt : "";
 }
 
+void set_parallel(O& o, const S& s) {
+    o.parallel.clear();
+    for (size_t from = 0; from <= s.text.size();) {
+        const size_t end = std::min(s.text.find(',', from), s.text.size());
+        const S one = {s.where, s.text.substr(from, end - from)};
+        o.parallel.push_back(one.text == "auto" ? O::kMostParallel
+                                                : one.integer(1, O::kParallelLimit, ", or auto: as many as fit"));
+        from = end + 1;
+    }
+}
+std::string show_parallel(const O& o) {
+    std::string all;
+    for (const int64_t n : o.parallel) {
+        all += (all.empty() ? "" : ",") + (n == O::kMostParallel ? std::string("auto") : shown(n));
+    }
+    return all;
+}
+
 }  // namespace
 
 FlagGroup prompt_flags() {
@@ -125,12 +143,14 @@ FlagGroup continuation_flags() {
                  [](const O& o) { return shown(o.num_samples); }},
                 {"parallel",
                  {"-np", "--parallel"},
-                 kGenerate,
-                 "COUNT",
-                 "samples that are decoded side by side, in one forward; they share the prompt's keys and values, and "
-                 "each has the tokens that it has alone",
-                 [](O& o, const S& s) { o.parallel = s.integer(1, 4096); },
-                 [](const O& o) { return shown(o.parallel); }},
+                 kDecode | kPlan,
+                 "COUNT|auto",
+                 "texts that are decoded side by side, in one forward: samples, which share the prompt's keys and "
+                 "values; in batch: requests. Each has the tokens that it has alone. auto: as many as there is memory "
+                 "for. bench: several numbers with commas between, a row for each; plan: for how many there is to be "
+                 "room",
+                 set_parallel,
+                 show_parallel},
                 {"stop",
                  {"-r", "--stop", "--reverse-prompt"},
                  kContinue,

@@ -17,7 +17,7 @@ namespace trireme {
 
 // RankFacts as JSON, for messages between ranks and for the report. Not in the anonymous namespace: argument-dependent
 // lookup must find it.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_token, weight_bytes_per_step,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, threads, read_bytes_per_step, weight_bytes_per_step,
                                    weight_bytes, kv_bytes, device_peak_bytes, peak_rss_bytes, host_kv_bytes, h2d_bytes,
                                    d2h_bytes, stall_ms, allreduce_ms)
 
@@ -29,7 +29,7 @@ using OrderedJson = nlohmann::ordered_json;
 struct Rates {
     double prefill_tok_s, decode_tok_s, read_gbps;
     // Of all ranks.
-    uint64_t weight_bytes = 0, weight_bytes_per_step = 0, kv_bytes = 0, read_bytes_per_token = 0, peak_rss_bytes = 0;
+    uint64_t weight_bytes = 0, weight_bytes_per_step = 0, kv_bytes = 0, read_bytes_per_step = 0, peak_rss_bytes = 0;
 };
 
 double per_second(double count, double ms) {
@@ -47,13 +47,13 @@ Rates rates(const RunReport& r) {
         all.weight_bytes += f.weight_bytes;
         all.weight_bytes_per_step += f.weight_bytes_per_step;
         all.kv_bytes += f.kv_bytes;
-        all.read_bytes_per_token += f.read_bytes_per_token;
+        all.read_bytes_per_step += f.read_bytes_per_step;
         all.peak_rss_bytes += f.peak_rss_bytes;
     }
     all.prefill_tok_s = per_second(static_cast<double>(r.stats.prompt_tokens), r.stats.prefill_ms);
     all.decode_tok_s = per_second(1, r.stats.tpot_ms);
     all.read_gbps =
-        per_second(static_cast<double>(all.read_bytes_per_token) * decode_steps(r) * 1e-9, r.stats.decode_ms);
+        per_second(static_cast<double>(all.read_bytes_per_step) * decode_steps(r) * 1e-9, r.stats.decode_ms);
     return all;
 }
 
@@ -170,7 +170,7 @@ RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
     return {.host = host_name(),
             .device = e.device().name(),
             .threads = e.threads(),
-            .read_bytes_per_token = stats.read_bytes_per_token,
+            .read_bytes_per_step = stats.read_bytes_per_step,
             .weight_bytes_per_step = e.weights().bytes_per_step(),
             .weight_bytes = e.weights().bytes(),
             .kv_bytes = e.model().kv_bytes(e.model().context()),
@@ -267,7 +267,7 @@ std::string report_json(const RunReport& r) {
         {"tpot_ms", t.tpot_ms},
         {"decode_tok_s", all.decode_tok_s},
         {"allreduce_ms", r.ranks[0].allreduce_ms},
-        {"read_bytes_per_token", all.read_bytes_per_token},
+        {"read_bytes_per_step", all.read_bytes_per_step},
         {"read_gbps", all.read_gbps},
         {"weight_bytes", all.weight_bytes},
         {"weight_bytes_per_step", all.weight_bytes_per_step},

@@ -15,7 +15,7 @@ namespace trireme {
 struct RankFacts {
     std::string host, device;
     int64_t threads = 0;
-    uint64_t read_bytes_per_token = 0;   // weights once, and the KV at the mean length
+    uint64_t read_bytes_per_step = 0;    // weights once, and the KV at the mean length
     uint64_t weight_bytes_per_step = 0;  // of them the weights: all but the embedding, unless it is lm_head, too
     uint64_t weight_bytes = 0;           // in memory
     uint64_t kv_bytes = 0;               // of the whole context

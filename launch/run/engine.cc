@@ -42,7 +42,20 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     load_ms_ = ms_since(begin);
 }
 
-void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens) {
+LevelOptions Engine::level_options(const Options& o, int64_t context, int64_t prompt_tokens, const SideBySide& beside) {
+    LevelOptions options = {.k_type = o.cache_type_k,
+                            .v_type = o.cache_type_v,
+                            .context = context,
+                            .sequences = beside.texts,
+                            .graphs = o.graphs,
+                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify},
+                            .passes = o.passes};
+    if (beside.texts > 1 && beside.of_one_prompt) options.common = common_tokens(prompt_tokens, context);
+    return options;
+}
+
+void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+                  const SideBySide& beside) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
     // What was loaded before makes room, but for the target's weights.
@@ -53,19 +66,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     const WeightType& type = checkpoint_.weight_type;
     if (first) device_comm_ = make_device_comm(crew.comm(), device());
     Comm& comm = device_comm_ ? *device_comm_ : crew.comm();
-    LevelOptions options = {.k_type = o.cache_type_k,
-                            .v_type = o.cache_type_v,
-                            .context = context,
-                            .graphs = o.graphs,
-                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify},
-                            .passes = o.passes};
-    const int64_t parallel = *start.call.command == Command::kGenerate ? std::min(o.parallel, o.num_samples) : 1;
-    Options placed = o;
-    if (parallel > 1) {
-        options.sequences = parallel;
-        options.common = (prompt_tokens - 1) / kTileTokens * kTileTokens;
-        placed.kv_on_chip = PlanInput::kAll;
-    }
+    LevelOptions options = level_options(o, context, prompt_tokens, beside);
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
     crew.phase([&] {
         bounded_ = bounded_shape(o, config, prompt_tokens, returns);
@@ -73,9 +74,9 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     });
     options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
     if (*start.call.command == Command::kScore && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
-    residency_ =
-        choose_residency(placed, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
+    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
+    options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
     crew.phase([&] {
         if (first) {
@@ -103,6 +104,14 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     crew.comm().barrier();
     trace::reset_totals();
     if (!o.trace.empty()) trace::start();
+}
+
+int64_t Engine::most_side_by_side(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+                                  bool of_one_prompt, int64_t at_most) const {
+    const Options& o = start.call.options;
+    const LevelOptions options = level_options(o, context, prompt_tokens, {.texts = 2, .of_one_prompt = of_one_prompt});
+    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_, crew,
+                      at_most);
 }
 
 }  // namespace trireme

@@ -15,6 +15,12 @@
 
 namespace trireme {
 
+/// Texts that a level has KV for at one time; those that are samples of one prompt share its tiles.
+struct SideBySide {
+    int64_t texts = 1;
+    bool of_one_prompt = false;
+};
+
 class Engine {
   public:
     /// Opens device and files, and compares between ranks what they hold. Reads no weights yet. All ranks pass, or all
@@ -28,7 +34,11 @@ class Engine {
     /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens, of which
     /// the prompt has so many. Of the chains that the constructor was told of, `start` may name fewer, and another
     /// residency. All ranks pass, or all throw: errors as choose_residency, Weights and Level.
-    void load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens);
+    void load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+              const SideBySide& beside = {});
+    /// The most texts, up to `at_most`, for which load() would find memory; 0: not even one. Makes control calls.
+    int64_t most_side_by_side(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+                              bool of_one_prompt, int64_t at_most) const;
 
     Device& device() const { return *device_.device; }
     const Weights& weights() const { return *weights_; }
@@ -44,6 +54,9 @@ class Engine {
     double load_ms() const { return load_ms_; }  // files to memory
 
   private:
+    static LevelOptions level_options(const Options& o, int64_t context, int64_t prompt_tokens,
+                                      const SideBySide& beside);
+
     int threads_;
     OpenedDevice device_;
     Checkpoint checkpoint_;

@@ -26,6 +26,11 @@ Machine least_machine(const Machine& mine, const Crew& crew) {
     return least;
 }
 
+/// Scratch is per thread, and ranks may differ by a core: the plan, which is the same for all, is for the most threads.
+int most_threads(int mine, const Crew& crew) {
+    return std::ranges::max(crew.comm().gather_values(mine));
+}
+
 std::string line_of(const PlanInput& in, const Plan& p) {
     if (in.bounded) {
         return fmt::format("KV of all {} layers on the device, {:.1f} MiB a rank with what a prompt needs",
@@ -110,9 +115,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
     const Machine there = least_machine(own_machine(unlimited, device), crew);
     choice.machine = least_machine(own_machine(o, device), crew);
     const Machine& m = choice.machine;
-    // Scratch is per thread, and ranks may differ by a core: the plan, which is the same for all, is for the most
-    // threads.
-    const int most_threads = std::ranges::max(crew.comm().gather_values(threads));
+    const int scratches = most_threads(threads, crew);
     crew.phase([&] {
         check_link(o);
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
@@ -122,13 +125,13 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         const auto input_for = [&](int64_t context) {
             LevelOptions with = options;
             with.context = context;
-            with.common = std::min(with.common, (context - 1) / kTileTokens * kTileTokens);
-            PlanInput in = plan_input(config, shard, weights, with, device.backend(), most_threads, o.kv_on_chip);
-            plan_bounded(in, config, shard, bounded, device.backend(), most_threads);
+            with.common = std::min(with.common, common_tokens(context, context));
+            PlanInput in = plan_input(config, shard, weights, with, device.backend(), scratches, o.kv_on_chip);
+            plan_bounded(in, config, shard, bounded, device.backend(), scratches);
             if (proposing != nullptr) {
-                in.proposing = proposing->memory(crew.comm().size(), device.backend(), most_threads);
+                in.proposing = proposing->memory(crew.comm().size(), device.backend(), scratches);
                 in.retrieval = proposing->retrieval(crew.comm().size());
-                plan_proposing(in, config, shard, proposing->heavy(), device.backend(), most_threads);
+                plan_proposing(in, config, shard, proposing->heavy(), device.backend(), scratches);
             }
             return in;
         };
@@ -140,6 +143,19 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         refuse_plan(choice.input, m, there, options.context, most_tokens(input_for, m, options.context), o);
     });
     return choice;
+}
+
+int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
+                   const Device& device, int threads, const Crew& crew, int64_t at_most) {
+    const Machine m = least_machine(own_machine(o, device), crew);
+    const Shard shard = largest_shard(config, crew.comm().size());
+    const int scratches = most_threads(threads, crew);
+    const auto with_texts = [&](int64_t texts) {
+        LevelOptions with = options;
+        with.sequences = texts;
+        return plan_input(config, shard, weights, with, device.backend(), scratches, layers_beside_texts(o.kv_on_chip));
+    };
+    return most_that_fit(with_texts, m, at_most);
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 /// Which layers' keys and values a run keeps on the device: chooses the plan for the memory that its ranks have.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,25 @@ Machine own_machine(const Options& o, const Device& device);
 void check_link(const Options& o);
 
 /// Chooses the plan, the same on every rank; what `proposing` wants will be on the device, too; with a `bounded` policy
-/// all of it is. Of options.residency
-/// only `ring` and `span_bytes` are read. All ranks return, or all throw: Exit::kOs with the largest context that would
-/// fit; kConfig for more layers than there are. Makes control calls.
+/// all of it is. Of options.residency only `ring` and `span_bytes` are read. All ranks return, or all throw: Exit::kOs
+/// with the largest context that would fit; kConfig for more layers than there are. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads, const Crew& crew,
                                  const BoundedShape& bounded, const SpecLevels* proposing = nullptr);
+
+/// Of a prompt's tokens those that samples of it share, in whole tiles, where each may have `context` tokens.
+constexpr int64_t common_tokens(int64_t prompt_tokens, int64_t context) {
+    return std::min(prompt_tokens, context - 1) / kTileTokens * kTileTokens;
+}
+
+/// Layers on chip where as many texts as possible are to find room: all, unless it is said how many.
+constexpr int64_t layers_beside_texts(int64_t asked) {
+    return asked == PlanInput::kAuto ? PlanInput::kAll : asked;
+}
+
+/// The most texts side by side, up to `at_most`, for which there is memory; 0: not even for one. Of options.sequences
+/// nothing is read. The same on every rank; makes control calls.
+int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
+                   const Device& device, int threads, const Crew& crew, int64_t at_most);
 
 }  // namespace trireme

@@ -4,15 +4,19 @@
 
 namespace trireme {
 
-HostStore::HostStore(Device& device, size_t tile_bytes, int64_t layers, int64_t sequences, int64_t tiles,
-                     size_t block_bytes)
-    : tile_bytes_(tile_bytes), sequences_(sequences), tiles_(tiles) {
-    const int64_t rows = layers * sequences;
-    const size_t row_bytes = static_cast<size_t>(tiles) * tile_bytes;
-    rows_per_block_ = std::max<int64_t>(1, static_cast<int64_t>(block_bytes / std::max<size_t>(row_bytes, 1)));
-    for (int64_t row = 0; row < rows; row += rows_per_block_) {
-        blocks_.emplace_back(device, static_cast<size_t>(std::min(rows_per_block_, rows - row)) * row_bytes);
+HostStore::HostStore(Device& device, const StreamShape& shape, size_t block_bytes) : shape_(shape) {
+    const auto row_bytes = [&](int64_t row) {
+        const bool first = row % shape.sequences == 0;
+        return static_cast<size_t>(shape.tiles - (first ? 0 : shape.common)) * shape.tile_bytes();
+    };
+    const int64_t rows = shape.layers * shape.sequences;
+    for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
+        size_t bytes = row_bytes(end++);
+        while (end < rows && bytes + row_bytes(end) <= block_bytes) bytes += row_bytes(end++);
+        blocks_.emplace_back(device, bytes);
         bytes_ += blocks_.back().bytes();
+        auto* next = static_cast<char*>(blocks_.back().data());
+        for (int64_t row = begin; row < end; next += row_bytes(row++)) rows_.push_back(next);
     }
 }
 

@@ -33,15 +33,33 @@ void Tails::open(int64_t sequence, int64_t first, int64_t n) {
 
 void Tails::written(int64_t sequence, int64_t first, int64_t n) {
     for_tiles(first, n, [&](int64_t t) {
-        if ((t + 1) * kTileTokens > first + n) return;
-        const auto each = [&](const auto& body) {
-            for (StreamedIndex layer; layer.i < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
-        };
-        each([&](StreamedIndex layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
-        const Ordering::Mark mark = transport_.order().record(Lane::kCompute);
-        each([&](StreamedIndex layer, const char* tile) {
-            held(sequence, t).stored = transport_.store(tile, layer, sequence, {t, t + 1}, mark);
-        });
+        if ((t + 1) * kTileTokens <= first + n) store(sequence, t);
+    });
+}
+
+/// A complete tile of every layer to host memory.
+void Tails::store(int64_t sequence, int64_t t) {
+    const auto each = [&](const auto& body) {
+        for (StreamedIndex layer; layer.i < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
+    };
+    each([&](StreamedIndex layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
+    const Ordering::Mark mark = transport_.order().record(Lane::kCompute);
+    each([&](StreamedIndex layer, const char* tile) {
+        held(sequence, t).stored = transport_.store(tile, layer, sequence, {t, t + 1}, mark);
+    });
+}
+
+void Tails::fork(int64_t sequence, int64_t length) {
+    const int64_t first = std::max(shape_.common, first_tile(length)) * kTileTokens;
+    open(sequence, first, length - first);
+    for_tiles(first, length - first, [&](int64_t t) {
+        for (StreamedIndex layer; layer.i < shape_.layers; ++layer) {
+            transport_.order()
+                .stream(Lane::kCompute)
+                .copy(bytes_on_device(place(layer, sequence, t), shape_.tile_bytes()),
+                      bytes_on_device(place(layer, 0, t), shape_.tile_bytes()), "kv_fork");
+        }
+        if ((t + 1) * kTileTokens <= length) store(sequence, t);
     });
 }
 
@@ -49,7 +67,7 @@ void Tails::truncate(int64_t sequence, int64_t n) {
     const Ordering::Mark now = transport_.order().record(Lane::kCompute);
     for_tiles(first_tile(n) * kTileTokens, n - first_tile(n) * kTileTokens, [&](int64_t t) {
         Held& there = held(sequence, t);
-        if (there.tile == t) return;
+        if (there.tile == t || t < shape_.common) return;  // common ones are never read from here
         // Kernels, or a copy to host memory, may still be reading the place.
         transport_.order().wait_all(Lane::kH2d, std::array{there.stored, now});
         for (StreamedIndex layer; layer.i < shape_.layers; ++layer) {

@@ -41,6 +41,9 @@ class Tails {
     void written(int64_t sequence, int64_t first, int64_t n);
     /// Cuts a sequence to n tokens: tiles that thereby become the newest are copied back from host memory.
     void truncate(int64_t sequence, int64_t n);
+    /// Gives a sequence the newest tiles of sequence 0, of `length` tokens, but for those that are common. They go to
+    /// host memory as its own if they are complete.
+    void fork(int64_t sequence, int64_t length);
     /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles that truncate()
     /// copies back.
     void use() { transport_.order().wait(Lane::kCompute, returned_); }
@@ -65,6 +68,7 @@ class Tails {
     Held& held(int64_t sequence, int64_t tile) {
         return held_[static_cast<size_t>(sequence * kPlaces + tile % kPlaces)];
     }
+    void store(int64_t sequence, int64_t tile);
     /// body(tile) for the tiles that hold positions [first, first + n).
     template <class Body>
     static void for_tiles(int64_t first, int64_t n, const Body& body) {

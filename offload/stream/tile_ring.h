@@ -1,19 +1,23 @@
 #pragma once
-/// A ring buffer in device memory for tiles from host memory. A slot holds a span, which is a run of consecutive tiles.
-/// Slots are filled in the order in which the attentions of a forward read them, and then those of the next forward.
+/// Device memory that tiles from host memory pass through: a ring of slots, and frames for layers that several
+/// attentions of a forward read. A slot holds a span, which is a run of consecutive tiles; a frame all of a layer's
+/// tiles, span by span. Spans are fetched in the order in which the attentions of a forward read them, and then those
+/// of the next forward, as far ahead as there is room.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "offload/stream/read_runs.h"
 #include "offload/stream/transport.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
 
-/// In a forward every streamed layer reads tiles [0, tiles) of the sequence from host memory.
+/// In a forward every attention of a streamed layer reads these tiles of the sequence from host memory.
 struct Reading {
-    int64_t sequence = 0, tiles = 0;
+    int64_t sequence = 0;
+    TileRange tiles = {0, 0};
     bool operator==(const Reading&) const = default;
 };
 
@@ -24,39 +28,42 @@ class TileRing {
     /// Tiles of a span: enough that the ring holds one sequence of a layer, and that a span has at least
     /// shape.span_bytes bytes.
     static int64_t span_tiles(const StreamShape& shape, int64_t slots);
-    /// Bytes of device memory: of a ring, and of its address tables.
+    /// Whether the ring has room for all that the longest forward reads of a layer.
+    static bool holds_a_layer(const StreamShape& shape, int64_t slots);
+    /// Bytes of device memory: of a ring, of so many frames, and of the address tables of both.
     static size_t bytes(const StreamShape& shape, int64_t slots);
-    static size_t table_bytes(const StreamShape& shape, int64_t slots);
+    static size_t frame_bytes(const StreamShape& shape, int64_t frames);
+    static size_t table_bytes(const StreamShape& shape, int64_t slots, int64_t frames);
 
-    /// `reads`: the streamed layer that each attention of a forward reads, in order. Attentions that follow each other
-    /// and read one layer read its spans as they were fetched once, where the ring has a slot for each.
-    TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots,
+    /// `reads`: the streamed layer that each attention of a forward reads, in order.
+    TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots, int64_t frames,
              const std::vector<StreamedIndex>& reads);
 
     /// Begins a forward of which each attention reads `readings`. Spans fetched ahead are used as far as they match.
     void begin(std::span<const Reading> readings);
-    /// Attention of the next layer in `reads` over one sequence: calls part(kv, tiles) for each span, whose kernels
-    /// then run after the span's arrival. `kv` gives layout and staged rows; part() gets it with the span's tiles.
+    /// Attention of the next layer in `reads` over the next of the readings: calls part(kv, tiles) for each span, whose
+    /// kernels then run after the span's arrival. `kv` gives layout and staged rows; part() gets it with the span's
+    /// tiles.
     template <class Part>
     void attend(StreamedIndex layer, const Reading& reading, LayerKv kv, const Part& part) {
-        for (int64_t first = 0; first < reading.tiles; first += span_) {
-            const TileRange tiles{first, std::min(first + span_, reading.tiles)};
-            kv.tiles = arrive(layer, reading.sequence, tiles);
-            kv.first_tile = tiles.first;
+        for (TileRange tiles{reading.tiles.first, 0}; tiles.first < reading.tiles.end; tiles.first = tiles.end) {
+            tiles = arrive(layer, reading, tiles.first, kv);
             part(kv, tiles);
             leave();
         }
         attended();
     }
     /// What forwards read from the next one on.
-    void set_reads(const std::vector<StreamedIndex>& reads);
+    void set_reads(const std::vector<StreamedIndex>& reads) {
+        runs_ = read_runs(reads, static_cast<int64_t>(frames_.size()), holds_a_layer_);
+    }
     /// To be called after the forward's attentions are enqueued: fetches spans for the next forward into the free
-    /// slots.
+    /// slots and frames.
     void end();
     /// Discards spans that were fetched and not used yet: tiles have changed, or the memory is needed for a prefill.
     void forget();
 
-    size_t bytes() const { return memory_.bytes(); }
+    size_t bytes() const { return memory_.bytes() + frame_memory_.bytes(); }
     /// The ring's memory as the contiguous tiles of one layer, for a prefill (PrefillWindow).
     char* memory() const { return static_cast<char*>(memory_.data()); }
     int64_t span() const { return span_; }
@@ -68,51 +75,69 @@ class TileRing {
 
   private:
     struct Slot {
-        Tensor table;  // i64 [sequences, span]: the slot's own tiles
+        Tensor table;                         // i64 [sequences, span]: the slot's own tiles
+        Ordering::Mark filled, read, stored;  // last copy in, last read by compute, last copy out
+    };
+    struct Frame {
+        Tensor table;         // i64 [sequences, tiles]
+        Ordering::Mark read;  // last read by compute
+        bool taken = false;   // a layer's spans lie there, or are on their way, and have readers to come
+    };
+    /// A span that has been fetched and not read by all yet.
+    struct Span {
         StreamedIndex layer{-1};
         int64_t sequence = -1;
         TileRange tiles{0, 0};
-        Ordering::Mark filled, read, stored;  // last copy in, last read by compute, last copy out
+        int64_t frame = -1;  // where it lies: this frame, or that slot of the ring
+        uint64_t turn = 0;   // slots are used in turns
+        Ordering::Mark filled;
     };
-    /// Attentions that follow each other and read one layer.
-    struct Run {
-        StreamedIndex layer;
-        int64_t attentions = 0;
-    };
-    /// A span of the forward: attention `attention` of runs_[run], sequence readings_[reading], tiles from `first` on.
+    /// A span of the forward: attention `attention` of runs_[run], of readings_[reading], tiles from `tile` on.
     struct Cursor {
         size_t run = 0;
         int64_t attention = 0;
         size_t reading = 0;
-        int64_t first = 0;
+        int64_t tile = -1;   // -1: the reading's first
+        bool begun = false;  // it is not the first span of its run
     };
 
     Slot& slot(uint64_t turn) { return slots_[turn % slots_.size()]; }
+    Span& span(uint64_t number) { return spans_[number % spans_.size()]; }
+    const ReadRun& attended_run() const { return runs_[attending_.run]; }
     bool at_end() const { return next_.run == runs_.size(); }
-    /// Whether the spans of the attention under way stay for the next one.
-    bool stay() const { return holds_ && attending_.attention + 1 < runs_[attending_.run].attentions; }
+    /// Whether the attention under way finds its layer in a frame, fetched for the one before.
+    bool in_frame() const { return attended_run().held() && !(attended_run().first && attending_.attention == 0); }
+    /// Whether the spans of the attention under way stay in the ring for the next one.
+    bool stay() const { return holds_ && attending_.attention + 1 < attended_run().attentions; }
+    bool room() const;
     void attended();
+    int64_t fetches(const ReadRun& run) const;
     TileRange tiles_at(const Cursor& at) const;
     void advance(Cursor& at) const;
-    void skip_empty(Cursor& at) const;
+    void seek(Cursor& at) const;
+    void discard_from(uint64_t number);
     void fetch_ahead();
-    void fetch(Slot& slot, const TileRange& tiles);
-    Tensor arrive(StreamedIndex layer, int64_t sequence, const TileRange& tiles);
+    void fetch(Span& span, const TileRange& tiles);
+    TileRange arrive(StreamedIndex layer, const Reading& reading, int64_t first, LayerKv& kv);
     void leave();
 
     Transport& transport_;
     StreamShape shape_;
     int64_t span_;
-    std::vector<Run> runs_;
-    Buffer<Space::kDevice> memory_;
+    bool holds_a_layer_;
+    std::vector<ReadRun> runs_;
+    Buffer<Space::kDevice> memory_, frame_memory_;
     Arena<Space::kDevice> tables_;
     std::vector<Slot> slots_;
+    std::vector<Frame> frames_;
     std::vector<Reading> readings_;
-    bool holds_ = false;               // the readings' spans have a slot each: a run fetches them once
-    Cursor next_;                      // to be fetched
-    Cursor attending_;                 // the attention under way: its run, number and reading
-    uint64_t fetched_ = 0, used_ = 0;  // spans since construction; fetched_ - used_ are in the ring
-    uint64_t passed_ = 0;              // spans from used_ on that the attention under way has read, and that stay
+    bool holds_ = false;  // the readings' spans have a slot each: a run fetches them once
+    Cursor next_;         // to be fetched
+    Cursor attending_;    // the attention under way: its run, number and reading
+    std::vector<Span> spans_;
+    uint64_t fetched_ = 0, used_ = 0;      // spans since construction; fetched_ - used_ are here
+    uint64_t turns_ = 0, turns_used_ = 0;  // the same of those in the ring
+    uint64_t passed_ = 0;                  // spans from used_ on that the attention under way has read, and that stay
 };
 
 }  // namespace trireme

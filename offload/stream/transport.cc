@@ -26,7 +26,7 @@ class Transport::Digests {
           owners_(std::move(owners)),
           written_(device, shape.tile_bytes()),
           arrived_(device, shape.tile_bytes()),
-          digests_(static_cast<size_t>(shape.layers * shape.sequences * shape.tiles), 0) {}
+          digests_(static_cast<size_t>(shape.layers * shape.all_tiles()), 0) {}
 
     void take(Stream& compute, const char* tile, StreamedIndex layer, int64_t sequence, int64_t index) {
         const Call call = bring(compute, written_, tile, layer, sequence, index);
@@ -53,7 +53,7 @@ class Transport::Digests {
                int64_t index) {
         const size_t bytes = shape_.tile_bytes();
         stream.copy(bytes_on_host(to.data(), bytes), bytes_on_device(tile, bytes), "kv_digest_copy");
-        return {&digests_[static_cast<size_t>((layer.i * shape_.sequences + sequence) * shape_.tiles + index)],
+        return {&digests_[static_cast<size_t>(layer.i * shape_.all_tiles() + shape_.place(sequence, index))],
                 to.data(),
                 bytes,
                 owners_[layer.at()],
@@ -73,8 +73,8 @@ Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, 
       h2d_(device.make_stream("h2d")),
       d2h_(device.make_stream("d2h")),
       order_(compute, *h2d_, *d2h_),
-      store_(device, shape.tile_bytes(), shape.layers, shape.sequences, shape.tiles),
-      stored_(static_cast<size_t>(shape.sequences * shape.tiles)),
+      store_(device, shape),
+      stored_(static_cast<size_t>(shape.all_tiles())),
       fetched_(stored_.size()),
       digests_(verify ? std::make_unique<Digests>(device, shape, std::move(owners)) : nullptr) {
     if (link.gbps > 0) emulate_link(link);
@@ -136,20 +136,23 @@ void Transport::settle() {
 
 Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     const size_t bytes = span_bytes(shape_, tiles);
+    check(sequence == 0 || tiles.end <= shape_.common || tiles.first >= shape_.common,
+          "kv: tiles [{}, {}) of sequence {} do not lie behind each other: {} are common", tiles.first, tiles.end,
+          sequence, shape_.common);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // implies every tile before it: stores are in order
     h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
         digests_->compare(*h2d_, to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(), layer, sequence, t);
     }
     const Ordering::Mark mark = order_.record(Lane::kH2d);
-    for (int64_t t = tiles.first; t < tiles.end; ++t) fetched_[static_cast<size_t>(sequence * shape_.tiles + t)] = mark;
+    for (int64_t t = tiles.first; t < tiles.end; ++t) fetched_[place(sequence, t)] = mark;
     return mark;
 }
 
 void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
         // Earlier fetches of this tile, from before a truncation, must be compared with the old digest first.
-        order_.wait(Lane::kCompute, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
+        order_.wait(Lane::kCompute, fetched_[place(sequence, t)]);
         digests_->take(order_.stream(Lane::kCompute), from + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(),
                        layer, sequence, t);
     }
@@ -160,11 +163,11 @@ Ordering::Mark Transport::store(const char* from, StreamedIndex layer, int64_t s
     const size_t bytes = span_bytes(shape_, tiles);
     order_.wait(Lane::kD2h, written);
     for (int64_t t = tiles.first; t < tiles.end; ++t) {  // a fetch from before a truncation may still read the tile
-        order_.wait(Lane::kD2h, fetched_[static_cast<size_t>(sequence * shape_.tiles + t)]);
+        order_.wait(Lane::kD2h, fetched_[place(sequence, t)]);
     }
     d2h_->copy(bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), bytes_on_device(from, bytes), "kv_d2h");
     const Ordering::Mark mark = order_.record(Lane::kD2h);
-    for (int64_t t = tiles.first; t < tiles.end; ++t) stored_[static_cast<size_t>(sequence * shape_.tiles + t)] = mark;
+    for (int64_t t = tiles.first; t < tiles.end; ++t) stored_[place(sequence, t)] = mark;
     return mark;
 }
 

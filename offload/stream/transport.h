@@ -5,23 +5,12 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/kv.h"
 #include "offload/index.h"
 #include "offload/stream/host_store.h"
 #include "offload/stream/ordering.h"
+#include "offload/stream/stream_shape.h"
 
 namespace trireme {
-
-/// Sizes that all parts of offload/stream share.
-struct StreamShape {
-    KvLayout layout;
-    int64_t layers = 0;  // streamed layers
-    int64_t sequences = 1;
-    int64_t tiles = 0;      // of a sequence
-    size_t span_bytes = 0;  // least size of a span, unless a sequence has fewer tiles
-
-    size_t tile_bytes() const { return layout.tile_bytes(); }
-};
 
 /// An emulated link between host and device (CPU only): a copy takes at least `us` plus its bytes at `gbps`. 0 gbps:
 /// none is emulated.
@@ -67,8 +56,9 @@ class Transport {
     Ordering& order() { return order_; }
     size_t host_bytes() const { return store_.bytes(); }
 
-    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. Returns the
-    /// mark of their arrival.
+    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. They are all
+    /// common to the sequences, or all the sequence's own, unless it is the first one. Returns the mark of their
+    /// arrival.
     Ordering::Mark fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
     /// To be called after the kernels that complete these tiles, at the device address `from`, are enqueued: takes the
     /// tiles' digests, if `verify` is set.
@@ -78,18 +68,17 @@ class Transport {
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                          const Ordering::Mark& written);
     /// The last store of this tile index, of whichever layer.
-    const Ordering::Mark& stored(int64_t sequence, int64_t tile) const {
-        return stored_[static_cast<size_t>(sequence * shape_.tiles + tile)];
-    }
+    const Ordering::Mark& stored(int64_t sequence, int64_t tile) const { return stored_[place(sequence, tile)]; }
 
   private:
     class Digests;
+    size_t place(int64_t sequence, int64_t tile) const { return static_cast<size_t>(shape_.place(sequence, tile)); }
 
     StreamShape shape_;
     std::unique_ptr<Stream> h2d_, d2h_;
     Ordering order_;
     HostStore store_;
-    std::vector<Ordering::Mark> stored_, fetched_;  // [sequences, tiles] the last of each, of whichever layer
+    std::vector<Ordering::Mark> stored_, fetched_;  // [all tiles] the last of each, of whichever layer
     std::unique_ptr<Digests> digests_;
 };
 

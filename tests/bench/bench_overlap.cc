@@ -207,7 +207,7 @@ int run(int argc, char** argv) {
         }
         // What the plan says is said before the step is measured.
         const double bytes =
-            static_cast<double>(on_chip_model->weights().bytes_per_step() + on_chip_model->kv_bytes(context));
+            static_cast<double>(on_chip_model->weights().bytes_per_step() + on_chip_model->read_bytes(context));
         const PlanInput in = bench.plan(s.on_chip);
         const StepForecast f =
             forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);

@@ -91,7 +91,7 @@ int run(int argc, char** argv) {
         }
     }
     const double typical = median(step);
-    const double bytes = static_cast<double>(weights.bytes_per_step() + model.kv_bytes(model.length() + n_rows));
+    const double bytes = static_cast<double>(weights.bytes_per_step() + model.read_bytes(model.length() + n_rows));
     if (comm.rank() == 0) {
         fmt::print(
             R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"

@@ -16,12 +16,20 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 
-LevelOptions options(int64_t sequences, int64_t prompt, int64_t context = 1024) {
+LevelOptions options(int64_t sequences, int64_t prompt, const Residency& residency = {}, int64_t context = 1024) {
     LevelOptions o = kExact.level();
     o.context = context;
     o.sequences = sequences;
-    if (sequences > 1) o.common = (prompt - 1) / kTileTokens * kTileTokens;
+    o.residency = residency;
+    if (sequences > 1) o.common = std::min(prompt, context - 1) / kTileTokens * kTileTokens;
     return o;
+}
+
+/// Of so many owners every second one on chip, or none.
+Residency streamed(int64_t owners, bool half, int64_t frames = 0) {
+    Residency r = {.on_chip = {}, .ring = 3, .frames = frames, .span_bytes = 1, .verify = true};
+    for (int64_t owner = 0; owner < owners; ++owner) r.on_chip.push_back(half && owner % 2 == 1);
+    return r;
 }
 
 struct Shown {
@@ -44,9 +52,9 @@ class SideBySide : public KjvPrompt {
         return ids;
     }
     std::vector<Continuation> run(const GenerateRequest& asked, const SamplingParams& sampling, int64_t parallel,
-                                  std::vector<Shown>* shown = nullptr) {
+                                  std::vector<Shown>* shown = nullptr, const Residency& residency = {}) {
         Level level(engine.device(), comm, engine.weights(),
-                    options(parallel, static_cast<int64_t>(asked.prompt.size())));
+                    options(parallel, static_cast<int64_t>(asked.prompt.size()), residency));
         Plain plain(level, sampling, kSeed);
         const OnToken take = [&](int64_t sample, int32_t id, std::string_view text) {
             if (shown != nullptr) shown->push_back({sample, id, std::string(text)});
@@ -76,6 +84,23 @@ TEST_F(SideBySide, GiveEachOnesOwnTokens) {
             expect_same(run(asked, {.temperature = 0.8}, parallel, &shown), alone);
             EXPECT_EQ(shown, shown_alone) << prompt << " " << parallel;
             EXPECT_EQ(stats.new_tokens, tokens);
+        }
+    }
+}
+
+// Streamed keys and values: the prompt's tiles lie in host memory once, and cross the link once a forward.
+TEST_F(SideBySide, GiveEachOnesOwnTokensWhereverKeysLie) {
+    const int64_t owners = engine.weights().config().layer_map.owners();
+    for (const int64_t prompt : {5, 256, 511, 512, 513, 700}) {
+        const GenerateRequest asked = {.prompt = prompt_of(prompt), .max_new = 300, .num_samples = 5};
+        const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1);
+        for (const bool half : {true, false}) {
+            expect_same(run(asked, {.temperature = 0.8}, 3, nullptr, streamed(owners, half)), alone);
+            const int64_t here = half ? owners - owners / 2 : owners, common = prompt / kTileTokens;
+            EXPECT_GE(stats.decode_link.h2d_bytes, static_cast<uint64_t>(here * common * (stats.rounds - 5)) *
+                                                       static_cast<uint64_t>(2 * kTileTokens * 4) *
+                                                       engine.weights().config().n_kv_heads *
+                                                       engine.weights().config().head_dim);
         }
     }
 }
@@ -132,14 +157,17 @@ TEST(SideBySideOf, SharedLayersOnRanks) {
                 const GenerateRequest request = {.prompt = prompt, .max_new = 25, .num_samples = 7};
                 const SamplingParams sampling = {.temperature = 1};
                 GenerateStats stats;
-                const auto run = [&](int64_t parallel) {
-                    Level level(engine.device(), comm, engine.weights(), options(parallel, 290));
+                const auto run = [&](int64_t parallel, const Residency& residency = {}) {
+                    Level level(engine.device(), comm, engine.weights(), options(parallel, 290, residency));
                     Plain plain(level, sampling, kSeed);
                     return parallel == 1
                                ? trireme::generate(plain, nullptr, request, stats)
                                : generate_side_by_side(plain, parallel, sampling, kSeed, nullptr, request, stats);
                 };
-                expect_same(run(4), run(1));
+                const std::vector<Continuation> alone = run(1);
+                expect_same(run(4), alone);
+                const int64_t owners = engine.weights().config().layer_map.owners();
+                for (const int64_t frames : {0, 1, 2}) expect_same(run(4, streamed(owners, false, frames)), alone);
             });
         }
     }

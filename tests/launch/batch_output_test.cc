@@ -63,12 +63,15 @@ TEST(BatchOutput, LosesATornLineAlone) {
 
 TEST(BatchOutput, LosesNothingWhenTheRunIsKilled) {
     const std::vector<Json> all = requests(24), want = uninterrupted(all);
-    for (const char* moment : {"KV of all", "request 1 of", "request 7 of", "request 23 of", "request 24 of"}) {
-        const BatchFiles files(all);
-        const ProcessResult killed = trireme(files.command(), {.signal_at_output = SIGKILL, .signal_at_error = moment});
-        EXPECT_THAT(killed.status, testing::AnyOf(128 + SIGKILL, 0)) << killed.err;
-        EXPECT_EQ(trireme(files.command()).status, 0);
-        EXPECT_EQ(files.results(), want) << moment;
+    for (const Words& flags : {Words{}, {"-np", "5"}}) {
+        for (const char* moment : {"KV of all", "request 1 of", "request 7 of", "request 23 of", "request 24 of"}) {
+            const BatchFiles files(all);
+            const ProcessResult killed =
+                trireme(files.command(flags), {.signal_at_output = SIGKILL, .signal_at_error = moment});
+            EXPECT_THAT(killed.status, testing::AnyOf(128 + SIGKILL, 0)) << killed.err;
+            EXPECT_EQ(trireme(files.command(flags)).status, 0);
+            EXPECT_EQ(files.results(), want) << moment;
+        }
     }
 }
 
@@ -92,15 +95,18 @@ TEST(BatchOutput, HasWholeLinesAfterASignal) {
     std::vector<Json> all = requests(2);
     all[1]["max_tokens"] = 1900;
     for (const int number : {SIGINT, SIGTERM}) {
-        const BatchFiles files(all);
-        const ProcessResult r =
-            trireme(files.command({"--ignore-eos"}), {.signal_at_output = number, .signal_at_error = "request 1 of"});
-        EXPECT_EQ(r.status, 128 + number) << r.err;
-        EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
-        EXPECT_THAT(error_lines(r), SizeIs(0)) << r.err;
-        EXPECT_THAT(files.results(), SizeIs(1));
-        EXPECT_EQ(trireme(files.command({"--ignore-eos"})).status, 0);
-        EXPECT_THAT(files.results(), SizeIs(2));
+        for (const char* parallel : {"1", "2"}) {
+            const Words flags = {"--ignore-eos", "-np", parallel};
+            const BatchFiles files(all);
+            const ProcessResult r =
+                trireme(files.command(flags), {.signal_at_output = number, .signal_at_error = "request 1 of"});
+            EXPECT_EQ(r.status, 128 + number) << r.err;
+            EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+            EXPECT_THAT(error_lines(r), SizeIs(0)) << r.err;
+            EXPECT_THAT(files.results(), SizeIs(1));
+            EXPECT_EQ(trireme(files.command(flags)).status, 0);
+            EXPECT_THAT(files.results(), SizeIs(2));
+        }
     }
 }
 

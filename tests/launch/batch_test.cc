@@ -93,6 +93,70 @@ TEST(BatchCommand, TakesAWindowThatIsAShareOfThePrompt) {
     expect_batch_is_generate(requests(5), {"--kv-policy", "h2o", "--kv-window", "0.4"});
 }
 
+// Requests of any length, beside each other in one forward: each has the text that it has alone.
+TEST(BatchCommand, ContinuesRequestsSideBySide) {
+    for (const char* parallel : {"2", "3", "100", "auto"}) {
+        expect_batch_is_generate(requests(7), {"--parallel", parallel});
+    }
+    expect_batch_is_generate(requests(7), {"-np", "3", "--kv-on-chip", "0"});
+    expect_batch_is_generate(requests(7), {"-np", "3", "--kv-on-chip", "3", "--link-gbps", "0.5"});
+    expect_batch_is_generate(requests(5), {"-np", "4", "--temp", "0.8", "--seed", "5", "--stop", "and"});
+}
+
+TEST(BatchCommand, TakesWhatALineSaysSideBySide) {
+    std::vector<Json> all = requests(8);
+    for (size_t i = 0; i < all.size(); ++i) {
+        all[i]["max_tokens"] = i == 3 ? 1 : 5 + 7 * (i % 3);
+        all[i]["temperature"] = static_cast<double>(i % 3) * 0.5;
+        all[i]["seed"] = i / 2;
+        if (i % 4 == 1) all[i]["stop"] = " the";
+        if (i == 6) all[i]["top_k"] = 3;
+    }
+    const BatchFiles one(all), several(all), ranks(all);
+    const Words f32 = {"--dtype", "f32", "-ctk", "f32", "-ctv", "f32"};
+
+    const ProcessResult first = trireme(one.command(f32));
+    EXPECT_EQ(first.status, 0) << first.err;
+    Words words = f32;
+    words.insert(words.end(), {"-np", "3"});
+    const ProcessResult second = trireme(several.command(words));
+    EXPECT_EQ(second.status, 0) << second.err;
+    EXPECT_EQ(several.results(), one.results());
+    EXPECT_EQ(trireme_on(2, ranks.command(words)).status, 0);
+    EXPECT_EQ(ranks.results(), one.results());
+}
+
+// What a run leaves is the beginning of an uninterrupted one's, whoever was done first.
+TEST(BatchCommand, GoesOnBehindWhatWasDoneSideBySide) {
+    std::vector<Json> all = requests(6);
+    all[0]["max_tokens"] = 400;  // the others wait for it
+    all[0]["stop"] = Json::array();
+    const BatchFiles whole(all), cut(all);
+    ASSERT_EQ(trireme(whole.command({"-np", "4", "--ignore-eos"})).status, 0);
+
+    const ProcessResult part = trireme(cut.command({"-np", "4", "--ignore-eos", "--limit", "3"}));
+    EXPECT_EQ(part.status, 0) << part.err;
+    EXPECT_THAT(cut.results(), SizeIs(3));
+    const ProcessResult rest = trireme(cut.command({"-np", "2", "--ignore-eos"}));
+    EXPECT_EQ(rest.status, 0) << rest.err;
+    EXPECT_EQ(cut.results(), whole.results());
+}
+
+TEST(BatchCommand, StandsSideBySideAlone) {
+    const BatchFiles files(requests(2));
+    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}}) {
+        Words words = {"-np", "2"};
+        words.insert(words.end(), other.begin(), other.end());
+        const ProcessResult r = trireme(files.command(words));
+        EXPECT_EQ(r.status, 64) << r.err;
+        EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
+    }
+    const ProcessResult several = trireme(files.command({"-np", "2,4"}));
+    EXPECT_EQ(several.status, 78) << several.err;
+    EXPECT_THAT(error_lines(several), SizeIs(1)) << several.err;
+    EXPECT_THAT(files.folder().names(), ElementsAre("in.jsonl"));
+}
+
 TEST(BatchCommand, TakesWhatALineSaysInsteadOfTheFlags) {
     const std::string prompt = "And God said unto";
     const Json plain = {{"prompt", prompt}};

@@ -110,6 +110,38 @@ TEST(Bench, GivesTheBaselineAResidencyOfItsOwn) {
     EXPECT_NE(table[0]["prefill_ms"], table[1]["prefill_ms"]);
 }
 
+// Samples side by side: the first one's tokens are those of a single one; what crosses the link is counted.
+TEST(Bench, MeasuresSamplesSideBySide) {
+    const std::vector<json> table = rows(kText + Words{"--modes", "none,none@0", "-np", "1,3,70", "--prefill", "600",
+                                                       "--require-exact", "-m", data("models/kjv-lckv")});
+    ASSERT_THAT(table, SizeIs(6));
+    const int64_t tile = 2 * 2 * 256 * 32 * 2;  // keys and values of 2 heads of 32, f16
+    for (size_t i = 0; i < table.size(); ++i) {
+        const json& row = table[i];
+        const int64_t np = std::vector<int64_t>{1, 3, 70}[i / 2];
+        const bool streamed = i % 2 == 1;
+        EXPECT_EQ(row["n_parallel"], np);
+        EXPECT_EQ(row["exact"], true);
+        EXPECT_EQ(row["passes"], 9);
+        EXPECT_GT(row["median_ts"], 0);
+        EXPECT_GT(row["decode_ms"], 0);
+        EXPECT_EQ(row["kv_on_chip"], streamed ? "0/3" : "3/3");
+        // 624 tokens: 3 tiles, of which samples share 2; three owners.
+        EXPECT_EQ(row["kv_bytes"], 3 * tile * (np == 1 ? 3 : 2 + np));
+        // 23 steps, of 70 samples in two forwards, fetch each owner's tiles that are not among the newest two; and when
+        // the last one is over, the ring is filled for a forward that does not come.
+        const int64_t forwards = 23 * (np == 70 ? 2 : 1) + 1;
+        EXPECT_EQ(row["h2d_bytes"], streamed ? forwards * 3 * tile * (np == 1 ? 1 : 2) : 0);
+    }
+    const ProcessResult md =
+        trireme(bench(kText + Words{"-np", "2,auto", "--device-memory", "60M", "--prefill", "600"}));
+    EXPECT_EQ(md.status, 0) << md.err;
+    EXPECT_THAT(md.out, HasSubstr("| prefill s |"));
+    EXPECT_THAT(md.err, HasSubstr("samples side by side are the most"));
+    expect_refusal(kText + Words{"--modes", "none,ngram", "-np", "2"}, 64, "--parallel 2 beside --modes ngram");
+    expect_refusal(kText + Words{"-np", "2,none"}, 78, "-np 'none': want a whole number from 1 to 4096, or auto");
+}
+
 TEST(Bench, WritesWhatItHasWhereALaterResidencyDoesNotFit) {
     const Words words = kText + Words{"--modes", "none,ngram@0,ngram", "--kv-on-chip", "all", "--prefill",
                                       "700",     "--host-memory",      "1M",           "-o",  "jsonl"};

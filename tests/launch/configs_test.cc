@@ -79,6 +79,20 @@ TEST(RunConfigs, AreWhatTheirNamesSay) {
     }
 }
 
+// LCKV's latency test and the same in small.
+TEST(RunConfigs, MeasureSamplesSideBySide) {
+    for (const char* name : {"lckv-latency", "laptop-lckv-latency"}) {
+        const Options o =
+            parsed({"bench", "--config", fmt::format("{}/{}.ini", TRIREME_CONFIGS, name), "-m", "M", "-f", "T"});
+        EXPECT_TRUE(o.side_by_side());
+        EXPECT_EQ(find_key("modes")->show(o), "none");
+        EXPECT_EQ(o.sampling.temperature, 1);
+        EXPECT_EQ(o.sampling.top_p, 0.9);
+        EXPECT_EQ(o.sampling.top_k, 0);
+        EXPECT_EQ(o.add_special, false);
+    }
+}
+
 TEST(Configs, HaveAReadmeWithEveryFile) {
     const std::string readme = read_file(TRIREME_CONFIGS "/README.md");
     for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CONFIGS)) {

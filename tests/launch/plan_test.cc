@@ -190,5 +190,47 @@ TEST(PlanCommand, WarnsBeyondTheModelsContext) {
     EXPECT_EQ(trireme(words).err, "");
 }
 
+// Texts side by side share a prompt's tiles; as many as fit is what one more would not.
+TEST(PlanCommand, HasRoomForTextsSideBySide) {
+    const auto plan = [](const Words& more) {
+        Words words = {
+            "plan",          "-m", TRIREME_CONFIGS "/models/llama-2-7b-128k", "-c", "4096", "--device-memory", "24G",
+            "--host-memory", "64G"};
+        words.insert(words.end(), more.begin(), more.end());
+        return trireme(words);
+    };
+    const ProcessResult most = plan({"-np", "auto", "--prefill", "2048"});
+    EXPECT_EQ(most.status, 0) << most.err;
+    EXPECT_THAT(most.out, HasSubstr("10 texts side by side, 2048 tokens of each the same for all"));
+    EXPECT_THAT(most.out, HasSubstr("11.000 GiB  32 of 32 layers"));  // 2,048 + 10 x 2,048 tokens of 512 KiB
+    const ProcessResult more = plan({"-np", "11", "--prefill", "2048", "--kv-on-chip", "all"});
+    EXPECT_EQ(more.status, 71);
+    EXPECT_THAT(more.out, HasSubstr("--parallel 10\n"));
+    EXPECT_EQ(plan({"-np", "11", "--prefill", "2048"}).status, 0);
+    EXPECT_EQ(plan({"-np", "2,3"}).status, 78);
+    EXPECT_EQ(plan({"-np", "2", "--spec", "ngram"}).status, 64);
+    const ProcessResult timed =
+        plan({"-np", "10", "--prefill", "2048", "--kv-on-chip", "all", "--device-gbps", "900", "--link-gbps", "25"});
+    EXPECT_THAT(timed.out, HasSubstr("a decode step of 10 texts behind 4096 tokens: "));
+}
+
+// Owners that several layers read, not one behind the other, are held; what is not is named.
+TEST(PlanCommand, NamesOwnersThatCrossTheLinkMoreThanOnce) {
+    const auto plan = [](const std::string& memory) {
+        return trireme({"plan", "-m", model(), "--layer-map", "0_1_0_1_0_1", "-c", "2000", "--kv-on-chip", "0",
+                        "--device-memory", memory, "--host-memory", "1G"});
+    };
+    const ProcessResult held = plan("1G");
+    EXPECT_EQ(held.status, 0) << held.err;
+    EXPECT_THAT(held.out, HasSubstr("held from first to last reader: layers 0, 1\n"));
+    EXPECT_THAT(held.out, Not(HasSubstr("more than once")));
+    // Just not enough for a frame.
+    int tight = 1;
+    while (plan(std::to_string(tight) + "K").status != 0) tight += 64;
+    const ProcessResult r = plan(std::to_string(tight) + "K");
+    EXPECT_THAT(r.out, HasSubstr("crossing the link more than once a forward: layers 0 (3 times), 1 (3 times)\n"));
+    EXPECT_THAT(r.out, HasSubstr("layers on chip: none"));
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -144,12 +144,15 @@ TEST(SharingCommand, SamplesSideBySide) {
     for (const std::string& m : {model(), lckv()}) {
         const ProcessResult alone = trireme(samples(m, {}));
         ASSERT_EQ(alone.status, 0) << alone.err;
-        for (const char* parallel : {"2", "7", "100"}) {
+        for (const char* parallel : {"2", "7", "100", "auto"}) {
             EXPECT_EQ(trireme(samples(m, {"-np", parallel})).out, alone.out) << m << " " << parallel;
+        }
+        for (const char* on_chip : {"0", "2"}) {
+            EXPECT_EQ(trireme(samples(m, {"-np", "3", "--kv-on-chip", on_chip})).out, alone.out) << m << " " << on_chip;
         }
         EXPECT_EQ(trireme_on(2, samples(m, {"--parallel", "3"})).out, trireme_on(2, samples(m, {})).out) << m;
     }
-    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}, {"--kv-on-chip", "2"}}) {
+    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}}) {
         Words words = samples(model(), {"--parallel", "3"});
         words.insert(words.end(), other.begin(), other.end());
         const ProcessResult r = trireme(words);

@@ -79,7 +79,8 @@ class CopyStory {
     /// Four layers; the last reads the KV of the first; the second lives on chip.
     static constexpr int64_t kLayers = 4, kContext = 2048, kCols = 8;
 
-    explicit CopyStory(int64_t ring)
+    /// `frames`: in one of them the layer that two layers read is held. `common`: tokens that both sequences share.
+    explicit CopyStory(int64_t ring, int64_t frames = 0, int64_t common = 0)
         : compute_(device_.make_stream("compute")),
           op_(stream(), Phase::kDecode),
           append_(stream(), Phase::kPrefill),
@@ -87,8 +88,9 @@ class CopyStory {
               {.layout = {.kv_heads = 1, .head_dim = 8, .k_type = DType::kF32, .v_type = DType::kF32},
                .owner_layers = 3,
                .sequences = 2,
-               .context = kContext},
-              {.on_chip = {false, true, false}, .ring = ring, .span_bytes = 1}, reads()),
+               .context = kContext,
+               .common = common},
+              {.on_chip = {false, true, false}, .ring = ring, .frames = frames, .span_bytes = 1}, reads()),
           rows_(device_, kv_.transport(), kContext, kCols, kPrefillRows, /*on_host=*/true) {}
 
     Ordering& order() { return kv_.transport()->order(); }
@@ -154,6 +156,8 @@ class CopyStory {
         kv_.keep(op_, sequence, all);
     }
     void truncate(int sequence, int64_t n) { kv_.truncate(sequence, n); }
+    /// The second sequence begins with the first one's tokens.
+    void fork() { kv_.fork(1); }
 
   private:
     static OwnerIndex owner_of(int64_t layer) { return OwnerIndex(layer == 3 ? 0 : layer); }

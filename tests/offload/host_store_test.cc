@@ -12,8 +12,12 @@
 namespace trireme::test {
 namespace {
 
-constexpr size_t kTile = 512;
 constexpr int64_t kLayers = 5, kSequences = 2, kTiles = 3;
+const StreamShape kShape{.layout = {.kv_heads = 1, .head_dim = 1, .k_type = DType::kF16, .v_type = DType::kF16},
+                         .layers = kLayers,
+                         .sequences = kSequences,
+                         .tiles = kTiles};
+const size_t kTile = kShape.tile_bytes();
 
 void expect_all_tiles(HostStore& store) {
     std::set<char*> places;
@@ -39,16 +43,16 @@ void expect_all_tiles(HostStore& store) {
 
 TEST(HostStore, IsOneBlockWhereThatIsSmallEnough) {
     const std::unique_ptr<Device> device = open_device("cpu");
-    HostStore store(*device, kTile, kLayers, kSequences, kTiles);
+    HostStore store(*device, kShape);
     EXPECT_EQ(store.blocks(), 1u);
     expect_all_tiles(store);
 }
 
 TEST(HostStore, CutsRowsIntoBlocks) {
     const std::unique_ptr<Device> device = open_device("cpu");
-    constexpr size_t kRow = static_cast<size_t>(kTiles) * kTile;
+    const size_t kRow = static_cast<size_t>(kTiles) * kTile;
     for (const auto& [block, blocks] : {std::pair{kRow, 10u}, {3 * kRow, 4u}, {4 * kRow - 1, 4u}, {10 * kRow, 1u}}) {
-        HostStore store(*device, kTile, kLayers, kSequences, kTiles, block);
+        HostStore store(*device, kShape, block);
         EXPECT_EQ(store.blocks(), blocks) << block;
         expect_all_tiles(store);
     }
@@ -56,9 +60,36 @@ TEST(HostStore, CutsRowsIntoBlocks) {
 
 TEST(HostStore, GivesARowThatIsLargerThanABlockOneOfItsOwn) {
     const std::unique_ptr<Device> device = open_device("cpu");
-    HostStore store(*device, kTile, kLayers, kSequences, kTiles, kTile);
+    HostStore store(*device, kShape, kTile);
     EXPECT_EQ(store.blocks(), 10u);
     expect_all_tiles(store);
+}
+
+// Tiles that all sequences share are the first one's.
+TEST(HostStore, HasCommonTilesOnce) {
+    const std::unique_ptr<Device> device = open_device("cpu");
+    StreamShape shape = kShape;
+    shape.common = 2;
+    shape.sequences = 4;
+    for (const size_t block : {HostStore::kBlockBytes, 4 * kTile, kTile}) {
+        const HostStore store(*device, shape, block);
+        std::set<char*> places;
+        for (int64_t l = 0; l < kLayers; ++l) {
+            for (int64_t s = 0; s < shape.sequences; ++s) {
+                for (int64_t t = 0; t < kTiles; ++t) {
+                    char* const at = store.at(StreamedIndex(l), s, t);
+                    places.insert(at);
+                    if (t < shape.common) {
+                        EXPECT_EQ(at, store.at(StreamedIndex(l), 0, t));
+                    }
+                    std::memset(at, 1, kTile);
+                }
+            }
+            EXPECT_EQ(store.at(StreamedIndex(l), 0, 2), store.at(StreamedIndex(l), 0, 0) + 2 * kTile);
+        }
+        EXPECT_EQ(places.size(), static_cast<size_t>(kLayers * (2 + 4)));
+        EXPECT_EQ(store.bytes(), static_cast<size_t>(kLayers * (2 + 4)) * kTile);
+    }
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 #include "offload/plan.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include <gtest/gtest.h>
 
+#include "offload/step_forecast.h"
 #include "runtime/error.h"
 
 namespace trireme::test {
@@ -267,6 +271,90 @@ TEST(Plan, AStepOnChipTakesItsBytes) {
     const PlanInput in = llama_2_7b(130048, 32);
     const StepForecast f = forecast(in, plan_with(in, 32), {.device_gbps = 900}, 120000);
     EXPECT_NEAR(f.step_ms, step_bytes(in, 120000) / 900e6, 1e-9 * f.step_ms);
+}
+
+/// Owners of a few tiles, which layers read as `reads` says.
+PlanInput read_as(const std::vector<int>& reads, int64_t sequences = 1, int64_t on_chip = PlanInput::kAuto) {
+    const int owners = *std::ranges::max_element(reads) + 1;
+    PlanInput in = {.kv = {.layout = {.kv_heads = 4, .head_dim = 64},
+                           .owner_layers = owners,
+                           .sequences = sequences,
+                           .context = 20 * kTileTokens},
+                    .reads = {},
+                    .on_chip = on_chip};
+    for (const int owner : reads) in.reads.emplace_back(owner);
+    in.span_bytes = 1;
+    in.weight_bytes = in.weight_bytes_per_step = 10 * kMiB;
+    return in;
+}
+int64_t crossings_of(const Plan& p) {
+    return std::accumulate(p.crossings.begin(), p.crossings.end(), int64_t{0});
+}
+
+// Of all that fit the one whose layers cross the link least, and of these the one with most on chip.
+TEST(Plan, HoldsLayersForTheirReadersWhereThatIsBest) {
+    std::mt19937 random(3);
+    int with_frames = 0;
+    for (int trial = 0; trial < 200; ++trial) {
+        // Groups of layers that read two owners, by turns or not.
+        std::vector<int> reads;
+        for (int i = 0; i < 20; ++i) {
+            reads.push_back(i / 5 * 2 + (i % 5 < 2 ? i % 5 : static_cast<int>(random() % 2)));
+        }
+        const PlanInput in = read_as(reads, 1 + static_cast<int64_t>(random() % 3));
+        for (int layers = 0; layers <= 8; ++layers) {
+            const Machine m = {.device_memory = plan_with(in, 0).total().device + layers * in.kv.layer_bytes() + 1000,
+                               .host_memory = kGiB};
+            const Plan p = make_plan(in, m);
+            int64_t fewest = INT64_MAX, most = -1;
+            for (int64_t n = 0; n <= 8; ++n) {
+                for (int64_t frames = 0; frames <= 6; ++frames) {
+                    const Plan other = plan_with(in, n, false, frames);
+                    if (!other.fits(m)) continue;
+                    if (crossings_of(other) < fewest) most = n;
+                    fewest = std::min(fewest, crossings_of(other));
+                    if (crossings_of(other) == fewest) most = std::max(most, n);
+                }
+            }
+            EXPECT_TRUE(p.fits(m));
+            EXPECT_EQ(crossings_of(p), fewest) << trial << " " << layers;
+            EXPECT_EQ(p.on_chip_layers, most) << trial << " " << layers;
+            with_frames += p.frames > 0 ? 1 : 0;
+        }
+    }
+    EXPECT_GT(with_frames, 100);
+}
+
+TEST(Plan, AStepFetchesALayerAsOftenAsItCrosses) {
+    std::mt19937 random(4);
+    for (int trial = 0; trial < 300; ++trial) {
+        std::vector<int> reads;
+        for (int i = 0; i < 10; ++i) reads.push_back(static_cast<int>(random() % 4));
+        reads.push_back(3);
+        PlanInput in = read_as(reads, 1 + static_cast<int64_t>(random() % 3));
+        if (random() % 2 == 0) in.kv.common = 6 * kTileTokens;
+        const Plan p = plan_with(in, static_cast<int64_t>(random() % 4), false, static_cast<int64_t>(random() % 4));
+        const int64_t length = in.kv.context - 1, on_host = length / kTileTokens - 1;
+        const int64_t tiles = in.kv.common_tiles() + in.kv.sequences * (on_host - in.kv.common_tiles());
+        const Machine m = {.device_gbps = 30, .link_gbps = 10, .link_us = 5};
+        const StepForecast f = forecast(in, p, m, length);
+        EXPECT_EQ(f.h2d_bytes, static_cast<size_t>(crossings_of(p) * tiles) * in.kv.layout.tile_bytes()) << trial;
+        EXPECT_GE(f.step_ms, std::max(f.copy_ms, f.compute_ms) * (1 - 1e-9));
+        EXPECT_LE(f.step_ms, (f.copy_ms + f.compute_ms) * (1 + 1e-9));
+        EXPECT_NEAR(f.compute_ms, step_bytes(in, length) / 30e6, 1e-9 * f.compute_ms);
+    }
+}
+
+// Several sequences in a forward read the weights once; more than a forward has rows read them again.
+TEST(Plan, AStepOfManySequencesTakesSeveralForwards) {
+    const Machine m = {.device_gbps = 30, .link_gbps = 10};
+    const auto step = [&](int64_t sequences) {
+        const PlanInput in = read_as({0, 1}, sequences);
+        return forecast(in, plan_with(in, 2), m, 300).step_ms;
+    };
+    const double weights = 10.0 * static_cast<double>(kMiB) / 30e6, each = step(1) - weights;
+    EXPECT_NEAR(step(64), weights + 64 * each, 1e-9);
+    EXPECT_NEAR(step(130), 3 * weights + 130 * each, 1e-9);
 }
 
 }  // namespace

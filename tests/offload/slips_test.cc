@@ -1,6 +1,7 @@
 // Every wait of the copy path is needed and none is missing: as written no access races with another; each wait left
 // out once, and each mark once not made, makes a race.
 
+#include <functional>
 #include <initializer_list>
 
 #include <gtest/gtest.h>
@@ -15,8 +16,13 @@ struct Told {
     int64_t waits;
     std::string race;
 };
-Told tell(int64_t ring, int passes = 1, int64_t slip_at = -1, Ordering::Slip slip = Ordering::Slip::kNone) {
-    CopyStory story(ring);
+struct Life {
+    int64_t ring = 8, frames = 0;
+    int passes = 1;
+};
+Told tell(const Life& life, int64_t slip_at = -1, Ordering::Slip slip = Ordering::Slip::kNone) {
+    const auto [ring, frames, passes] = life;
+    CopyStory story(ring, frames);
     story.order().slip(slip_at, slip);
     const auto decode = [&](int sequence, std::initializer_list<int64_t> steps, bool other_too = false) {
         for (const int64_t rows : steps) story.decode(sequence, rows, other_too);
@@ -37,27 +43,64 @@ Told tell(int64_t ring, int passes = 1, int64_t slip_at = -1, Ordering::Slip sli
     return {story.order().waits(), story.race()};
 }
 
+/// The second sequence begins as the first one does, again and again, and both grow.
+Told tell_of_common(const Life& life, int64_t prompt, int64_t common, int64_t slip_at = -1,
+                    Ordering::Slip slip = Ordering::Slip::kNone) {
+    CopyStory story(life.ring, life.frames, common);
+    story.order().slip(slip_at, slip);
+    const auto decode = [&](int sequence, std::initializer_list<int64_t> steps) {
+        for (const int64_t rows : steps) story.decode(sequence, rows, /*other_too=*/true);
+    };
+    story.prefill(0, prompt, life.passes);
+    story.fork();
+    decode(0, {32, 32, 32, 32, 32, 32, 32, 32, 32, 32});
+    decode(1, {1, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32});
+    story.truncate(1, prompt);
+    decode(1, {32, 32, 32, 32, 32, 32, 32, 32, 32, 32});
+    story.truncate(0, prompt);
+    decode(0, {32, 32, 32});
+    return {story.order().waits(), story.race()};
+}
+
 class Copies : public testing::TestWithParam<int64_t> {};
 
 TEST_P(Copies, NeverRace) {
     for (const int passes : {1, 3}) {
-        const Told told = tell(GetParam(), passes);
-        EXPECT_EQ(told.race, "") << passes;
-        EXPECT_GT(told.waits, 100);
+        for (const int64_t frames : {0, 1, 2}) {
+            const Life life = {.ring = GetParam(), .frames = frames, .passes = passes};
+            const Told told = tell(life);
+            EXPECT_EQ(told.race, "") << passes << " " << frames;
+            EXPECT_GT(told.waits, 100);
+            for (const int64_t prompt : {600, 512, 300}) {
+                for (const int64_t common : {0, 256, 512}) {
+                    if (common > prompt) continue;
+                    EXPECT_EQ(tell_of_common(life, prompt, common).race, "")
+                        << passes << " " << frames << " " << prompt << " " << common;
+                }
+            }
+        }
     }
 }
 INSTANTIATE_TEST_SUITE_P(Rings, Copies, testing::Values(2, 3, 5, 8));
 
 // In slots of one tile: with more, a wait for a slot may be for tiles of it that nobody uses.
-TEST(Slips, EveryWaitAndEveryMarkIsNeeded) {
-    constexpr int64_t kRing = 8;
-    const int64_t waits = tell(kRing).waits;
+void expect_all_needed(const std::function<Told(int64_t slip_at, Ordering::Slip slip)>& told) {
+    const int64_t waits = told(-1, Ordering::Slip::kNone).waits;
     for (const Ordering::Slip slip : {Ordering::Slip::kNoWait, Ordering::Slip::kNoRecord}) {
         for (int64_t i = 0; i < waits; ++i) {
-            EXPECT_NE(tell(kRing, 1, i, slip).race, "")
+            EXPECT_NE(told(i, slip).race, "")
                 << (slip == Ordering::Slip::kNoWait ? "wait " : "mark of wait ") << i << " of " << waits;
         }
     }
+}
+TEST(Slips, EveryWaitAndEveryMarkIsNeeded) {
+    expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell({}, at, slip); });
+}
+TEST(Slips, EveryWaitIsNeededWhereALayerIsHeld) {
+    expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell({.frames = 1}, at, slip); });
+}
+TEST(Slips, EveryWaitIsNeededWhereTilesAreShared) {
+    expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell_of_common({}, 600, 512, at, slip); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trireme beside llama.cpp on this machine: the same weights in 16 bits, the same threads, one run after the other.
-# Wants the release build. Arguments go to compare.py (--repeats, --threads, --contexts, ...).
+# Wants the release build. Arguments go to compare.py (--repeats, --threads, --contexts, ...); behind a first argument
+# --batched to compare_batched.py: samples of one prompt side by side.
 # The first run builds llama-cpp-python from source (about 10 minutes on 2 cores) into a venv in the cache folder;
 # TRIREME_LLAMA_VENV names one that is there already.
 set -euo pipefail
@@ -41,4 +42,9 @@ for type in f16 bf16; do
         mv "$converted.part" "$converted"
     fi
 done
-exec "$venv/bin/python" "$here/compare.py" --trireme "$trireme" --model "$model" "$@"
+compare=compare.py
+if [[ ${1:-} == --batched ]]; then
+    compare=compare_batched.py
+    shift
+fi
+exec "$venv/bin/python" "$here/$compare" --trireme "$trireme" --model "$model" "$@"

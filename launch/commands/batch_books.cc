@@ -1,0 +1,80 @@
+#include "launch/commands/batch_books.h"
+
+#include <algorithm>
+
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson as_json(const RougeScore& s) {
+    return {{"r", s.r}, {"p", s.p}, {"f", s.f}};
+}
+
+}  // namespace
+
+Books open_books(const Options& o, const StillWaiting& waiting) {
+    Books books;
+    books.output = std::make_unique<BatchOutput>(o.output_path, o.force);
+    const int64_t done = books.output->done();
+    books.lines = read_batch_lines(o, o.limit == 0 ? 0 : std::max(o.limit, done), waiting);
+    books.output->require_of(books.lines);
+    const auto there = static_cast<int64_t>(books.lines.size());
+    books.wanted = o.limit == 0 ? there : std::min(o.limit, there);
+    for (int64_t i = 0; i < books.wanted && !o.rouge.empty(); ++i) {
+        const BatchLine& line = books.lines[static_cast<size_t>(i)];
+        const std::string reference = line.reference(o.rouge);
+        require(has_sentences(reference), Exit::kData, "{}: {} is empty, want the text that --rouge compares with",
+                line.where, o.rouge);
+        if (i < done) books.rouge.push_back(rouge(books.output->text(i), reference));
+    }
+    log::info("{} requests, {} of them done before", books.wanted, std::min(done, books.wanted));
+    return books;
+}
+
+std::vector<BatchRequest> left_of(const Books& books, const Options& o, const Engine& engine,
+                                  const StillWaiting& waiting) {
+    std::vector<BatchRequest> left;
+    for (int64_t i = books.output->done(); i < books.wanted; ++i) {
+        waiting();
+        const BatchLine& line = books.lines[static_cast<size_t>(i)];
+        left.push_back({.index = i,
+                        .ids = prompt_of(line, o, engine.checkpoint(), engine.longest_context()),
+                        .settings = line.settings});
+    }
+    return left;
+}
+
+std::string line_of(Books& books, const Options& o, int64_t index, const Continuation& made, int64_t prompt_tokens,
+                    double seconds) {
+    const BatchLine& request = books.lines[static_cast<size_t>(index)];
+    const bool limited = made.stop == StopReason::kLimit || made.stop == StopReason::kContext;
+    const auto dump = [](const OrderedJson& json) {
+        return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    };
+    const OrderedJson choice = {{"text", made.text}, {"finish_reason", limited ? "length" : "stop"}};
+    const OrderedJson result = {{"choices", OrderedJson::array({choice})},
+                                {"request_time", seconds},
+                                {"prompt_tokens", prompt_tokens},
+                                {"completion_tokens", made.ids.size()}};
+    std::string line = fmt::format(R"({{"index":{},"request":{},"result":{})", index, request.text, dump(result));
+    if (!o.rouge.empty()) {
+        const Rouge& r = books.rouge.emplace_back(rouge(made.text, request.reference(o.rouge)));
+        line +=
+            fmt::format(R"(,"rouge":{})",
+                        dump({{"rouge-1", as_json(r.one)}, {"rouge-2", as_json(r.two)}, {"rouge-l", as_json(r.l)}}));
+    }
+    return line + "}";
+}
+
+void log_rouge(const std::vector<Rouge>& all) {
+    double one = 0, two = 0, l = 0;
+    for (const Rouge& r : all) one += r.one.f, two += r.two.f, l += r.l.f;
+    const auto n = static_cast<double>(all.size());
+    log::info("rouge over {} texts: Rouge-1 {:.6f}, Rouge-2 {:.6f}, Rouge-l {:.6f} ({} empty)", all.size(), one / n,
+              two / n, l / n, std::ranges::count_if(all, &Rouge::empty));
+}
+
+}  // namespace trireme

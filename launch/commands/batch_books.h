@@ -1,0 +1,35 @@
+#pragma once
+/// What there is to do in a batch, and what has become of it: rank 0's.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/continuation.h"
+#include "launch/commands/batch_output.h"
+#include "launch/commands/batch_requests.h"
+#include "launch/report/rouge.h"
+#include "launch/run/engine.h"
+
+namespace trireme {
+
+struct Books {
+    std::vector<BatchLine> lines;
+    std::unique_ptr<BatchOutput> output;
+    int64_t wanted = 0;  // requests, those included that are done
+    std::vector<Rouge> rouge;
+};
+
+/// `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData where a text to compare
+/// with is empty.
+Books open_books(const Options& options, const StillWaiting& waiting);
+/// The requests that are not done. Errors: as prompt_of.
+std::vector<BatchRequest> left_of(const Books& books, const Options& options, const Engine& engine,
+                                  const StillWaiting& waiting);
+/// The line of a finished request. The request stands in it as it does in the input.
+std::string line_of(Books& books, const Options& options, int64_t index, const Continuation& made,
+                    int64_t prompt_tokens, double seconds);
+void log_rouge(const std::vector<Rouge>& all);
+
+}  // namespace trireme

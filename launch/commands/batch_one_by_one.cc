@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <utility>
+
+#include "launch/commands/batch_runs.h"
+#include "launch/run/agreed_status.h"
+#include "launch/run/bounded.h"
+#include "launch/run/chain.h"
+#include "launch/run/request.h"
+#include "launch/run/signals.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+
+/// Memory for the longest of the requests, and for the longest prompt, so that all find room in it.
+BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engine,
+                             const std::vector<BatchRequest>& requests, SpecCosts costs)
+    : start_(start), crew_(crew), engine_(engine), requests_(requests), costs_(std::move(costs)) {
+    const Options& o = start_.call.options;
+    for (const BatchRequest& r : requests) {
+        const int64_t n_predict = r.options(o).n_predict;
+        context_ = std::max(context_, positions_of(r.tokens(), n_predict, engine_.longest_context()));
+        longest_prompt_ = std::max(longest_prompt_, r.tokens());
+    }
+    // A window that is a share of a prompt may be too small for a short one: better said now than in its turn.
+    crew_.phase([&] {
+        for (const BatchRequest& r : requests) {
+            bounded_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
+        }
+    });
+    load(requests.front().options(o), requests.front().tokens());
+    warn_of_unused_bounded(o, engine_.bounding(), context_);
+    warn_of_unused({o});
+}
+
+int BatchOneByOne::run(const OnBatchDone& done) {
+    for (const BatchRequest& request : requests_) {
+        const uint64_t begin = trace::now();
+        std::optional<Continuation> made = run_one(request);
+        if (!made) break;
+        done(request, {.made = std::move(*made),
+                       .seconds = static_cast<double>((trace::now() - begin) / 1000) / 1e6,
+                       .prefill_ms = stats_.prefill_ms,
+                       .tok_s = stats_.tpot_ms > 0 ? 1e3 / stats_.tpot_ms : 0});
+        if (status_ != 0) break;
+    }
+    return status_;
+}
+
+/// What the request's prompt is continued by; nothing if a signal came before its end.
+std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
+    const bool first = &asked == &requests_.front();
+    const Options o = asked.options(start_.call.options);
+    if (differs(o, asked.tokens())) load(o, asked.tokens());
+    std::optional<Chain> chain;
+    crew_.phase([&] { chain.emplace(o, engine_.model(), engine_.proposing(), engine_.device(), costs_); });
+    WarmUp warm_up;
+    if (chain->wants_costs()) warm_up = [&] { chain->warm_up(crew_, asked.ids.back()); };
+    GenerateRequest request = {.prompt = asked.ids, .max_new = o.n_predict, .stops = {.stop = o.stop}};
+    if (!o.ignore_eos) request.stops.eos = engine_.checkpoint().eos;
+    std::vector<Continuation> made;
+    try {
+        made = generate(
+            chain->decoder(), engine_.checkpoint().tokenizer.get(), request, stats_, {},
+            [&](int64_t done, int64_t total) {
+                if (!first) status_ = agreed_status(crew_, 0, {}, 0);
+                if (status_ != 0) throw Interrupted{};
+                if (done == total) remember_signals();  // from here on there is something to keep
+            },
+            [&](std::span<const int32_t> round) {
+                status_ = agreed_status(crew_, 0, round, chain->digest());
+                return status_ != 0;
+            },
+            warm_up);
+    } catch (const Interrupted&) {
+        return std::nullopt;
+    }
+    costs_ = chain->costs();
+    if (made.empty() || made[0].stop == StopReason::kInterrupted) return std::nullopt;
+    return std::move(made[0]);
+}
+
+// Bounded KV may depend on the prompt's length, and on the seed; its memory is made for one of each.
+bool BatchOneByOne::differs(const Options& o, int64_t prompt_tokens) const {
+    return prompt_to_load(o, prompt_tokens) != loaded_for_ ||
+           (o.bounded.policy == KvPolicy::kRandom && o.seed != loaded_seed_);
+}
+
+int64_t BatchOneByOne::prompt_to_load(const Options& o, int64_t prompt_tokens) const {
+    const bool share = o.bounded.policy != KvPolicy::kFull && o.bounded.window_share > 0;
+    return share ? prompt_tokens : longest_prompt_;
+}
+
+void BatchOneByOne::load(const Options& o, int64_t prompt_tokens) {
+    Start own = start_;
+    own.call.options = o;
+    loaded_for_ = prompt_to_load(o, prompt_tokens);
+    engine_.load(own, crew_, context_, loaded_for_);
+    loaded_seed_ = o.seed;
+}
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+#pragma once
+/// A batch's requests become texts: one after the other, or several side by side. Every request has the text that it
+/// has alone.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "decode/generate.h"
+#include "decode/places.h"
+#include "launch/commands/batch_requests.h"
+#include "launch/commands/commands.h"
+#include "launch/run/engine.h"
+#include "launch/run/spec_costs.h"
+
+namespace trireme {
+
+/// A finished request.
+struct BatchDone {
+    Continuation made;
+    double seconds = 0;     // from its prompt's first token to its end
+    double prefill_ms = 0;  // of its prompt
+    double tok_s = 0;       // of its tokens behind the first one; 0: there are none
+};
+/// Called with the requests in their order, each when those before it are done, on every rank.
+using OnBatchDone = std::function<void(const BatchRequest& request, const BatchDone& done)>;
+
+/// Each by a chain of its own.
+class BatchOneByOne {
+  public:
+    /// Loads `engine` with room for all of the requests. All must outlive the object. Errors: as Engine::load.
+    BatchOneByOne(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
+                  SpecCosts costs);
+    /// Returns 0, or the status of a signal that came before the last request was done.
+    int run(const OnBatchDone& done);
+
+  private:
+    std::optional<Continuation> run_one(const BatchRequest& asked);
+    bool differs(const Options& o, int64_t prompt_tokens) const;
+    int64_t prompt_to_load(const Options& o, int64_t prompt_tokens) const;
+    void load(const Options& o, int64_t prompt_tokens);
+
+    const Start& start_;
+    const Crew& crew_;
+    Engine& engine_;
+    const std::vector<BatchRequest>& requests_;
+    SpecCosts costs_;  // of the first request's, for all
+    int64_t context_ = 0, longest_prompt_ = 0, loaded_for_ = 0;
+    std::optional<uint64_t> loaded_seed_;
+    GenerateStats stats_;
+    int status_ = 0;
+};
+
+/// By the model alone, as many in one forward as --parallel says. A finished request's place goes to the next.
+class BatchSideBySide {
+  public:
+    BatchSideBySide(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests);
+    int run(const OnBatchDone& done);
+
+  private:
+    struct UnderWay {
+        uint64_t begin_ns = 0, first_ns = 0;
+        double prefill_ms = 0;
+    };
+    void read(size_t request, int place);
+    void begin(Places& places, size_t request, int place);
+    void ended(size_t request, Continuation text);
+    void tell(const OnBatchDone& done);
+
+    const Start& start_;
+    const Crew& crew_;
+    Engine& engine_;
+    const std::vector<BatchRequest>& requests_;
+    int64_t parallel_ = 0;
+    std::vector<Options> options_;         // [requests]
+    std::vector<StopRules> rules_;         // [requests]
+    OnToken unseen_;                       // nobody reads texts while they grow
+    std::vector<UnderWay> under_way_;      // [requests]
+    std::map<size_t, BatchDone> waiting_;  // finished ones, until those before them are
+    size_t told_ = 0;
+    int status_ = 0;
+};
+
+}  // namespace trireme

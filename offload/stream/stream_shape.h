@@ -1,0 +1,29 @@
+#pragma once
+/// Sizes that all parts of offload/stream share.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kv.h"
+
+namespace trireme {
+
+struct StreamShape {
+    KvLayout layout;
+    int64_t layers = 0;  // streamed layers
+    int64_t sequences = 1;
+    int64_t tiles = 0;      // of a sequence
+    size_t span_bytes = 0;  // least size of a span, unless a sequence has fewer tiles
+    int64_t common = 0;     // of a sequence's tiles the first so many are the same for all: they are sequence 0's
+
+    size_t tile_bytes() const { return layout.tile_bytes(); }
+    /// Of a layer, all sequences together; and where a sequence's tile stands among them. A sequence's own tiles are
+    /// consecutive.
+    int64_t all_tiles() const { return common + sequences * (tiles - common); }
+    int64_t place(int64_t sequence, int64_t tile) const {
+        return tile < common ? tile : tile + sequence * (tiles - common);
+    }
+    size_t layer_bytes() const { return static_cast<size_t>(all_tiles()) * tile_bytes(); }
+};
+
+}  // namespace trireme
