@@ -186,8 +186,8 @@ class KvView {
     /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier
     /// pass.
     enum class Pass : uint8_t { kWrites, kReads };
-    /// Whether the passes from here on will be repeated: their keys and values are not what stays, and between begin()
-    /// and prefilled() followers are told of complete tiles alone, in each pass.
+    /// Whether the passes from here on will be repeated, of a prefill or of a decode forward: their queries, keys and
+    /// values are not what stays. Of what they attend to followers are told nothing, of complete tiles in each pass.
     void repeat_passes(bool will_be) { will_be_repeated_ = will_be; }
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     virtual void close_layer(OwnerIndex owner) = 0;
