@@ -4,7 +4,9 @@
 /// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
 /// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it stays f32 on the CPU.
 /// Decode phase (at most kMaxRows rows): a row gets the same bits whether it is computed alone or among others,
-/// whatever the thread count. Prefill phase: batches of a fixed number of rows, same bits for any thread count.
+/// whatever the thread count. Prefill phase: batches of a fixed number of rows, same bits for any thread count. (The
+/// CPU gives a row of a prefill the same bits alone, too; on a GPU a library multiplies large batches, and may do it in
+/// another order there.)
 
 #include <cstdint>
 #include <memory>

@@ -32,6 +32,17 @@ struct Batch {
     RowsView view;
     Tensor before;  // i32 [rows]: the slot before each row's own
 
+    /// A prefill's last row alone.
+    Batch last() const {
+        Batch one = *this;
+        const auto last_of = [&](const Tensor& all) { return all.slice_rows(rows - 1, 1); };
+        one.rows = 1;
+        for (Tensor* all : {&one.ids, &one.cos_sin, &one.before, &one.view.slots, &one.view.sequences, &one.view.cached,
+                            &one.view.ancestors}) {
+            *all = last_of(*all);
+        }
+        return one;
+    }
     /// What rows see in a layer: without themselves where it is strict, and the last `window` tokens, of which they are
     /// one.
     RowsView seen(bool strict, int64_t window) const {

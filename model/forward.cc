@@ -5,21 +5,38 @@
 
 namespace trireme {
 
-// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view, if this pass writes.
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view. A pass that does not
+// write computes the queries alone.
 void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
     const Tensor h = s_.h.first_rows(rows), q = queries(rows);
-    const Tensor qkv = s_.qkv.first_rows(rows).slice_cols(0, w.wqkv.rows());
+    const Tensor wqkv = writes ? w.wqkv : w.wqkv.first_rows(q.cols());
+    const Tensor qkv = s_.qkv.first_rows(rows).slice_cols(0, wqkv.rows());
 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
-    op.matmul(qkv, h, w.wqkv);
+    op.matmul(qkv, h, wqkv);
     op.rope(q, batch.cos_sin, config_.head_dim);
     if (!writes || !map_.owns(layer)) return;
-    const Tensor k = qkv.slice_cols(q.cols(), kv_cols), v = qkv.slice_cols(q.cols() + kv_cols, kv_cols);
+    store(op, layer, batch, qkv.slice_cols(q.cols(), kv_cols), qkv.slice_cols(q.cols() + kv_cols, kv_cols));
+}
+
+// (rope(Wk h), Wv h),  h = norm(x),  of an owner, to the view: all that a layer adds of rows whose outputs nobody
+// needs.
+void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
+    const LayerWeights& w = layer_weights(layer);
+    const int64_t rows = batch.rows, q_cols = queries(rows).cols(), kv_cols = shard_.n_kv_heads * config_.head_dim;
+    const Tensor h = s_.h.first_rows(rows), kv = s_.qkv.first_rows(rows).slice_cols(q_cols, 2 * kv_cols);
+
+    op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
+    op.matmul(kv, h, w.wqkv.slice_rows(q_cols, 2 * kv_cols));
+    store(op, layer, batch, kv.slice_cols(0, kv_cols), kv.slice_cols(kv_cols, kv_cols));
+}
+
+void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v) {
     if (!view_->rotates()) op.rope(k, batch.cos_sin, config_.head_dim);
     view_->write(op, map_.number(layer), k, v, batch.view,
-                 measures_ && map_.read_from_below(layer) ? s_.change.first_rows(rows) : Tensor());
+                 measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
 }
 
 // att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the keys and values that the layer reads.

@@ -72,6 +72,10 @@ bool LayerMap::read_from_below(LayerIndex layer) const {
     return false;
 }
 
+LayerIndex LayerMap::highest_owner() const {
+    return *std::ranges::max_element(sources_);
+}
+
 std::vector<LayerBlock> LayerMap::blocks() const {
     std::vector<LayerBlock> all;
     for (LayerIndex l; l.i < layers();) {

@@ -46,6 +46,9 @@ class LayerMap {
     bool upward() const;
     /// Whether an earlier layer reads this one's keys and values.
     bool read_from_below(LayerIndex layer) const;
+    /// The last owner: layers behind it only read, so that of a token nobody asks about its keys and values are all
+    /// that is needed from there on.
+    LayerIndex highest_owner() const;
     /// All layers in blocks (reference lckv 1.4): where a layer reads a later one, all layers up to that one, and those
     /// that they read, are iterated. The last layer of such a block is an owner.
     std::vector<LayerBlock> blocks() const;

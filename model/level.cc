@@ -38,6 +38,8 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
               view_->transport() && options.residency.hidden_on_host),
       block_input_(device, view_->transport(), map_.upward() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
                    view_->transport() && options.residency.hidden_on_host),
+      once_(forward_steps(map_, false)),
+      repeated_(forward_steps(map_, true)),
       asked_(options.passes),
       graphs_(options.graphs && device.graphs()) {
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
@@ -48,7 +50,6 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
                 config_.name, l);
     }
     groups_.reserve(kMaxRows);
-    last_steps_ = &steps_.emplace(1, forward_steps(map_, 1)).first->second;
     if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });
     if (view_->positions() > config_.context) {
         log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->positions(),
@@ -91,12 +92,12 @@ void Level::extend(std::span<const Row> rows) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
         for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);
     }
-    decode(decode_batch_.decode(rows, *view_, first, bounds), steps_of(rows, first));
+    decode(decode_batch_.decode(rows, *view_, first, bounds), passes_over(rows, first));
 }
 
-// Steps with as many passes as the longest chain of these rows, the first of which is staged as number `first`. Rows
-// that were staged before are exact.
-const ForwardSteps& Level::steps_of(std::span<const Row> rows, int32_t first) {
+// As many as the longest chain of these rows has, the first of which is staged as number `first`. Rows that were staged
+// before are exact.
+int64_t Level::passes_over(std::span<const Row> rows, int32_t first) const {
     std::array<int64_t, kMaxRows> chain;
     int64_t longest = 1;
     for (size_t r = 0; r < rows.size() && map_.upward(); ++r) {
@@ -104,34 +105,49 @@ const ForwardSteps& Level::steps_of(std::span<const Row> rows, int32_t first) {
         chain[r] = parent < 0 ? 1 : chain[static_cast<size_t>(parent)] + 1;
         longest = std::max(longest, chain[r]);
     }
-    auto known = steps_.find(longest);
-    if (known == steps_.end()) known = steps_.emplace(longest, forward_steps(map_, longest)).first;
-    if (&known->second != last_steps_) view_->will_read(known->second.reads);
-    last_steps_ = &known->second;
-    return known->second;
+    return longest;
 }
 
 // Attention of streamed layers is different work in every forward and is enqueued op by op; each stretch of work
-// between such attentions is replayed as a graph.
-void Level::decode(const Batch& batch, const ForwardSteps& all) {
-    size_t stretch = 0, begin = 0;
+// between such attentions is replayed as a graph. A stretch ends where a pass ends that another one follows, too: such
+// passes are the same work, however many there are, so that what is recorded does not grow with their number.
+void Level::decode(const Batch& batch, int64_t passes) {
+    using Does = ForwardStep::Does;
+    const Steps& steps = passes > 1 ? repeated_ : once_;
+    size_t begin = 0, pass_begin = 0;
+    int64_t to_repeat = 0;
+    if (passes != decode_passes_) view_->will_read(forward_reads(map_, passes));
+    decode_passes_ = passes;
     comm_.turn(*compute_);
     view_->begin(groups_);
-    for (size_t i = 0; i < all.steps.size(); ++i) {
-        const ForwardStep& step = all.steps[i];
-        if (step.does != ForwardStep::Does::kLayer || view_->recordable(map_.reads(step.layer))) continue;
-        replay(stretch++, batch, all, begin, i);
-        attention(*decode_op_, step.layer, batch);
-        begin = i + 1;
+    for (size_t i = 0; i < steps.size(); ++i) {
+        const auto [does, layer] = steps[i];
+        if (does == Does::kKeep) {
+            replay(batch, steps, begin, i + 1);
+            begin = pass_begin = i + 1;
+            to_repeat = passes - 1;
+            view_->repeat_passes(true);
+        } else if (does == Does::kReturn) {
+            replay(batch, steps, begin, i + 1);
+            if (--to_repeat > 0) i = pass_begin - 1;
+            begin = i + 1;
+            view_->repeat_passes(to_repeat > 0);
+        } else if (does == Does::kLayer && !view_->recordable(map_.reads(layer))) {
+            replay(batch, steps, begin, i);
+            attention(*decode_op_, layer, batch);
+            begin = i + 1;
+        }
     }
-    replay(stretch, batch, all, begin, all.steps.size());
+    replay(batch, steps, begin, steps.size());
     view_->end();
     warm_[static_cast<size_t>(batch.rows - 1)] = true;
 }
 
-// Enqueues steps [begin, end), from behind the attention of the step before `begin` up to that of `end`. begin = 0:
-// from the start of the forward; all steps: to its end.
-void Level::stretch(const Batch& batch, const ForwardSteps& all, size_t begin, size_t end) {
+// Enqueues steps [begin, end). It begins with what is behind the attention of a layer where that is the step before
+// `begin`, and ends with what is before the attention of a layer where that is step `end`, unless the step before ends
+// it. begin = 0: from the start of the forward; all steps: to its end.
+void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
+    using Does = ForwardStep::Does;
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
     const auto rest = [&](LayerIndex layer) {
@@ -140,36 +156,33 @@ void Level::stretch(const Batch& batch, const ForwardSteps& all, size_t begin, s
     };
     if (begin == 0) {
         op.embed(x, weights_.embedding, batch.ids);
-    } else {
-        rest(all.steps[begin - 1].layer);
+    } else if (steps[begin - 1].does == Does::kLayer) {
+        rest(steps[begin - 1].layer);
     }
     for (size_t i = begin; i < end; ++i) {
-        const auto [does, layer] = all.steps[i];
-        if (does == ForwardStep::Does::kKeep) {
-            compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
-        } else if (does == ForwardStep::Does::kReturn) {
-            compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
-        } else {
-            project(op, layer, batch, x, /*writes=*/true);
-            if (does == ForwardStep::Does::kKeys) continue;
-            attention(op, layer, batch);
-            rest(layer);
-        }
+        const auto [does, layer] = steps[i];
+        if (does == Does::kKeep) return compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
+        if (does == Does::kReturn) return compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
+        // For keys and values alone, too: they then have the bits that they have in the last pass.
+        project(op, layer, batch, x, /*writes=*/true);
+        if (does == Does::kKeys) continue;
+        attention(op, layer, batch);
+        rest(layer);
     }
-    if (end < all.steps.size()) {
-        project(op, all.steps[end].layer, batch, x, /*writes=*/true);
+    if (end < steps.size()) {
+        project(op, steps[end].layer, batch, x, /*writes=*/true);
     } else {
         head(x);
     }
 }
 
-void Level::replay(size_t i, const Batch& batch, const ForwardSteps& all, size_t begin, size_t end) {
-    const auto enqueue = [&] { stretch(batch, all, begin, end); };
+void Level::replay(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
+    const auto enqueue = [&] { stretch(batch, steps, begin, end); };
     // The first forward of a size runs op by op: it loads kernels and allocates messages, which a capture must not.
     if (!graphs_ || !warm_[static_cast<size_t>(batch.rows - 1)]) return enqueue();
-    std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &all}];
-    if (graphs.size() <= i) graphs.resize(i + 1);
-    std::unique_ptr<Graph>& graph = graphs[i];
+    std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &steps == &repeated_}];
+    graphs.resize(steps.size() + 1);
+    std::unique_ptr<Graph>& graph = graphs[begin];
     if (!graph) graph = compute_->capture(enqueue);
     check(graph != nullptr, "stream {}: the device has graphs, its stream has none", compute_->name());
     graph->launch();

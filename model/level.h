@@ -50,7 +50,8 @@ class Level {
     int64_t length(int sequence = 0) const { return view_->length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
-    /// logits() is then the last token's. With it, each(first position, f32 [rows, vocab]) gets the logits of all
+    /// logits() is then the last token's, and the other rows are computed as far as the highest owner's keys and values
+    /// (unless the view wants_all_rows). With it, each(first position, f32 [rows, vocab]) gets the logits of all
     /// tokens, at most kMaxRows rows at a time. Layers that read later ones are passed over as often as the options
     /// say. Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
@@ -61,10 +62,10 @@ class Level {
     int64_t passes() const { return passes_; }
 
     /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. A row's parent is an earlier row of
-    /// this forward, or -1. Enqueues only: nothing is allocated (where layers read later ones, but for the first chain
-    /// of a length), and the host waits only if it is four forwards ahead. The rows stay staged until keep(); those of
-    /// earlier forwards are dropped. Where layers read later ones it takes as many passes as its longest chain of
-    /// parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
+    /// this forward, or -1. Enqueues only: nothing is allocated (but for a list of what is read, where the number of
+    /// passes is another than before), and the host waits only if it is four forwards ahead. The rows stay staged until
+    /// keep(); those of earlier forwards are dropped. Where layers read later ones it takes as many passes as its
+    /// longest chain of parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
     void forward(std::span<const Row> rows);
     /// The same, but rows that are staged stay so, and may be parents: a tree grows level by level. Rows are numbered
     /// from the first row of the last forward(), and there are at most kMaxRows since then.
@@ -116,10 +117,11 @@ class Level {
     Stream& stream() { return *compute_; }
 
   private:
-    const ForwardSteps& steps_of(std::span<const Row> rows, int32_t first);
-    void decode(const Batch& batch, const ForwardSteps& all);
-    void stretch(const Batch& batch, const ForwardSteps& all, size_t begin, size_t end);
-    void replay(size_t stretch, const Batch& batch, const ForwardSteps& all, size_t begin, size_t end);
+    using Steps = std::vector<ForwardStep>;
+    int64_t passes_over(std::span<const Row> rows, int32_t first) const;
+    void decode(const Batch& batch, int64_t passes);
+    void stretch(const Batch& batch, const Steps& steps, size_t begin, size_t end);
+    void replay(const Batch& batch, const Steps& steps, size_t begin, size_t end);
     void prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each);
     Batch prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows);
     void prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
@@ -133,9 +135,12 @@ class Level {
     void prefill_layer(LayerIndex layer, std::span<const Batch> batches);
     void write_layer(LayerIndex layer, std::span<const Batch> batches);
     void prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
+    void finish_last_row(const Batch& last, const Tensor& x);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
     void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
+    void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
+    void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
     bool by_layers() const { return view_->by_layers() || map_.upward(); }
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
@@ -167,16 +172,17 @@ class Level {
     RowStore hidden_;               // f32 [context, dim]: a prompt's residual streams, where layers are streamed
     RowStore block_input_;          // the same, as they come into iterated layers
     std::vector<RowGroup> groups_;  // of the last decode batch, by sequence
-    std::map<int64_t, ForwardSteps> steps_;  // of decode forwards, by passes; filled as they are needed
-    const ForwardSteps* last_steps_ = nullptr;
+    Steps once_, repeated_;         // of decode forwards: of one pass; of several
+    int64_t decode_passes_ = 1;     // of the last decode forward
     Passes asked_;
     int64_t passes_ = 1;
-    bool measures_ = false;  // keys and values that a prefill writes are compared with those before
+    LayerIndex last_row_from_;  // of a prefill: from this layer's attention on its last row goes alone; end(): nowhere
+    bool measures_ = false;     // keys and values that a prefill writes are compared with those before
     int64_t logits_rows_ = 0;
     bool graphs_;                        // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op
-    // By rows and passes (as steps_ has them), then stretch.
-    std::map<std::pair<int64_t, const ForwardSteps*>, std::vector<std::unique_ptr<Graph>>> recorded_;
+    // By rows and whether passes are repeated, then the step where the stretch begins.
+    std::map<std::pair<int64_t, bool>, std::vector<std::unique_ptr<Graph>>> recorded_;
 };
 
 }  // namespace trireme

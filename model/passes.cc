@@ -2,26 +2,32 @@
 
 namespace trireme {
 
-ForwardSteps forward_steps(const LayerMap& map, int64_t passes) {
+std::vector<ForwardStep> forward_steps(const LayerMap& map, bool repeats) {
     using Does = ForwardStep::Does;
-    ForwardSteps all;
+    std::vector<ForwardStep> all;
     const auto layers = [&](LayerIndex first, LayerIndex end) {
-        for (LayerIndex l = first; l < end; ++l) {
-            all.steps.push_back({Does::kLayer, l});
-            all.reads.push_back(map.reads(l));
-        }
+        for (LayerIndex l = first; l < end; ++l) all.push_back({Does::kLayer, l});
     };
     for (const LayerBlock& block : map.blocks()) {
-        const LayerIndex last(block.end.i - 1);
-        if (block.iterated && passes > 1) {
-            all.steps.push_back({Does::kKeep});
-            for (int64_t pass = 1; pass < passes; ++pass) {
-                layers(block.first, last);
-                all.steps.push_back({Does::kKeys, last});
-                all.steps.push_back({Does::kReturn});
-            }
+        if (block.iterated && repeats) {
+            const LayerIndex last(block.end.i - 1);
+            all.push_back({Does::kKeep});
+            layers(block.first, last);
+            all.push_back({Does::kKeys, last});
+            all.push_back({Does::kReturn});
         }
         layers(block.first, block.end);
+    }
+    return all;
+}
+
+std::vector<OwnerIndex> forward_reads(const LayerMap& map, int64_t passes) {
+    std::vector<OwnerIndex> all;
+    for (const LayerBlock& block : map.blocks()) {
+        for (int64_t pass = block.iterated ? 1 : passes; pass <= passes; ++pass) {
+            const int64_t left_out = pass < passes ? 1 : 0;
+            for (LayerIndex l = block.first; l.i < block.end.i - left_out; ++l) all.push_back(map.reads(l));
+        }
     }
     return all;
 }

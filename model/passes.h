@@ -27,18 +27,17 @@ struct ForwardStep {
     enum class Does : uint8_t {
         kLayer,   // the layer
         kKeys,    // only its keys and values: another pass follows
-        kKeep,    // a copy of what comes into a block
-        kReturn,  // back to that copy
+        kKeep,    // a copy of what comes into a block; here each pass begins that another one follows
+        kReturn,  // back to that copy: such a pass ends
     };
     Does does;
     LayerIndex layer = {};
 };
-struct ForwardSteps {
-    std::vector<ForwardStep> steps;
-    std::vector<OwnerIndex> reads;  // the owner that each attention reads, in order
-};
 
-/// The layers of a map, iterated ones so many times. Without iterated layers the number does not matter.
-ForwardSteps forward_steps(const LayerMap& map, int64_t passes);
+/// The layers of a map. With `repeats`, an iterated block is a pass that ends with keys and values, from kKeep to
+/// kReturn, which is to be repeated for all passes but the last, and the last pass; without, one pass.
+std::vector<ForwardStep> forward_steps(const LayerMap& map, bool repeats);
+/// The owner that each attention reads of a forward of so many passes, in order.
+std::vector<OwnerIndex> forward_reads(const LayerMap& map, int64_t passes);
 
 }  // namespace trireme

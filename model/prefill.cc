@@ -1,4 +1,5 @@
-// A prompt through the layers: batch by batch, or layer by layer where the view asks for that.
+// A prompt through the layers: batch by batch, or layer by layer where the view asks for that. Rows whose logits nobody
+// wants are done with the highest owner's keys and values: from there on the last row goes alone (reference lckv 6.6).
 
 #include <algorithm>
 
@@ -24,6 +25,7 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
 
 void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                          const EachLogits& each) {
+    last_row_from_ = each || view_->wants_all_rows() ? end() : map_.highest_owner();
     view_->begin_prefill(sequence, static_cast<int64_t>(tokens.size()));
     if (by_layers()) {
         prefill_by_layers(sequence, tokens, progress, each);
@@ -50,6 +52,16 @@ void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, 
     feed_forward(op, layer, x);
 }
 
+// The rest of the layers for a prompt's last row, x [1, dim] as it comes into the highest owner. The keys and values of
+// all rows that it sees are there.
+void Level::finish_last_row(const Batch& last, const Tensor& x) {
+    for (LayerIndex l = last_row_from_; l < end(); ++l) {
+        view_->open_layer(map_.reads(l), KvView::Pass::kReads);
+        prefill_rows(l, last, x, /*writes=*/false);
+        view_->close_layer(map_.reads(l));
+    }
+}
+
 // Logits of a batch's rows where all are wanted, else of the prompt's last row.
 void Level::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
@@ -72,8 +84,11 @@ void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, co
         const Batch batch = prompt_batch(sequence, tokens, done, rows);
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
-        for (LayerIndex l; l < end(); ++l) prefill_rows(l, batch, x, /*writes=*/true);
-        prefill_head(x, first + done, done + rows == n, each);
+        const bool last = done + rows == n;
+        for (LayerIndex l; l < last_row_from_; ++l) prefill_rows(l, batch, x, /*writes=*/true);
+        if (last_row_from_ < end()) project_keys(*prefill_op_, last_row_from_, batch, x);
+        if (last) finish_last_row(batch.last(), x.slice_rows(rows - 1, 1));
+        prefill_head(x, first + done, last, each);
         if (before.stream != nullptr) compute_->synchronize(before);
         if (progress && done > 0) progress(done, n);
         before = compute_->record();
@@ -86,15 +101,17 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->open_layer(map_.number(layer), KvView::Pass::kWrites);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
-        project(*prefill_op_, layer, batches[b], hidden_.open(block, RowStore::Use::kRead), /*writes=*/true);
+        project_keys(*prefill_op_, layer, batches[b], hidden_.open(block, RowStore::Use::kRead));
         hidden_.close(block);
     }
     view_->close_layer(map_.number(layer));
 }
 
-// A layer for the whole prompt. The window holds one streamed layer's keys and values at a time: an owner that reads
-// another layer's writes its own in a pass before.
+// A layer for the whole prompt, as far as all rows go. The window holds one streamed layer's keys and values at a time:
+// an owner that reads another layer's writes its own in a pass before.
 void Level::prefill_layer(LayerIndex layer, std::span<const Batch> batches) {
+    if (layer > last_row_from_) return;
+    if (layer == last_row_from_) return write_layer(layer, batches);
     const bool reads_its_own = map_.source(layer) == layer;
     if (map_.owns(layer) && !reads_its_own) write_layer(layer, batches);
     view_->open_layer(map_.reads(layer), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
@@ -136,6 +153,13 @@ void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, con
             if (progress && l.i > 0) progress(l.i * n / end().i, n);
             before = compute_->record();
         }
+    }
+    if (last_row_from_ < end()) {
+        const Tensor x = s_.x.first_rows(1), rows = hidden_.open(blocks - 1, RowStore::Use::kRead);
+        compute_->copy(x, rows.slice_rows(rows.rows() - 1, 1), "last_row");
+        hidden_.close(blocks - 1);
+        finish_last_row(batches.back().last(), x);
+        return prefill_head(x, first + n - 1, /*last=*/true, each);
     }
     for (int64_t b = each ? 0 : blocks - 1; b < blocks; ++b) {
         prefill_head(hidden_.open(b, RowStore::Use::kRead), first + b * kPrefillRows, b + 1 == blocks, each);

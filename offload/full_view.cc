@@ -167,8 +167,7 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     // A prompt's last query, or a decode forward's.
-    const std::span<KvFollower* const> all =
-        prefill && will_be_repeated() ? std::span<KvFollower* const>() : followers();
+    const std::span<KvFollower* const> all = told();
     const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
     for (KvFollower* f : follow) {
         f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
@@ -209,7 +208,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
     const LayerKv& kv = layer(owner);
     // Followers are told of the first sequence's tiles: they follow one.
     const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
-        for (KvFollower* f : followers()) {
+        for (KvFollower* f : told()) {
             if (first) f->passing(op, owner, at, tiles);
         }
     };

@@ -95,6 +95,10 @@ class FullView final : public KvView {
 
     void place_on_chip(Device& device);
     RowsView as_one(const AttentionCall& call) const;
+    /// The followers who are told of an attention: nobody, where its pass will be repeated.
+    std::span<KvFollower* const> told() const {
+        return will_be_repeated() ? std::span<KvFollower* const>() : followers();
+    }
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 

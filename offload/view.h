@@ -2,6 +2,7 @@
 /// What attention sees of a level's keys and values. A view owns the lengths of the sequences and the rows that are
 /// staged. All attention is called through it, wherever tiles lie, so that a view can use every query.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,6 +60,9 @@ class KvFollower {
     /// An owner's tiles are about to be attended. q f32 [rows, heads * head_dim]: the queries of the forward's rows, or
     /// that of the prompt's last token, in a prefill's last batch.
     virtual void query(Kernels& /*op*/, OwnerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
+    /// Whether it wants the attention of all of a prompt's rows in every layer. Else the last row's may be all that
+    /// there is from the highest owner on: a prefill computes other rows only as far as keys and values need them.
+    virtual bool wants_all_rows() const { return false; }
     /// Where a prefill's attention is to report the totals of so many rows (AttentionReport); none: nowhere.
     virtual Tensor totals(int64_t /*rows*/) { return {}; }
     /// Rows of a prefill have been attended, from the prompt's first on; all of the prompt that they see is in these
@@ -83,9 +87,10 @@ class KvFollower {
 /// sequence's next tokens, or drop() discards them.
 ///
 /// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
-/// then close_layer(); end_prefill(), which commits the tokens. Of several passes that write a layer, the last one's
-/// keys and values stay. Where the view does not ask for layers one by one (by_layers) they need not be opened and
-/// closed, so that a prompt may be computed batch by batch.
+/// then close_layer(); end_prefill(), which commits the tokens. Unless the view wants_all_rows(), attend() may be
+/// called for the prompt's last row alone. Of several passes that write a layer, the last one's keys and values stay.
+/// Where the view does not ask for layers one by one (by_layers) they need not be opened and closed, so that a prompt
+/// may be computed batch by batch.
 class KvView {
   public:
     virtual ~KvView() = default;
@@ -113,6 +118,11 @@ class KvView {
     virtual bool in_order() const { return false; }
     /// Whether a prefill must go layer by layer: the layer's last rows before the next layer's first.
     virtual bool by_layers() const { return transport() != nullptr; }
+    /// Whether a prefill must attend all of its rows in every layer, whoever wants their logits: the view, or who
+    /// follows it, counts what they attend to.
+    virtual bool wants_all_rows() const {
+        return std::ranges::any_of(followers_, [](const KvFollower* f) { return f->wants_all_rows(); });
+    }
     /// Whether write() takes keys that are not rotated: they are as they are read.
     virtual bool rotates() const { return false; }
     /// Where a row at this position of a text of so many tokens stands for its rotation.
@@ -176,8 +186,8 @@ class KvView {
     /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier
     /// pass.
     enum class Pass : uint8_t { kWrites, kReads };
-    /// Whether the passes from here on will be repeated: their keys and values are not what stays, and between begin()
-    /// and prefilled() followers are told of complete tiles alone, in each pass.
+    /// Whether the passes from here on will be repeated, of a prefill or of a decode forward: their queries, keys and
+    /// values are not what stays. Of what they attend to followers are told nothing, of complete tiles in each pass.
     void repeat_passes(bool will_be) { will_be_repeated_ = will_be; }
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     virtual void close_layer(OwnerIndex owner) = 0;

@@ -56,7 +56,8 @@ mutated_files() {
 fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
-        config_json | gguf | safetensors) echo 'model/files model/config.* model/layer_map.* model/rope.*' ;;
+        config_json | gguf | layer_map | safetensors)
+            echo 'model/files model/config.* model/layer_map.* model/layer_sharing.* model/passes.* model/rope.*' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
         batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;

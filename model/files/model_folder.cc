@@ -1,19 +1,14 @@
 #include "model/files/model_folder.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <system_error>
-#include <unistd.h>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "model/files/byte_source.h"
 #include "model/files/expected_tensors.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
+#include "model/files/new_folder.h"
 #include "model/layer_sharing.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
@@ -24,83 +19,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer.model",   "tokenizer_config.json",
-                                           "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-                                           "generation_config.json"};
-
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
-
-/// A file that is written from its beginning to its end.
-class NewFile {
-  public:
-    explicit NewFile(const fs::path& path)
-        : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-        require(fd_ >= 0, Exit::kCantCreate, "{}: cannot be made: {}", path.string(), reason(errno));
-    }
-    NewFile(const NewFile&) = delete;
-    NewFile& operator=(const NewFile&) = delete;
-    ~NewFile() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    void write(const void* bytes, size_t n) {
-        for (const char* at = static_cast<const char*>(bytes); n > 0;) {
-            const ssize_t some = ::write(fd_, at, n);
-            if (some < 0 && errno == EINTR) continue;
-            require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
-            at += some;
-            n -= static_cast<size_t>(some);
-        }
-    }
-    void finish() {
-        require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
-        const int fd = std::exchange(fd_, -1);
-        require(::close(fd) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
-    }
-
-  private:
-    fs::path path_;
-    int fd_;
-};
-
-/// A folder that gets its name when it is complete, or goes.
-class NewFolder {
-  public:
-    explicit NewFolder(const fs::path& path)
-        : path_(path.has_filename() ? path : path.parent_path()),
-          part_(path_.string() + ".part-" + std::to_string(::getpid())) {
-        std::error_code error;
-        require(!fs::exists(fs::symlink_status(path_, error)), Exit::kCantCreate,
-                "{}: is there already; name another folder, or remove it", path_.string());
-        require(::mkdir(part_.c_str(), 0777) == 0, Exit::kCantCreate, "{}: cannot be made: {}", part_.string(),
-                reason(errno));
-    }
-    NewFolder(const NewFolder&) = delete;
-    NewFolder& operator=(const NewFolder&) = delete;
-    ~NewFolder() {
-        std::error_code ignored;
-        if (!done_) fs::remove_all(part_, ignored);
-    }
-    fs::path operator/(const char* file) const { return part_ / file; }
-    void finish() {
-        sync(part_);
-        require(!fs::exists(path_) && ::rename(part_.c_str(), path_.c_str()) == 0, Exit::kCantCreate,
-                "{}: cannot be made: {}", path_.string(), errno == 0 ? "it has appeared meanwhile" : reason(errno));
-        done_ = true;
-        sync(fs::absolute(path_).parent_path());
-    }
-
-  private:
-    static void sync(const fs::path& folder) {
-        const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0) return;
-        ::fsync(fd);
-        ::close(fd);
-    }
-    fs::path path_, part_;
-    bool done_ = false;
-};
+constexpr const char *kConfigFile = "config.json", *kWeightsFile = "model.safetensors";
+/// All files that may be written; behind the first two, those that are copied.
+constexpr const char* kFiles[] = {kConfigFile,
+                                  kWeightsFile,
+                                  "tokenizer.json",
+                                  "tokenizer.model",
+                                  "tokenizer_config.json",
+                                  "special_tokens_map.json",
+                                  "added_tokens.json",
+                                  "chat_template.jinja",
+                                  "generation_config.json"};
+constexpr std::span kCopied = std::span(kFiles).subspan(2);
 
 const char* safetensors_name(DType type) {
     return type == DType::kF32 ? "F32" : type == DType::kF16 ? "F16" : "BF16";
@@ -180,12 +110,14 @@ std::vector<std::string> parts_of(const std::string& name, const LayerMap& map, 
 /// Rows of tensors as a file has them.
 class TensorWriter {
   public:
-    TensorWriter(const WeightSource& source, NewFile& file, DType type) : source_(source), file_(file), type_(type) {}
+    TensorWriter(const WeightSource& source, NewFile& file, DType type, const std::function<void()>& proceed)
+        : source_(source), file_(file), type_(type), proceed_(proceed) {}
 
     void write(const Shape& shape, const std::vector<std::string>& parts) {
         const int64_t rows = shape[0], cols = shape.rank() == 1 ? 1 : shape[1];
         const int64_t some = std::max<int64_t>(1, kPieceElements / cols);
         for (int64_t r = 0; r < rows; r += some) {
+            proceed_();
             const int64_t n = std::min(some, rows - r);
             const Shape piece = shape.rank() == 1 ? Shape{n} : Shape{n, cols};
             sums_.assign(static_cast<size_t>(n * cols), 0.0);
@@ -214,12 +146,14 @@ class TensorWriter {
     const WeightSource& source_;
     NewFile& file_;
     DType type_;
+    const std::function<void()>& proceed_;
     std::vector<float> values_;
     std::vector<double> sums_;
     std::vector<uint16_t> rounded_;
 };
 
-void write_tensors(const WeightSource& source, const LlamaConfig& config, bool average, const fs::path& path) {
+void write_tensors(const WeightSource& source, const LlamaConfig& config, bool average, const fs::path& path,
+                   const std::function<void()>& proceed) {
     const DType type = source.natural_dtype();
     const std::vector<ExpectedTensor> wanted = expected_tensors(config);
     std::vector<std::vector<std::string>> parts;
@@ -241,40 +175,42 @@ void write_tensors(const WeightSource& source, const LlamaConfig& config, bool a
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
     uint64_t length = text.size();
+    log::info("writing {} tensors, {:.1f} MB", wanted.size(), static_cast<double>(end) / 1e6);
     NewFile file(path);
     file.write(&length, sizeof length);
     file.write(text.data(), text.size());
-    TensorWriter writer(source, file, type);
+    TensorWriter writer(source, file, type, proceed);
     for (size_t i = 0; i < wanted.size(); ++i) writer.write(wanted[i].shape, parts[i]);
     file.finish();
 }
 
 }  // namespace
 
-void write_model_folder(const fs::path& from, const fs::path& to, std::string_view layer_map, bool average) {
+void write_model_folder(const fs::path& from, const fs::path& to, std::string_view layer_map, bool average,
+                        const std::function<void()>& proceed) {
     const std::unique_ptr<WeightSource> source = open_model(from);
     LlamaConfig config = source->config();
     if (!layer_map.empty()) set_layer_map(config, layer_map, "the layer map");
-    const bool folder = has_entry(from, "config.json");
-    const auto text_of = [&](const char* file) { return read_text(*open_in_folder(from, file), limits::kConfigBytes); };
-    const Json json = folder ? parse_json(text_of("config.json"), (from / "config.json").string())
+    const bool folder = has_entry(from, kConfigFile);
+    const auto text_of = [&](const char* file, uint64_t most) { return read_text(*open_in_folder(from, file), most); };
+    const Json json = folder ? parse_json(text_of(kConfigFile, limits::kConfigBytes), (from / kConfigFile).string())
                              : config_json(config, from.string());
 
-    NewFolder out(to);
-    write_tensors(*source, config, average, out / "model.safetensors");
-    const std::string said = with_map(json, config, source->natural_dtype()).dump(2) + "\n";
-    NewFile file(out / "config.json");
-    file.write(said.data(), said.size());
-    file.finish();
+    NewFolder out(to, kFiles);
+    const auto write = [&](const char* name, const std::string& bytes) {
+        NewFile file(out / name);
+        file.write(bytes.data(), bytes.size());
+        file.finish();
+    };
+    write_tensors(*source, config, average, out / kWeightsFile, proceed);
+    write(kConfigFile, with_map(json, config, source->natural_dtype()).dump(2) + "\n");
     bool tokenizer = false;
-    for (const char* name : kTokenizerFiles) {
+    for (const char* name : kCopied) {
         if (!folder || !has_entry(from, name)) continue;
-        const std::string bytes = read_text(*open_in_folder(from, name), limits::kTokenizerBytes);
-        NewFile copy(out / name);
-        copy.write(bytes.data(), bytes.size());
-        copy.finish();
+        write(name, text_of(name, limits::kTokenizerBytes));
         tokenizer = tokenizer || std::string_view(name).starts_with("tokenizer.");
     }
+    proceed();
     out.finish();
     if (!tokenizer) log::warn("{}: has no tokenizer of its own; use it with --tokenizer", to.string());
 }

@@ -41,6 +41,7 @@ class BoundedView final : public KvView {
         return asked == 0 ? shape().context : std::min(asked, shape().context);
     }
     bool by_layers() const override { return true; }
+    bool wants_all_rows() const override { return shape_.attentive(); }
     bool rotates() const override { return shape_.rolling; }
     Place place(int64_t sequence, int64_t position, int64_t text) const override;
     bool reaches(int64_t sequence, int64_t n) const override {

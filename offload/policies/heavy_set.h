@@ -46,6 +46,7 @@ class HeavySet final : public KvFollower, public KvSet {
 
     void begin(int64_t sequence, int64_t tokens) override;
     void query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) override;
+    bool wants_all_rows() const override { return true; }
     Tensor totals(int64_t rows) override { return m_.row_totals.first_rows(rows); }
     void attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& call) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;

@@ -1,10 +1,10 @@
-// config.json: what is accepted keeps the caps and gives finite rotary tables.
+// config.json: what is accepted keeps the caps and gives finite rotary tables and a sound layer map.
 
 #include <cmath>
 
 #include "model/config.h"
 #include "model/files/expected_tensors.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/try_layer_map.h"
 
 using namespace trireme;
 
@@ -18,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             fuzz::expect(std::isfinite(table.attention_scale), "an attention scale that is not finite");
             for (const float f : table.inv_freq) fuzz::expect(std::isfinite(f) && f >= 0, "a bad frequency");
         }
+        fuzz::expect(config.layer_map.layers() == config.n_layers && config.passes > 0, "no map, or no passes");
+        fuzz::expect_sound(config.layer_map);
         fuzz::expect(!expected_tensors(config).empty(), "a model without tensors");
         for (const ExpectedTensor& t : expected_tensors(config)) {
             fuzz::expect(t.shape.elements() > 0 && t.shape.elements() < int64_t{1} << 41, "an absurd tensor");

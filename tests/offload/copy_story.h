@@ -96,16 +96,18 @@ class CopyStory {
     Ordering& order() { return kv_.transport()->order(); }
     const std::string& race() const { return device_.race(); }
 
-    /// `passes` over all layers, one after the other.
-    void prefill(int sequence, int64_t n, int passes = 1) {
+    /// `passes` over all layers, one after the other. `alone`: only keys and values of the third layer, the highest
+    /// owner, are computed for all rows in the last pass; from there on the last row goes alone.
+    void prefill(int sequence, int64_t n, int passes = 1, bool alone = false) {
         const int64_t first = kv_.length(sequence), blocks = (n + kPrefillRows - 1) / kPrefillRows;
+        const int64_t all_rows = passes * kLayers - (alone ? 2 : 0);
         kv_.begin_prefill(sequence, n);
         rows_.begin(n);
         for (int64_t b = 0; b < blocks; ++b) {
             change(rows_.open(b, RowStore::Use::kWrite));
             rows_.close(b);
         }
-        for (int64_t i = 0; i < passes * kLayers; ++i) {
+        for (int64_t i = 0; i < all_rows; ++i) {
             const int64_t l = i % kLayers;
             const OwnerIndex owner = owner_of(l);
             const bool writes = owner.i == l;
@@ -121,6 +123,7 @@ class CopyStory {
             }
             kv_.close_layer(owner);
         }
+        if (alone) finish_alone(sequence, first, n);
         look_at(rows_.open(blocks - 1, RowStore::Use::kRead));
         rows_.close(blocks - 1);
         kv_.end_prefill();
@@ -165,6 +168,23 @@ class CopyStory {
     }
     OrderedStream& stream() { return static_cast<OrderedStream&>(*compute_); }
 
+    void finish_alone(int sequence, int64_t first, int64_t n) {
+        const OwnerIndex highest(2);
+        kv_.open_layer(highest, KvView::Pass::kWrites);
+        for (int64_t done = 0; done < n; done += kPrefillRows) {
+            const int64_t rows = std::min(kPrefillRows, n - done);
+            look_at(rows_.open(done / kPrefillRows, RowStore::Use::kRead));
+            kv_.write(append_, highest, matrix(rows), matrix(rows), prompt_rows(sequence, first + done, rows));
+            rows_.close(done / kPrefillRows);
+        }
+        kv_.close_layer(highest);
+        for (int64_t l = highest.i; l < kLayers; ++l) {
+            kv_.open_layer(owner_of(l), KvView::Pass::kReads);
+            kv_.attend(append_, owner_of(l),
+                       {matrix(1), matrix(1), kv_of_head(), prompt_rows(sequence, first + n - 1, 1)});
+            kv_.close_layer(owner_of(l));
+        }
+    }
     /// Operands that are looked at by nobody, or by the host alone: the kernels tell their accesses themselves.
     Tensor matrix(int64_t rows) { return Tensor(matrix_.data(), DType::kF32, {rows, kCols}); }
     Tensor integers(size_t from, int64_t n) { return Tensor(integers_.data() + from, DType::kI32, {n}); }

@@ -29,7 +29,7 @@ Told tell(const Life& life, int64_t slip_at = -1, Ordering::Slip slip = Ordering
     };
     story.prefill(0, 1500, passes);
     decode(0, {50, 50, 50, 50, 50, 1});  // a tile is full at 1,536
-    story.prefill(1, 300, passes);
+    story.prefill(1, 300, passes, /*alone=*/true);
     decode(1, {32, 32, 32, 32, 32, 32}, /*other_too=*/true);
     story.truncate(0, 1000);
     decode(0, {60, 60, 60, 60, 60, 60});  // past 1,024 and 1,280, other rows than before
@@ -38,7 +38,7 @@ Told tell(const Life& life, int64_t slip_at = -1, Ordering::Slip slip = Ordering
     story.truncate(1, 270);
     story.prefill(1, 700, passes);
     decode(0, {1});
-    story.prefill(0, 1100, passes);
+    story.prefill(0, 1100, passes, /*alone=*/true);
     decode(0, {64, 64, 64});
     return {story.order().waits(), story.race()};
 }

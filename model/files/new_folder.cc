@@ -1,0 +1,161 @@
+#include "model/files/new_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "model/files/shown.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) {
+    return std::generic_category().message(error);
+}
+
+void sync(const fs::path& folder) {
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    ::fsync(fd);
+    ::close(fd);
+}
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(path, ignored));
+}
+
+/// 0, or errno: EEXIST where the name is taken.
+int rename_if_free(const fs::path& from, const fs::path& to) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
+    // A file system that cannot do it in one step (NFS): there an empty folder that appears meanwhile is replaced.
+    if (is_there(to)) return EEXIST;
+    return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+NewFile::NewFile(const fs::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    require(fd_ >= 0, Exit::kCantCreate, "{}: cannot be made: {}", path.string(), reason(errno));
+}
+
+NewFile::~NewFile() {
+    if (fd_ >= 0) ::close(fd_);
+}
+
+void NewFile::write(const void* bytes, size_t n) {
+    for (const char* at = static_cast<const char*>(bytes); n > 0;) {
+        const ssize_t some = ::write(fd_, at, n);
+        if (some < 0 && errno == EINTR) continue;
+        require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+        at += some;
+        n -= static_cast<size_t>(some);
+    }
+}
+
+void NewFile::finish() {
+    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+    const int fd = std::exchange(fd_, -1);
+    require(::close(fd) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+}
+
+NewFolder::NewFolder(const fs::path& path, std::span<const char* const> names)
+    : path_(path.has_filename() ? path : path.parent_path()),
+      part_(path_.string() + ".trireme-part"),
+      names_(names.begin(), names.end()) {
+    require(!is_there(path_), Exit::kCantCreate, "{}: is there already; name another folder, or remove it",
+            path_.string());
+    try {
+        take();
+        clear();
+    } catch (...) {
+        if (fd_ >= 0) ::close(fd_);
+        throw;
+    }
+}
+
+NewFolder::~NewFolder() {
+    if (!done_) {
+        for (const std::string& name : names_) ::unlinkat(fd_, name.c_str(), 0);
+        ::rmdir(part_.c_str());
+    }
+    ::close(fd_);
+}
+
+void NewFolder::take() {
+    while (!try_to_take()) {
+    }
+}
+
+/// Makes the part, or finds it, and locks it. False: it has gone, or was replaced, before it was locked.
+bool NewFolder::try_to_take() {
+    require(::mkdir(part_.c_str(), 0777) == 0 || errno == EEXIST, Exit::kCantCreate, "{}: cannot be made: {}",
+            part_.string(), reason(errno));
+    fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd_ < 0 && errno == ENOENT) return false;
+    require(fd_ >= 0, Exit::kCantCreate, "{}: is there and cannot be opened as a folder: {}; remove it", part_.string(),
+            reason(errno));
+    const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    require(error != EWOULDBLOCK, Exit::kCantCreate,
+            "{}: another conversion is writing it; wait for that, or name "
+            "another folder",
+            part_.string());
+    // Where a file system has no locks (NFS: of folders) nobody can tell whether a part is being written.
+    require(error == 0 || leftovers().empty(), Exit::kCantCreate,
+            "{}: is there and cannot be locked: {}; if no conversion is writing it, remove it", part_.string(),
+            reason(error));
+    struct stat here {
+    }, named{};
+    if (::fstat(fd_, &here) == 0 && ::lstat(part_.c_str(), &named) == 0 && here.st_ino == named.st_ino &&
+        here.st_dev == named.st_dev) {
+        return true;
+    }
+    ::close(std::exchange(fd_, -1));
+    return false;
+}
+
+std::vector<std::string> NewFolder::leftovers() const {
+    std::vector<std::string> all;
+    for (const fs::directory_entry& entry : fs::directory_iterator(part_)) all.push_back(entry.path().filename());
+    return all;
+}
+
+/// Removes what a killed process has left, if all of it can be that.
+void NewFolder::clear() const {
+    const std::vector<std::string> left = leftovers();
+    for (const std::string& name : left) {
+        struct stat st {};
+        require(std::ranges::find(names_, name) != names_.end() &&
+                    ::fstatat(fd_, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode),
+                Exit::kCantCreate,
+                "{}: is there and holds '{}', which no conversion has written; remove it, or name "
+                "another folder",
+                part_.string(), shown(name));
+    }
+    for (const std::string& name : left) {
+        require(::unlinkat(fd_, name.c_str(), 0) == 0, Exit::kCantCreate, "{}: cannot be removed: {}",
+                (part_ / name).string(), reason(errno));
+    }
+}
+
+void NewFolder::finish() {
+    sync(part_);
+    const int error = rename_if_free(part_, path_);
+    require(error == 0, Exit::kCantCreate, "{}: cannot be made: {}", path_.string(),
+            error == EEXIST ? "it has appeared meanwhile" : reason(error));
+    done_ = true;
+    sync(fs::absolute(path_).parent_path());
+}
+
+}  // namespace trireme

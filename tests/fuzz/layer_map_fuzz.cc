@@ -1,0 +1,62 @@
+// Layer maps as text: --layer-map, and 'layer_types' of every model type that has them. The first byte says how many
+// layers the model has, less one; the second one is 'target_layer' and, its lowest bits, 'sliding_window'; the rest is
+// the text.
+
+#include "model/layer_sharing.h"
+#include "tests/fuzz/try_layer_map.h"
+
+using namespace trireme;
+
+namespace {
+
+LlamaConfig config(const char* type, int64_t layers, int64_t second, std::string_view text) {
+    const Json json = {{"model_type", type},
+                       {"num_hidden_layers", layers},
+                       {"hidden_size", 64},
+                       {"num_attention_heads", 4},
+                       {"intermediate_size", 24},
+                       {"vocab_size", 12},
+                       {"layer_types", std::string(text)},
+                       {"target_layer", second},
+                       {"sliding_window", second & 7}};
+    return parse_config(json, "config.json");
+}
+
+/// What the notation of that type means, layer by layer.
+void expect_meaning(const LlamaConfig& c, std::string_view text, int64_t target) {
+    const LayerMap& map = c.layer_map;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        const LayerIndex source = map.source(l);
+        if (c.arch == "cla-llama") fuzz::expect(source <= l && map.source(source) == source, "CLA that reads upward");
+        if (c.arch == "opt-llama") {
+            fuzz::expect(source == l || source.i == (target < 0 ? target + map.layers() : target),
+                         "a layer that reads neither itself nor the target");
+        }
+    }
+    if (c.arch == "lckv-llama" || c.arch == "group-opt-llama") {
+        fuzz::expect(text.empty() ? map == LayerMap::identity(map.layers())
+                                  : map == LayerMap::parse(text, map.layers(), "the text"),
+                     "a map that is not its text");
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < 2) return 0;
+    const int64_t layers = int64_t{data[0]} + 1, second = static_cast<int8_t>(data[1]);
+    const std::string_view text = fuzz::text_of(data + 2, size - 2);
+    fuzz::run([&] { fuzz::expect_sound(LayerMap::parse(text, layers, "a text")); });
+    for (const char* type : {"lckv-llama", "opt-llama", "cla-llama", "group-opt-llama"}) {
+        fuzz::run([&] {
+            const LlamaConfig c = config(type, layers, second, text);
+            fuzz::expect_sound(c.layer_map);
+            expect_meaning(c, text, second);
+        });
+    }
+    return fuzz::run([&] {
+        LlamaConfig c = config("llama", layers, second, "");
+        set_layer_map(c, text, "--layer-map");
+        fuzz::expect_sound(c.layer_map);
+    });
+}

@@ -1,0 +1,169 @@
+// trireme convert: a folder appears whole or not at all, whatever ends the run.
+
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/launch/program.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr const char* kPart = "out.trireme-part";
+
+/// A checkpoint whose embedding has 512 MB of zeros, which take no room on the disk: seconds to convert.
+void make_big_model(const std::string& folder) {
+    constexpr size_t kVocab = size_t{1} << 18, kDim = 1024;
+    nlohmann::json header, config = {{"architectures", {"LlamaForCausalLM"}},
+                                     {"model_type", "llama"},
+                                     {"hidden_size", kDim},
+                                     {"intermediate_size", 32},
+                                     {"num_hidden_layers", 1},
+                                     {"num_attention_heads", 1},
+                                     {"num_key_value_heads", 1},
+                                     {"head_dim", 8},
+                                     {"vocab_size", kVocab},
+                                     {"max_position_embeddings", 64},
+                                     {"rms_norm_eps", 1e-5},
+                                     {"tie_word_embeddings", true}};
+    size_t bytes = 0;
+    const auto add = [&](const std::string& name, const std::vector<size_t>& shape) {
+        size_t size = 2;
+        for (const size_t d : shape) size *= d;
+        header[name] = {{"dtype", "F16"}, {"shape", shape}, {"data_offsets", {bytes, bytes + size}}};
+        bytes += size;
+    };
+    add("model.embed_tokens.weight", {kVocab, kDim});
+    add("model.norm.weight", {kDim});
+    add("model.layers.0.input_layernorm.weight", {kDim});
+    add("model.layers.0.post_attention_layernorm.weight", {kDim});
+    for (const char* x : {"q", "k", "v"}) {
+        add("model.layers.0.self_attn." + std::string(x) + "_proj.weight", {8, kDim});
+    }
+    add("model.layers.0.self_attn.o_proj.weight", {kDim, 8});
+    for (const char* x : {"gate", "up"}) add("model.layers.0.mlp." + std::string(x) + "_proj.weight", {32, kDim});
+    add("model.layers.0.mlp.down_proj.weight", {kDim, 32});
+    const std::string said = header.dump();
+    const uint64_t size = said.size();
+    std::filesystem::create_directory(folder);
+    write_file(folder + "/config.json", config.dump());
+    write_file(folder + "/model.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + said);
+    std::filesystem::resize_file(folder + "/model.safetensors", sizeof size + said.size() + bytes);
+}
+
+class ConvertCommand : public testing::Test {
+  protected:
+    static Words command(const std::string& from, const std::string& to) { return {"convert", "-m", from, "-o", to}; }
+    std::string out() const { return folder_ / "out"; }
+    std::string part() const { return folder_ / kPart; }
+    std::vector<std::string> in(const std::string& name) const {
+        std::vector<std::string> names;
+        for (const auto& entry : std::filesystem::directory_iterator(folder_ / name))
+            names.push_back(entry.path().filename());
+        return names;
+    }
+
+    TempFolder folder_;
+};
+
+TEST_F(ConvertCommand, LeavesNothingBehindASignal) {
+    make_big_model(folder_ / "big");
+    const ProcessOptions options = {.signal_at_error = "writing 11 tensors"};
+    for (const int number : {SIGINT, SIGTERM}) {
+        for (const int ranks : {1, 2}) {
+            ProcessOptions at_once = options;
+            at_once.signal_at_output = number;
+            const Words words = command(folder_ / "big", out());
+            const ProcessResult r = ranks == 1 ? trireme(words, at_once) : trireme_on(ranks, words, at_once);
+            EXPECT_NE(r.status, 0);
+            if (ranks == 1) {  // mpirun has its own code, and does not always show what ranks say
+                EXPECT_EQ(r.status, 128 + number) << r.err;
+                EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+            }
+            EXPECT_THAT(error_lines(r), IsEmpty()) << r.err;
+            EXPECT_THAT(folder_.names(), ElementsAre("big"));
+        }
+    }
+}
+
+// A run that is killed cannot clean up; the next one does.
+TEST_F(ConvertCommand, ClearsWhatAKilledRunHasLeft) {
+    make_big_model(folder_ / "big");
+    const ProcessResult killed = trireme(command(folder_ / "big", out()),
+                                         {.signal_at_output = SIGKILL, .signal_at_error = "writing 11 tensors"});
+    EXPECT_EQ(killed.status, 128 + SIGKILL);
+    EXPECT_THAT(folder_.names(), ElementsAre("big", kPart));
+
+    const ProcessResult next = trireme(command(model(), out()));
+
+    EXPECT_EQ(next.status, 0) << next.err;
+    EXPECT_THAT(folder_.names(), ElementsAre("big", "out"));
+    EXPECT_THAT(in("out"), Contains("config.json"));
+    EXPECT_EQ(trireme({"generate", "-m", out(), "-p", "And God said", "-n", "5", "--temp", "0"}).out,
+              trireme({"generate", "-m", model(), "-p", "And God said", "-n", "5", "--temp", "0"}).out);
+}
+
+TEST_F(ConvertCommand, LeavesAlone) {
+    const auto refused = [&](const std::string& words) {
+        const ProcessResult r = trireme(command(model(), out()));
+        EXPECT_EQ(r.status, 73) << r.err;
+        EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
+        EXPECT_THAT(r.err, HasSubstr(words));
+        EXPECT_THAT(folder_.names(), ElementsAre(kPart));
+    };
+
+    // What another run is writing.
+    std::filesystem::create_directory(part());
+    write_file(part() + "/config.json", "theirs");
+    const int theirs = ::open(part().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(::flock(theirs, LOCK_EX | LOCK_NB), 0);
+    refused("another conversion is writing it");
+    EXPECT_EQ(read_file(part() + "/config.json"), "theirs");
+    ::close(theirs);
+
+    // What no conversion has written: not even what one could have written goes then.
+    write_file(part() + "/notes.txt", "mine");
+    refused("'notes.txt'");
+    EXPECT_THAT(in(kPart), testing::UnorderedElementsAre("config.json", "notes.txt"));
+    std::filesystem::remove(part() + "/notes.txt");
+    std::filesystem::create_directory(part() + "/tokenizer.json");
+    refused("'tokenizer.json'");
+    std::filesystem::remove(part() + "/tokenizer.json");
+    std::filesystem::create_symlink(model() + "/config.json", part() + "/model.safetensors");
+    refused("'model.safetensors'");
+    std::filesystem::remove_all(part());
+
+    // A link, and a file.
+    const TempFolder elsewhere;
+    std::filesystem::create_directory_symlink(elsewhere.path(), part());
+    refused("cannot be opened");
+    std::filesystem::remove(part());
+    write_file(part(), "mine");
+    refused("cannot be opened");
+    EXPECT_EQ(read_file(part()), "mine");
+}
+
+TEST_F(ConvertCommand, ReplacesNoFolder) {
+    std::filesystem::create_directory(out());
+    const ProcessResult r = trireme(command(model(), out()));
+    EXPECT_EQ(r.status, 73);
+    EXPECT_THAT(r.err, HasSubstr("is there already"));
+    EXPECT_THAT(folder_.names(), ElementsAre("out"));
+    EXPECT_THAT(in("out"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,71 @@
+// Rows of a prompt whose logits nobody wants are done with the highest owner's keys and values (reference lckv 6.6).
+
+#include "tests/model/llama/sharing_story.h"
+
+namespace trireme::test {
+namespace {
+
+/// Follows a view, and says whether it wants all rows.
+struct Counting final : KvFollower {
+    bool wants_all_rows() const override { return wants; }
+    void attended(Kernels&, OwnerIndex, const LayerKv&, const AttentionCall& call) override { rows += call.q.rows(); }
+    void query(Kernels&, OwnerIndex owner, const Tensor& q, const Tensor&) override {
+        EXPECT_EQ(q.rows(), 1);
+        asked.push_back(owner);
+    }
+    bool wants = false;
+    int64_t rows = 0;
+    std::vector<OwnerIndex> asked;
+};
+
+/// A prompt's last logits, where they alone are wanted.
+std::vector<float> last_logits(Level& level, std::span<const int32_t> ids) {
+    level.prefill(0, ids);
+    const Matrix<float> m = level.logits().as<float>();
+    EXPECT_EQ(m.rows, 1);
+    return {m.row(0), m.row(0) + m.cols};
+}
+
+TEST(LastRow, IsTheTextsLastTokenInEveryKindOfMap) {
+    const std::vector<int32_t> ids = hashed_ids(21, 16);
+    SelfComm comm;
+    for (const char* map : {"0_1_2_3_4", "0_1_1_1_1", "0_0_0_0_0", "0_0_1_0_0", "0_3_3_3_4", "0_2_2_2_2", "4_4_4_4_4",
+                            "1_1_4_4_4", "1_2_0_1_2"}) {
+        const HashedShape shape = {.layer_map = map, .layers = 5, .scale = 0.4};
+        const auto owners = static_cast<size_t>(HashedModel(shape).config().layer_map.owners());
+        SharingReference reference{HashedModel(shape)};
+        const auto one = reference.read(std::span(ids).first(13), 3), two = reference.read(std::span(ids).last(8), 3);
+        Loaded model(shape, comm);
+        for (const bool chip : {true, false}) {
+            const auto level = model.level(sharing_options(exactly(3), on_chip(std::vector<bool>(owners, chip))));
+            EXPECT_LT(difference(last_logits(*level, std::span(ids).first(13)), one.back()), kTolerance) << map << chip;
+            EXPECT_LT(difference(last_logits(*level, std::span(ids).last(8)), two.back()), kTolerance) << map << chip;
+        }
+    }
+}
+
+// A follower that counts what all rows attend to gets them; one that wants the last row's query gets that, of every
+// reader in order.
+TEST(LastRow, DoesNotGoAloneWhereAFollowerWantsAllRows) {
+    const std::vector<int32_t> ids = hashed_ids(9, 16);
+    const HashedShape shape = {.layer_map = "0_1_1_3", .scale = 0.4};
+    SelfComm comm;
+    Loaded model(shape, comm);
+    for (const bool chip : {true, false}) {
+        for (const bool wants : {true, false}) {
+            const auto level = model.level(sharing_options({}, on_chip({chip, chip, chip})));
+            Counting follower;
+            follower.wants = wants;
+            level->view().follow_with(follower);
+            level->prefill(0, ids);
+            const auto n = static_cast<int64_t>(ids.size());
+            EXPECT_EQ(follower.rows, wants ? 4 * n : 3 * n + 1);
+            EXPECT_EQ(follower.asked,
+                      (std::vector<OwnerIndex>{OwnerIndex(0), OwnerIndex(1), OwnerIndex(1), OwnerIndex(2)}));
+            level->view().unfollow(follower);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,142 @@
+// A prompt's last row goes alone from the highest owner on: any map, any length, wherever keys and values lie.
+
+#include "tests/model/llama/sharing_story.h"
+
+namespace trireme::test {
+namespace {
+
+struct Work {
+    const char* map;
+    int64_t passes;
+    int64_t attentions;  // of a prompt of three batches, where the last token's logits alone are wanted
+};
+// Written with b = 3 batches: layers below the highest owner b each, those from it on 1; of iterated ones, all but the
+// last of the block in passes before the last one.
+const Work kWork[] = {
+    {"0_1_2_3_4", 1, 3 * 4 + 1},                  // Llama
+    {"0_1_1_1_1", 1, 3 * 1 + 4},                  // YOCO
+    {"0_0_0_0_0", 1, 5},                          // nothing is below the highest owner
+    {"0_0_2_2_2", 1, 3 * 2 + 3},                  // CLA
+    {"0_0_1_0_0", 1, 3 * 1 + 4},                  // the highest owner reads another layer
+    {"0_3_3_3_4", 2, 3 + 3 * 2 + 3 * 3 + 1},      // LCKV
+    {"0_2_2_2_2", 2, 3 + 3 * 1 + 3 * 1 + 3},      // pizza-middle
+    {"4_4_4_4_4", 3, 3 * 4 + 3 * 4 + 3 * 4 + 1},  // all layers read the last one
+    {"1_1_4_4_4", 2, 3 * (1 + 2) + 3 * (2 + 2) + 1},
+    {"1_2_0_1_2", 2, 3 * 2 + 3 * 2 + 3},  // every owner reads another one
+};
+
+uint64_t attentions(Level& level, std::span<const int32_t> ids, bool all_rows) {
+    const uint64_t before = level.stream().spent("attention_prefill").count;
+    level.prefill(0, ids, {}, all_rows ? Level::EachLogits([](int64_t, const HostTensor&) {}) : Level::EachLogits());
+    return level.stream().spent("attention_prefill").count - before;
+}
+
+TEST(LastRowWhole, GoesAloneFromTheHighestOwnerOn) {
+    const std::vector<int32_t> ids = hashed_ids(2 * kPrefillRows + 1, 16);
+    SelfComm comm;
+    for (const Work& w : kWork) {
+        const HashedShape shape = {.layer_map = w.map, .layers = 5, .scale = 0.4};
+        const LayerMap map = HashedModel(shape).config().layer_map;
+        Loaded model(shape, comm);
+        for (const bool chip : {true, false}) {
+            const auto level = model.level(sharing_options(
+                exactly(w.passes), on_chip(std::vector<bool>(static_cast<size_t>(map.owners()), chip))));
+            EXPECT_EQ(attentions(*level, ids, false), static_cast<uint64_t>(w.attentions)) << w.map << chip;
+            level->truncate(0, 0);
+            int64_t all = 3 * map.layers();
+            for (const LayerBlock& b : map.blocks()) {
+                if (b.iterated) all += 3 * (w.passes - 1) * (b.end.i - b.first.i - 1);
+            }
+            EXPECT_EQ(attentions(*level, ids, true), static_cast<uint64_t>(all)) << w.map << chip;
+        }
+    }
+}
+
+/// What a level says of a prompt's last token, of the last one of a second prompt behind it, and of tokens decoded
+/// then.
+Logits said(Level& level, std::span<const int32_t> ids, size_t first, size_t second) {
+    Logits all;
+    for (const std::span<const int32_t> part : {ids.first(first), ids.subspan(first, second)}) {
+        level.prefill(0, part);
+        const Matrix<float> m = level.logits().as<float>();
+        EXPECT_EQ(m.rows, 1);
+        all.emplace_back(m.row(0), m.row(0) + m.cols);
+    }
+    for (std::vector<float>& row : decode(level, ids.subspan(first + second))) all.push_back(std::move(row));
+    return all;
+}
+
+/// The same of all rows, where everybody's logits are wanted.
+Logits said_of_all(Level& level, std::span<const int32_t> ids, size_t first, size_t second) {
+    Logits all = {read(level, ids.first(first)).back(), read(level, ids.subspan(first, second)).back()};
+    for (std::vector<float>& row : decode(level, ids.subspan(first + second))) all.push_back(std::move(row));
+    return all;
+}
+
+HashedShape random_shape(uint32_t seed) {
+    const int64_t layers = 2 + seed % 5;
+    return {.layer_map = random_map(layers, seed),
+            .no_diagonal = seed % 4 == 3,
+            .layers = layers,
+            .dim = 24,
+            .heads = 4,
+            .kv_heads = seed % 2 == 0 ? 2 : 4,
+            .ffn = 20,
+            .vocab = 32,
+            .scale = 0.25};
+}
+
+// Of any map by definition, on any number of ranks, on chip and streamed with the same bits.
+TEST(LastRowWhole, IsItsDefinition) {
+    uint32_t seed = 40;
+    for (const size_t n : {1, 2, 255, 256, 257, 511, 512, 513, 1024, 1025}) {
+        for (int maps = 0; maps < (n < 300 ? 3 : 1); ++maps, ++seed) {
+            const HashedShape shape = random_shape(seed);
+            const size_t more = 1 + seed * 97 % 300;
+            const std::vector<int32_t> ids = hashed_ids(static_cast<int64_t>(n + more) + 2, shape.vocab, seed);
+            const int64_t passes = 1 + seed % 3;
+            SharingReference reference{HashedModel(shape)};
+            std::vector<std::vector<double>> exact = {
+                reference.read(std::span(ids).first(n), std::min<int64_t>(passes, static_cast<int64_t>(n))).back(),
+                reference.read(std::span(ids).subspan(n, more), std::min<int64_t>(passes, static_cast<int64_t>(more)))
+                    .back()};
+            for (auto& row : reference.decode(std::span(ids).last(2))) exact.push_back(row);
+            const auto owners = static_cast<size_t>(HashedModel(shape).config().layer_map.owners());
+            for (const int ranks : {1, 2, 4}) {
+                run_ranks(ranks, [&](Comm& comm) {
+                    Loaded model(shape, comm);
+                    Logits on_device;
+                    for (const int streamed : {0, 1, 2}) {
+                        Residency residency = on_chip(std::vector<bool>(owners, streamed == 0));
+                        residency.hidden_on_host = streamed == 2;
+                        const auto level = model.level(sharing_options(exactly(passes), residency));
+                        const Logits got = said(*level, ids, n, more);
+                        if (streamed == 0) on_device = got;
+                        EXPECT_EQ(got, on_device) << shape.layer_map << ", " << n << " tokens, " << streamed;
+                        for (size_t i = 0; i < exact.size(); ++i) {
+                            EXPECT_LT(difference(got[i], exact[i]), kTolerance)
+                                << shape.layer_map << ", " << n << " tokens, " << i;
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+// The CPU's prefill gives a row the same bits in a batch and alone: who wants the other rows' logits changes none. A
+// GPU's library may multiply one row otherwise than 512.
+TEST(LastRowWhole, HasTheBitsThatItHasAmongAllOnTheCpu) {
+    if (engine_device() != "cpu") GTEST_SKIP() << "on " << engine_device() << " nothing is promised";
+    SelfComm comm;
+    for (uint32_t seed = 90; seed < 102; ++seed) {
+        const HashedShape shape = random_shape(seed);
+        const std::vector<int32_t> ids = hashed_ids(700, shape.vocab, seed);
+        Loaded model(shape, comm);
+        const auto alone = model.level(sharing_options(exactly(2))), among = model.level(sharing_options(exactly(2)));
+        EXPECT_EQ(said(*alone, ids, 530, 165), said_of_all(*among, ids, 530, 165)) << shape.layer_map;
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
