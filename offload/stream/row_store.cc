@@ -71,7 +71,7 @@ RowStore::Place& RowStore::fetch(int64_t block) {
     if (Place* held = find(block)) return *held;
     Place& p = take(Lane::kH2d, block);
     order().wait(Lane::kH2d, stored_[static_cast<size_t>(block)]);
-    order().stream(Lane::kH2d).copy(rows_at(p), host_rows(block), "rows_h2d");
+    transport_->copy_rows(rows_at(p), host_rows(block));
     p.filled = order().record(Lane::kH2d);
     return p;
 }
@@ -103,7 +103,7 @@ void RowStore::close(int64_t block) {
     p->used = order().record(Lane::kCompute);
     if (p->use == Use::kRead) return;
     order().wait(Lane::kD2h, p->used);
-    order().stream(Lane::kD2h).copy(host_rows(block), rows_at(*p), "rows_d2h");
+    transport_->copy_rows(host_rows(block), rows_at(*p));
     p->stored = stored_[static_cast<size_t>(block)] = order().record(Lane::kD2h);
 }
 

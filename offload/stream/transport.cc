@@ -86,17 +86,13 @@ void Transport::emulate_link(const Link& link) {
 }
 
 LinkUse Transport::use() const {
-    const auto spent = [&](Lane lane, const char* what) { return order_.stream(lane).spent(what); };
-    const trace::Total h2d = spent(Lane::kH2d, "kv_h2d"), d2h = spent(Lane::kD2h, "kv_d2h");
-    const trace::Total rows_h2d = spent(Lane::kH2d, "rows_h2d"), rows_d2h = spent(Lane::kD2h, "rows_d2h");
+    const auto spent = [&](Lane lane, const char* what) { return order_.stream(lane).spent(what).ns; };
     const auto ms = [](uint64_t ns) { return static_cast<double>(ns) * 1e-6; };
-    return {h2d.bytes,
-            d2h.bytes,
-            rows_h2d.bytes,
-            rows_d2h.bytes,
-            ms(h2d.ns + rows_h2d.ns),
-            ms(d2h.ns + rows_d2h.ns),
-            ms(spent(Lane::kCompute, "kv_stall").ns + spent(Lane::kCompute, "rows_stall").ns)};
+    LinkUse use = enqueued_;
+    use.h2d_ms = ms(spent(Lane::kH2d, "kv_h2d") + spent(Lane::kH2d, "rows_h2d"));
+    use.d2h_ms = ms(spent(Lane::kD2h, "kv_d2h") + spent(Lane::kD2h, "rows_d2h"));
+    use.stall_ms = ms(spent(Lane::kCompute, "kv_stall") + spent(Lane::kCompute, "rows_stall"));
+    return use;
 }
 
 LinkUse LinkUse::operator-(const LinkUse& b) const {
@@ -141,6 +137,7 @@ Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence,
           sequence, shape_.common);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // implies every tile before it: stores are in order
     h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
+    enqueued_.h2d_bytes += bytes;
     for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
         digests_->compare(*h2d_, to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(), layer, sequence, t);
     }
@@ -166,9 +163,20 @@ Ordering::Mark Transport::store(const char* from, StreamedIndex layer, int64_t s
         order_.wait(Lane::kD2h, fetched_[place(sequence, t)]);
     }
     d2h_->copy(bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), bytes_on_device(from, bytes), "kv_d2h");
+    enqueued_.d2h_bytes += bytes;
     const Ordering::Mark mark = order_.record(Lane::kD2h);
     for (int64_t t = tiles.first; t < tiles.end; ++t) stored_[place(sequence, t)] = mark;
     return mark;
+}
+
+void Transport::copy_rows(const Tensor& to, const HostTensor& from) {
+    h2d_->copy(to, from, "rows_h2d");
+    enqueued_.hidden_h2d_bytes += from.bytes();
+}
+
+void Transport::copy_rows(const HostTensor& to, const Tensor& from) {
+    d2h_->copy(to, from, "rows_d2h");
+    enqueued_.hidden_d2h_bytes += from.bytes();
 }
 
 }  // namespace trireme

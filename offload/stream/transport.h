@@ -20,8 +20,9 @@ struct Link {
 };
 
 /// The traffic of streamed tiles, and of hidden states that lie in host memory, on this rank: since the transport was
-/// made, or, as the difference of two, between two calls of use(). On a CPU a copy counts when it is done. On a card
-/// its bytes count when it is enqueued, and its time is measured only while a trace is recorded.
+/// made, or, as the difference of two, between two calls of use(). Bytes count when their copy is enqueued, so that the
+/// same calls give the same count however fast the link is; times when the copy is done, and on a card only while a
+/// trace is recorded.
 struct LinkUse {
     uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
     uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states
@@ -67,6 +68,9 @@ class Transport {
     /// mark of their arrival.
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                          const Ordering::Mark& written);
+    /// A copy of hidden states, behind what H2D or D2H has to do.
+    void copy_rows(const Tensor& to, const HostTensor& from);
+    void copy_rows(const HostTensor& to, const Tensor& from);
     /// The last store of this tile index, of whichever layer.
     const Ordering::Mark& stored(int64_t sequence, int64_t tile) const { return stored_[place(sequence, tile)]; }
 
@@ -80,6 +84,7 @@ class Transport {
     HostStore store_;
     std::vector<Ordering::Mark> stored_, fetched_;  // [all tiles] the last of each, of whichever layer
     std::unique_ptr<Digests> digests_;
+    LinkUse enqueued_;  // bytes
 };
 
 }  // namespace trireme
