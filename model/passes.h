@@ -41,4 +41,10 @@ struct ForwardSteps {
 /// The layers of a map, iterated ones so many times. Without iterated layers the number does not matter.
 ForwardSteps forward_steps(const LayerMap& map, int64_t passes);
 
+/// [owners] Where the keys and values of a prompt can lie that goes layer by layer, however often it passes over
+/// iterated layers: places 0, 1, .., as few as owners live at once. An owner lives from the layer that writes it to the
+/// last one that reads it. What one pass over a block leaves for the next lives from the block's first layer on, and
+/// what is read in every pass lives until the block's last layer.
+std::vector<int64_t> prompt_places(const LayerMap& map);
+
 }  // namespace trireme

@@ -201,7 +201,7 @@ TEST(SlotAttention, TellsWhatEachSlotGets) {
                             Tensor(weights.tensor().data(), DType::kF32, {1, heads, width}),
                             Tensor(tops.tensor().data(), DType::kF32, {1, heads, tiles}),
                             Tensor(totals.tensor().data(), DType::kF32, {1, heads, 2}), s.heads.vector(),
-                            shares.vector(), HeadPool::kAdd);
+                            shares.vector(), {});
             m.stream->synchronize();
             ASSERT_TRUE(out.intact() && totals.intact() && weights.intact() && tops.intact() && pooled.intact());
             for (int64_t h = 0; h < kv_heads; ++h) {
@@ -424,7 +424,7 @@ TEST(KeyWeights, NeedHeadsThatSeeEveryRow) {
                 },
                 words);
         };
-        EXPECT_TRUE(refuses(11, 40, "its head begins at slot 11"));
+        EXPECT_TRUE(refuses(12, 40, "its head begins at slot 12"));
         EXPECT_TRUE(refuses(-1, 40, "its head begins at slot -1"));
         EXPECT_TRUE(refuses(0, 39, "there are angles for 39"));
     }

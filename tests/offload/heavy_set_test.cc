@@ -35,7 +35,12 @@ struct Case {
 
 BoundedModel model_of(const Case& c) {
     const int64_t group = c.heads / kKvHeads;
-    BoundedModel m = {.heads = c.heads, .kv_of_head = {}, .shares = {}, .angles = {}, .turn = {}, .exchange = {}};
+    BoundedModel m = {.readers = KvReaders::own(c.heads, kOwners),
+                      .kv_of_head = {},
+                      .shares = {},
+                      .angles = {},
+                      .turn = {},
+                      .exchange = {}};
     m.pool = c.shape.heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
     for (int64_t h = 0; h < c.heads; ++h) {
         m.kv_of_head.push_back(static_cast<int32_t>(h / group));
@@ -130,7 +135,9 @@ class Hand {
         if (!cached.empty()) rows.cached = ids(cached, {n});
         if (!cached.empty()) rows.ancestors = ids(ancestors, {n, kMaxRows});
         view_.write(op, owner, Rows::tensor(r.k_, n), Rows::tensor(r.v_, n), rows);
-        view_.attend(op, owner, {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows});
+        view_.attend(
+            op, owner,
+            {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows, LayerIndex(owner.i)});
         stream_.synchronize();
     }
 
@@ -313,7 +320,7 @@ TEST(HeavySet, TakesTheMemoryThatItSays) {
         c.shape.returns = returns;
         const size_t before = device.used(Space::kDevice);
         const HeavySet set(device, *stream, full, c.shape, model_of(c));
-        size_t said = HeavySet::memory_for(kv_shape(DType::kF16), c.shape, c.heads).device;
+        size_t said = HeavySet::memory_for(kv_shape(DType::kF16), c.shape, KvReaders::own(c.heads, kOwners)).device;
         said += kernel_scratch("cpu", Phase::kDecode, HeavySet::step_limits(kv_shape(DType::kF16), c.heads), 1);
         EXPECT_GE(device.used(Space::kDevice) - before, said);
         EXPECT_LT(device.used(Space::kDevice) - before, said + size_t{2} * 4096);  // whole pages
