@@ -7,7 +7,8 @@ after the prompt and every step the kept set of each layer and KV head, with its
   bounded.py TRIREME --quick                 some twenty of them
   bounded.py TRIREME --random 300            settings drawn at random, --first SEED on
   bounded.py TRIREME --only TEXT             those whose name holds TEXT
-  bounded.py TRIREME --models DIR ...        those of h2o, on these models instead (config.json and safetensors)
+  bounded.py TRIREME --models DIR ...        h2o in all its ways and the others, on these models instead
+                                             (config.json and safetensors)
 
 Where two scores or two logits are as good as equal, f32 and f64 may choose otherwise. The reference takes the engine's
 choice there, if scores are within 1e-5 of their size, logits within 1e-4 of their range; the line says how often.
@@ -81,7 +82,7 @@ def random_shape(seed):
         source = [draw.randrange(layers) for _ in range(layers)]
         if source != list(range(layers)):
             break
-    heads, kv_heads = draw.choice(((4, 2), (6, 3), (4, 1), (6, 2), (3, 3)))
+    heads, kv_heads = draw.choice(((4, 2), (6, 3), (4, 1), (6, 2), (4, 4)))
     return shared_shape(layers, heads, kv_heads, "_".join(map(str, source)), draw.random() < 0.25)
 
 
@@ -342,7 +343,7 @@ def drawn(first, count):
 
 
 def of_models(folders):
-    """h2o in all windows, positions and ways of the group."""
+    """h2o in all windows, positions and ways of the group; every policy."""
     rows = []
     for folder in folders:
         for window in (8, 16, 64, 256):
@@ -351,6 +352,9 @@ def of_models(folders):
                     rows.append((folder, 300, 1, {"policy": "h2o", "window": window, "rolling": rolling, "gqa": gqa}))
         for ranks in (2, 3, 4):
             rows.append((folder, 300, ranks, {"policy": "h2o", "window": 64, "rolling": True}))
+        for number, (policy, more) in enumerate(POLICIES[1:]):
+            for rolling in (False, True):
+                rows.append((folder, 200, 1 + number % 2, {"policy": policy, "window": 48, "rolling": rolling, **more}))
     return rows
 
 
