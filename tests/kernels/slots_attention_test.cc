@@ -156,8 +156,7 @@ TEST(SlotAttention, SeesEachHeadsTokens) {
     for (const Case& c : kCases) {
         for (const int32_t n : {1, 40, 256, 700}) {
             for (const int64_t rows : {1, 3}) {
-                for (const auto& [rolling, strict] :
-                     {std::pair{false, false}, {true, false}, {n % 256 == 0, true}}) {
+                for (const auto& [rolling, strict] : {std::pair{false, false}, {true, false}, {n % 256 == 0, true}}) {
                     Scene s(c, ragged(c, n), rows, 11);
                     Operand angles = angle_table(s.cached + rows, c.layout.head_dim);
                     on_every_target([&] {
@@ -178,8 +177,8 @@ TEST(SlotAttention, SeesEachHeadsTokens) {
                                     s.want(r, h, rolling ? &angles : nullptr, nullptr, &tolerance, strict);
                                 for (int64_t i = 0; i < want.cols; ++i) {
                                     ASSERT_NEAR(out.get(r, column + i), want(0, i), tolerance)
-                                        << n << " row " << r << " head " << h << " " << i
-                                        << (rolling ? " rolling" : "") << (strict ? " strict" : "");
+                                        << n << " row " << r << " head " << h << " " << i << (rolling ? " rolling" : "")
+                                        << (strict ? " strict" : "");
                                 }
                                 column += want.cols;
                             }
@@ -303,8 +302,8 @@ TEST(SlotAttention, PoolsNothingOfHeadsThatSayTooMuch) {
         EXPECT_TRUE(refused(
             [&] {
                 m->pool_weights(Tensor(pooled.tensor().data(), DType::kF32, {1, kv_heads, 300}),
-                                Tensor(weights.tensor().data(), DType::kF32, {1, heads, 300}), {}, {},
-                                s.heads.vector(), shares.vector(), {.counts = s.slots.view().counts});
+                                Tensor(weights.tensor().data(), DType::kF32, {1, heads, 300}), {}, {}, s.heads.vector(),
+                                shares.vector(), {.counts = s.slots.view().counts});
                 m.stream->synchronize();
             },
             fmt::format("pool_weights: a head has {} tokens where 300 may be", count)));
