@@ -40,9 +40,9 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
     check_bounded(shape, config.layer_map.owners());
     for (LayerIndex l; l.i < config.n_layers; ++l) {
         require(!config.layer_map.windowed(l), Exit::kData,
-                "{}: layer {} sees a sliding window (s); {} {} keeps tokens in no order, of which none are the last "
-                "ones; want a map without s",
-                config.name, l, flag, name_of(policy));
+                "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
+                "order that tells which these are; want a layer map without s",
+                config.name, l, config.sliding_window, flag, name_of(policy));
     }
     return shape;
 }

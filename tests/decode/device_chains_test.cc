@@ -27,19 +27,21 @@
 namespace trireme::test {
 namespace {
 
-constexpr int64_t kLayers = 3, kPrompt = 530, kNew = 24, kSeen = 84;
+constexpr int64_t kOwners = 3, kPrompt = 530, kNew = 24, kSeen = 84;
 
 /// Little enough for GPU kernels on the host; 20 chunks of 8 tokens to choose from behind a prompt of two tiles.
-RandomShape shape_of(const char* name, int64_t layers) {
-    return {.name = name,
-            .layers = layers,
+/// shares: a layer more, which reads the keys and values of the one above it.
+RandomShape shape_of(bool shares) {
+    return {.name = "target",
+            .layers = kOwners + (shares ? 1 : 0),
             .dim = 32,
             .heads = 2,
             .kv_heads = 2,
             .head_dim = 8,
             .ffn = 32,
             .vocab = 40,
-            .context = 1024};
+            .context = 1024,
+            .layer_map = shares ? "0_2_2_3" : ""};
 }
 
 std::vector<int32_t> prompt() {
@@ -59,9 +61,15 @@ ViewMaker window_view(const LlamaConfig& config) {
 
 enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow, kH2o };
 
-struct Case {
+/// A chain, over a model whose layers have keys and values of their own or read those of others.
+struct Over {
     What what = What::kPlain;
-    int64_t on_chip = kLayers;
+    bool shares = false;
+};
+
+struct Case {
+    Over over;
+    int64_t on_chip = kOwners;
     bool graphs = true;
     double temperature = 0;
     int64_t every = 1;  // forwards from one choice to the next
@@ -82,11 +90,10 @@ class Chain {
   public:
     Chain(const Case& c, Comm& comm)
         : case_(c),
-          engine_(std::make_unique<RandomModel>(shape_of("target", kLayers)), engine_options(c), comm, 1,
-                  engine_device()),
+          engine_(std::make_unique<RandomModel>(shape_of(c.over.shares)), engine_options(c), comm, 1, engine_device()),
           sampling_{.temperature = c.temperature} {
         LevelOptions options = engine_options(c).level();
-        if (c.what == What::kRetrieval || c.what == What::kTriForce || c.what == What::kTree) {
+        if (c.over.what == What::kRetrieval || c.over.what == What::kTriForce || c.over.what == What::kTree) {
             const RetrievalShape shape = {
                 .budget = 64,
                 .every = c.every,
@@ -98,12 +105,12 @@ class Chain {
             options = over_set(options, *set_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
-        if (c.what == What::kH2o) {
+        if (c.over.what == What::kH2o) {
             heavy_ = heavy_set(engine_.device(), *engine_, Heavy::of(40), comm);
             options = over_set(options, *heavy_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
-        if (c.what == What::kWindow || c.what == What::kTriForce) {
+        if (c.over.what == What::kWindow || c.over.what == What::kTriForce) {
             options.view = window_view(engine_->config());
             window_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
@@ -139,22 +146,23 @@ class Chain {
   private:
     static EngineOptions engine_options(const Case& c) {
         EngineOptions o{.weights = DType::kF16, .context = 1024, .graphs = c.graphs};
+        o.passes = {.how = Passes::How::kFixed, .n = 2};
         // Slots of one tile.
-        o.residency.by_layers = c.what == What::kH2o;
-        if (c.on_chip == kLayers) return o;
-        o.residency.on_chip = interleaved(kLayers, c.on_chip);
+        o.residency.by_layers = c.over.what == What::kH2o;
+        if (c.on_chip == kOwners) return o;
+        o.residency.on_chip = interleaved(kOwners, c.on_chip);
         o.residency.ring = 3;
         o.residency.span_bytes = 1;
         return o;
     }
     void link_up() {
-        if (case_.what == What::kPlain) {
+        if (case_.over.what == What::kPlain) {
             plain_ = std::make_unique<Plain>(*engine_, sampling_, 3);
             decoder_ = plain_.get();
             return;
         }
         Device& device = engine_.device();
-        switch (case_.what) {
+        switch (case_.over.what) {
             case What::kTree:
                 base_ = std::make_unique<TreeDrafter>("tree", device, *middle_, sampling_, 3,
                                                       TreeDrafter::Options{.level = 1, .size = 12, .depth = 3});
@@ -167,10 +175,10 @@ class Chain {
                 break;
             default:
                 base_ = std::make_unique<Drafter>("window", device, *window_, sampling_, 3,
-                                                  case_.what == What::kWindow ? 1 : 2, 3);
+                                                  case_.over.what == What::kWindow ? 1 : 2, 3);
         }
         Proposer* inner = base_.get();
-        if (case_.what == What::kTriForce) {
+        if (case_.over.what == What::kTriForce) {
             held_ = std::make_unique<HeldLaws>(device, *middle_, 6);
             const Speculate::Options checks{.verifier = "retrieval", .level = 1, .length = 6, .held = held_.get()};
             speculates_.push_back(std::make_unique<Speculate>(*inner, *middle_, sampling_, 3, checks));
@@ -190,7 +198,7 @@ class Chain {
         const Buffer<Space::kHost> tile(engine_.device(), static_cast<size_t>(tile_bytes));
         const HostTensor bytes = tile.tensor(DType::kU8, {tile_bytes});
         uint64_t hash = 14695981039346656037u;
-        for (OwnerIndex owner; owner.i < kLayers; ++owner) {
+        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
             const Tensor from = set_->tiles(owner);
             stream.copy(table.tensor(DType::kI64, from.shape()), from);
             stream.synchronize();
@@ -213,7 +221,7 @@ class Chain {
             const Buffer<Space::kHost> host(engine_.device(), of.bytes());
             stream.copy(host.tensor(of.dtype(), of.shape()), of);
             stream.synchronize();
-            for (int64_t head = 0; head < kLayers * kv.layout.kv_heads; ++head) {
+            for (int64_t head = 0; head < kOwners * kv.layout.kv_heads; ++head) {
                 const auto* from = static_cast<const unsigned char*>(host.data()) + head * kv.slots() * 4;
                 for (int64_t i = 0; i < 4 * heavy_->slots(); ++i) hash = (hash ^ from[i]) * 1099511628211u;
             }
@@ -270,23 +278,22 @@ void expect_greedy(const Told& chain, const Told& plain) {
               std::vector(plain.ids.begin(), plain.ids.begin() + n));
 }
 
-class DeviceChains : public testing::TestWithParam<What> {};
+class DeviceChains : public testing::TestWithParam<Over> {};
 
 TEST_P(DeviceChains, GraphsAndResidencyChangeNothing) {
-    const What what = GetParam();
-    const Told plain = tell({.what = What::kPlain, .graphs = false});
-    const Told greedy = tell({.what = what, .graphs = false});
+    const Over over = GetParam();
+    const Told plain = tell({.over = {What::kPlain, over.shares}, .graphs = false});
+    const Told greedy = tell({.over = over, .graphs = false});
     expect_greedy(greedy, plain);
     EXPECT_GT(greedy.accepted, 0);
-    for (const int64_t on_chip : {kLayers, int64_t{1}, int64_t{0}}) {
-        const Case c = {.what = what, .on_chip = on_chip};
+    for (const int64_t on_chip : {kOwners, int64_t{1}, int64_t{0}}) {
+        const Case c = {.over = over, .on_chip = on_chip};
         expect_same(tell(c), greedy, c);
     }
 }
 
 TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
-    const What what = GetParam();
-    Case c = {.what = what, .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20, .queries = 4};
+    Case c = {.over = GetParam(), .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20, .queries = 4};
     const Told told = tell(c, 1, 2);
     c.graphs = true;
     c.on_chip = 1;
@@ -295,19 +302,20 @@ TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
 
 TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
     if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
-    Case c = {.what = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
+    Case c = {.over = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
     const Told told = tell(c, 2);
     c.graphs = true;
     expect_same(tell(c, 2), told, c);
 }
 
-std::string name_of_case(const testing::TestParamInfo<What>& param) {
+std::string name_of_case(const testing::TestParamInfo<Over>& param) {
     const std::array<const char*, 6> names = {"plain", "retrieval", "triforce", "tree", "window", "h2o"};
-    return names[static_cast<size_t>(param.param)];
+    return names[static_cast<size_t>(param.param.what)] + std::string(param.param.shares ? "_shared" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, DeviceChains,
-                         testing::Values(What::kRetrieval, What::kTriForce, What::kTree, What::kWindow, What::kH2o),
+                         testing::Values(Over{What::kRetrieval}, Over{What::kTriForce}, Over{What::kTree},
+                                         Over{What::kWindow}, Over{What::kH2o}, Over{What::kH2o, /*shares=*/true}),
                          name_of_case);
 
 }  // namespace

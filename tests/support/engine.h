@@ -21,6 +21,7 @@ struct EngineOptions {
     int64_t sequences = 1;
     bool graphs = true;
     Residency residency = {};
+    Passes passes = {};
 
     LevelOptions level() const {
         return {.k_type = k_type,
@@ -28,7 +29,8 @@ struct EngineOptions {
                 .context = context,
                 .sequences = sequences,
                 .graphs = graphs,
-                .residency = residency};
+                .residency = residency,
+                .passes = passes};
     }
 };
 
