@@ -42,7 +42,7 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
         require(!config.layer_map.windowed(l), Exit::kData,
                 "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
                 "order that tells which these are; want a layer map without s",
-                config.name, l, config.sliding_window, flag, name_of(policy));
+                o.model, l, config.sliding_window, flag, name_of(policy));
     }
     return shape;
 }
