@@ -347,7 +347,7 @@ void Kernels::key_weights(const Tensor& sums, const Tensor& q, const Tensor& tot
 }
 
 void Kernels::pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                           const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
+                           const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) {
     check_rank("pool_weights", "out", out, 3);
     check_rank("pool_weights", "weights", weights, 3);
     check_rank("pool_weights", "kv_of_head", kv_of_head, 1);
@@ -364,6 +364,10 @@ void Kernels::pool_weights(const Tensor& out, const Tensor& weights, const Tenso
     }
     check_operand("pool_weights", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
     check_operand("pool_weights", "shares", shares, DType::kF32, Shape{heads});
+    if (pool.counts) {
+        check_operand("pool_weights", "counts", pool.counts, DType::kI32, Shape{owners, out.dim(1)});
+        check(pool.counts.contiguous(), "pool_weights: counts have a row stride of {}", pool.counts.stride());
+    }
     if (out.shape().elements() > 0) do_pool_weights(out, weights, tops, totals, kv_of_head, shares, pool);
 }
 

@@ -113,15 +113,16 @@ class Kernels {
 
     /// Prefill: sums[h, slot] += the attention that query head h has given to the slot, over all these rows.  sums f32
     /// [heads, slots]; q, kv, kv_of_head, rows as attention took them, or some of the last rows; totals f32 [rows,
-    /// heads, 2]: what attention reported of those. Added row by row, in an order that does not depend on threads.
+    /// heads, 2]: what attention reported of those. Added row by row, in an order that does not depend on threads. Rows
+    /// that see nothing give nothing.
     void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                      const Tensor& kv_of_head, const RowsView& rows);
     /// out[o, k, i] = the attention that slot i of owner o got, of the query heads that read KV head k: added or the
-    /// largest one, each times shares[head].  out f32 [owners, kv_heads, n]; weights f32 [owners, heads, n or more];
-    /// tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention reports them of one row, or none:
-    /// weights are attention then. kv_of_head i32, shares f32 [heads].
+    /// largest one, each times shares[head] (WeightPool).  out f32 [owners, kv_heads, n]; weights f32 [owners, heads, n
+    /// or more]; tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention reports them of one
+    /// row, or none: weights are attention then. kv_of_head i32, shares f32 [heads].
     void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                      const Tensor& kv_of_head, const Tensor& shares, HeadPool pool);
+                      const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool);
     /// A decode step of one row, the text's token `token`, is over: in every owner and head the token takes a slot with
     /// the staged row 0, a new one while the head's budget lasts, then that of the token that is worth least.  weights
     /// f32 [owners, kv_heads, slots + 1], slots in use and the staged row behind them; none where the rule does not ask
@@ -183,7 +184,7 @@ class Kernels {
     virtual void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                                 const Tensor& kv_of_head, const RowsView& rows) = 0;
     virtual void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                                 const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) = 0;
+                                 const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) = 0;
     virtual void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) = 0;
     virtual void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) = 0;
     virtual void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,

@@ -50,7 +50,8 @@ struct LayerKv {
     int64_t first_tile = 0;
     Tensor counts = {};  // i32 [kv_heads]: a head's slots in use. Instead of RowsView::cached
     Tensor ranks = {};   // i32 [kv_heads, slots], with angles: of each slot in use, counted by age
-    Tensor begins = {};  // i32 [kv_heads], prefill: the first slot that a head's queries see; none: 0
+    Tensor begins = {};  // i32 [kv_heads], prefill: the first slot that a head's queries see, one behind the first
+                         // row's at most; none: 0
     Tensor angles = {};  // f32 [positions, head_dim]: cosines of the pairs, then sines
 };
 

@@ -23,4 +23,12 @@ struct SlotKv {
     int64_t slots() const { return ranks.dim(2); }
 };
 
+/// What weights of several query heads become (Kernels::pool_weights).
+struct WeightPool {
+    HeadPool by = HeadPool::kAdd;
+    float share = 1;     // times the share of each head: where several layers read an owner
+    bool more = false;   // goes onto what is there: of layers before this one
+    Tensor counts = {};  // i32 [owners, kv_heads], of a row that does not see itself: slots beyond these got nothing
+};
+
 }  // namespace trireme

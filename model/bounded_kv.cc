@@ -34,6 +34,15 @@ std::vector<float> shares_of(const LlamaConfig& config, const Shard& shard, Head
     return shares;
 }
 
+/// The layers of this rank as readers of their owners.
+KvReaders readers_of(const LlamaConfig& config, const Shard& shard) {
+    std::vector<KvReader> layers;
+    for (LayerIndex l; l.i < config.n_layers; ++l) {
+        layers.push_back({.owner = config.layer_map.reads(l), .strict = config.strict(l)});
+    }
+    return {shard.n_heads, std::move(layers), prompt_places(config.layer_map)};
+}
+
 /// `most`: elements of each KV head that are exchanged at once, at most.
 BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& config, const Shard& shard,
                            const BoundedShape& shape, Comm& comm, int64_t most) {
@@ -41,7 +50,7 @@ BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& c
     const auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     const HeadPool pool = heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
     BoundedModel model = {
-        .heads = shard.n_heads,
+        .readers = readers_of(config, shard),
         .kv_of_head = shard.kv_of_head,
         .shares = shares_of(config, shard, heads),
         .pool = pool,
@@ -96,7 +105,7 @@ ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const Boun
 MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& asked,
                            std::string_view backend, int threads) {
     const BoundedShape shape = shape_of_rank(config, shard, asked);
-    MemoryBytes all = BoundedView::memory_for(kv, shape, shard.n_heads);
+    MemoryBytes all = BoundedView::memory_for(kv, shape, readers_of(config, shard));
     if (shape.observing()) {
         const KernelLimits limits = BoundedView::renewing_limits(kv, shape, shard.n_heads);
         all.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
@@ -117,7 +126,7 @@ std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const Bounded
 
 MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
                          std::string_view backend, int threads) {
-    MemoryBytes all = HeavySet::memory_for(kv, shape, shard.n_heads);
+    MemoryBytes all = HeavySet::memory_for(kv, shape, readers_of(config, shard));
     all.device += kernel_scratch(backend, Phase::kDecode, HeavySet::step_limits(kv, shard.n_heads), threads);
     if (exchanges(config, shard.ranks, shape)) {
         all.device += HeadExchange::memory(config.n_kv_heads, HeavySet::exchanged(kv, shape), shard.ranks);

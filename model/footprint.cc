@@ -38,6 +38,11 @@ KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t row
             .vocab = rows <= kMaxRows ? c.vocab : 0};
 }
 
+MemoryBytes hidden_memory(const LlamaConfig& c, int64_t tokens, bool on_host) {
+    const MemoryBytes rows = RowStore::memory(tokens, c.dim, kPrefillRows, on_host);
+    return c.layer_map.upward() ? rows + rows : rows;
+}
+
 PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, const LevelOptions& o,
                      std::string_view backend, int threads, int64_t on_chip) {
     const KvShape kv = kv_shape(c, shard, o);
@@ -45,12 +50,6 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
         return MemoryBytes{.device = kernel_scratch(backend, phase, kernel_limits(c, shard, rows), threads)};
     };
     const auto prompt_batches = [&](int64_t places) { return BatchMaker::memory(c.head_dim, kPrefillRows, places); };
-    // What comes into iterated layers is kept beside the residual streams.
-    const bool iterates = c.layer_map.upward();
-    const auto hidden = [&](bool on_host) {
-        const MemoryBytes rows = RowStore::memory(kv.context, c.dim, kPrefillRows, on_host);
-        return iterates ? rows + rows : rows;
-    };
     const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
     return {.kv = kv,
             .reads = c.layer_map.reads(),
@@ -63,9 +62,9 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .work = prefill_work + Scratch::memory(c, shard) + FullView::table_memory(kv) +
                     scratch(Phase::kDecode, kMaxRows) + BatchMaker::memory(c.head_dim, kMaxRows),
             .prefill_work_bytes = prefill_work.device,
-            .by_layers = iterates,
-            .hidden_on_device = hidden(/*on_host=*/false),
-            .hidden_on_host = hidden(/*on_host=*/true),
+            .by_layers = c.layer_map.upward(),
+            .hidden_on_device = hidden_memory(c, kv.context, /*on_host=*/false),
+            .hidden_on_host = hidden_memory(c, kv.context, /*on_host=*/true),
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 

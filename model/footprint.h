@@ -14,6 +14,8 @@ KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LevelOptio
 KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
 /// Batches of kPrefillRows rows that a prompt is computed in.
 int64_t prefill_batches(int64_t tokens);
+/// A prompt's residual streams, where it goes layer by layer, and beside them what comes into iterated layers.
+MemoryBytes hidden_memory(const LlamaConfig& config, int64_t tokens, bool on_host);
 
 /// The plan's input for a model with weights of type `weights` and one level with these options, on a device of
 /// `backend` with `threads` threads. Of options.residency only `ring` and `span_bytes` are read: where KV lies is for

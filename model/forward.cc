@@ -44,7 +44,7 @@ void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
     const int64_t window = map_.windowed(layer) ? config_.sliding_window : kEverySlot;
     view_->attend(op, map_.reads(layer),
                   {s_.att.first_rows(batch.rows), queries(batch.rows), weights_.kv_of_head,
-                   batch.seen(config_.strict(layer), window)});
+                   batch.seen(config_.strict(layer), window), layer});
 }
 
 // x += Wo att.  A rank holds some heads, so Wo gives a partial sum.

@@ -63,7 +63,7 @@ void HeadExchange::exchange(Kernels& op, const Tensor& weights) {
         comm_.all_gather(stream_, gathered, all);
         op.pool_weights(Tensor(all.data(), DType::kF32, {1, 1, elements}),
                         Tensor(gathered.data(), DType::kF32, {1, shard_.ranks, elements}), {}, {}, nulls_, ones_,
-                        pool_);
+                        {.by = pool_});
     }
     for (int64_t o = 0; o < owners; ++o) {
         stream_.copy(rows(weights, o * mine, mine), rows(part_, o * kv_heads_ + shard_.kv_begin, mine));

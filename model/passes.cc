@@ -1,6 +1,32 @@
 #include "model/passes.h"
 
+#include <algorithm>
+
 namespace trireme {
+namespace {
+
+/// Layers, both included.
+struct Life {
+    LayerIndex first, last;
+};
+
+Life life_of(const LayerMap& map, LayerIndex owner) {
+    Life life{owner, owner};
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        if (map.source(l) == owner) life.last = std::max(life.last, l);
+    }
+    for (const LayerBlock& block : map.blocks()) {
+        if (!block.iterated || owner >= block.end) continue;
+        bool read = false;
+        for (LayerIndex l = block.first; l < block.end; ++l) read = read || map.source(l) == owner;
+        if (owner >= block.first ? !map.read_from_below(owner) : !read) continue;  // no pass needs what one before left
+        life.first = std::min(life.first, block.first);
+        life.last = std::max(life.last, LayerIndex(block.end.i - 1));
+    }
+    return life;
+}
+
+}  // namespace
 
 std::vector<ForwardStep> forward_steps(const LayerMap& map, bool repeats) {
     using Does = ForwardStep::Does;
@@ -30,6 +56,27 @@ std::vector<OwnerIndex> forward_reads(const LayerMap& map, int64_t passes) {
         }
     }
     return all;
+}
+
+// The first place that is free, owner by owner as their lives begin: of intervals that needs as few as there can be.
+std::vector<int64_t> prompt_places(const LayerMap& map) {
+    std::vector<std::pair<Life, OwnerIndex>> lives;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        if (map.owns(l)) lives.emplace_back(life_of(map, l), map.number(l));
+    }
+    std::ranges::stable_sort(lives, {}, [](const auto& life) { return life.first.first; });
+    std::vector<int64_t> places(lives.size());
+    std::vector<LayerIndex> used_until;
+    for (const auto& [life, owner] : lives) {
+        const auto free = std::ranges::find_if(used_until, [&](LayerIndex last) { return last < life.first; });
+        places[owner.at()] = free - used_until.begin();
+        if (free == used_until.end()) {
+            used_until.push_back(life.last);
+        } else {
+            *free = life.last;
+        }
+    }
+    return places;
 }
 
 }  // namespace trireme

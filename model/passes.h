@@ -40,4 +40,10 @@ std::vector<ForwardStep> forward_steps(const LayerMap& map, bool repeats);
 /// The owner that each attention reads of a forward of so many passes, in order.
 std::vector<OwnerIndex> forward_reads(const LayerMap& map, int64_t passes);
 
+/// [owners] Where the keys and values of a prompt can lie that goes layer by layer, however often it passes over
+/// iterated layers: places 0, 1, .., as few as owners live at once. An owner lives from the layer that writes it to the
+/// last one that reads it. What one pass over a block leaves for the next lives from the block's first layer on, and
+/// what is read in every pass lives until the block's last layer.
+std::vector<int64_t> prompt_places(const LayerMap& map);
+
 }  // namespace trireme

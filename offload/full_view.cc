@@ -170,7 +170,7 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const std::span<KvFollower* const> all = told();
     const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
     for (KvFollower* f : follow) {
-        f->query(op, owner, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
+        f->query(op, owner, a.layer, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
     }
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     if (!prefill && shape().common > 0) return attend_common(op, owner, a);

@@ -43,11 +43,12 @@ struct RowGroup {
     int64_t sequence = 0, first = 0, rows = 0, bound = 0;
 };
 
-/// One attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads], the KV head that each query head
+/// A layer's attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads], the KV head that each query head
 /// reads.
 struct AttentionCall {
     Tensor out, q, kv_of_head;
     RowsView rows;
+    LayerIndex layer = {};  // whose queries these are
 };
 
 /// Follows what happens in a view: for code that summarises keys, or copies some of what attention reads. Kernels that
@@ -57,9 +58,10 @@ class KvFollower {
     virtual ~KvFollower() = default;
     /// A decode forward begins, behind so many tokens; or a prefill, which will have read so many when it ends.
     virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
-    /// An owner's tiles are about to be attended. q f32 [rows, heads * head_dim]: the queries of the forward's rows, or
-    /// that of the prompt's last token, in a prefill's last batch.
-    virtual void query(Kernels& /*op*/, OwnerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
+    /// An owner's tiles are about to be attended by a layer. q f32 [rows, heads * head_dim]: the queries of the
+    /// forward's rows, or that of the prompt's last token, in a prefill's last batch. Of several passes over layers the
+    /// last one is told of.
+    virtual void query(Kernels& /*op*/, OwnerIndex, LayerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
     /// Whether it wants the attention of all of a prompt's rows in every layer. Else the last row's may be all that
     /// there is from the highest owner on: a prefill computes other rows only as far as keys and values need them.
     virtual bool wants_all_rows() const { return false; }
@@ -68,6 +70,9 @@ class KvFollower {
     /// Rows of a prefill have been attended, from the prompt's first on; all of the prompt that they see is in these
     /// tiles.
     virtual void attended(Kernels& /*op*/, OwnerIndex, const LayerKv&, const AttentionCall&) {}
+    /// Slots [first, first + n) of a sequence have been written in these tiles, and will not be rewritten.
+    virtual void wrote(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, int64_t /*first*/,
+                       int64_t /*n*/) {}
     /// These tiles are at hand now, and have been attended with these queries. The last part ends with kEveryTile.
     virtual void passing(Kernels& /*op*/, OwnerIndex, const LayerKv&, const TileRange& /*part*/) {}
     /// The kernels that fill the last slots of these tiles have been enqueued. A tile that was truncated is reported
@@ -202,8 +207,11 @@ class KvView {
         staged_.drop(sequence);
     }
     /// To be called when the kernels that write slots [first, first + n) of a sequence have been enqueued: tells the
-    /// followers which tiles they complete.
+    /// followers, and which tiles they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
+        for (KvFollower* follower : followers_) {
+            if (!will_be_repeated_) follower->wrote(op, owner, sequence, kv, first, n);
+        }
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
         if (complete.first >= complete.end) return;
         for (KvFollower* follower : followers_) follower->complete(op, owner, sequence, kv, complete);

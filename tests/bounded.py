@@ -4,10 +4,11 @@ it with the float64 of tests/reference/bounded_f64.py on small random models tha
 after the prompt and every step the kept set of each layer and KV head, with its scores.
 
   bounded.py TRIREME                         every combination: some minutes on 2 cores
-  bounded.py TRIREME --quick                 a dozen of them
+  bounded.py TRIREME --quick                 some twenty of them
   bounded.py TRIREME --random 300            settings drawn at random, --first SEED on
   bounded.py TRIREME --only TEXT             those whose name holds TEXT
-  bounded.py TRIREME --models DIR ...        those of h2o, on these models instead (config.json and safetensors)
+  bounded.py TRIREME --models DIR ...        h2o in all its ways and the others, on these models instead
+                                             (config.json and safetensors)
 
 Where two scores or two logits are as good as equal, f32 and f64 may choose otherwise. The reference takes the engine's
 choice there, if scores are within 1e-5 of their size, logits within 1e-4 of their range; the line says how often.
@@ -34,10 +35,11 @@ except ImportError:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "reference"))
 import bounded_f64  # noqa: E402
+import sharing_f64  # noqa: E402
 
 TOKENS = 64
 SCORES_RELATIVE, SCORES_ABSOLUTE = 1e-3, 1e-4
-# layers, hidden, heads, KV heads, head_dim, vocab, intermediate, tied, rope
+# layers, hidden, heads, KV heads, head_dim, vocab, intermediate, tied, rope and what is told of shared layers
 SHAPES = {
     "mha": (3, 64, 4, 4, 16, 131, 96, False, {"rope_theta": 10000.0}),
     "gqa2": (2, 64, 4, 2, 16, 200, 128, False, {"rope_theta": 10000.0}),
@@ -49,6 +51,44 @@ SHAPES = {
     "deep": (6, 48, 6, 3, 8, 150, 40, False, {"rope_theta": 10000.0}),
     "shallow": (1, 32, 4, 1, 16, 150, 40, False, {"rope_theta": 10000.0}),
 }
+# layers, heads and KV heads of models whose layers share keys and values, and what config.json says of it. Below,
+# above, both, several iterated blocks, owners that do not read themselves, tokens that do not see themselves.
+SHARED = {
+    "cla": (4, 4, 2, "0_0_2_2", False),
+    "yoco": (5, 6, 3, "0_1_2_2_2", False),
+    "lckv": (6, 4, 2, "0_4_4_4_4_5", False),
+    "top": (4, 4, 1, "3_3_3_3", False),
+    "blocks": (7, 4, 4, "0_2_2_2_5_5_5", False),
+    "round": (3, 4, 2, "1_2_0", False),
+    "crossed": (6, 6, 2, "3_0_5_3_4_5", False),
+    "nodiag": (3, 4, 2, "0_1_2", True),
+    "lckvnodiag": (5, 6, 3, "0_3_3_3_4", True),
+}
+
+
+def shared_shape(layers, heads, kv_heads, layer_map, nodiag):
+    """Of two iterations over a text each amplifies the rounding of the one before: the weights of such models are smaller
+    (make_model)."""
+    return (layers, 16 * heads, heads, kv_heads, 16, 190, 48, False, {
+        "rope_theta": 10000.0, "model_type": "lckv-llama", "layer_types": layer_map, "force_nodiag": nodiag,
+        "forward_passes": 3, "backward_passes": 1})
+
+
+def random_shape(seed):
+    """Any map of so many layers that some layer reads another one's."""
+    draw = random.Random(seed)
+    while True:
+        layers = draw.randrange(2, 7)
+        source = [draw.randrange(layers) for _ in range(layers)]
+        if source != list(range(layers)):
+            break
+    heads, kv_heads = draw.choice(((4, 2), (6, 3), (4, 1), (6, 2), (4, 4)))
+    return shared_shape(layers, heads, kv_heads, "_".join(map(str, source)), draw.random() < 0.25)
+
+
+SHAPES.update((name, shared_shape(*shape)) for name, shape in SHARED.items())
+RANDOM_MAPS = [f"map{seed}" for seed in range(16)]
+SHAPES.update((name, random_shape(int(name[3:]))) for name in RANDOM_MAPS)
 
 
 def write_safetensors(path, tensors):
@@ -66,6 +106,8 @@ def write_safetensors(path, tensors):
 def make_model(folder, number, shape):
     """Writes a random model. Queries and keys are large, so that attention is far from uniform."""
     layers, hidden, heads, kv_heads, dim, vocab, inner, tied, rope = shape
+    shares = "layer_types" in rope
+    loud, wide = (1.0, 0.6) if shares else (1.4, 1.5)
     draw = np.random.default_rng(1700 + number)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "head_dim": dim,
               "intermediate_size": inner, "num_hidden_layers": layers, "num_attention_heads": heads,
@@ -78,13 +120,15 @@ def make_model(folder, number, shape):
 
     # A tied head would choose the last token for ever if the layers added little to its embedding.
     tensors = {"model.embed_tokens.weight": draw.normal(size=(vocab, hidden)) * (0.1 if tied else 1.0)}
+    owners = sharing_f64.sharing(config).owners
     for layer in range(layers):
         prefix = f"model.layers.{layer}."
         tensors[prefix + "input_layernorm.weight"] = 1 + 0.1 * draw.normal(size=hidden)
-        tensors[prefix + "self_attn.q_proj.weight"] = matrix(heads * dim, hidden, 1.4)
-        tensors[prefix + "self_attn.k_proj.weight"] = matrix(kv_heads * dim, hidden, 1.4)
-        tensors[prefix + "self_attn.v_proj.weight"] = matrix(kv_heads * dim, hidden, 1.0)
-        tensors[prefix + "self_attn.o_proj.weight"] = matrix(hidden, heads * dim, 1.5)
+        tensors[prefix + "self_attn.q_proj.weight"] = matrix(heads * dim, hidden, loud)
+        if layer in owners:
+            tensors[prefix + "self_attn.k_proj.weight"] = matrix(kv_heads * dim, hidden, loud)
+            tensors[prefix + "self_attn.v_proj.weight"] = matrix(kv_heads * dim, hidden, 1.0)
+        tensors[prefix + "self_attn.o_proj.weight"] = matrix(hidden, heads * dim, wide)
         tensors[prefix + "post_attention_layernorm.weight"] = 1 + 0.1 * draw.normal(size=hidden)
         tensors[prefix + "mlp.gate_proj.weight"] = matrix(inner, hidden, 1.0)
         tensors[prefix + "mlp.up_proj.weight"] = matrix(inner, hidden, 1.0)
@@ -183,11 +227,58 @@ def combinations():
             one(model, 120, ranks, policy="adakv", window=32, observe=4, every=16, rolling=ranks == 3)
         one("mha", 600, ranks, policy="adakv", window=260, observe=16, every=16, chunk=250)
         one("heads6", 120, ranks, policy="adakv", window=24, observe=3, every=9, chunk=30, gqa="max", sinks=4)
+    return rows + sharing_combinations()
+
+
+POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("snapkv", {"observe": 8, "every": 16}),
+            ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
+
+
+def sharing_combinations():
+    """The same of models whose layers share keys and values: maps x policies x positions, passes, ranks, random maps."""
+    rows, number = [], 0
+    for policy, more in POLICIES:
+        for model in SHARED:
+            for rolling in (False, True):
+                number += 1
+                options = {"policy": policy, "window": 40 if policy == "pyramidkv" else 24, "rolling": rolling,
+                           "gqa": bounded_f64.GQA[number % 4], **more}
+                passes = (0, 1, 2, 9)[number // 3 % 4]
+                rows.append((model, 90, 1, options | ({"passes": passes} if passes else {})))
+    for number, model in enumerate(SHARED):
+        for ranks in (2, 4):
+            for policy, more in POLICIES:
+                number += 1
+                rows.append((model, 70, ranks, {"policy": policy, "window": 40 if policy == "pyramidkv" else 20,
+                                                "rolling": number % 3 == 0, "gqa": bounded_f64.GQA[number % 4], **more}))
+    for number, model in enumerate(RANDOM_MAPS):
+        for policy, more in POLICIES:
+            number += 1
+            rows.append((model, 80, (1, 1, 2, 4)[number % 4],
+                         {"policy": policy, "window": 33, "rolling": number % 2 == 0, "gqa": bounded_f64.GQA[number % 4],
+                          "passes": 1 + number % 5, **more}))
+    for rolling in (False, True):
+        for gqa in bounded_f64.GQA:
+            rows.append(("lckv", 100, 1, {"policy": "h2o", "window": 16, "gqa": gqa, "chunk": 30, "rolling": rolling}))
+            rows.append(("crossed", 100, 2, {"policy": "h2o", "window": 16, "gqa": gqa, "chunk": 17, "rolling": rolling}))
+            rows.append(("top", 100, 1, {"policy": "snapkv", "window": 20, "observe": 12, "every": 5, "gqa": gqa,
+                                         "chunk": 40, "rolling": rolling}))
+        for model in SHARED:
+            rows.append((model, 1, 1, {"policy": "h2o", "window": 8, "rolling": rolling}))  # one that sees nothing
+            rows.append((model, 5, 1, {"policy": "snapkv", "window": 8, "observe": 7, "every": 2, "rolling": rolling}))
+            rows.append((model, 60, 1, {"policy": "adakv", "window": 12, "observe": 11, "every": 3, "chunk": 13,
+                                        "rolling": rolling}))  # heads that keep the observed tokens only
+            rows.append((model, 60, 1, {"policy": "h2o", "window": 16, "decay": 0.9, "normalise": True, "sinks": 2,
+                                        "chunk": 25, "rolling": rolling}))
+        rows.append(("lckv", 600, 1, {"policy": "h2o", "window": 300, "rolling": rolling, "passes": 3}))  # several tiles
+        rows.append(("round", 600, 2, {"policy": "tova", "window": 256, "rolling": rolling, "passes": 2, "chunk": 256}))
+        rows.append(("blocks", 600, 1, {"policy": "adakv", "window": 257, "observe": 30, "every": 40, "rolling": rolling,
+                                        "chunk": 200, "passes": 2}))
     return rows
 
 
 def quick():
-    """A dozen: every policy, every way of the group, both positions, chunks, more ranks than KV heads."""
+    """Some twenty: every policy, every way of the group, both positions, chunks, more ranks than KV heads, shared layers."""
     return [
         ("gqa2", 100, 1, {"policy": "h2o", "window": 16, "gqa": "mean"}),
         ("heads6", 100, 1, {"policy": "h2o", "window": 64, "gqa": "max", "rolling": True}),
@@ -203,7 +294,17 @@ def quick():
         ("mha", 100, 1, {"policy": "knorm", "window": 16, "rolling": True}),
         ("gqa2", 100, 4, {"policy": "h2o", "window": 16, "gqa": "max", "rolling": True}),
         ("mqa8", 100, 2, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16}),
+        ("cla", 100, 1, {"policy": "h2o", "window": 16, "gqa": "max"}),
+        ("lckv", 100, 1, {"policy": "streaming", "window": 16, "rolling": True}),
+        ("lckv", 70, 2, {"policy": "h2o", "window": 16, "chunk": 30, "rolling": True}),
+        ("round", 60, 1, {"policy": "tova", "window": 16, "passes": 2, "gqa": "first"}),
+        ("crossed", 70, 4, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16}),
+        ("lckvnodiag", 60, 1, {"policy": "adakv", "window": 16, "observe": 15, "every": 8, "rolling": True}),
     ]
+
+
+def owners_of(shape):
+    return len(sharing_f64.sharing({"num_hidden_layers": shape[0], **shape[-1]}).owners)
 
 
 def drawn(first, count):
@@ -217,6 +318,8 @@ def drawn(first, count):
                    "rolling": draw.random() < 0.5}
         if draw.random() < 0.5:
             options["chunk"] = draw.choice((1, 2, 3, 8, 15, 16, 17, 32, 64, 200))
+        if "layer_types" in SHAPES[model][-1] and draw.random() < 0.7:
+            options["passes"] = draw.choice((1, 2, 3, 5))
         if policy == "h2o":
             if draw.random() < 0.6:
                 options["heavy"] = draw.randrange(window)
@@ -230,7 +333,7 @@ def drawn(first, count):
         if policy == "streaming":
             options["sinks"] = draw.randrange(min(window, 9))
         elif draw.random() < 0.4:
-            layers = bounded_f64.budgets(bounded_f64.Options(**options), SHAPES[model][0])
+            layers = bounded_f64.budgets(bounded_f64.Options(**options), owners_of(SHAPES[model]))
             options["sinks"] = draw.randrange(min(9, 1 + min(heavy for heavy, _ in layers)))
         # With chunks, scores that tie while the prompt is read cannot be followed: equal keys are to be avoided then.
         prompts = [prompt for prompt in (1, 2, 3, 5, 9, 16, 17, 33, 60, 100, 150)
@@ -240,7 +343,7 @@ def drawn(first, count):
 
 
 def of_models(folders):
-    """h2o in all windows, positions and ways of the group."""
+    """h2o in all windows, positions and ways of the group; every policy."""
     rows = []
     for folder in folders:
         for window in (8, 16, 64, 256):
@@ -249,6 +352,9 @@ def of_models(folders):
                     rows.append((folder, 300, 1, {"policy": "h2o", "window": window, "rolling": rolling, "gqa": gqa}))
         for ranks in (2, 3, 4):
             rows.append((folder, 300, ranks, {"policy": "h2o", "window": 64, "rolling": True}))
+        for number, (policy, more) in enumerate(POLICIES[1:]):
+            for rolling in (False, True):
+                rows.append((folder, 200, 1 + number % 2, {"policy": policy, "window": 48, "rolling": rolling, **more}))
     return rows
 
 
@@ -292,6 +398,8 @@ def run_engine(args, model, ids, ranks, options, folder):
             command += ["--kv-positions", "rolling" if value else "true"]
         elif key == "normalise":
             command += ["--kv-normalise"] if value else []
+        elif key == "passes":
+            command += ["--passes", str(value)]
         else:
             command += ["--kv-" + key, str(value)]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -314,9 +422,9 @@ def run_engine(args, model, ids, ranks, options, folder):
 
 
 def check_places(config, tokens, rows):
-    """Raises Failed unless there is a row for every step, layer and KV head."""
+    """Raises Failed unless there is a row for every step, layer that keeps entries, and KV head."""
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
-    expected = {(step, layer, head) for step in range(tokens) for layer in range(config["num_hidden_layers"])
+    expected = {(step, layer, head) for step in range(tokens) for layer in sharing_f64.sharing(config).owners
                 for head in range(heads)}
     lacking, beyond = sorted(expected - rows.keys()), sorted(p for p in rows.keys() - expected if p[0] != tokens)
     if lacking or beyond:  # the last token may be run, too: a step more
@@ -326,20 +434,20 @@ def check_places(config, tokens, rows):
 def compare(steps, tokens, rows):
     """Raises Failed where the engine differs."""
     for number, step in enumerate(steps):
-        for layer, heads in enumerate(step.kept):
-            for head, kept in enumerate(heads):
+        for at, layer in enumerate(step.owners):
+            for head, kept in enumerate(step.kept[at]):
                 got, scores = rows[number, layer, head]
                 where = f"step {number}, layer {layer}, head {head}"
                 if got != kept:
                     more, fewer = sorted(set(got) - set(kept)), sorted(set(kept) - set(got))
                     raise Failed(f"{where} keeps {got}\n    instead of {kept}\n    margin "
-                                 f"{step.margins[layer][head]:.3g}, more: {more}, fewer: {fewer}")
+                                 f"{step.margins[at][head]:.3g}, more: {more}, fewer: {fewer}")
                 if len(scores) != len(kept):
                     raise Failed(f"{where}: {len(scores)} scores of {len(kept)} tokens")
-                for index, a, b in zip(kept, scores, step.scores[layer][head]):
+                for index, a, b in zip(kept, scores, step.scores[at][head]):
                     if not abs(a - b) <= SCORES_RELATIVE * abs(b) + SCORES_ABSOLUTE:
                         raise Failed(f"{where}, token {index}: score {a} instead of {b}\n    all: {scores}\n"
-                                     f"    instead of {step.scores[layer][head]}")
+                                     f"    instead of {step.scores[at][head]}")
         if tokens[number] != step.token:
             raise Failed(f"token {number} is {tokens[number]} instead of {step.token}, whose logit is above the second "
                          f"by {step.gap:.3g} of {step.spread:.3g}")
@@ -354,7 +462,7 @@ def prompt_ids(count, vocab):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trireme")
-    parser.add_argument("--quick", action="store_true", help="a dozen combinations")
+    parser.add_argument("--quick", action="store_true", help="some twenty combinations")
     parser.add_argument("--random", type=int, metavar="N", help="N combinations drawn at random")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of those, the first one's seed")
     parser.add_argument("--only", metavar="TEXT", default="", help="combinations whose name holds TEXT")

@@ -174,7 +174,7 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
         check(*kv_head.row(h) >= 0 && *kv_head.row(h) < kv.layout.kv_heads,
               "attention: query head {} reads KV head {} of {}", h, *kv_head.row(h), kv.layout.kv_heads);
         const int64_t begin = kv.begins ? *kv.begins.as<const int32_t>().row(*kv_head.row(h)) : 0;
-        check(begin >= 0 && (begin == 0 || begin <= *slots.row(0)),
+        check(begin >= 0 && (begin == 0 || begin <= *slots.row(0) + 1),
               "attention: a row stands at {}, its head begins at slot {}", *slots.row(0), begin);
     }
     check(!kv.angles || *slots.row(n - 1) < kv.angles.rows(), "attention: a key stands at {}, there are angles for {}",

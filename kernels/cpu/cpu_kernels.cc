@@ -115,7 +115,7 @@ void CpuKernels::do_key_weights(const Tensor& sums, const Tensor& q, const Tenso
 }
 
 void CpuKernels::do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                                 const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
+                                 const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) {
     stream_.enqueue("pool_weights", weights.bytes(),
                     [=] { trireme::pool_weights(out, weights, tops, totals, kv_of_head, shares, pool); });
 }

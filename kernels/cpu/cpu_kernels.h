@@ -41,7 +41,7 @@ class CpuKernels final : public Kernels {
     void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                         const Tensor& kv_of_head, const RowsView& rows) override;
     void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                         const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) override;
+                         const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) override;
     void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) override;
     void do_slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call) override;
     void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,

@@ -84,7 +84,7 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
         for (int64_t i = 0; i < count; ++i) {
             const int64_t row = (begin + i) / it.group, member = (begin + i) % it.group;
             const int64_t seen = std::min(kTileTokens, it.slots[row] - it.slot0 + 1);
-            if (seen <= 0) continue;
+            if (seen <= 0 || it.slots[row] < it.first) continue;
             float* s = scores + i * kScoreStride;
             const Vf none = hn::Set(d, -std::numeric_limits<float>::infinity());
             for (int64_t j = 0; j < 2; ++j) hn::StoreU(none, d, s + seen + j * kLanes);
@@ -126,7 +126,7 @@ void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, cons
     const KvAccess access(kv);
     const Matrix<const int32_t> kv_head = kv_of_head.as<const int32_t>(), slots = rows.slots.as<const int32_t>();
     const int64_t heads = kv_head.rows, sequence = *rows.sequences.as<const int32_t>().row(0);
-    const int64_t tiles = *slots.row(q.rows() - 1) / kTileTokens + 1;
+    const int64_t tiles = tiles_for(*slots.row(q.rows() - 1) + 1);
     check(*slots.row(q.rows() - 1) < sums.cols(), "key_weights: slot {} of {}", *slots.row(q.rows() - 1), sums.cols());
     for (int64_t t = 0; t < tiles; ++t) access.check_tile(sequence, t * kTileTokens, "key_weights");
     std::atomic<int64_t> taken{0};

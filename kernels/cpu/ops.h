@@ -51,7 +51,7 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
 void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv, const Tensor& kv_of_head,
                  const RowsView& rows, const KernelLimits& limits, void* scratch);
 void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                  const Tensor& kv_of_head, const Tensor& shares, HeadPool pool);
+                  const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool);
 void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token);
 void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call);
 void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,

@@ -119,28 +119,31 @@ HWY_EXPORT(least_worthy);
 HWY_EXPORT(close_ranks);
 
 void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                  const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) {
+                  const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) {
     const auto* kv_head = static_cast<const int32_t*>(kv_of_head.data());
     const auto* share = static_cast<const float*>(shares.data());
+    const auto* counts = static_cast<const int32_t*>(pool.counts.data());
     const int64_t owners = out.dim(0), heads = kv_of_head.rows(), kv_heads = out.dim(1), n = out.dim(2);
     const int64_t width = weights.dim(2);
     for_heads(owners * kv_heads, n * heads / kv_heads, [&](int64_t i) {
         const int64_t owner = i / kv_heads;
         float* to = static_cast<float*>(out.data()) + i * n;
-        for (int64_t first = 0; first < n; first += kTileTokens) {
-            const int64_t end = std::min(n, first + kTileTokens);
-            std::fill(to + first, to + end, 0.0F);
+        if (!pool.more) std::fill(to, to + n, 0.0F);
+        if (counts != nullptr) check_tokens("pool_weights", counts[i], n);
+        const int64_t seen = counts != nullptr ? counts[i] : n;
+        for (int64_t first = 0; first < seen; first += kTileTokens) {
+            const int64_t end = std::min(seen, first + kTileTokens);
             for (int64_t h = 0; h < heads; ++h) {
                 if (kv_head[h] != i % kv_heads || share[h] == 0) continue;
                 const int64_t at = owner * heads + h;
-                float scale = share[h];
+                float scale = share[h] * pool.share;
                 if (tops) {
                     const auto* total = static_cast<const float*>(totals.data()) + at * 2;
                     const auto* top = static_cast<const float*>(tops.data()) + at * tops.dim(2);
                     scale *= std::exp2(top[first / kTileTokens] - total[0]) / total[1];
                 }
                 const auto* w = static_cast<const float*>(weights.data()) + at * width;
-                HWY_DYNAMIC_DISPATCH(pool_head)(to + first, w + first, scale, end - first, pool);
+                HWY_DYNAMIC_DISPATCH(pool_head)(to + first, w + first, scale, end - first, pool.by);
             }
         }
     });

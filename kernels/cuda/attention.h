@@ -93,7 +93,7 @@ struct AttendTile {
                 gpu.fault(Fault::kAncestor, ancestor, r);
                 order = false;
             }
-            if (order && a.seen.begin(kv_head) != 0 && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p)) {
+            if (order && a.seen.begin(kv_head) != 0 && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p + 1)) {
                 gpu.fault(Fault::kBegin, p, a.seen.begin(kv_head));
                 order = false;
             }

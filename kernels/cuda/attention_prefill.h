@@ -110,7 +110,7 @@ struct AttendPrefill {
             if (p != a.seen.slots[0] + r || p < -1 || p >= a.max_slots) {
                 gpu.fault(Fault::kRowOrder, p, a.seen.slots[0] + r);
                 good = false;
-            } else if (begin != 0 && (begin < 0 || begin > p)) {
+            } else if (begin != 0 && (begin < 0 || begin > p + 1)) {
                 gpu.fault(Fault::kBegin, p, begin);
                 good = false;
             } else if (kRotates && p >= a.angles.positions) {

@@ -52,13 +52,14 @@ class GpuSlotKernels : public Kernels {
         });
     }
     void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
-                         const Tensor& kv_of_head, const Tensor& shares, HeadPool pool) override {
+                         const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) override {
         launcher_.template launch<PoolWeights>(
             "pool_weights", weights.bytes(), {div_up(out.dim(2), PoolWeights::kThreads), out.dim(1), out.dim(0)},
             {static_cast<float*>(out.data()), static_cast<const float*>(weights.data()),
              static_cast<const float*>(tops.data()), static_cast<const float*>(totals.data()),
              static_cast<const int32_t*>(kv_of_head.data()), static_cast<const float*>(shares.data()), out.dim(1),
-             kv_of_head.rows(), out.dim(2), weights.dim(2), tops ? tops.dim(2) : 0, pool});
+             kv_of_head.rows(), out.dim(2), weights.dim(2), tops ? tops.dim(2) : 0, pool.by, pool.share, pool.more,
+             static_cast<const int32_t*>(pool.counts.data())});
     }
     void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) override {
         launcher_.template launch<SlotStep>("slot_step", kv.scores.bytes(), {kv.layout.kv_heads, kv.owners()},

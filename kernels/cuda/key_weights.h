@@ -31,7 +31,7 @@ struct KeyWeights {
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head], rows = a.seen.rows;
         const int64_t last = a.seen.slots[rows - 1], wanted = a.seen.slots[0] + rows - 1;
-        if (last != wanted || last < 0 || last >= a.max_slots) return gpu.fault(Fault::kRowOrder, last, wanted);
+        if (last != wanted || last < -1 || last >= a.max_slots) return gpu.fault(Fault::kRowOrder, last, wanted);
         const Keys k = {int64_t{gpu.block_x()} * kKeys, a.seen.begin(kv_head), last, kv_head,
                         a.kv.tile(a.seen.sequences[0], int64_t{gpu.block_x()} * kKeys / kTile)};
         if (k.slot > last || k.slot + kKeys <= k.begin) return;

@@ -48,25 +48,31 @@ struct PoolWeights {
         const int32_t* kv_of_head;   // [heads]
         const float* shares;         // [heads]
         int64_t kv_heads, heads, n, width, tiles;
-        HeadPool pool;
+        HeadPool by;
+        float share;  // WeightPool's
+        bool more;
+        const int32_t* counts;  // [owners, kv_heads], or none
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t slot = int64_t{gpu.block_x()} * kThreads + gpu.thread();
         const int64_t kv_head = gpu.block_y(), owner = gpu.block_z();
         if (slot >= a.n) return;
-        float pooled = 0;
-        for (int64_t h = 0; h < a.heads; ++h) {
+        float* out = a.out + (owner * a.kv_heads + kv_head) * a.n + slot;
+        const int64_t seen = a.counts != nullptr ? a.counts[owner * a.kv_heads + kv_head] : a.n;
+        if (seen < 0 || seen > a.n) return gpu.fault(Fault::kSlots, seen, a.n);
+        float pooled = a.more ? *out : 0;
+        for (int64_t h = 0; h < a.heads && slot < seen; ++h) {
             if (a.kv_of_head[h] != kv_head || a.shares[h] == 0) continue;
             const int64_t at = owner * a.heads + h;
-            float scale = a.shares[h];
+            float scale = a.shares[h] * a.share;
             if (a.tops != nullptr) {
                 scale *= exp2f(a.tops[at * a.tiles + slot / kTile] - a.totals[2 * at]) / a.totals[2 * at + 1];
             }
             const float x = a.weights[at * a.width + slot] * scale;
-            pooled = a.pool == HeadPool::kAdd ? pooled + x : pooled < x ? x : pooled;
+            pooled = a.by == HeadPool::kAdd ? pooled + x : pooled < x ? x : pooled;
         }
-        a.out[(owner * a.kv_heads + kv_head) * a.n + slot] = pooled;
+        *out = pooled;
     }
 };
 

@@ -101,8 +101,8 @@ FlagGroup bounded_flags() {
              {"--kv-gqa"},
              kShaped,
              "first|mean|sum|max",
-             "what the query heads of a KV head count for: the first one alone (the public code's rule), their mean, "
-             "their sum, or the largest of them",
+             "what the query heads of a KV head count for, in all layers that read it: the first one alone (the public "
+             "code's rule), their mean, their sum, or the largest of them",
              [](O& o, const S& s) {
                  o.bounded.heads = static_cast<HeadsBy>(s.one_of({"first", "mean", "sum", "max"}));
              },

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kLayerEnd = '\x1e';  // between a rank's layers
+constexpr char kOwnerEnd = '\x1e';  // between a rank's owners
 
 const SlotKv& slots_of(const Engine& engine) {
     const auto* view = dynamic_cast<const BoundedView*>(&engine.model().view());
@@ -29,6 +29,10 @@ KvDump::KvDump(const Engine& engine, const Crew& crew, int64_t prompt) : engine_
     ranks_ = Buffer<Space::kHost>(device, kv.ranks.bytes());
     scores_ = Buffer<Space::kHost>(device, kv.scores.bytes());
     counts_ = Buffer<Space::kHost>(device, kv.counts.bytes());
+    const LayerMap& map = engine.checkpoint().config().layer_map;
+    for (LayerIndex l; l.i < map.layers(); ++l) {
+        if (map.owns(l)) owners_.push_back(l);
+    }
     const Shard& shard = engine.weights().shard();
     int64_t lower = 0;  // heads that lower ranks hold are the first ones
     for (int rank = 0; rank < shard.rank; ++rank) {
@@ -53,11 +57,11 @@ void KvDump::take() {
     stream.synchronize();
     std::vector<std::string> all = crew_.comm().gather_bytes(own_lines(step));
     if (!crew_.first()) return;
-    // Ranks hold heads in order: layer by layer, what each of them has.
+    // Ranks hold heads in order: owner by owner, what each of them has.
     std::vector<size_t> at(all.size(), 0);
-    for (int64_t layer = 0; layer < kv.owners(); ++layer) {
+    for (size_t owner = 0; owner < owners_.size(); ++owner) {
         for (size_t rank = 0; rank < all.size(); ++rank) {
-            const size_t end = all[rank].find(kLayerEnd, at[rank]);
+            const size_t end = all[rank].find(kOwnerEnd, at[rank]);
             lines_.append(all[rank], at[rank], end - at[rank]);
             at[rank] = end + 1;
         }
@@ -73,9 +77,9 @@ std::string KvDump::own_lines(int64_t step) const {
     const auto* counts = static_cast<const int32_t*>(counts_.data());
     const int64_t begin = engine_.weights().shard().kv_begin;
     std::string text;
-    for (int64_t owner = 0; owner < kv.owners(); ++owner) {
+    for (size_t owner = 0; owner < owners_.size(); ++owner) {
         for (int64_t head = first_head_; head < first_head_ + heads_; ++head) {
-            const int64_t row = owner * kv_heads + head - begin;
+            const int64_t row = static_cast<int64_t>(owner) * kv_heads + head - begin;
             const auto n = static_cast<size_t>(counts[row]);
             std::vector<int32_t> kept(n);
             std::vector<float> scored(n);
@@ -86,9 +90,9 @@ std::string KvDump::own_lines(int64_t step) const {
             }
             text += fmt::format(R"({{"step":{},"layer":{},"head":{},"kept":[{}],"scores":[{}]}})"
                                 "\n",
-                                step, owner, head, fmt::join(kept, ","), fmt::join(scored, ","));
+                                step, owners_[owner], head, fmt::join(kept, ","), fmt::join(scored, ","));
         }
-        text += kLayerEnd;
+        text += kOwnerEnd;
     }
     return text;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "launch/run/crew.h"
 #include "launch/run/engine.h"
@@ -17,8 +18,8 @@ class KvDump {
 
     /// Takes what is kept now, if a token has come since the last time. Waits for the device; makes a control call.
     void take();
-    /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer and KV head of the model, in this
-    /// order; on rank 0, elsewhere empty.
+    /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer that has keys and values, and KV
+    /// head of the model, in this order; on rank 0, elsewhere empty.
     const std::string& lines() const { return lines_; }
 
   private:
@@ -27,6 +28,7 @@ class KvDump {
     const Engine& engine_;
     const Crew& crew_;
     int64_t prompt_, taken_ = -1;
+    std::vector<LayerIndex> owners_;
     int64_t first_head_,
         heads_;  // of this rank's KV heads those that no lower rank holds: number in the model, how many
     Buffer<Space::kHost> tokens_, ranks_, scores_, counts_;

@@ -38,13 +38,11 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .returns = returns};
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
     check_bounded(shape, config.layer_map.owners());
-    const LayerMap& map = config.layer_map;
-    require(!config.no_diagonal, Exit::kData, "{}: no token sees itself (force_nodiag); {} {} counts what tokens see",
-            config.name, flag, name_of(policy));
-    for (LayerIndex l; l.i < map.layers(); ++l) {
-        require(map.source(l) == l, Exit::kData,
-                "{}: layer {} reads the keys and values of layer {}; {} {} is for models whose layers have their own",
-                config.name, l, map.source(l), flag, name_of(policy));
+    for (LayerIndex l; l.i < config.n_layers; ++l) {
+        require(!config.layer_map.windowed(l), Exit::kData,
+                "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
+                "order that tells which these are; want a layer map without s",
+                o.model, l, config.sliding_window, flag, name_of(policy));
     }
     return shape;
 }
@@ -121,7 +119,7 @@ void plan_bounded(PlanInput& in, const LlamaConfig& config, const Shard& shard, 
     if (!shape.bounded()) return;
     const int64_t rows = std::min(shape.chunk > 0 ? shape.chunk : shape.prompt, in.kv.context);
     in.work = in.work - FullView::table_memory(in.kv);
-    in.hidden_on_device = RowStore::memory(rows, config.dim, kPrefillRows, /*on_host=*/false);
+    in.hidden_on_device = hidden_memory(config, rows, /*on_host=*/false);
     in.prompt_batches = BatchMaker::memory(config.head_dim, kPrefillRows, prefill_batches(rows)) -
                         BatchMaker::memory(config.head_dim, kPrefillRows, 1);
     in.bounded = bounded_memory(config, shard, in.kv, shape, backend, threads);

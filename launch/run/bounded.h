@@ -13,10 +13,11 @@
 namespace trireme {
 
 /// The policy that the flags ask for, of a prompt of so many tokens. `returns`: the prompt is continued several times.
-/// Errors: Exit::kConfig where numbers contradict each other, Exit::kUsage beside a chain that proposes.
+/// Errors: Exit::kConfig where numbers contradict each other, Exit::kUsage beside a chain that proposes, Exit::kData
+/// for layers that see a sliding window.
 BoundedShape bounded_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
 /// The same of a chain that has Part::kH2o, for heads of the model that it proposes to; of others kFull. Errors:
-/// Exit::kConfig as above, kUsage for positions that roll, kData for layers that share keys and values.
+/// Exit::kConfig and kData as above, kUsage for positions that roll.
 BoundedShape proposing_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
 /// "h2o: 512 tokens a head, 256 of them by score, ..."; `what`: who keeps them.
 std::string describe(const BoundedShape& shape, const LlamaConfig& config, std::string_view what = "KV policy");

@@ -17,8 +17,9 @@ int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 
-WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int64_t heads) {
+WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, const KvReaders& readers) {
     const KvLayout& l = k.layout;
+    const int64_t heads = readers.heads(), places = readers.places();
     const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
     const int64_t n = entries(k, s), o = k.owner_layers, h = l.kv_heads;
     const int64_t width = heads * l.head_dim;
@@ -36,10 +37,10 @@ WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int6
         {&kv.scores, DType::kF32, {o, h, of_head}},
         {&kv.counts, DType::kI32, {o, h}},
         {&kv.budgets, DType::kI32, {o, h}},
-        {&entry_tiles, DType::kU8, {tiles_for(n), static_cast<int64_t>(l.tile_bytes())}},
-        {&entry_table, DType::kI64, {1, tiles_for(n)}},
-        {&begins, DType::kI32, {h}},
-        {&order, DType::kI32, {h, of_head}},
+        {&entry_tiles, DType::kU8, {places * tiles_for(n), static_cast<int64_t>(l.tile_bytes())}},
+        {&entry_table, DType::kI64, {places, tiles_for(n)}},
+        {&begins, DType::kI32, {places * h}},
+        {&order, DType::kI32, {places * h, of_head}},
         {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
         {&entry_scores, DType::kF32, {h, n}},
         {&keys, DType::kI64, {h, 2 * n}},
@@ -49,7 +50,7 @@ WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int6
         all.insert(all.end(), {{&shares, DType::kF32, {heads}},
                                {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
                                {&sums, DType::kF32, {heads, n}},
-                               {&entry_weights, DType::kF32, {h, n}}});
+                               {&entry_weights, DType::kF32, {places * h, n}}});
     }
     if (s.rule().counts_all()) {
         const int64_t columns = of_head + kMaxRows;
@@ -64,6 +65,7 @@ WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int6
                                {&unused, DType::kF32, {s.observe, width}},
                                {&slots_of_rows, DType::kI32, {n}},
                                {&sequences, DType::kI32, {n}}});
+        if (readers.any_strict()) all.push_back({&before_rows, DType::kI32, {n}});
     }
     if (s.shares()) {
         all.insert(all.end(), {{&all_keys, DType::kI64, {s.key_rows, n}},
@@ -76,13 +78,29 @@ WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, int6
     return all;
 }
 
-size_t BoundedMemory::bytes(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    return bytes_of(BoundedMemory().wants(kv, s, heads));
+size_t BoundedMemory::bytes(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
+    return bytes_of(BoundedMemory().wants(kv, s, readers));
 }
 
-void BoundedMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const BoundedShape& s, int64_t heads) {
-    take_all(device, wants(shape, s, heads));
+void BoundedMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const BoundedShape& s,
+                         const KvReaders& readers) {
+    take_all(device, wants(shape, s, readers));
     kv.layout = shape.layout;
+}
+
+LayerKv BoundedMemory::entries(int64_t place) const {
+    const int64_t heads = kv.layout.kv_heads;
+    return {.layout = kv.layout,
+            .tiles = entry_table.slice_rows(place, 1),
+            .staged_k = {},
+            .staged_v = {},
+            .begins = begins.slice_rows(place * heads, heads),
+            .angles = angles};
+}
+
+Tensor BoundedMemory::weights_of(int64_t place, int64_t entries) const {
+    const int64_t heads = kv.layout.kv_heads;
+    return {entry_weights.slice_rows(place * heads, heads).data(), DType::kF32, {heads, entries}};
 }
 
 }  // namespace trireme

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "offload/policies/bounded_shape.h"
+#include "offload/policies/kv_readers.h"
 
 namespace trireme {
 
 /// What follows from the model for tokens that its KV heads keep: told by who knows it.
 struct BoundedModel {
-    int64_t heads = 0;                // query heads of this rank
+    KvReaders readers;                // with this rank's query heads
     std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
-    std::vector<float> shares;        // [heads]: what each adds to its KV head's weights
+    std::vector<float> shares;        // [heads]: what each adds to its KV head's weights, of one layer
     HeadPool pool = HeadPool::kAdd;
     // Cosines and sines of a position in a text of so many tokens, [head_dim].
     std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
@@ -28,5 +30,17 @@ struct BoundedModel {
     int64_t first_row = 0, own_rows = 0;
     std::function<void(const Tensor& all, const Tensor& own)> gather = {};
 };
+
+/// Whether what this layer's heads give counts for its owner's tokens.
+inline bool counts(const BoundedShape& shape, const KvReaders& readers, LayerIndex layer) {
+    return shape.attentive() && (shape.heads != HeadsBy::kFirst || readers.number(layer) == 0);
+}
+/// How it goes to what the owner's earlier readers gave.
+inline WeightPool pool_of(const BoundedShape& shape, const BoundedModel& model, LayerIndex layer) {
+    const auto readers = static_cast<float>(model.readers.of(model.readers[layer].owner).size());
+    return {.by = model.pool,
+            .share = shape.heads == HeadsBy::kMean ? 1.0F / readers : 1.0F,
+            .more = model.readers.number(layer) > 0};
+}
 
 }  // namespace trireme

@@ -13,11 +13,11 @@ KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape&
     return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
 }
 
-MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, int64_t heads) {
-    MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, heads)};
+MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
+    MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, readers)};
     if (s.shares()) all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t);
     if (!s.observing()) return all;
-    all.device += RecentQueries::memory(kv.owner_layers, heads * kv.layout.head_dim, s.observe);
+    all.device += RecentQueries::memory(readers.layers(), readers.heads() * kv.layout.head_dim, s.observe);
     all.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
     return all;
 }
@@ -35,15 +35,19 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
       least_(s.budget(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
       of_head_(s.most_of_head(kv.owner_layers)),
       compute_(compute),
-      device_(device, BoundedMemory::bytes(kv, s, model_.heads)) {
-    check(kv.sequences == 1, "bounded: {} sequences, want 1", kv.sequences);
-    m_.take(device_, kv, s, model_.heads);
+      device_(device, BoundedMemory::bytes(kv, s, model_.readers)),
+      progress_(static_cast<size_t>(kv.owner_layers)),
+      in_places_(static_cast<size_t>(model_.readers.places())) {
+    const KvReaders& readers = model_.readers;
+    check(kv.sequences == 1 && readers.owners() == kv.owner_layers, "bounded: {} sequences, want 1; {} owners of {}",
+          kv.sequences, readers.owners(), kv.owner_layers);
+    m_.take(device_, kv, s, readers);
     upload(device);
     if (s.shares()) largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
     if (!s.observing()) return;
-    recent_ =
-        std::make_unique<RecentQueries>(device, compute, kv.owner_layers, model_.heads * kv.layout.head_dim, s.observe);
-    renewing_ = make_kernels(device, compute, Phase::kPrefill, renewing_limits(kv, s, model_.heads));
+    recent_ = std::make_unique<RecentQueries>(device, compute, readers.layers(), readers.heads() * kv.layout.head_dim,
+                                              s.observe);
+    renewing_ = make_kernels(device, compute, Phase::kPrefill, renewing_limits(kv, s, readers.heads()));
     turns_ = Buffer<Space::kHost>(device, static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float));
 }
 
@@ -63,7 +67,8 @@ void BoundedView::upload(Device& device) {
     fill.operator()<int64_t>(m_.kv.tiles, tile);
     fill.operator()<int64_t>(m_.equal_tiles, tile);
     fill.operator()<int32_t>(m_.rows, [&](int64_t r, int64_t) { return model_.rows[static_cast<size_t>(r)]; });
-    fill.operator()<int64_t>(m_.entry_table, [&](int64_t, int64_t c) { return address(m_.entry_tiles, c); });
+    fill.operator()<int64_t>(
+        m_.entry_table, [&](int64_t r, int64_t c) { return address(m_.entry_tiles, r * m_.entry_table.cols() + c); });
     const auto budget = [&](int64_t r, int64_t) { return static_cast<int32_t>(shape_.budget(OwnerIndex(r), owners)); };
     fill.operator()<int32_t>(m_.kv.budgets, budget);
     fill.operator()<int32_t>(m_.equal_budgets, budget);
@@ -72,6 +77,7 @@ void BoundedView::upload(Device& device) {
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
     fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
     fill.operator()<int32_t>(m_.slots_of_rows, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
+    fill.operator()<int32_t>(m_.before_rows, [](int64_t r, int64_t) { return static_cast<int32_t>(r - 1); });
     fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
     fill.rows<float>(m_.angles, [&](Matrix<float> m, int64_t first) {
         for (int64_t r = 0; r < m.rows; ++r)
@@ -90,13 +96,10 @@ LayerKv BoundedView::layer(OwnerIndex owner) const {
     return kv;
 }
 
-LayerKv BoundedView::entries() const {
-    return {.layout = m_.kv.layout,
-            .tiles = m_.entry_table,
-            .staged_k = {},
-            .staged_v = {},
-            .begins = m_.begins,
-            .angles = m_.angles};
+SlotCall BoundedView::call_of(OwnerIndex owner) const {
+    SlotCall call = call_;
+    call.owner = owner.i;
+    return call;
 }
 
 void BoundedView::begin(std::span<const RowGroup> groups) {
@@ -107,89 +110,117 @@ void BoundedView::begin(std::span<const RowGroup> groups) {
 void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                         const Tensor& change) {
     if (!prefill_) return op.kv_stage(layer(owner), k, v, rows);
-    if (rows.max_slots - k.rows() == call_.cached) {  // the first rows
-        call_.owner = owner.i;
-        op.slot_gather(entries(), m_.kv, m_.order, call_);
-        if (m_.sums) {
-            const Shape all{model_.heads, call_.entries()};
-            compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
-        }
+    const int64_t place = place_of(owner);
+    OwnerIndex& there = in_places_[static_cast<size_t>(place)];
+    if (there != owner) {  // the first rows
+        op.slot_gather(m_.entries(place), m_.kv, m_.order_of(place), call_of(owner));
+        there = owner;
     }
-    op.kv_append(entries(), k, v, rows, change);
+    op.kv_append(m_.entries(place), k, v, rows, change);
+    if (will_be_repeated() || rows.max_slots < call_.entries()) return;
+    progress_[owner.at()].written = true;
+    choose_when_over(op, owner);
 }
 
 void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     kv_of_head_ = a.kv_of_head;
-    if (prefill_) {
-        const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows behind these
-        const Tensor totals = m_.row_totals ? m_.row_totals.first_rows(n) : Tensor();
-        op.attention(a.out, a.q, entries(), a.kv_of_head, a.rows, {}, {.totals = totals});
-        const int64_t counted = std::min(n, shape_.counted(call_.fresh) - left);
-        if (counted > 0) {
-            RowsView rows = a.rows;
-            rows.slots = rows.slots.slice_rows(n - counted, counted);
-            rows.sequences = rows.sequences.slice_rows(n - counted, counted);
-            count(op, a.q.slice_rows(n - counted, counted), totals.slice_rows(n - counted, counted), rows);
-        }
-        if (recent_) {
-            const int64_t before = a.rows.max_slots - n - call_.cached;  // rows of this call
-            recent_->take(op, owner, a.q, call_.first_token + before, call_.cached + before);
-        }
-        // All rows of the call's layer have been attended: the heads choose.
-        if (left == 0) score_and_choose(op, shape_.attentive() ? pooled_entries(op) : Tensor(), shape_.rule());
-        return;
-    }
+    if (prefill_) return attend_prompt(op, owner, a);
     AttentionReport report;
-    if (m_.weights) {
-        const auto of = [&](const Tensor& t) { return Tensor(t.data(), DType::kF32, {model_.heads, t.dim(2)}); };
+    if (m_.weights && counts(shape_, model_.readers, a.layer)) {
+        const auto of = [&](const Tensor& t) { return Tensor(t.data(), DType::kF32, {t.dim(1), t.dim(2)}); };
         report = {.totals = m_.totals, .weights = of(m_.weights), .tops = of(m_.tops)};
     }
     op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows, {}, report);
     // At once, while they are in the cache: of all owners together they are more than it holds.
     if (report) {
+        WeightPool pool = pool_of(shape_, model_, a.layer);
+        if (model_.readers[a.layer].strict) pool.counts = m_.kv.counts.slice_rows(owner.i, 1);
         op.pool_weights(m_.pooled.slice_rows(owner.i, 1), m_.weights, m_.tops, m_.totals, a.kv_of_head, m_.shares,
-                        model_.pool);
+                        pool);
     }
-    if (recent_) recent_->stage(op, owner, a.q);
+    if (recent_) recent_->stage(op, a.layer, a.q);
+}
+
+void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    const LayerKv kv = m_.entries(place_of(owner));
+    if (will_be_repeated()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
+    const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows behind these
+    const int64_t before = call_.fresh - left - n;                            // and of the call before them
+    const bool weighed = counts(shape_, model_.readers, a.layer);
+    const Tensor totals = weighed ? m_.row_totals.first_rows(n) : Tensor();
+    op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, {.totals = totals});
+    if (weighed && before == 0) clear_sums(call_.entries());
+    const int64_t counted = weighed ? std::min(n, shape_.counted(call_.fresh) - left) : 0;
+    if (counted > 0) {
+        RowsView rows = a.rows;
+        rows.slots = rows.slots.slice_rows(n - counted, counted);
+        rows.sequences = rows.sequences.slice_rows(n - counted, counted);
+        count(op, a.q.slice_rows(n - counted, counted), totals.slice_rows(n - counted, counted), kv, rows);
+    }
+    if (recent_) recent_->take(op, a.layer, a.q, call_.first_token + before, call_.cached + before);
+    if (left > 0) return;
+    if (weighed) pool_sums(op, a.layer);
+    --progress_[owner.at()].readers_left;
+    choose_when_over(op, owner);
+}
+
+/// The sums of a layer's query heads, of so many entries.
+void BoundedView::clear_sums(int64_t entries) {
+    const Shape all{model_.readers.heads(), entries};
+    compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
 }
 
 /// Adds what these rows give to the call's entries.
-void BoundedView::count(Kernels& op, const Tensor& q, const Tensor& totals, const RowsView& rows) {
-    const Tensor sums(m_.sums.data(), DType::kF32, {model_.heads, call_.entries()});
-    op.key_weights(sums, q, totals, entries(), kv_of_head_, rows);
+void BoundedView::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
+    const Tensor sums(m_.sums.data(), DType::kF32, {model_.readers.heads(), call_.entries()});
+    op.key_weights(sums, q, totals, kv, kv_of_head_, rows);
 }
 
-/// What the query heads have given to the call's entries, as the KV heads count it: f32 [kv_heads, entries].
-Tensor BoundedView::pooled_entries(Kernels& op) {
+/// What a layer's query heads have given to the call's entries goes to what the owner's earlier readers gave, as the KV
+/// heads count it.
+void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
     const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
-    const Tensor pooled(m_.entry_weights.data(), DType::kF32, {1, kv_heads, n});
-    op.pool_weights(pooled, Tensor(m_.sums.data(), DType::kF32, {1, model_.heads, n}), {}, {}, kv_of_head_, m_.shares,
-                    model_.pool);
-    if (model_.exchange) model_.exchange(op, pooled);
-    return Tensor(pooled.data(), DType::kF32, {kv_heads, n});
+    const Tensor to = m_.weights_of(place_of(model_.readers[layer].owner), n);
+    op.pool_weights(Tensor(to.data(), DType::kF32, {1, kv_heads, n}),
+                    Tensor(m_.sums.data(), DType::kF32, {1, model_.readers.heads(), n}), {}, {}, kv_of_head_, m_.shares,
+                    pool_of(shape_, model_, layer));
 }
 
-void BoundedView::score_and_choose(Kernels& op, const Tensor& weights, const SlotRule& rule) {
-    const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
+/// When a prompt's keys and values are what stays, and all rows of all layers that read them have attended them, the
+/// owner's heads choose.
+void BoundedView::choose_when_over(Kernels& op, OwnerIndex owner) {
+    const OwnerProgress& so_far = progress_[owner.at()];
+    if (!so_far.written || so_far.readers_left > 0) return;
+    score_and_choose(op, place_of(owner), call_of(owner), shape_.rule(), shape_.attentive());
+}
+
+/// weighed: the entries have been given attention in this call.
+void BoundedView::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
+                                   bool weighed) {
+    const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
+    const LayerKv entries = m_.entries(place);
+    const Tensor order = m_.order_of(place), weights = weighed ? m_.weights_of(place, n) : Tensor();
+    if (weighed && model_.exchange) model_.exchange(op, Tensor(weights.data(), DType::kF32, {1, kv_heads, n}));
     const Tensor scores(m_.entry_scores.data(), DType::kF32, {kv_heads, n});
-    op.slot_scores(scores, m_.kv, entries(), m_.order, weights, rule, call_);
-    call_.retiled = shape_.shares() && (call_.fresh > 0 || call_.reserve > 0);
-    if (call_.retiled) share_slots(op, scores, rule);
-    op.slot_choose(m_.kv, entries(), m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), rule,
-                   call_);
+    op.slot_scores(scores, m_.kv, entries, order, weights, rule, call);
+    SlotCall chosen = call;
+    chosen.retiled = shape_.shares() && (call.fresh > 0 || call.reserve > 0);
+    if (chosen.retiled) share_slots(op, place, scores, rule, chosen);
+    op.slot_choose(m_.kv, entries, order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), rule, chosen);
 }
 
 /// Every rank shares the slots of all heads alike, and gives its own heads theirs.
-void BoundedView::share_slots(Kernels& op, const Tensor& scores, const SlotRule& rule) {
-    const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
+void BoundedView::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
+                              const SlotCall& call) {
+    const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
     const auto rows = [&](int64_t first, int64_t count) {
         return Tensor(static_cast<int64_t*>(m_.all_keys.data()) + first * n, DType::kI64, {count, n});
     };
-    op.slot_keys(rows(model_.first_row, kv_heads), m_.kv, m_.order, scores, rule, call_);
+    op.slot_keys(rows(model_.first_row, kv_heads), m_.kv, m_.order_of(place), scores, rule, call);
     if (model_.gather) model_.gather(rows(0, shape_.key_rows), rows(model_.first_row, model_.own_rows));
     const int64_t tiles = m_.tiles.rows() / shape().owner_layers;
-    op.slot_share(m_.kv, m_.tiles.slice_rows(call_.owner * tiles, tiles), rows(0, shape_.key_rows), m_.rows, m_.largest,
-                  shape_.share(), rule, call_);
+    op.slot_share(m_.kv, m_.tiles.slice_rows(call.owner * tiles, tiles), rows(0, shape_.key_rows), m_.rows, m_.largest,
+                  shape_.share(), rule, call);
 }
 
 /// Where heads share slots, the host has to know how many the fullest one has. Blocks until the call is over.
@@ -230,9 +261,9 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     if (recent_) {
         count_anew(*renewing_, rule);
     } else {
-        for (; call_.owner < shape().owner_layers; ++call_.owner) {
-            op.slot_gather(entries(), m_.kv, m_.order, call_);
-            score_and_choose(op, {}, rule);
+        for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
+            op.slot_gather(m_.entries(0), m_.kv, m_.order_of(0), call_of(owner));
+            score_and_choose(op, 0, call_of(owner), rule, /*weighed=*/false);
         }
     }
     kept_ = std::min(kept_, most_ - tokens);
@@ -255,29 +286,41 @@ void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
         compute_.copy(m_.turns, host);
         turns_free_ = compute_.record();
     }
-    for (; call_.owner < shape().owner_layers; ++call_.owner) {
-        op.slot_gather(entries(), m_.kv, m_.order, call_);
-        const Shape all{model_.heads, kept};
-        compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
-        const RecentQueries::Parts parts = recent_->parts(OwnerIndex(call_.owner), text - n, n);
-        for (const RecentQueries::Part& part : parts.span()) {
-            const int64_t first = part.first - (text - n), count_of = part.q.rows();
-            Tensor q = part.q;
-            if (shape_.rolling) {
-                q = m_.turned.first_rows(count_of);
-                op.gather_rows(q, part.q, m_.slots_of_rows.first_rows(count_of));
-                op.rope(q, m_.turns.slice_rows(first, count_of), dim);
-            }
-            const RowsView rows = {.slots = m_.slots_of_rows.slice_rows(kept - n + first, count_of),
-                                   .sequences = m_.sequences.slice_rows(0, count_of),
-                                   .cached = {},
-                                   .ancestors = {},
-                                   .max_slots = kept - n + first + count_of};
-            const Tensor totals = m_.row_totals.first_rows(count_of);
-            op.attention(m_.unused.first_rows(count_of), q, entries(), kv_of_head_, rows, {}, {.totals = totals});
-            count(op, q, totals, rows);
+    for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
+        const int64_t place = place_of(owner);
+        op.slot_gather(m_.entries(place), m_.kv, m_.order_of(place), call_of(owner));
+        for (const LayerIndex layer : model_.readers.of(owner)) {
+            if (!counts(shape_, model_.readers, layer)) continue;
+            clear_sums(kept);
+            count_recent(op, layer, n);
+            pool_sums(op, layer);
         }
-        score_and_choose(op, pooled_entries(op), rule);
+        score_and_choose(op, place, call_of(owner), rule, /*weighed=*/true);
+    }
+}
+
+/// Counts what the n most recent queries of a layer give to the tokens that its owner keeps.
+void BoundedView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
+    const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
+    const LayerKv kv = m_.entries(place_of(model_.readers[layer].owner));
+    const Tensor& slots = model_.readers[layer].strict ? m_.before_rows : m_.slots_of_rows;
+    const RecentQueries::Parts parts = recent_->parts(layer, text - n, n);
+    for (const RecentQueries::Part& part : parts.span()) {
+        const int64_t first = part.first - (text - n), rows_of = part.q.rows();
+        Tensor q = part.q;
+        if (shape_.rolling) {
+            q = m_.turned.first_rows(rows_of);
+            op.gather_rows(q, part.q, m_.slots_of_rows.first_rows(rows_of));
+            op.rope(q, m_.turns.slice_rows(first, rows_of), dim);
+        }
+        const RowsView rows = {.slots = slots.slice_rows(kept - n + first, rows_of),
+                               .sequences = m_.sequences.slice_rows(0, rows_of),
+                               .cached = {},
+                               .ancestors = {},
+                               .max_slots = kept - n + first + rows_of};
+        const Tensor totals = m_.row_totals.first_rows(rows_of);
+        op.attention(m_.unused.first_rows(rows_of), q, kv, kv_of_head_, rows, {}, {.totals = totals});
+        count(op, q, totals, kv, rows);
     }
 }
 
@@ -310,10 +353,18 @@ void BoundedView::begin_prefill(int64_t sequence, int64_t n) {
           "bounded: a prefill of {} tokens behind {} of {}, {} entries of {}", n, length(sequence), shape().context,
           entries, m_.entry_scores.cols());
     call_ = {.owner = 0, .cached = cached(sequence), .fresh = n, .first_token = length(sequence)};
+    for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
+        progress_[owner.at()] = {.readers_left = static_cast<int64_t>(model_.readers.of(owner).size())};
+    }
+    std::ranges::fill(in_places_, OwnerIndex(-1));
     prefill_ = true;
 }
 
 void BoundedView::end_prefill() {
+    for (const OwnerProgress& p : progress_) {
+        check(p.written && p.readers_left == 0, "bounded: a prefill ends, {} layers have not read an owner",
+              p.readers_left);
+    }
     prefill_ = false;
     steps_ = 0;
     commit(0, call_.first_token + call_.fresh);

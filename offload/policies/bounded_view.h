@@ -16,15 +16,16 @@
 
 namespace trireme {
 
-/// A prefill goes layer by layer: a layer's keys and values lie in scratch tiles, entries by rank behind each other,
-/// until its last row has been attended; then each head chooses. A decode step stages its row; keep() lets every head
-/// choose who goes, and the row takes that slot. Ranks, scores and choices stay on the device; the host knows how many
+/// A prefill goes layer by layer: an owner's keys and values lie in scratch tiles, entries by rank behind each other,
+/// until the last layer that reads them has attended its last row, in the last pass over it; then each head chooses. A
+/// decode step stages its row; keep() lets every head choose who goes, and the row takes that slot. What all layers
+/// give that read an owner counts for its tokens. Ranks, scores and choices stay on the device; the host knows how many
 /// tokens the fullest head keeps.
 class BoundedView final : public KvView {
   public:
     /// Errors: Exit::kOs.
     BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& shape, BoundedModel model);
-    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
     /// Of the kernels that count anew, in prefill phase, which come on top; a policy that observes has them.
     static KernelLimits renewing_limits(const KvShape& kv, const BoundedShape& shape, int64_t heads);
     /// The most elements, of each KV head, that BoundedModel::exchange is given.
@@ -47,7 +48,7 @@ class BoundedView final : public KvView {
     bool reaches(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
-    MemoryBytes memory() const override { return memory_for(shape(), shape_, model_.heads); }
+    MemoryBytes memory() const override { return memory_for(shape(), shape_, model_.readers); }
 
     void begin(std::span<const RowGroup> groups) override;
     void end() override {}
@@ -70,14 +71,25 @@ class BoundedView final : public KvView {
     const SlotKv& slots() const { return m_.kv; }
 
   private:
+    /// What a prefill has done so far with the keys and values of an owner, in the passes that are not repeated.
+    struct OwnerProgress {
+        int64_t readers_left = 0;  // layers that have not attended them yet
+        bool written = false;
+    };
+
     LayerKv layer(OwnerIndex owner) const;
-    LayerKv entries() const;
+    int64_t place_of(OwnerIndex owner) const { return model_.readers.place(owner); }
+    SlotCall call_of(OwnerIndex owner) const;
     void upload(Device& device);
-    void count(Kernels& op, const Tensor& q, const Tensor& totals, const RowsView& rows);
-    Tensor pooled_entries(Kernels& op);
+    void attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& call);
+    void clear_sums(int64_t entries);
+    void count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows);
+    void pool_sums(Kernels& op, LayerIndex layer);
     void count_anew(Kernels& op, const SlotRule& rule);
-    void score_and_choose(Kernels& op, const Tensor& weights, const SlotRule& rule);
-    void share_slots(Kernels& op, const Tensor& scores, const SlotRule& rule);
+    void count_recent(Kernels& op, LayerIndex layer, int64_t n);
+    void choose_when_over(Kernels& op, OwnerIndex owner);
+    void score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule, bool weighed);
+    void share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule, const SlotCall& call);
     void read_largest();
 
     BoundedShape shape_;
@@ -97,9 +109,11 @@ class BoundedView final : public KvView {
     Buffer<Space::kHost> largest_;
     Event turns_free_;
     int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;
-    SlotCall call_ = {};
+    SlotCall call_ = {};  // of owner 0; the others' differ in nothing else
     bool prefill_ = false;
-    int64_t steps_ = 0;  // since the last prompt
+    std::vector<OwnerProgress> progress_;  // by owner
+    std::vector<OwnerIndex> in_places_;    // by place: whose entries lie there; -1: nobody's
+    int64_t steps_ = 0;                    // since the last prompt
 };
 
 }  // namespace trireme

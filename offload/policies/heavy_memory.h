@@ -6,34 +6,40 @@
 
 #include "kernels/slots.h"
 #include "offload/policies/bounded_shape.h"
+#include "offload/policies/kv_readers.h"
 #include "offload/policies/wanted_tensors.h"
 
 namespace trireme {
 
-/// n: tokens of the context. A call is an attention over the slots of owners_together() owners.
+/// n: tokens of the context. A call is an attention over the slots of owners_together() owners; `counted` layers give
+/// something to the tokens of the owner that they read.
 struct HeavyMemory {
     SlotKv kv;                        // staged rows: the full view's
     Tensor tiles;                     // u8: the tiles of all heads
     Tensor shares, kv_of_head;        // f32 [heads], i32 [heads of a call]
-    Tensor queries, out;              // f32 [kMaxRows, owners * columns], [1, columns of a call]
+    Tensor queries, out;              // f32 [kMaxRows, counted * columns], [1, columns of a call]
     Tensor weights, tops, totals;     // of a step: f32 [owners * heads, slots and more], [.., tiles], [.., 2]
     Tensor pooled;                    // f32 [owners, kv_heads, slots + 1]
     Tensor row_totals, sums, zeros;   // of a prompt: f32 [kPrefillRows, heads, 2], [heads, n] twice
-    Tensor prompt_weights, scores;    // f32 [kv_heads, n] twice
+    Tensor prompt_weights, scores;    // f32 [places * kv_heads, n] (KvReaders::place), [kv_heads, n]
     Tensor keys, order;               // i64 [kv_heads, 2 n], i32 [kv_heads, slots]
     Tensor numbers;                   // i32 [kMaxRows]: 0, 1, ..
     Tensor slot, sequence, ancestor;  // i32 [1] twice, [1, kMaxRows]: where a step's row stands
+    Tensor slot_before;               // i32 [1]: the slot before, where rows of any layer do not see themselves
     std::vector<Tensor> saved;        // copies of kept(), if the text returns to its prompt; else empty
 
-    static size_t bytes(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    static size_t bytes(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
     static int64_t owners_together(const KvShape& kv, int64_t heads);
-    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    static int64_t counted(const BoundedShape& shape, const KvReaders& readers);
+    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
 
+    /// What a prompt's n tokens of an owner have got so far: f32 [kv_heads, n].
+    Tensor weights_of(int64_t place, int64_t tokens) const;
     /// What steps change.
     std::vector<const Tensor*> kept() const { return {&tiles, &kv.tokens, &kv.ranks, &kv.scores, &kv.counts}; }
 
   private:
-    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, int64_t heads);
+    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
 };
 
 }  // namespace trireme

@@ -34,14 +34,19 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Bounde
       model_(std::move(model)),
       full_(full),
       compute_(compute),
-      together_(HeavyMemory::owners_together(kv_, model_.heads)),
-      device_(device, memory_for(kv_, s, model_.heads).device),
-      stepping_(make_kernels(device, compute, Phase::kDecode, step_limits(kv_, model_.heads))),
+      together_(HeavyMemory::owners_together(kv_, model_.readers.heads())),
+      device_(device, memory_for(kv_, s, model_.readers).device),
+      stepping_(make_kernels(device, compute, Phase::kDecode, step_limits(kv_, model_.readers.heads()))),
+      places_(static_cast<size_t>(model_.readers.layers()), -1),
+      progress_(static_cast<size_t>(kv_.owner_layers)),
       graphs_(device.graphs()) {
     check(kv_.sequences == 1 && full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
           "heavy hitters: {} sequences, policy {}; want 1, h2o with true positions, and prefills layer by layer",
           kv_.sequences, name_of(s.policy));
-    m_.take(device_, kv_, s, model_.heads);
+    check(model_.readers.owners() == kv_.owner_layers, "heavy hitters: {} owners of {}", model_.readers.owners(),
+          kv_.owner_layers);
+    put_together();
+    m_.take(device_, kv_, s, model_.readers);
     m_.kv.staged_k = full.staged_k();
     m_.kv.staged_v = full.staged_v();
     upload(device);
@@ -58,6 +63,34 @@ void HeavySet::reader_leaves() noexcept {
     read_ = {};
 }
 
+/// The first reader of every owner, then the second one of those that have two, and so on: what the first one gives
+/// overwrites what was there, and the others add to it.
+void HeavySet::put_together() {
+    const KvReaders& readers = model_.readers;
+    int64_t place = 0;
+    for (int64_t number = 0; number < readers.most(); ++number) {
+        for (OwnerIndex owner; owner.i < readers.owners(); ++owner) {
+            if (number >= static_cast<int64_t>(readers.of(owner).size())) continue;
+            const LayerIndex layer = readers.of(owner)[static_cast<size_t>(number)];
+            if (!counts(shape_, readers, layer)) continue;
+            places_[layer.at()] = place;
+            const Run mine = {.first = owner,
+                              .owners = 1,
+                              .place = place++,
+                              .strict = readers[layer].strict,
+                              .pool = pool_of(shape_, model_, layer)};
+            const bool goes_on = !runs_.empty() && runs_.back().first.i + runs_.back().owners == owner.i &&
+                                 runs_.back().strict == mine.strict && runs_.back().pool.more == mine.pool.more &&
+                                 runs_.back().pool.share == mine.pool.share;
+            if (goes_on) {
+                ++runs_.back().owners;
+            } else {
+                runs_.push_back(mine);
+            }
+        }
+    }
+}
+
 /// What does not change from here on, and that nothing is kept yet.
 void HeavySet::upload(Device& device) {
     const Upload fill(device, compute_);
@@ -72,12 +105,13 @@ void HeavySet::upload(Device& device) {
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
     fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
     fill.operator()<int32_t>(m_.kv_of_head, [&](int64_t r, int64_t) {
-        const int64_t owner = r / model_.heads, head = r % model_.heads;
+        const int64_t owner = r / model_.readers.heads(), head = r % model_.readers.heads();
         return static_cast<int32_t>(owner * kv_.layout.kv_heads) + model_.kv_of_head[static_cast<size_t>(head)];
     });
     fill.operator()<int32_t>(m_.numbers, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     // A row behind all slots that a head may have: heads that have fewer are counted on from there (LayerKv::counts).
     fill.operator()<int32_t>(m_.slot, most);
+    fill.operator()<int32_t>(m_.slot_before, [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.tokens - 1); });
     fill.operator()<int32_t>(m_.sequence, zero);
     fill.operator()<int32_t>(m_.ancestor, zero);
 }
@@ -98,39 +132,68 @@ void HeavySet::begin(int64_t, int64_t tokens) {
     check(full_.length(0) == 0, "heavy hitters: a prompt of {} tokens, {} of them there before", tokens,
           full_.length(0));
     prompt_ = tokens;
+    for (OwnerIndex owner; owner.i < kv_.owner_layers; ++owner) {
+        progress_[owner.at()] = {.readers_left = static_cast<int64_t>(model_.readers.of(owner).size())};
+    }
     compute_.wait(read_);
 }
 
-void HeavySet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor&) {
+void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor&) {
     const bool recorded = graphs_ && full_.recordable(owner);
-    if (prefill_ || (!followed_ && !recorded)) return;
+    const int64_t place = places_[layer.at()];
+    if (prefill_ || place < 0 || (!followed_ && !recorded)) return;
     const int64_t first = full_.staged().size() - q.rows();
     // What is recorded for so many rows is replayed wherever they are staged.
     check(first == 0 || !recorded, "heavy hitters: rows of a graph from {} on", first);
-    const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(owner.i * q.cols(), q.cols());
+    const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(place * q.cols(), q.cols());
     op.gather_rows(to, q, m_.numbers.first_rows(q.rows()));
 }
 
 void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& a) {
-    const int64_t rows = a.q.rows(), heads = model_.heads, kv_heads = kv_.layout.kv_heads, n = prompt_;
-    const Tensor sums(m_.sums.data(), DType::kF32, {heads, n});
-    if (a.rows.max_slots == rows) compute_.copy(sums, Tensor(m_.zeros.data(), DType::kF32, sums.shape()));
-    op.key_weights(sums, a.q, totals(rows), kv, a.kv_of_head, a.rows);
-    if (a.rows.max_slots < n) return;
-    // The layer's last rows: its heads choose.
-    const Tensor pooled(m_.prompt_weights.data(), DType::kF32, {1, kv_heads, n});
-    op.pool_weights(pooled, Tensor(sums.data(), DType::kF32, {1, heads, n}), {}, {}, a.kv_of_head, m_.shares,
-                    model_.pool);
-    if (model_.exchange) model_.exchange(op, pooled);
+    const int64_t rows = a.q.rows(), heads = model_.readers.heads(), kv_heads = kv_.layout.kv_heads, n = prompt_;
+    const bool last = a.rows.max_slots == n;
+    if (counts(shape_, model_.readers, a.layer)) {
+        const Tensor sums(m_.sums.data(), DType::kF32, {heads, n});
+        if (a.rows.max_slots == rows) compute_.copy(sums, Tensor(m_.zeros.data(), DType::kF32, sums.shape()));
+        op.key_weights(sums, a.q, totals(rows), kv, a.kv_of_head, a.rows);
+        if (last) {
+            const Tensor to = m_.weights_of(model_.readers.place(owner), n);
+            op.pool_weights(Tensor(to.data(), DType::kF32, {1, kv_heads, n}),
+                            Tensor(sums.data(), DType::kF32, {1, heads, n}), {}, {}, a.kv_of_head, m_.shares,
+                            pool_of(shape_, model_, a.layer));
+        }
+    }
+    if (!last) return;
+    --progress_[owner.at()].readers_left;
+    choose_when_over(op, owner, kv);
+}
+
+// An owner below which all its readers are is written after them.
+void HeavySet::wrote(Kernels& op, OwnerIndex owner, int64_t, const LayerKv& kv, int64_t first, int64_t n) {
+    if (!prefill_ || first + n < prompt_) return;
+    progress_[owner.at()].written = true;
+    choose_when_over(op, owner, kv);
+}
+
+/// When all of a prompt is in these tiles, and all layers that read the owner have attended it, its heads choose.
+void HeavySet::choose_when_over(Kernels& op, OwnerIndex owner, const LayerKv& kv) {
+    const OwnerProgress& so_far = progress_[owner.at()];
+    if (!so_far.written || so_far.readers_left > 0) return;
+    const int64_t kv_heads = kv_.layout.kv_heads, n = prompt_;
+    const Tensor weights = m_.weights_of(model_.readers.place(owner), n);
+    if (model_.exchange) model_.exchange(op, Tensor(weights.data(), DType::kF32, {1, kv_heads, n}));
     const SlotCall call = {.owner = owner.i, .cached = 0, .fresh = n, .first_token = 0};
-    const Tensor weights(pooled.data(), DType::kF32, {kv_heads, n}),
-        scores(m_.scores.data(), DType::kF32, {kv_heads, n});
+    const Tensor scores(m_.scores.data(), DType::kF32, {kv_heads, n});
     op.slot_scores(scores, m_.kv, kv, m_.order, weights, shape_.rule(), call);
     op.slot_choose(m_.kv, kv, m_.order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), shape_.rule(),
                    call);
 }
 
 void HeavySet::prefilled(int64_t) {
+    for (const OwnerProgress& p : progress_) {
+        check(p.written && p.readers_left == 0, "heavy hitters: a prompt ends, {} layers have not read an owner",
+              p.readers_left);
+    }
     tokens_ = prompt_;
     prefill_ = followed_ = moved_ = behind_ = false;
     save(compute_, m_.saved, m_.kept(), "save_heavy");
@@ -149,7 +212,7 @@ void HeavySet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t
 
 /// A staged row, whose query is here, becomes the text's token `token`.
 void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
-    const int64_t owners = kv_.owner_layers, heads = model_.heads, dim = kv_.layout.head_dim;
+    const int64_t heads = model_.readers.heads(), dim = kv_.layout.head_dim;
     // Staged rows from this one on, so that it is the first one.
     const auto from_row = [&](const Tensor& staged) {
         char* first = static_cast<char*>(staged.data()) + static_cast<size_t>(row * dim) * size_of(staged.dtype());
@@ -158,25 +221,34 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     SlotKv kv = m_.kv;
     kv.staged_k = from_row(kv.staged_k);
     kv.staged_v = from_row(kv.staged_v);
-    const RowsView rows = {.slots = m_.slot,
-                           .sequences = m_.sequence,
-                           .cached = m_.slot,
-                           .ancestors = m_.ancestor,
-                           .max_slots = shape_.tokens + 1,
-                           .staged = 1};
     const Tensor queries = m_.queries.slice_rows(row, 1);
-    for (OwnerIndex owner; owner.i < owners; owner.i += together_) {
-        const int64_t some = std::min(together_, owners - owner.i), first = owner.i * heads, n = some * heads;
-        const Tensor totals = m_.totals.slice_rows(first, n);
-        stepping_->attention(m_.out.slice_cols(0, n * dim), queries.slice_cols(first * dim, n * dim),
-                             slot_layer(kv, owner, some), m_.kv_of_head.first_rows(n), rows, {},
-                             {.totals = Tensor(totals.data(), DType::kF32, {1, n, 2}),
-                              .weights = m_.weights.slice_rows(first, n),
-                              .tops = m_.tops.slice_rows(first, n)});
+    for (const Run& run : runs_) {
+        const RowsView rows = {.slots = run.strict ? m_.slot_before : m_.slot,
+                               .sequences = m_.sequence,
+                               .cached = m_.slot,
+                               .ancestors = m_.ancestor,
+                               .max_slots = shape_.tokens + 1,
+                               .staged = 1};
+        for (int64_t done = 0; done < run.owners; done += together_) {
+            const int64_t some = std::min(together_, run.owners - done), n = some * heads;
+            const OwnerIndex first(run.first.i + done);
+            const Tensor totals = m_.totals.slice_rows(first.i * heads, n);
+            stepping_->attention(m_.out.slice_cols(0, n * dim),
+                                 queries.slice_cols((run.place + done) * heads * dim, n * dim),
+                                 slot_layer(kv, first, some), m_.kv_of_head.first_rows(n), rows, {},
+                                 {.totals = Tensor(totals.data(), DType::kF32, {1, n, 2}),
+                                  .weights = m_.weights.slice_rows(first.i * heads, n),
+                                  .tops = m_.tops.slice_rows(first.i * heads, n)});
+        }
+        const auto by_owner = [&](const Tensor& t) {
+            const Tensor part = t.slice_rows(run.first.i * heads, run.owners * heads);
+            return Tensor(part.data(), part.dtype(), {run.owners, heads, part.cols()});
+        };
+        WeightPool pool = run.pool;
+        if (run.strict) pool.counts = m_.kv.counts.slice_rows(run.first.i, run.owners);
+        op.pool_weights(m_.pooled.slice_rows(run.first.i, run.owners), by_owner(m_.weights), by_owner(m_.tops),
+                        by_owner(m_.totals), m_.kv_of_head.first_rows(heads), m_.shares, pool);
     }
-    const auto by_owner = [&](const Tensor& t) { return Tensor(t.data(), t.dtype(), {owners, heads, t.cols()}); };
-    op.pool_weights(m_.pooled, by_owner(m_.weights), by_owner(m_.tops), by_owner(m_.totals),
-                    m_.kv_of_head.first_rows(heads), m_.shares, model_.pool);
     if (model_.exchange) model_.exchange(op, m_.pooled);
     op.slot_step(kv, m_.pooled, shape_.rule(), token);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// The queries of a text's most recent tokens, of every owner: for policies whose scores are counted anew from them
+/// The queries of a text's most recent tokens, of every layer: for policies whose scores are counted anew from them
 /// while the text goes on.
 
 #include <array>
@@ -14,17 +14,17 @@ namespace trireme {
 
 class RecentQueries {
   public:
-    /// Of `tokens` tokens, f32 [owners * columns] each. Errors: Exit::kOs.
-    RecentQueries(Device& device, Stream& compute, int64_t owners, int64_t columns, int64_t tokens);
-    static size_t memory(int64_t owners, int64_t columns, int64_t tokens);
+    /// Of `tokens` tokens, f32 [layers * columns] each. Errors: Exit::kOs.
+    RecentQueries(Device& device, Stream& compute, int64_t layers, int64_t columns, int64_t tokens);
+    static size_t memory(int64_t layers, int64_t columns, int64_t tokens);
 
     /// Rows of a prompt, the text's tokens from `token` on; where they stood: `position` and the following ones.
-    void take(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t token, int64_t position);
+    void take(Kernels& op, LayerIndex layer, const Tensor& q, int64_t token, int64_t position);
     /// A decode step's row, which keep() makes the text's token `token`.
-    void stage(Kernels& op, OwnerIndex owner, const Tensor& q);
+    void stage(Kernels& op, LayerIndex layer, const Tensor& q);
     void keep(int64_t token, int64_t position);
 
-    /// Of an owner, the queries of tokens [first, first + n), in parts that lie behind each other: f32 [rows, columns].
+    /// Of a layer, the queries of tokens [first, first + n), in parts that lie behind each other: f32 [rows, columns].
     struct Part {
         int64_t first = 0;  // token
         Tensor q;
@@ -34,7 +34,7 @@ class RecentQueries {
         size_t n = 0;
         std::span<const Part> span() const { return std::span(all).first(n); }
     };
-    Parts parts(OwnerIndex owner, int64_t first, int64_t n) const;
+    Parts parts(LayerIndex layer, int64_t first, int64_t n) const;
     /// Where a token stood when its query was computed.
     int64_t position(int64_t token) const { return positions_[place(token)]; }
 
@@ -47,7 +47,7 @@ class RecentQueries {
     Stream& compute_;
     int64_t columns_, tokens_;
     Arena<Space::kDevice> device_;
-    Tensor ring_, saved_, staged_, numbers_;  // [tokens, owners * columns] twice, [1, ...], i32 [tokens]: 0, 1, ..
+    Tensor ring_, saved_, staged_, numbers_;  // [tokens, layers * columns] twice, [1, ...], i32 [tokens]: 0, 1, ..
     std::vector<int64_t> positions_, saved_positions_;
 };
 

@@ -114,7 +114,7 @@ bool RetrievalSet::passes_by(OwnerIndex owner) const {
 }
 
 // A prompt's last query chooses alone.
-void RetrievalSet::query(Kernels& op, OwnerIndex owner, const Tensor& q, const Tensor& kv_of_head) {
+void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Tensor& q, const Tensor& kv_of_head) {
     const bool several = history_ && !reading_prompt_;
     if (several && !seen_[owner.at()]) {
         const int64_t first = full_.staged().size() - q.rows();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,21 +28,7 @@
 namespace trireme::test {
 namespace {
 
-constexpr int64_t kLayers = 3, kPrompt = 530, kNew = 24, kSeen = 84;
-
-/// Little enough for GPU kernels on the host; 20 chunks of 8 tokens to choose from behind a prompt of two tiles.
-RandomShape shape_of(const char* name, int64_t layers, const char* map) {
-    return {.name = name,
-            .layers = layers,
-            .dim = 32,
-            .heads = 2,
-            .kv_heads = 2,
-            .head_dim = 8,
-            .ffn = 32,
-            .vocab = 40,
-            .context = 1024,
-            .layer_map = map};
-}
+constexpr int64_t kOwners = 3, kPrompt = 530, kNew = 24, kSeen = 84;
 
 std::vector<int32_t> prompt() {
     std::vector<int32_t> ids(static_cast<size_t>(kPrompt));
@@ -60,17 +47,39 @@ ViewMaker window_view(const LlamaConfig& config) {
 
 enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow, kH2o };
 
-struct Case {
+constexpr const char *kOwn = "0_1_2", *kShared = "0_2_2_3";
+
+/// A chain, over a model with this layer map.
+struct Over {
     What what = What::kPlain;
-    int64_t on_chip = kLayers;
+    const char* map = kOwn;
+
+    int64_t layers() const { return 1 + std::count(map, map + std::strlen(map), '_'); }
+    int64_t owners() const { return LayerMap::parse(map, layers(), "map").owners(); }
+};
+
+/// Little enough for GPU kernels on the host; 20 chunks of 8 tokens to choose from behind a prompt of two tiles.
+RandomShape shape_of(const Over& over) {
+    return {.name = "target",
+            .layers = over.layers(),
+            .dim = 32,
+            .heads = 2,
+            .kv_heads = 2,
+            .head_dim = 8,
+            .ffn = 32,
+            .vocab = 40,
+            .context = 1024,
+            .layer_map = over.map};
+}
+
+struct Case {
+    Over over;
+    int64_t on_chip = kOwners;
     bool graphs = true;
     double temperature = 0;
     int64_t every = 1;  // forwards from one choice to the next
     int64_t tokens = 12;
     int64_t queries = 1;  // that choose
-    const char* map = "0_1_2";
-
-    int64_t owners() const { return LayerMap::parse(map, kLayers, "map").owners(); }
 };
 
 /// What became of a request.
@@ -86,11 +95,10 @@ class Chain {
   public:
     Chain(const Case& c, Comm& comm)
         : case_(c),
-          engine_(std::make_unique<RandomModel>(shape_of("target", kLayers, c.map)), engine_options(c), comm, 1,
-                  engine_device()),
+          engine_(std::make_unique<RandomModel>(shape_of(c.over)), engine_options(c), comm, 1, engine_device()),
           sampling_{.temperature = c.temperature} {
         LevelOptions options = engine_options(c).level();
-        if (c.what == What::kRetrieval || c.what == What::kTriForce || c.what == What::kTree) {
+        if (c.over.what == What::kRetrieval || c.over.what == What::kTriForce || c.over.what == What::kTree) {
             const RetrievalShape shape = {
                 .budget = 64,
                 .every = c.every,
@@ -102,12 +110,12 @@ class Chain {
             options = over_set(options, *set_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
-        if (c.what == What::kH2o) {
+        if (c.over.what == What::kH2o) {
             heavy_ = heavy_set(engine_.device(), *engine_, Heavy::of(40), comm);
             options = over_set(options, *heavy_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
-        if (c.what == What::kWindow || c.what == What::kTriForce) {
+        if (c.over.what == What::kWindow || c.over.what == What::kTriForce) {
             options.view = window_view(engine_->config());
             window_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
@@ -143,23 +151,23 @@ class Chain {
   private:
     static EngineOptions engine_options(const Case& c) {
         EngineOptions o{.weights = DType::kF16, .context = 1024, .graphs = c.graphs};
-        // Slots of one tile.
-        o.residency.by_layers = c.what == What::kH2o;
         o.passes = {.how = Passes::How::kFixed, .n = 2};
-        if (c.on_chip >= c.owners()) return o;
-        o.residency.on_chip = interleaved(c.owners(), c.on_chip);
+        // Slots of one tile.
+        o.residency.by_layers = c.over.what == What::kH2o;
+        if (c.on_chip >= c.over.owners()) return o;
+        o.residency.on_chip = interleaved(c.over.owners(), c.on_chip);
         o.residency.ring = 3;
         o.residency.span_bytes = 1;
         return o;
     }
     void link_up() {
-        if (case_.what == What::kPlain) {
+        if (case_.over.what == What::kPlain) {
             plain_ = std::make_unique<Plain>(*engine_, sampling_, 3);
             decoder_ = plain_.get();
             return;
         }
         Device& device = engine_.device();
-        switch (case_.what) {
+        switch (case_.over.what) {
             case What::kTree:
                 base_ = std::make_unique<TreeDrafter>("tree", device, *middle_, sampling_, 3,
                                                       TreeDrafter::Options{.level = 1, .size = 12, .depth = 3});
@@ -172,10 +180,10 @@ class Chain {
                 break;
             default:
                 base_ = std::make_unique<Drafter>("window", device, *window_, sampling_, 3,
-                                                  case_.what == What::kWindow ? 1 : 2, 3);
+                                                  case_.over.what == What::kWindow ? 1 : 2, 3);
         }
         Proposer* inner = base_.get();
-        if (case_.what == What::kTriForce) {
+        if (case_.over.what == What::kTriForce) {
             held_ = std::make_unique<HeldLaws>(device, *middle_, 6);
             const Speculate::Options checks{.verifier = "retrieval", .level = 1, .length = 6, .held = held_.get()};
             speculates_.push_back(std::make_unique<Speculate>(*inner, *middle_, sampling_, 3, checks));
@@ -218,7 +226,7 @@ class Chain {
             const Buffer<Space::kHost> host(engine_.device(), of.bytes());
             stream.copy(host.tensor(of.dtype(), of.shape()), of);
             stream.synchronize();
-            for (int64_t head = 0; head < kLayers * kv.layout.kv_heads; ++head) {
+            for (int64_t head = 0; head < case_.over.owners() * kv.layout.kv_heads; ++head) {
                 const auto* from = static_cast<const unsigned char*>(host.data()) + head * kv.slots() * 4;
                 for (int64_t i = 0; i < 4 * heavy_->slots(); ++i) hash = (hash ^ from[i]) * 1099511628211u;
             }
@@ -259,7 +267,7 @@ Told tell(const Case& c, int ranks = 1, int samples = 1) {
 }
 
 std::string named(const Case& c) {
-    return fmt::format("{}, {} on chip, graphs {}, every {}", c.map, c.on_chip, c.graphs, c.every);
+    return fmt::format("{}, {} on chip, graphs {}, every {}", c.over.map, c.on_chip, c.graphs, c.every);
 }
 
 void expect_same(const Told& a, const Told& b, const Case& c) {
@@ -275,23 +283,22 @@ void expect_greedy(const Told& chain, const Told& plain) {
               std::vector(plain.ids.begin(), plain.ids.begin() + n));
 }
 
-class DeviceChains : public testing::TestWithParam<What> {};
+class DeviceChains : public testing::TestWithParam<Over> {};
 
 TEST_P(DeviceChains, GraphsAndResidencyChangeNothing) {
-    const What what = GetParam();
-    const Told plain = tell({.what = What::kPlain, .graphs = false});
-    const Told greedy = tell({.what = what, .graphs = false});
+    const Over over = GetParam();
+    const Told plain = tell({.over = {What::kPlain, over.map}, .graphs = false});
+    const Told greedy = tell({.over = over, .graphs = false});
     expect_greedy(greedy, plain);
     EXPECT_GT(greedy.accepted, 0);
-    for (const int64_t on_chip : {kLayers, int64_t{1}, int64_t{0}}) {
-        const Case c = {.what = what, .on_chip = on_chip};
+    for (const int64_t on_chip : {kOwners, int64_t{1}, int64_t{0}}) {
+        const Case c = {.over = over, .on_chip = on_chip};
         expect_same(tell(c), greedy, c);
     }
 }
 
 TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
-    const What what = GetParam();
-    Case c = {.what = what, .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20, .queries = 4};
+    Case c = {.over = GetParam(), .graphs = false, .temperature = 0.7, .every = 3, .tokens = 20, .queries = 4};
     const Told told = tell(c, 1, 2);
     c.graphs = true;
     c.on_chip = 1;
@@ -300,7 +307,7 @@ TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
 
 TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
     if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
-    Case c = {.what = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
+    Case c = {.over = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
     const Told told = tell(c, 2);
     c.graphs = true;
     expect_same(tell(c, 2), told, c);
@@ -308,9 +315,8 @@ TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
 
 // Where layers read later ones a forward of several rows takes several passes, and a graph is launched for each.
 TEST_P(DeviceChains, GraphsAndResidencyChangeNothingWhereLayersReadLaterOnes) {
-    if (GetParam() == What::kH2o) GTEST_SKIP() << "heavy hitters want layers with keys and values of their own";
     const auto check_map = [](const char* map, const std::vector<int64_t>& on_chip) {
-        Case c = {.what = GetParam(), .graphs = false, .temperature = 0.7, .tokens = 20, .queries = 4, .map = map};
+        Case c = {.over = {GetParam().what, map}, .graphs = false, .temperature = 0.7, .tokens = 20, .queries = 4};
         const Told told = tell(c);
         EXPECT_GT(told.accepted, 0);
         c.graphs = true;
@@ -323,13 +329,14 @@ TEST_P(DeviceChains, GraphsAndResidencyChangeNothingWhereLayersReadLaterOnes) {
     check_map("2_1_2", {1});
 }
 
-std::string name_of_case(const testing::TestParamInfo<What>& param) {
+std::string name_of_case(const testing::TestParamInfo<Over>& param) {
     const std::array<const char*, 6> names = {"plain", "retrieval", "triforce", "tree", "window", "h2o"};
-    return names[static_cast<size_t>(param.param)];
+    return names[static_cast<size_t>(param.param.what)] + std::string(param.param.map == kShared ? "_shared" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, DeviceChains,
-                         testing::Values(What::kRetrieval, What::kTriForce, What::kTree, What::kWindow, What::kH2o),
+                         testing::Values(Over{What::kRetrieval}, Over{What::kTriForce}, Over{What::kTree},
+                                         Over{What::kWindow}, Over{What::kH2o}, Over{What::kH2o, kShared}),
                          name_of_case);
 
 }  // namespace

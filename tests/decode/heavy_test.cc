@@ -1,6 +1,8 @@
 // Chains in which heavy hitters propose or check: what comes out is plain decoding's, wherever keys and values lie and
 // whoever holds the heads.
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -92,37 +94,77 @@ TEST_F(HeavyHitters, SamplesBeginWithWhatThePromptChose) {
     EXPECT_EQ(alone[0], alone[1]);
 }
 
-// 3 KV heads on 4 ranks: some are held twice, and those ranks keep the same tokens. What is proposed is the same on all
-// ranks, and stays as often on one rank as on four.
-TEST(HeavyHittersOfRanks, ProposeTheSame) {
-    const RandomShape shape = {.name = "heavy",
-                               .layers = 3,
-                               .dim = 96,
-                               .heads = 6,
-                               .kv_heads = 3,
-                               .head_dim = 16,
-                               .ffn = 96,
-                               .vocab = 96,
-                               .context = 1024};
+/// Layers that share keys and values in several ways: below, above, with an owner that does not read itself.
+RandomShape shape_of(const std::string& map) {
+    return {.name = "heavy",
+            .layers = std::ranges::count(map, '_') + 1,
+            .dim = 96,
+            .heads = 6,
+            .kv_heads = 3,
+            .head_dim = 16,
+            .ffn = 96,
+            .vocab = 96,
+            .context = 1024,
+            .layer_map = map};
+}
+const char* const kMaps[] = {"0_1_2", "0_0_2_2_4", "0_3_3_3_4", "1_2_0"};  // of three owners
+
+std::vector<int32_t> random_prompt() {
     std::vector<int32_t> prompt;
     for (int32_t i = 0; i < 300; ++i) prompt.push_back((i * i * 7 + i * 3 + 11) % 96);
+    return prompt;
+}
+/// The middle one of three owners is streamed.
+LevelOptions streaming_options() {
+    LevelOptions options = EngineOptions{.context = 512}.level();
+    options.residency = {.on_chip = {true, false, true}, .span_bytes = 1};
+    options.passes = {.how = Passes::How::kFixed, .n = 3};
+    return options;
+}
+
+// Heads that keep all of the text let layers see what they see in the whole model, whichever layer reads whom.
+TEST(HeavyHittersOfMaps, OfTheWholeTextProposeWhatTheTargetSays) {
+    SelfComm comm;
+    for (const char* map : kMaps) {
+        Engine engine(std::make_unique<RandomModel>(shape_of(map)), {.weights = DType::kF32, .context = 512}, comm);
+        Heavy levels(engine, streaming_options(), Heavy::of(512));
+        const SamplingParams sampling = {.temperature = 0};
+        Drafter drafter("h2o", engine.device(), levels.middle, sampling, 0, 1, 7);
+        Speculate speculate(drafter, levels.target, sampling, 0);
+        Plain alone(levels.target, sampling, 0);
+        GenerateStats stats;
+        const std::vector<int32_t> prompt = random_prompt();
+        const auto ids_by = [&](Decoder& decoder) {
+            return trireme::generate(decoder, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids;
+        };
+
+        EXPECT_EQ(ids_by(speculate), ids_by(alone)) << map;
+        EXPECT_GT(speculate.stats().proposed, 40) << map;
+        EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed) << map;
+    }
+}
+
+// 3 KV heads on 4 ranks: some are held twice, and those ranks keep the same tokens. What is proposed is the same on all
+// ranks, and stays as often on one rank as on four.
+class HeavyHittersOfRanks : public testing::TestWithParam<const char*> {};
+
+TEST_P(HeavyHittersOfRanks, ProposeTheSame) {
     for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kMax}) {
         for (const double temperature : {0.0, 0.7}) {
             std::vector<int64_t> first;
             for (const int ranks : {1, 2, 3, 4}) {
                 std::vector<std::vector<int64_t>> told(static_cast<size_t>(ranks));
                 run_ranks(ranks, [&](Comm& comm) {
-                    const EngineOptions o = {.weights = DType::kF32, .context = 512};
-                    Engine engine(std::make_unique<RandomModel>(shape), o, comm);
-                    LevelOptions options = o.level();
-                    options.residency = {.on_chip = {true, false, true}, .span_bytes = 1};
+                    Engine engine(std::make_unique<RandomModel>(shape_of(GetParam())),
+                                  {.weights = DType::kF32, .context = 512}, comm);
                     BoundedShape kept = Heavy::of(24);
                     kept.heads = heads;
-                    Heavy levels(engine, options, kept);
+                    Heavy levels(engine, streaming_options(), kept);
                     const SamplingParams sampling = {.temperature = temperature};
                     Drafter drafter("h2o", engine.device(), levels.middle, sampling, 3, 1, 5);
                     Speculate speculate(drafter, levels.target, sampling, 3);
                     GenerateStats stats;
+                    const std::vector<int32_t> prompt = random_prompt();
                     const auto ids_by = [&](Decoder& decoder) {
                         return trireme::generate(decoder, nullptr, {.prompt = prompt, .max_new = 60}, stats).at(0).ids;
                     };
@@ -141,6 +183,9 @@ TEST(HeavyHittersOfRanks, ProposeTheSame) {
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Maps, HeavyHittersOfRanks, testing::Values("0_1_2", "0_3_3_3_4"),
+                         [](const auto& param) { return "m" + std::string(param.param); });
 
 }  // namespace
 }  // namespace trireme::test

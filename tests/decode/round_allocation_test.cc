@@ -55,11 +55,27 @@ TEST(Rounds, AllocateNothing) {
         TreeDrafter tree("tree", engine.device(), levels.middle, sampling, 1, {.size = 20, .depth = 5});
         Speculate over_tree(tree, levels.target, sampling, 1);
         EXPECT_EQ(allocations_of(over_tree, prompt), 0) << on_chip;
+    }
+}
 
-        Heavy heavy(engine, level, Heavy::of(64));
-        Drafter by_heavy("h2o", engine.device(), heavy.middle, sampling, 1, 1, 5);
-        Speculate over_heavy(by_heavy, heavy.target, sampling, 1);
-        EXPECT_EQ(allocations_of(over_heavy, prompt), 0) << on_chip;
+// The second model's layers share three owners.
+TEST(Rounds, OfHeavyHittersAllocateNothing) {
+    SelfComm comm;
+    EngineOptions options;
+    options.context = 1400;
+    std::vector<int32_t> prompt;
+    for (int32_t i = 0; i < 600; ++i) prompt.push_back(i * i % 1000 + 3);
+    const SamplingParams sampling = {.temperature = 0.8};
+    for (const auto& [model, owners] : {std::pair{"models/kjv-target", 6}, {"models/kjv-lckv", 3}}) {
+        Engine engine(data_path(model), options, comm, 2);
+        for (const int64_t on_chip : {owners, owners / 2, 0}) {
+            LevelOptions level = options.level();
+            level.residency = {.on_chip = interleaved(owners, on_chip), .span_bytes = 1 << 16};
+            Heavy heavy(engine, level, Heavy::of(64));
+            Drafter by_heavy("h2o", engine.device(), heavy.middle, sampling, 1, 1, 5);
+            Speculate over_heavy(by_heavy, heavy.target, sampling, 1);
+            EXPECT_EQ(allocations_of(over_heavy, prompt), 0) << model << " " << on_chip;
+        }
     }
 }
 

@@ -79,18 +79,21 @@ struct Scene {
         if (type == DType::kBF16) reinterpret_cast<bf16*>(to)[i] = bf16(static_cast<float>(x));
         if (type == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(x);
     }
-    RowsView rows(RowSet& set) {
+    /// strict: they do not see themselves.
+    RowsView rows(RowSet& set, bool strict = false) {
         std::vector<int32_t> path;
         for (int64_t r = 0; r < q.rows(); ++r) {
             path.push_back(static_cast<int32_t>(r));
             set.set(r, 0, cached, path);
+            if (strict) --set.slots.at<int32_t>(r, 0);
         }
         return set.view(cached + q.rows());
     }
     /// Keys as the head of one KV head sees them, values, and what attention makes of them for row r.
-    Rows want(int64_t r, int64_t head, Operand* angles, std::vector<std::vector<double>>* weights, double* tolerance) {
+    Rows want(int64_t r, int64_t head, Operand* angles, std::vector<std::vector<double>>* weights, double* tolerance,
+              bool strict = false) {
         const KvLayout& l = shape.layout;
-        const int64_t n = counts[static_cast<size_t>(head)] + r + 1;
+        const int64_t n = counts[static_cast<size_t>(head)] + r + (strict ? 0 : 1);
         Rows keys(n, l.head_dim), values(n, l.head_dim);
         const Rows ks = stored(k, l.k_type), vs = stored(v, l.v_type);
         for (int64_t i = 0; i < n; ++i) {
@@ -112,6 +115,10 @@ struct Scene {
         }
         const auto group = static_cast<int64_t>(mine.size());
         Rows one(1, group * l.head_dim);
+        if (n == 0) {  // what sees nothing gives 0
+            if (weights != nullptr) weights->resize(mine.size());
+            return one;
+        }
         for (int64_t c = 0; c < one.cols; ++c) one(0, c) = q.get(r, mine[0] * l.head_dim + c);
         if (weights != nullptr) {
             for (int64_t g = 0; g < group; ++g) {
@@ -149,7 +156,7 @@ TEST(SlotAttention, SeesEachHeadsTokens) {
     for (const Case& c : kCases) {
         for (const int32_t n : {1, 40, 256, 700}) {
             for (const int64_t rows : {1, 3}) {
-                for (const bool rolling : {false, true}) {
+                for (const auto& [rolling, strict] : {std::pair{false, false}, {true, false}, {n % 256 == 0, true}}) {
                     Scene s(c, ragged(c, n), rows, 11);
                     Operand angles = angle_table(s.cached + rows, c.layout.head_dim);
                     on_every_target([&] {
@@ -159,18 +166,19 @@ TEST(SlotAttention, SeesEachHeadsTokens) {
                         const AttentionReport report = {
                             .totals = Tensor(totals.tensor().data(), DType::kF32, {rows, s.heads.rows(), 2})};
                         m->attention(out.tensor(), s.q.tensor(), s.slots.layer(0, rolling ? angles.tensor() : Tensor()),
-                                     s.heads.vector(), s.rows(set), {}, report);
+                                     s.heads.vector(), s.rows(set, strict), {}, report);
                         m.stream->synchronize();
                         ASSERT_TRUE(out.intact() && totals.intact() && s.slots.intact());
                         for (int64_t r = 0; r < rows; ++r) {
                             int64_t column = 0;
                             for (int64_t h = 0; h < c.layout.kv_heads; ++h) {
                                 double tolerance = 0;
-                                const Rows want = s.want(r, h, rolling ? &angles : nullptr, nullptr, &tolerance);
+                                const Rows want =
+                                    s.want(r, h, rolling ? &angles : nullptr, nullptr, &tolerance, strict);
                                 for (int64_t i = 0; i < want.cols; ++i) {
                                     ASSERT_NEAR(out.get(r, column + i), want(0, i), tolerance)
-                                        << n << " row " << r << " head " << h << " " << i
-                                        << (rolling ? " rolling" : "");
+                                        << n << " row " << r << " head " << h << " " << i << (rolling ? " rolling" : "")
+                                        << (strict ? " strict" : "");
                                 }
                                 column += want.cols;
                             }
@@ -201,7 +209,7 @@ TEST(SlotAttention, TellsWhatEachSlotGets) {
                             Tensor(weights.tensor().data(), DType::kF32, {1, heads, width}),
                             Tensor(tops.tensor().data(), DType::kF32, {1, heads, tiles}),
                             Tensor(totals.tensor().data(), DType::kF32, {1, heads, 2}), s.heads.vector(),
-                            shares.vector(), HeadPool::kAdd);
+                            shares.vector(), {});
             m.stream->synchronize();
             ASSERT_TRUE(out.intact() && totals.intact() && weights.intact() && tops.intact() && pooled.intact());
             for (int64_t h = 0; h < kv_heads; ++h) {
@@ -216,6 +224,89 @@ TEST(SlotAttention, TellsWhatEachSlotGets) {
                 }
             }
         }
+    }
+}
+
+// Two layers read an owner, one of which does not see the row itself; what lies behind what they have told is NaN.
+TEST(SlotAttention, PoolsWhatSeveralLayersGive) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    for (const Case& c : kCases) {
+        for (const int32_t n : {1, 255, 256, 511, 700}) {
+            for (const bool strict_first : {false, true}) {
+                for (const HeadPool by : {HeadPool::kAdd, HeadPool::kMax}) {
+                    Scene s(c, ragged(c, n), 1, 5);
+                    Machine m(Phase::kDecode, 2, kDecodeLimits);
+                    const int64_t heads = s.heads.rows(), kv_heads = c.layout.kv_heads, width = s.cached + 1,
+                                  tiles = width / kTileTokens + 1;
+                    Operand out(DType::kF32, 1, s.q.cols()), totals(DType::kF32, 1, heads * 2),
+                        pooled(DType::kF32, kv_heads, width), shares(DType::kF32, heads, 1);
+                    for (int64_t h = 0; h < heads; ++h) shares.set(h, 0, 0.5);
+                    for (int64_t h = 0; h < kv_heads; ++h) {
+                        for (int64_t i = 0; i < width; ++i) pooled.set(h, i, nan);
+                    }
+                    std::vector<std::vector<double>> want(static_cast<size_t>(kv_heads),
+                                                          std::vector<double>(static_cast<size_t>(width), 0));
+                    for (const bool second : {false, true}) {
+                        const bool strict = strict_first != second;
+                        Operand weights(DType::kF32, heads, width), tops(DType::kF32, heads, tiles);
+                        for (int64_t h = 0; h < heads; ++h) {
+                            for (int64_t i = 0; i < width; ++i) weights.set(h, i, nan);
+                            for (int64_t i = 0; i < tiles; ++i) tops.set(h, i, nan);
+                        }
+                        s.q.randomize(second ? 71 : 72, 2);
+                        RowSet set(1);
+                        const Tensor told(totals.tensor().data(), DType::kF32, {1, heads, 2});
+                        m->attention(out.tensor(), s.q.tensor(), s.slots.layer(0), s.heads.vector(),
+                                     s.rows(set, strict), {}, {told, weights.tensor(), tops.tensor()});
+                        WeightPool pool = {.by = by, .share = 0.25F, .more = second};
+                        if (strict) pool.counts = s.slots.view().counts;
+                        m->pool_weights(Tensor(pooled.tensor().data(), DType::kF32, {1, kv_heads, width}),
+                                        Tensor(weights.tensor().data(), DType::kF32, {1, heads, width}),
+                                        Tensor(tops.tensor().data(), DType::kF32, {1, heads, tiles}), told,
+                                        s.heads.vector(), shares.vector(), pool);
+                        m.stream->synchronize();
+                        ASSERT_TRUE(weights.intact() && tops.intact() && pooled.intact());
+                        for (int64_t h = 0; h < kv_heads; ++h) {
+                            std::vector<std::vector<double>> given;
+                            s.want(0, h, nullptr, &given, nullptr, strict);
+                            const int64_t count = s.counts[static_cast<size_t>(h)];
+                            for (int64_t i = 0; i < count + (strict ? 0 : 1); ++i) {
+                                const int64_t rank = i < count ? s.slots.ranks.at<int32_t>(h, i) : count;
+                                double& to = want[static_cast<size_t>(h)][static_cast<size_t>(i)];
+                                for (const auto& w : given) {
+                                    const double x = w[static_cast<size_t>(rank)] / 8;
+                                    to = by == HeadPool::kAdd ? to + x : std::max(to, x);
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t h = 0; h < kv_heads; ++h) {
+                        for (int64_t i = 0; i <= s.counts[static_cast<size_t>(h)]; ++i) {
+                            ASSERT_NEAR(pooled.get(h, i), want[static_cast<size_t>(h)][static_cast<size_t>(i)], 1e-5)
+                                << n << " head " << h << " slot " << i << (strict_first ? " strict first" : "");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(SlotAttention, PoolsNothingOfHeadsThatSayTooMuch) {
+    Scene s(kCases[0], ragged(kCases[0], 300), 1, 5);
+    const int64_t heads = s.heads.rows(), kv_heads = 3;
+    Operand pooled(DType::kF32, kv_heads, 300), weights(DType::kF32, heads, 300), shares(DType::kF32, heads, 1);
+    for (const int32_t count : {-1, 301}) {
+        Machine m(Phase::kDecode, 2, kDecodeLimits);
+        s.slots.counts.at<int32_t>(1, 0) = count;
+        EXPECT_TRUE(refused(
+            [&] {
+                m->pool_weights(Tensor(pooled.tensor().data(), DType::kF32, {1, kv_heads, 300}),
+                                Tensor(weights.tensor().data(), DType::kF32, {1, heads, 300}), {}, {}, s.heads.vector(),
+                                shares.vector(), {.counts = s.slots.view().counts});
+                m.stream->synchronize();
+            },
+            fmt::format("pool_weights: a head has {} tokens where 300 may be", count)));
     }
 }
 
@@ -298,14 +389,17 @@ struct Prompt {
             begins.at<int32_t>(h, 0) =
                 static_cast<int32_t>(first - first * h / c.layout.kv_heads - (h == 0 ? first : 0));
     }
-    /// Attention in batches of `batch` rows and the sums of the last `counted` of each; then both by f64.
-    void check(int64_t batch, bool rolling, bool begun) {
+    /// Attention in batches of `batch` rows and the sums of all of each; then both by f64. strict: rows do not see
+    /// themselves, and the first one sees nothing of a head that begins with it.
+    void check(int64_t batch, bool rolling, bool begun, bool strict = false) {
         const KvLayout& l = shape.layout;
         const int64_t n = heads.rows(), entries = first + rows;
         Machine m(Phase::kPrefill);
         LayerKv kv = at.kv.view();
         if (rolling) kv.angles = angles.tensor();
         if (begun) kv.begins = begins.vector();
+        const int32_t last_begin = begins.at<int32_t>(l.kv_heads - 1, 0);
+        if (strict) begins.at<int32_t>(l.kv_heads - 1, 0) = static_cast<int32_t>(first);
         Operand out(DType::kF32, rows, q.cols()), sums(DType::kF32, n, entries, 32), totals(DType::kF32, rows, n * 2);
         for (int64_t h = 0; h < n; ++h) {
             for (int64_t e = 0; e < entries; ++e) sums.set(h, e, 0);
@@ -314,7 +408,10 @@ struct Prompt {
         for (int64_t r = 0; r < rows; r += batch) {
             const int64_t count = std::min(batch, rows - r);
             RowSet& set = *sets.emplace_back(std::make_unique<RowSet>(count));
-            for (int64_t i = 0; i < count; ++i) set.set(i, 0, first + r + i, {0});
+            for (int64_t i = 0; i < count; ++i) {
+                set.set(i, 0, first + r + i, {0});
+                if (strict) --set.slots.at<int32_t>(i, 0);
+            }
             const RowsView view = set.view(first + r + count);
             const Tensor told(static_cast<float*>(totals.tensor().data()) + r * n * 2, DType::kF32, {count, n, 2});
             m->attention(out.tensor().slice_rows(r, count), q.tensor().slice_rows(r, count), kv, heads.vector(), view,
@@ -345,7 +442,7 @@ struct Prompt {
             std::vector<double> want(static_cast<size_t>(entries), 0);
             double worst = 0;
             for (int64_t r = 0; r < rows; ++r) {
-                const int64_t seen = first + r + 1 - begin;
+                const int64_t seen = first + r + (strict ? 0 : 1) - begin;
                 std::vector<double> w(static_cast<size_t>(seen));
                 double top = -1e300, sum = 0;
                 for (int64_t e = 0; e < seen; ++e) {
@@ -379,9 +476,10 @@ struct Prompt {
                     << (begun ? " begun" : "");
                 total += sums.get(h, e);
             }
-            EXPECT_NEAR(total, static_cast<double>(rows), relative * static_cast<double>(rows))
-                << "a query gives 1 in all";
+            const auto seeing = static_cast<double>(rows - (strict && begin == first ? 1 : 0));
+            EXPECT_NEAR(total, seeing, relative * static_cast<double>(rows)) << "a query gives 1 in all";
         }
+        begins.at<int32_t>(l.kv_heads - 1, 0) = last_begin;
     }
 
     Case shape;
@@ -400,6 +498,7 @@ TEST(KeyWeights, AreTheColumnsOfAttention) {
                     p.check(128, rolling, false);
                     if (entries > rows) p.check(512, rolling, true);
                 }
+                p.check(128, false, entries > rows, /*strict=*/true);
             }
         });
     }
@@ -424,7 +523,7 @@ TEST(KeyWeights, NeedHeadsThatSeeEveryRow) {
                 },
                 words);
         };
-        EXPECT_TRUE(refuses(11, 40, "its head begins at slot 11"));
+        EXPECT_TRUE(refuses(12, 40, "its head begins at slot 12"));
         EXPECT_TRUE(refuses(-1, 40, "its head begins at slot -1"));
         EXPECT_TRUE(refuses(0, 39, "there are angles for 39"));
     }

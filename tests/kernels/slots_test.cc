@@ -112,7 +112,7 @@ TEST(SlotsWorked, CaseGPoolsItsHeads) {
         for (int64_t h = 0; h < 2; ++h) shares.set(h, 0, static_cast<double>(want.shares[static_cast<size_t>(h)]));
         w.m->pool_weights(Tensor(out.tensor().data(), DType::kF32, {1, 1, 5}),
                           Tensor(sums.tensor().data(), DType::kF32, {1, 2, 5}), {}, {}, heads.vector(), shares.vector(),
-                          want.pool);
+                          {.by = want.pool});
         w.m.stream->synchronize();
         EXPECT_EQ(out.at<float>(0, 0), want.first);
         Entries entries(kOneHead, 5, 3);

@@ -93,6 +93,28 @@ TEST(RunConfigs, MeasureSamplesSideBySide) {
     }
 }
 
+// Texts of any length: what H2O's cookbook and LCKV's paper keep of them.
+TEST(RunConfigs, StreamsKeepWhatIsPublished) {
+    const struct {
+        const char* name;
+        KvPolicy policy;
+        int64_t window, heavy, sinks;
+    } runs[] = {{"h2o-stream", KvPolicy::kH2o, 3584, 1792, -1}, {"lckv-stream", KvPolicy::kStreaming, 1024, -1, 4}};
+    for (const auto& run : runs) {
+        SCOPED_TRACE(run.name);
+        const std::string file = fmt::format("{}/{}.ini", TRIREME_CONFIGS, run.name);
+        for (const char* command : {"generate", "score"}) {
+            const Options o = parsed({command, "--config", file, "-m", "M", "-f", "T"});
+            EXPECT_EQ(o.bounded.policy, run.policy);
+            EXPECT_EQ(o.bounded.window, run.window);
+            EXPECT_EQ(o.bounded.heavy, run.heavy);
+            EXPECT_EQ(o.bounded.sinks, run.sinks);
+            EXPECT_TRUE(o.bounded.rolling);
+            EXPECT_GT(o.bounded.chunk, 0);
+        }
+    }
+}
+
 TEST(Configs, HaveAReadmeWithEveryFile) {
     const std::string readme = read_file(TRIREME_CONFIGS "/README.md");
     for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CONFIGS)) {

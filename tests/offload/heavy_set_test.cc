@@ -26,16 +26,55 @@ KvShape kv_shape(DType type) {
             .context = kContext};
 }
 
+/// A layer: the owner that it reads, and the one whose keys and values it writes; -1: none.
+struct Layer {
+    int64_t reads, writes;
+    bool strict = false;
+};
+/// Layers over three owners, those of [first, end) iterated; where a prompt's keys and values of each owner lie.
+struct Layers {
+    std::vector<Layer> all = {{0, 0}, {1, 1}, {2, 2}};
+    size_t first = 0, end = 0;
+    std::vector<int64_t> places = {0, 0, 0};
+};
+const Layers kSharing[] = {{{{0, 0}, {0, -1}, {1, 1}, {1, -1}, {1, -1}, {2, 2}}},                         // 0_0_2_2_2_5
+                           {{{0, 0}, {1, -1, true}, {1, -1, true}, {1, 1}, {2, 2}}, 1, 4},                // 0_3_3_3_4
+                           {{{1, 0, true}, {2, 1, true}, {0, 2}}, 0, 3, {0, 1, 2}},                       // 1_2_0
+                           {{{0, 0}, {2, 1, true}, {1, -1}, {0, 2}, {2, -1}, {1, -1}}, 1, 4, {0, 1, 2}},  // 0_3_1_0_3_1
+                           {{{0, 0, true}, {1, 1, true}, {2, 2, true}, {2, -1, true}}}};  // force_nodiag
+
 struct Case {
     std::vector<bool> on_chip = {true, true, true};
     BoundedShape shape = {.policy = KvPolicy::kH2o, .tokens = 40, .heavy = 25, .returns = true};
     int64_t heads = 4;
     DType type = DType::kF16;
+    Layers layers = {};
 };
+
+constexpr int64_t kPasses = 3;  // of the full view's forwards over iterated layers
+
+/// The owner that each attention of such a forward reads.
+std::vector<OwnerIndex> reads_of(const Layers& layers) {
+    std::vector<OwnerIndex> all;
+    for (size_t l = 0; l < layers.all.size(); ++l) {
+        for (int64_t p = 1; l == layers.first && p < kPasses; ++p) {
+            for (size_t i = layers.first; i + 1 < layers.end; ++i) all.emplace_back(layers.all[i].reads);
+        }
+        all.emplace_back(layers.all[l].reads);
+    }
+    return all;
+}
+
+KvReaders readers_of(const Case& c) {
+    std::vector<KvReader> readers;
+    for (const Layer& l : c.layers.all) readers.push_back({.owner = OwnerIndex(l.reads), .strict = l.strict});
+    return {c.heads, readers, c.layers.places};
+}
 
 BoundedModel model_of(const Case& c) {
     const int64_t group = c.heads / kKvHeads;
-    BoundedModel m = {.heads = c.heads, .kv_of_head = {}, .shares = {}, .angles = {}, .turn = {}, .exchange = {}};
+    BoundedModel m = {
+        .readers = readers_of(c), .kv_of_head = {}, .shares = {}, .angles = {}, .turn = {}, .exchange = {}};
     m.pool = c.shape.heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
     for (int64_t h = 0; h < c.heads; ++h) {
         m.kv_of_head.push_back(static_cast<int32_t>(h / group));
@@ -46,16 +85,18 @@ BoundedModel model_of(const Case& c) {
     return m;
 }
 
-/// Queries, keys and values of a token, or of what was proposed for its place: the same numbers for the same name.
+/// Queries of a layer, keys and values of an owner, of a token or of what was proposed for its place: the same numbers
+/// for the same name.
 class Rows {
   public:
-    Rows(int64_t owner, int64_t heads, std::vector<int64_t> names) {
+    Rows(int64_t layer, int64_t owner, int64_t heads, std::vector<int64_t> names) {
         const auto n = static_cast<int64_t>(names.size());
         for (const auto& [to, width] : {std::pair{&q_, heads * kDim}, {&k_, kKvHeads * kDim}, {&v_, kKvHeads * kDim}}) {
             to->resize(static_cast<size_t>(n * width));
             size_t at = 0;
             for (const int64_t name : names) {
-                std::minstd_rand random(static_cast<uint32_t>(name * 31 + owner * 7919 + width + (to == &v_ ? 5 : 1)));
+                const int64_t of = (to == &q_ ? layer : owner) * 7919;
+                std::minstd_rand random(static_cast<uint32_t>(name * 31 + of + width + (to == &v_ ? 5 : 1)));
                 random.discard(3);
                 for (int64_t i = 0; i < width; ++i) {
                     (*to)[at++] = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
@@ -80,23 +121,24 @@ class Hand {
         decode_op_ = make_kernels(device, stream, Phase::kDecode, limits);
     }
 
+    /// Iterated layers twice, the first time with other queries, keys and values.
     void prefill(int64_t n) {
+        const auto& [all, first, end, places] = case_.layers;
         view_.begin_prefill(0, n);
-        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
-            view_.open_layer(owner, KvView::Pass::kWrites);
-            for (int64_t done = 0; done < n; done += kBatch) {
-                std::vector<int64_t> names;
-                for (int64_t t = done; t < std::min(n, done + kBatch); ++t) names.push_back(t);
-                std::vector<int32_t> slots(names.begin(), names.end());
-                call(*prefill_op_, owner, names, slots, {}, {}, done + static_cast<int64_t>(names.size()));
+        for (size_t l = 0; l < all.size(); ++l) {
+            if (l == first && end > first) {
+                view_.repeat_passes(true);
+                for (size_t i = first; i < end; ++i) pass(i, n, kStale, i + 1 == end);
+                view_.repeat_passes(false);
             }
-            view_.close_layer(owner);
+            pass(l, n, 0, /*only_writes=*/false);
         }
         view_.end_prefill();
         stream_.synchronize();
     }
-    /// One forward of a chain of these rows, of which `path` is kept: rows that are not are siblings of those.
-    void step(const std::vector<int64_t>& names, const std::vector<int32_t>& path) {
+    /// One forward of a chain of these rows, of which `path` is kept: rows that are not are siblings of those. passes:
+    /// over iterated layers, the last one with the right queries, keys and values.
+    void step(const std::vector<int64_t>& names, const std::vector<int32_t>& path, int64_t passes = 1) {
         const int64_t at = view_.cached(0);
         std::vector<int32_t> slots, cached(names.size(), static_cast<int32_t>(at)), ancestors(names.size() * kMaxRows);
         std::vector<int32_t> trunk;
@@ -110,8 +152,18 @@ class Hand {
         const auto n = static_cast<int64_t>(names.size());
         const RowGroup group = {.sequence = 0, .first = 0, .rows = n, .bound = at + n};
         view_.begin(std::span(&group, 1));
-        for (OwnerIndex owner; owner.i < kOwners; ++owner) {
-            call(*decode_op_, owner, names, slots, cached, ancestors, at + n);
+        const auto& [all, first, end, places] = case_.layers;
+        const auto layer = [&](size_t l, int64_t offset, bool only_writes) {
+            std::vector<int64_t> named = names;
+            for (int64_t& name : named) name += offset;
+            if (all[l].writes >= 0) write(*decode_op_, l, named, slots, cached, ancestors, at + n);
+            if (!only_writes) attend(*decode_op_, l, named, slots, cached, ancestors, at + n);
+        };
+        for (size_t l = 0; l < all.size(); ++l) {
+            for (int64_t p = 1; l == first && p < passes; ++p) {
+                for (size_t i = first; i < end; ++i) layer(i, kStale * p, i + 1 == end);
+            }
+            layer(l, 0, false);
         }
         view_.end();
         view_.keep(*decode_op_, 0, path);
@@ -119,18 +171,63 @@ class Hand {
     }
 
   private:
-    void call(Kernels& op, OwnerIndex owner, const std::vector<int64_t>& names, std::vector<int32_t>& slots,
-              std::vector<int32_t> cached, std::vector<int32_t> ancestors, int64_t bound) {
-        const auto n = static_cast<int64_t>(names.size());
-        Rows r(owner.i, case_.heads, names);
-        std::vector<int32_t> zeros(names.size());
-        const auto ids = [](std::vector<int32_t>& x, const Shape& s) { return Tensor(x.data(), DType::kI32, s); };
+    static constexpr int64_t kStale = 500000;  // added to names, of passes that are repeated
+
+    /// A layer of a prompt, as Level::prefill_layer has it.
+    void pass(size_t l, int64_t n, int64_t offset, bool only_writes) {
+        const Layer& layer = case_.layers.all[l];
+        const bool own = layer.reads == layer.writes;
+        const auto batches = [&](OwnerIndex owner, KvView::Pass how, bool writes, bool reads) {
+            view_.open_layer(owner, how);
+            for (int64_t done = 0; done < n; done += kBatch) {
+                std::vector<int64_t> names;
+                std::vector<int32_t> slots;
+                for (int64_t t = done; t < std::min(n, done + kBatch); ++t) {
+                    names.push_back(t + offset);
+                    slots.push_back(static_cast<int32_t>(t));
+                }
+                const int64_t bound = done + static_cast<int64_t>(names.size());
+                if (writes) write(*prefill_op_, l, names, slots, {}, {}, bound);
+                if (reads) attend(*prefill_op_, l, names, slots, {}, {}, bound);
+            }
+            view_.close_layer(owner);
+        };
+        if (layer.writes >= 0 && (!own || only_writes)) {
+            batches(OwnerIndex(layer.writes), KvView::Pass::kWrites, true, false);
+        }
+        if (only_writes) return;
+        batches(OwnerIndex(layer.reads), own ? KvView::Pass::kWrites : KvView::Pass::kReads, own, true);
+    }
+    static Tensor ids(std::vector<int32_t>& x, const Shape& shape) { return Tensor(x.data(), DType::kI32, shape); }
+    static RowsView rows_of(std::vector<int32_t>& slots, std::vector<int32_t>& zeros, std::vector<int32_t>& cached,
+                            std::vector<int32_t>& ancestors, int64_t bound) {
+        const auto n = static_cast<int64_t>(slots.size());
         RowsView rows = {
             .slots = ids(slots, {n}), .sequences = ids(zeros, {n}), .cached = {}, .ancestors = {}, .max_slots = bound};
         if (!cached.empty()) rows.cached = ids(cached, {n});
         if (!cached.empty()) rows.ancestors = ids(ancestors, {n, kMaxRows});
-        view_.write(op, owner, Rows::tensor(r.k_, n), Rows::tensor(r.v_, n), rows);
-        view_.attend(op, owner, {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}), rows});
+        return rows;
+    }
+    void write(Kernels& op, size_t l, const std::vector<int64_t>& names, std::vector<int32_t> slots,
+               std::vector<int32_t> cached, std::vector<int32_t> ancestors, int64_t bound) {
+        const auto n = static_cast<int64_t>(names.size());
+        const int64_t owner = case_.layers.all[l].writes;
+        Rows r(static_cast<int64_t>(l), owner, case_.heads, names);
+        std::vector<int32_t> zeros(names.size());
+        view_.write(op, OwnerIndex(owner), Rows::tensor(r.k_, n), Rows::tensor(r.v_, n),
+                    rows_of(slots, zeros, cached, ancestors, bound));
+        stream_.synchronize();
+    }
+    void attend(Kernels& op, size_t l, const std::vector<int64_t>& names, std::vector<int32_t> slots,
+                std::vector<int32_t> cached, std::vector<int32_t> ancestors, int64_t bound) {
+        const auto n = static_cast<int64_t>(names.size());
+        const Layer& layer = case_.layers.all[l];
+        Rows r(static_cast<int64_t>(l), layer.reads, case_.heads, names);
+        std::vector<int32_t> zeros(names.size());
+        for (int32_t& slot : slots) slot -= layer.strict ? 1 : 0;
+        view_.attend(op, OwnerIndex(layer.reads),
+                     {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}),
+                      rows_of(slots, zeros, cached, ancestors, bound), LayerIndex(static_cast<int64_t>(l))});
         stream_.synchronize();
     }
 
@@ -146,7 +243,8 @@ class Pair {
   public:
     explicit Pair(const Case& c)
         : case_(c),
-          full_(device_, *stream_, kv_shape(c.type), {.on_chip = c.on_chip, .span_bytes = 1, .by_layers = true}),
+          full_(device_, *stream_, kv_shape(c.type), {.on_chip = c.on_chip, .span_bytes = 1, .by_layers = true},
+                reads_of(c.layers)),
           set_(device_, *stream_, full_, c.shape, model_of(c)),
           bounded_(device_, *stream_, kv_shape(c.type), c.shape, model_of(c)),
           by_full_(case_, full_, device_, *stream_),
@@ -169,7 +267,7 @@ class Pair {
             path.push_back(static_cast<int32_t>(names.size()));
             names.push_back(text + i);
         }
-        by_full_.step(names, path);
+        by_full_.step(names, path, kPasses);
         for (int64_t i = 0; i < n; ++i) by_bounded_.step({text + i}, {0});
         expect_same("a round", text + n);
     }
@@ -272,11 +370,30 @@ TEST(HeavySet, ScoresAsTheFlagsSay) {
     }
 }
 
+// What all layers that read an owner give, each in its last pass; the first one's only, if that alone counts.
+TEST(HeavySet, KeepsWhatAllReadersGive) {
+    for (const Layers& layers : kSharing) {
+        for (const std::vector<bool>& on_chip : kResidencies) {
+            for (const int64_t prompt : {1, 40, 700}) {
+                for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax}) {
+                    Case c = {.on_chip = on_chip, .layers = layers};
+                    c.shape.heads = heads;
+                    follow(c, prompt);
+                    ASSERT_FALSE(HasFatalFailure())
+                        << prompt << ", heads by " << static_cast<int>(heads) << ", " << layers.all.size() << " layers";
+                }
+            }
+        }
+    }
+}
+
 // More query heads than one attention is for: the last one is for fewer owners.
 TEST(HeavySet, OfManyHeadsStepsSomeOwnersAtOnce) {
     Case c;
     c.heads = 200;
     ASSERT_EQ(HeavySet::step_limits(kv_shape(c.type), c.heads).heads, 400);
+    follow(c, 90);
+    c.layers = kSharing[0];
     follow(c, 90);
 }
 
@@ -308,12 +425,12 @@ TEST(HeavySet, TakesTheMemoryThatItSays) {
     CpuDevice device(1);
     const auto stream = device.make_stream("compute");
     FullView full(device, *stream, kv_shape(DType::kF16), {.by_layers = true});
-    for (const bool returns : {false, true}) {
-        Case c;
+    for (const auto& [returns, layers] : {std::pair{false, Layers{}}, {true, Layers{}}, {false, kSharing[2]}}) {
+        Case c = {.layers = layers};
         c.shape.returns = returns;
         const size_t before = device.used(Space::kDevice);
         const HeavySet set(device, *stream, full, c.shape, model_of(c));
-        size_t said = HeavySet::memory_for(kv_shape(DType::kF16), c.shape, c.heads).device;
+        size_t said = HeavySet::memory_for(kv_shape(DType::kF16), c.shape, readers_of(c)).device;
         said += kernel_scratch("cpu", Phase::kDecode, HeavySet::step_limits(kv_shape(DType::kF16), c.heads), 1);
         EXPECT_GE(device.used(Space::kDevice) - before, said);
         EXPECT_LT(device.used(Space::kDevice) - before, said + size_t{2} * 4096);  // whole pages

@@ -38,7 +38,7 @@ class KvKernels : public Kernels {
         never();
     }
     void do_pool_weights(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                         HeadPool) override {
+                         const WeightPool&) override {
         never();
     }
     void do_slot_step(const SlotKv&, const Tensor&, const SlotRule&, int64_t) override { never(); }

@@ -11,7 +11,11 @@ tokens is kept in the order of the text. The forward is that of llama_f64.py, ex
 The rules. A call runs c new tokens through a layer: the whole prompt, a chunk of it, or one generated token. They
 attend the n entries that are kept, and each other causally; then scores are brought up to date; then, where N = n + c
 is more than the window W, N - W of the first N - R entries go, those with the lowest scores. The last R entries stay.
-On a tie the older entry stays. Every (layer, KV head) decides for itself."""
+On a tie the older entry stays. Every (layer, KV head) decides for itself.
+
+Where layers read the keys and values of another one (sharing_f64.py), that one alone keeps entries, and what all query
+heads of all layers that read it give counts for them, in the last pass over these layers. A layer that reads a later
+one does not see a token's own entry, and so gives it nothing."""
 
 import argparse
 import dataclasses
@@ -25,6 +29,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import llama_f64  # noqa: E402
+import sharing_f64  # noqa: E402
 
 POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm")
 GQA = ("first", "mean", "sum", "max")
@@ -47,6 +52,7 @@ class Options:
     pool: int = 5           # the same: neighbours that a score is the mean of
     every: int = 64         # the same: steps between two counts of the scores
     chunk: int = 0          # tokens of a call while the prompt is read; 0: all
+    passes: int = 0         # over layers that read later ones, in each call of the prompt; 0: as the config says
 
     def first_tokens(self):
         if self.sinks >= 0:
@@ -58,7 +64,7 @@ class Options:
 
 
 def budgets(options, layers):
-    """(H, R) of every layer: H entries are chosen by score, the R most recent ones stay."""
+    """(H, R) of every layer that keeps entries: H are chosen by score, the R most recent ones stay."""
     window, policy = options.window, options.policy
     if policy == "full":
         return [(0, sys.maxsize)] * layers
@@ -130,34 +136,40 @@ def pooled(scores, width):
 
 class Layer:
     """What one layer keeps: per KV head an ascending list of tokens with their keys (not rotated), values and scores.
-    All heads have the same number of entries."""
+    All heads have the same number of entries. strict: of each layer that reads it, whether tokens see themselves not."""
 
-    def __init__(self, options, heavy, recent, heads, kv_heads, dim):
-        self.options, self.heavy, self.recent = options, heavy, recent
+    def __init__(self, options, heavy, recent, heads, kv_heads, dim, strict=(False,)):
+        self.options, self.heavy, self.recent, self.strict = options, heavy, recent, strict
         self.group = heads // kv_heads
         self.tokens = 0                                       # that passed so far
         self.index = np.zeros((kv_heads, 0), int)             # original indices
         self.keys = np.zeros((kv_heads, 0, dim))
         self.values = np.zeros((kv_heads, 0, dim))
         self.scores = np.zeros((kv_heads, 0))
-        self.queries = np.zeros((0, heads, dim))              # of the last `observe` tokens, not rotated
+        self.queries = [np.zeros((0, heads, dim)) for _ in strict]  # of the last `observe` tokens, not rotated
+        self.given = [None] * len(strict)                     # in this call, to each entry: all readers' sums
         self.margins = [math.inf] * kv_heads                  # of the last call's eviction
         self.others = None                                    # per KV head: what somebody else keeps after this call
         self.yielded = 0                                      # how often theirs was taken, being as good
 
-    def append(self, keys, values):
-        """keys, values [c, KV heads, d]. Scores of the new entries are 0."""
-        c, kv_heads = keys.shape[:2]
+    def begin(self, c):
+        """c new entries; keys, values and scores are 0."""
+        kv_heads, _, dim = self.keys.shape
         new = np.broadcast_to(np.arange(self.tokens, self.tokens + c), (kv_heads, c))
         self.index = np.concatenate([self.index, new], axis=1)
-        self.keys = np.concatenate([self.keys, keys.transpose(1, 0, 2)], axis=1)
-        self.values = np.concatenate([self.values, values.transpose(1, 0, 2)], axis=1)
+        self.keys = np.concatenate([self.keys, np.zeros((kv_heads, c, dim))], axis=1)
+        self.values = np.concatenate([self.values, np.zeros((kv_heads, c, dim))], axis=1)
         self.scores = np.concatenate([self.scores, np.zeros((kv_heads, c))], axis=1)
         self.tokens += c
 
-    def weights(self, queries, table):
+    def write(self, keys, values):
+        """Those of the new entries, [c, KV heads, d]."""
+        self.keys[:, -len(keys):] = keys.transpose(1, 0, 2)
+        self.values[:, -len(values):] = values.transpose(1, 0, 2)
+
+    def weights(self, queries, table, strict):
         """Attention of the last tokens' queries [m, heads, d], which stand at the last m entries, over all entries up
-        to their own: [heads, m, N]. Positions are those of the text, or ranks in the list."""
+        to their own, or up to the one before: [heads, m, N]. Positions are those of the text, or ranks in the list."""
         cos, sin = table
         m, (kv_heads, count, dim) = len(queries), self.keys.shape
         ranks = np.arange(count)
@@ -170,31 +182,39 @@ class Layer:
         keys = np.repeat(keys, self.group, axis=0)
         rotated = llama_f64.rotate(queries, cos[at_queries], sin[at_queries]).transpose(1, 0, 2)
         logits = rotated @ keys.transpose(0, 2, 1) / math.sqrt(dim)
-        return llama_f64.softmax(np.where(ranks[None, :] > ranks[count - m:, None], -np.inf, logits))
+        seen = ranks[None, :] < ranks[count - m:, None] + (0 if strict else 1)
+        logits[:, ~seen.any(axis=1)] = 0  # what sees nothing gives nothing
+        return np.where(seen, llama_f64.softmax(np.where(seen | ~seen.any(axis=1)[:, None], logits, -np.inf)), 0)
 
     def over_group(self, sums):
-        """[heads, N] -> [KV heads, N]."""
-        parts = sums.reshape(-1, self.group, sums.shape[-1])
-        return {"first": lambda: parts[:, 0], "mean": lambda: parts.mean(axis=1), "sum": lambda: parts.sum(axis=1),
-                "max": lambda: parts.max(axis=1)}[self.options.gqa]()
+        """What all query heads of all readers give, a list of [heads, N] -> [KV heads, N]."""
+        parts = np.stack(sums).reshape(len(sums), -1, self.group, sums[0].shape[-1])
+        return {"first": lambda: parts[0, :, 0], "mean": lambda: parts.mean(axis=(0, 2)),
+                "sum": lambda: parts.sum(axis=(0, 2)), "max": lambda: parts.max(axis=(0, 2))}[self.options.gqa]()
 
-    def observed(self, weights):
-        """Scores by the attention [heads, m, N] of the observing queries; 0 for the last `observe` entries."""
-        sums = self.over_group(weights.sum(axis=1))
+    def observed(self, given):
+        """Scores by what the observing queries gave; 0 for the last `observe` entries."""
+        sums = self.over_group(given)
         outside = max(sums.shape[1] - self.options.observe, 0)
         return np.pad(pooled(sums[:, :outside], self.options.pool), [(0, 0), (0, sums.shape[1] - outside)])
 
-    def score(self, weights, decoding):
-        """Takes the attention [heads, c, N] of a call's queries into the scores."""
-        policy, c = self.options.policy, weights.shape[1]
+    def give(self, reader, weights):
+        """Attention [heads, c, N] of a call's queries, those of one layer that reads this one."""
+        c = weights.shape[1]
+        counted = {"h2o": c, "tova": 1}.get(self.options.policy, min(self.options.observe, c))
+        self.given[reader] = weights[:, c - counted:].sum(axis=1)
+
+    def score(self, c, decoding):
+        """Takes what a call of c tokens has given into the scores."""
+        policy = self.options.policy
         if policy == "h2o":
-            self.scores = self.options.decay**c * self.scores + self.over_group(weights.sum(axis=1))
+            self.scores = self.options.decay**c * self.scores + self.over_group(self.given)
         elif policy == "tova":
-            self.scores = self.over_group(weights[:, -1])
+            self.scores = self.over_group(self.given)
         elif policy == "knorm":
             self.scores = -(self.keys * self.keys).sum(axis=-1)
         elif self.options.watches() and not decoding:
-            self.scores = self.observed(weights[:, -min(self.options.observe, c):])
+            self.scores = self.observed(self.given)
 
     def keep(self, heavy, recent):
         """Leaves heavy + recent entries of each head."""
@@ -227,21 +247,18 @@ class Layer:
                 raise ValueError(f"no room for {space} entries beside {self.heavy} heavy ones")
             self.keep(self.heavy, self.recent - space)
 
-    def attend(self, queries, keys, values, table, decoding):
-        """A call of c tokens without its eviction; what attention gives, [c, heads, d]."""
-        self.append(keys, values)
-        weights = self.weights(queries, table)
-        mixed = weights @ np.repeat(self.values, self.group, axis=0)
-        if self.options.watches():
-            self.queries = np.concatenate([self.queries, queries])[-self.options.observe:]
-        self.score(weights, decoding)
-        return mixed.transpose(1, 0, 2)
+    def attend(self, reader, queries, table, last):
+        """What attention gives to a layer that reads this one, [c, heads, d]. last: in the last pass."""
+        weights = self.weights(queries, table, self.strict[reader])
+        if last:
+            self.give(reader, weights)
+            self.queries[reader] = np.concatenate([self.queries[reader], queries])[-self.options.observe:]
+        return (weights @ np.repeat(self.values, self.group, axis=0)).transpose(1, 0, 2)
 
-    def call(self, queries, keys, values, table, decoding):
-        """The same, and its eviction."""
-        mixed = self.attend(queries, keys, values, table, decoding)
+    def end(self, c, decoding):
+        """A call of c tokens is over for all readers."""
+        self.score(c, decoding)
         self.evict()
-        return mixed
 
     def lists(self):
         """Per KV head: original indices, scores, the last call's margin."""
@@ -249,7 +266,8 @@ class Layer:
 
     def renew(self, table):
         """Counts the scores anew by the queries of the last `observe` tokens over what is kept."""
-        self.scores = self.observed(self.weights(self.queries, table))
+        self.scores = self.observed([self.weights(queries, table, strict).sum(axis=1)
+                                     for queries, strict in zip(self.queries, self.strict)])
 
 
 def allot(scores, index, heads, least, sinks):
@@ -271,10 +289,10 @@ class SharedLayer:
     """A layer whose KV heads share its places (adakv): after a call of the prompt the entries that are worth most stay,
     in any head, `window` a head in the mean; each generated token then lets one entry of its head go. A Layer a head."""
 
-    def __init__(self, options, heavy, recent, heads, kv_heads, dim):
-        self.options, self.heavy, self.recent = options, heavy, recent
+    def __init__(self, options, heavy, recent, heads, kv_heads, dim, strict=(False,)):
+        self.options, self.heavy, self.recent, self.group = options, heavy, recent, heads // kv_heads
         self.least = max(0, options.window // 5 - recent)
-        self.parts = [Layer(options, heavy, recent, heads // kv_heads, 1, dim) for _ in range(kv_heads)]
+        self.parts = [Layer(options, heavy, recent, self.group, 1, dim, strict) for _ in range(kv_heads)]
         self.others, self.shared_yielded = None, 0
 
     @property
@@ -313,19 +331,26 @@ class SharedLayer:
             part.heavy = heavy
             part.evict()
 
-    def call(self, queries, keys, values, table, decoding):
-        mixed, group = [], self.parts[0].group
+    def begin(self, c):
+        for part in self.parts:
+            part.begin(c)
+
+    def write(self, keys, values):
         for head, part in enumerate(self.parts):
-            of_head = slice(head * group, (head + 1) * group)
+            part.write(keys[:, head:head + 1], values[:, head:head + 1])
+
+    def attend(self, reader, queries, table, last):
+        return np.concatenate([part.attend(reader, queries[:, head * self.group:(head + 1) * self.group], table, last)
+                               for head, part in enumerate(self.parts)], axis=1)
+
+    def end(self, c, decoding):
+        for head, part in enumerate(self.parts):
+            part.score(c, decoding)
             if decoding:
                 part.others = None if self.others is None else [self.others[head]]
-            mixed.append(part.attend(queries[:, of_head], keys[:, head:head + 1], values[:, head:head + 1], table,
-                                     decoding))
-            if decoding:
                 part.evict()
         if not decoding:
             self.share()
-        return np.concatenate(mixed, axis=1)
 
     def renew(self, table):
         for part in self.parts:
@@ -345,33 +370,52 @@ class Model:
         self.heads = config["num_attention_heads"]
         self.kv_heads = config.get("num_key_value_heads") or self.heads
         self.table = llama_f64.angles(config, length, length, False)
-        count = config["num_hidden_layers"]
+        self.sharing = sharing_f64.sharing(config)
+        self.owners = self.sharing.owners
         kind = SharedLayer if options.policy == "adakv" else Layer
-        self.layers = [kind(options, heavy, recent, self.heads, self.kv_heads, self.dim)
-                       for heavy, recent in budgets(options, count)]
+        self.layers = {}  # by number: those that keep entries
+        for owner, (heavy, recent) in zip(self.owners, budgets(options, len(self.owners))):
+            strict = [self.sharing.strict[reader] for reader in self.sharing.readers(owner)]
+            self.layers[owner] = kind(options, heavy, recent, self.heads, self.kv_heads, self.dim, strict)
+
+    def layer(self, number, x, last):
+        """A layer for all tokens of a call: x becomes what it returns."""
+        w, eps, c, prefix = self.w, self.config["rms_norm_eps"], len(x), f"model.layers.{number}."
+        h = llama_f64.rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
+        if number in self.layers:
+            k = (h @ w[prefix + "self_attn.k_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
+            v = (h @ w[prefix + "self_attn.v_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
+            self.layers[number].write(k, v)
+        owner = self.sharing.source[number]
+        q = (h @ w[prefix + "self_attn.q_proj.weight"].T).reshape(c, self.heads, self.dim)
+        mixed = self.layers[owner].attend(self.sharing.readers(owner).index(number), q, self.table, last)
+        x = x + mixed.reshape(c, self.heads * self.dim) @ w[prefix + "self_attn.o_proj.weight"].T
+        h = llama_f64.rms_norm(x, w[prefix + "post_attention_layernorm.weight"], eps)
+        gate = h @ w[prefix + "mlp.gate_proj.weight"].T
+        up = h @ w[prefix + "mlp.up_proj.weight"].T
+        return x + (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
 
     def call(self, ids, decoding):
         """One call of every layer; the logits behind its last token."""
         w, eps, c = self.w, self.config["rms_norm_eps"], len(ids)
         x = w["model.embed_tokens.weight"][ids]
-        for number, layer in enumerate(self.layers):
-            prefix = f"model.layers.{number}."
-            h = llama_f64.rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
-            q = (h @ w[prefix + "self_attn.q_proj.weight"].T).reshape(c, self.heads, self.dim)
-            k = (h @ w[prefix + "self_attn.k_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
-            v = (h @ w[prefix + "self_attn.v_proj.weight"].T).reshape(c, self.kv_heads, self.dim)
-            mixed = layer.call(q, k, v, self.table, decoding).reshape(c, self.heads * self.dim)
-            x = x + mixed @ w[prefix + "self_attn.o_proj.weight"].T
-            h = llama_f64.rms_norm(x, w[prefix + "post_attention_layernorm.weight"], eps)
-            gate = h @ w[prefix + "mlp.gate_proj.weight"].T
-            up = h @ w[prefix + "mlp.up_proj.weight"].T
-            x = x + (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
+        for layer in self.layers.values():
+            layer.begin(c)
+        for numbers, iterated in self.sharing.blocks():
+            passes = min(c, self.options.passes or self.sharing.passes) if iterated else 1
+            entering = x
+            for turn in range(passes):
+                x = entering
+                for number in numbers:
+                    x = self.layer(number, x, turn == passes - 1)
+        for layer in self.layers.values():
+            layer.end(c, decoding)
         head = w["model.embed_tokens.weight" if self.config.get("tie_word_embeddings") else "lm_head.weight"]
         return llama_f64.rms_norm(x[-1], w["model.norm.weight"], eps) @ head.T
 
     def state(self):
-        """kept, scores and margins of the last call, [layer][KV head]."""
-        lists = [layer.lists() for layer in self.layers]
+        """kept, scores and margins of the last call, [layer that keeps entries][KV head]."""
+        lists = [layer.lists() for layer in self.layers.values()]
         return tuple([of_layer[i] for of_layer in lists] for i in range(3))
 
 
@@ -381,9 +425,10 @@ class Step:
     token: int     # that the step's logits give
     gap: float     # between the two largest logits
     spread: float  # between the largest and the smallest one
-    kept: list     # [layer][KV head]: original indices, ascending
-    scores: list   # [layer][KV head]: of those
-    margins: list  # [layer][KV head]: of the step's eviction; after a prompt: of the last call's
+    owners: list   # the layers that keep entries
+    kept: list     # [of those][KV head]: original indices, ascending
+    scores: list   # [of those][KV head]
+    margins: list  # [of those][KV head]: of the step's eviction; after a prompt: of the last call's
     chunks: float  # the smallest margin of the prompt's calls before the last one
     yielded: int   # how often, up to here, somebody else's choice was taken, being as good
 
@@ -398,23 +443,23 @@ def generate(config, weights, ids, options, n, tokens=None, kept=None):
     ranges = [(begin, min(begin + size, len(ids))) for begin in range(0, len(ids), size)]
     for begin, end in ranges[:-1]:
         model.call(ids[begin:end], False)
-        chunks = min([chunks] + [min(layer.lists()[2]) for layer in model.layers])
+        chunks = min([chunks] + [min(layer.lists()[2]) for layer in model.layers.values()])
     call = ids[ranges[-1][0]:]
     while True:
-        for number, layer in enumerate(model.layers):
+        for number, layer in model.layers.items():
             if kept is not None:
                 layer.others = [kept[len(steps), number, head] for head in range(model.kv_heads)]
         logits = model.call(call, len(steps) > 0)
         if options.watches() and steps and len(steps) % options.every == 0:
-            for layer in model.layers:
+            for layer in model.layers.values():
                 layer.renew(model.table)
         low, high = np.sort(logits)[-2:]
         token, spread = int(np.argmax(logits)), float(high - logits.min())
-        yielded = sum(layer.yielded for layer in model.layers)
+        yielded = sum(layer.yielded for layer in model.layers.values())
         if tokens is not None and tokens[len(steps)] != token:
             if high - logits[tokens[len(steps)]] <= NEAR_LOGITS * spread:
                 token, yielded = tokens[len(steps)], yielded + 1
-        steps.append(Step(token, float(high - low), spread, *model.state(), chunks, yielded))
+        steps.append(Step(token, float(high - low), spread, model.owners, *model.state(), chunks, yielded))
         if len(steps) == n:
             return steps
         call = [token]
@@ -451,123 +496,6 @@ def load(folder):
     return config, weights
 
 
-# The worked cases: weights of query i on key j before they are divided by their sum, which goes over what is kept.
-CASE_WEIGHTS = ((1,), (1, 1), (2, 1, 1), (2, 1, 3, 2), (4, 1, 1, 1, 1), (1, 1, 16, 12, 1, 1), (1, 15, 9, 1, 1, 4, 1),
-                (1, 63, 1, 1, 32, 28, 1, 1))
-CASE_SECOND_HEAD = ((1,), (1, 1), (1, 1, 2), (1, 1, 5, 1), (1, 1, 12, 1, 1))
-
-
-def case_layer(gqa="mean", heads=1):
-    return Layer(Options(window=4, heavy=2, gqa=gqa), 2, 2, heads, 1, 2)
-
-
-def case_call(layer, tables, count):
-    """Runs `count` tokens with the given weights, a table a query head; the scores before eviction."""
-    layer.append(np.zeros((count, 1, 2)), np.zeros((count, 1, 2)))
-    index = layer.index[0]
-    weights = np.zeros((len(tables), count, len(index)))
-    for head, table in enumerate(tables):
-        for i in range(count):
-            query = layer.tokens - count + i
-            row = [table[query][j] if j <= query else 0 for j in index]
-            weights[head, i] = np.array(row) / sum(row)
-    layer.score(weights, False)
-    before = layer.scores[0].tolist()
-    layer.evict()
-    return before
-
-
-def self_test():
-    """The worked cases; raises where anything is other than they say, to the last bit."""
-    def same(what, got, expected):
-        if got != expected:
-            raise SystemExit(f"{what}: {got} instead of {expected}")
-
-    def run(case, calls):
-        layer = case_layer()
-        for number, (count, scores, kept) in enumerate(calls):
-            got = case_call(layer, [CASE_WEIGHTS], count)
-            if scores is not None:
-                same(f"case {case}, call {number}, scores", got, scores)
-            if kept is not None:
-                same(f"case {case}, call {number}, kept", layer.index[0].tolist(), kept)
-        return layer
-
-    after_6 = [(5, [2.75, 1.0, 0.75, 0.375, 0.125], [0, 1, 3, 4]),
-               (1, [2.8125, 1.0625, 1.125, 0.1875, 0.0625], [0, 3, 4, 5]),
-               (1, [2.9375, 1.25, 0.3125, 0.5625, 0.125], [0, 3, 5, 6])]
-    run("A", after_6 + [(1, [2.96875, 1.28125, 1.4375, 0.15625, 0.03125], [0, 5, 6, 7])])
-    run("A, one by one", [(1, None, None)] * 4 + [(1, None, kept) for kept in
-                                                  ([0, 1, 3, 4], [0, 3, 4, 5], [0, 3, 5, 6], [0, 5, 6, 7])])
-    run("B", after_6[:2] + [(2, [2.953125, 1.265625, 0.8125, 1.0, 0.140625, 0.015625], [0, 3, 6, 7])])
-    layer = run("C", [(6, [2.78125, 1.03125, 1.25, 0.75, 0.15625, 0.03125], [0, 2, 4, 5]), (1, None, [0, 2, 5, 6])])
-    same("case C, after 6", layer.scores[0].tolist(), [2.84375, 1.8125, 0.28125, 0.0625])
-    case_call(layer, [CASE_WEIGHTS], 1)
-    same("case C, after 7", (layer.index[0].tolist(), layer.scores[0].tolist()),
-         ([0, 2, 6, 7], [2.875, 1.84375, 0.09375, 0.03125]))
-    run("E", [(8, [2.8203125, 1.9921875, 1.5390625, 0.7890625, 0.4375, 0.375, 0.0390625, 0.0078125], [0, 1, 6, 7])])
-    layer = run("R", after_6)
-    layer.reserve(1)
-    same("case R, reserved", (layer.index[0].tolist(), layer.scores[0].tolist()), ([0, 3, 6], [2.9375, 1.25, 0.125]))
-    same("case R, scores", case_call(layer, [[[1] * 8] * 8], 1), [3.1875, 1.5, 0.375, 0.25])
-    same("case R, kept", layer.index[0].tolist(), [0, 3, 6, 7])
-    try:
-        layer.reserve(2)
-        raise SystemExit("case R: room for two was made")
-    except ValueError:
-        pass
-    layer = case_layer()
-    # Equal weights of every pair: score j would be 1/(j+1) + ... + 1/6, so the tie is one of the scores themselves.
-    layer.append(np.zeros((6, 1, 2)), np.zeros((6, 1, 2)))
-    layer.scores[:] = 1
-    layer.evict()
-    same("case T, kept", layer.index[0].tolist(), [0, 1, 4, 5])
-    for gqa, scores, kept in (("first", [2.75, 1.0, 0.75, 0.375, 0.125], [0, 1, 3, 4]),
-                              ("mean", [2.34375, 0.96875, 1.3125, 0.28125, 0.09375], [0, 2, 3, 4]),
-                              ("sum", [4.6875, 1.9375, 2.625, 0.5625, 0.1875], [0, 2, 3, 4]),
-                              ("max", [2.75, 1.0, 1.875, 0.375, 0.125], [0, 2, 3, 4])):
-        layer = case_layer(gqa, 2)
-        same(f"case G, {gqa}, scores", case_call(layer, [CASE_WEIGHTS, CASE_SECOND_HEAD], 5), scores)
-        same(f"case G, {gqa}, kept", layer.index[0].tolist(), kept)
-    rolled(same)
-    same("budgets of pyramidkv", budgets(Options("pyramidkv", 100, observe=20), 3), [(155, 20), (80, 20), (5, 20)])
-    same("pooling", pooled(np.array([[5.0, 10.0, 0.0, 20.0]]), 3).tolist(), [[5.0, 5.0, 10.0, 20 / 3]])
-    allotted(same)
-    print("cases A, B, C, E, R, T and G, allotment, positions that roll, budgets and pooling are as they were worked out")
-
-
-def allotted(same):
-    """Ada-KV as its authors' rule reads: the best fifth of each head is sure, then of all heads the worst go. The window
-    is above all; scores differ."""
-    rng = np.random.default_rng(3)
-    for heads, length, window, budget in ((2, 40, 4, 16), (3, 100, 16, 33), (8, 64, 5, 60), (4, 200, 8, 41)):
-        scores = rng.permutation(heads * length).reshape(heads, length).astype(float) * rng.choice((0.1, 1, 3), (heads, 1))
-        scores += rng.random(scores.shape) / 16
-        scores[:, length - window:] = 1e9
-        sure = scores.copy()
-        for row in sure:
-            row[np.argsort(-row, kind="stable")[:budget // 5]] = 1e9
-        keep = np.ones(heads * length, bool)
-        keep[np.argsort(sure.reshape(-1), kind="stable")[:heads * (length - budget)]] = False
-        ours = allot(scores[:, :length - window].tolist(), [list(range(length - window))] * heads,
-                     heads * (budget - window), max(0, budget // 5 - window), 0)
-        same("allotment", [n + window for n in ours], keep.reshape(heads, length).sum(axis=1).tolist())
-
-
-def rolled(same):
-    """Worked number of positions: d = 2, frequency 1, q = k = (1, 0), entries 0 1 3 4 5. The logit of token 0 times
-    sqrt(2) is cos 5 in the text and cos 4 where positions roll; of token 3 cos 2 both times."""
-    table = np.cos(np.arange(8.0))[:, None], np.sin(np.arange(8.0))[:, None]
-    for rolling, distances in ((False, (5, 4, 2, 1, 0)), (True, (4, 3, 2, 1, 0))):
-        layer = Layer(Options(window=4, heavy=2, rolling=rolling), 2, 2, 1, 1, 2)
-        unit = np.array([[[1.0, 0.0]]])
-        layer.append(np.repeat(unit, 6, axis=0), np.repeat(unit, 6, axis=0))
-        for name in ("index", "keys", "values", "scores"):
-            setattr(layer, name, np.delete(getattr(layer, name), 2, axis=1))
-        expected = llama_f64.softmax(np.cos(np.array(distances)) / math.sqrt(2))
-        same(f"rolling {rolling}", bool(np.allclose(layer.weights(unit, table)[0, 0], expected, atol=1e-15)), True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", help="folder with config.json and safetensors")
@@ -582,7 +510,8 @@ def main():
             parser.add_argument("--" + field.name, type=field.type, default=field.default, choices=choices)
     args = parser.parse_args()
     if args.self_test:
-        self_test()
+        import bounded_cases
+        bounded_cases.self_test()
         return
     config, weights = load(args.model)
     with open(args.prompt_ids, encoding="utf-8") as file:
@@ -590,10 +519,9 @@ def main():
     options = Options(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Options)})
     steps = generate(config, weights, ids, options, args.n)
     for number, step in enumerate(steps):
-        for layer, heads in enumerate(step.kept):
-            for head, kept in enumerate(heads):
-                print(json.dumps({"step": number, "layer": layer, "head": head, "kept": kept,
-                                  "scores": step.scores[layer][head]}))
+        for layer, of_heads, scores in zip(step.owners, step.kept, step.scores):
+            for head, kept in enumerate(of_heads):
+                print(json.dumps({"step": number, "layer": layer, "head": head, "kept": kept, "scores": scores[head]}))
     print(json.dumps([step.token for step in steps]))
 
 

@@ -61,6 +61,7 @@ RandomModel::RandomModel(const RandomShape& shape) : normal_(kNormals + kLongest
     config_.rope.original_context = shape.context;
     config_.layer_map = shape.layer_map.empty() ? LayerMap::identity(shape.layers)
                                                 : LayerMap::parse(shape.layer_map, shape.layers, shape.name);
+    config_.no_diagonal = shape.no_diagonal;
     validate(config_, shape.name);
     natural_dtype_ = DType::kF16;
     for (const ExpectedTensor& t : expected_tensors(config_)) add_tensor({t.name, StoredType::kF16, t.shape});

@@ -16,6 +16,7 @@ struct RandomShape {
     double theta = 1e4;
     bool tied = true;
     std::string layer_map = "";  // empty: every layer reads its own keys and values
+    bool no_diagonal = false;    // tokens do not see themselves
 };
 /// "tiny", "smollm2-135m", "llama-2-7b", "llama-3-8b". Errors: Exit::kUsage naming them.
 const RandomShape& known_shape(const std::string& name);

@@ -47,10 +47,12 @@ TEST_P(DecodeForwardOf, AllocatesNothing) {
 INSTANTIATE_TEST_SUITE_P(Models, DecodeForwardOf, testing::Values("models/kjv-target", "tiny/dynamic-beyond"),
                          [](const auto& param) { return param.index == 0 ? "plain" : "dynamic"; });
 
+class BoundedForwardOf : public testing::TestWithParam<const char*> {};
+
 // With every policy of bounded KV, in which a step lets a token go, and counts scores anew now and then.
-TEST(DecodeForward, OfABoundedViewAllocatesNothing) {
+TEST_P(BoundedForwardOf, AllocatesNothing) {
     SelfComm comm;
-    Engine engine(data_path("models/kjv-target"), {.context = 300}, comm, 2);
+    Engine engine(data_path(GetParam()), {.context = 300}, comm, 2);
     for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kStreaming, KvPolicy::kTova, KvPolicy::kSnapKv,
                                   KvPolicy::kPyramidKv, KvPolicy::kAdaKv, KvPolicy::kKeyNorm, KvPolicy::kRandom}) {
         const BoundedShape shape = {
@@ -73,6 +75,10 @@ TEST(DecodeForward, OfABoundedViewAllocatesNothing) {
         EXPECT_EQ(allocations - before, 0) << name_of(policy);
     }
 }
+
+// Of the second model several layers read one owner, most of them from below.
+INSTANTIATE_TEST_SUITE_P(Models, BoundedForwardOf, testing::Values("models/kjv-target", "models/kjv-lckv"),
+                         [](const auto& param) { return param.index == 0 ? "plain" : "shared"; });
 
 TEST(DecodeForward, DoesNotWaitForTheStream) {
     SelfComm comm;

@@ -1,111 +1,11 @@
 // Bounded KV in a level: what it keeps, what it says, and what it takes. What is kept, score by score, is compared with
 // an independent float64 implementation by tests/bounded.py; selection alone by tests/kernels/slots_test.cc.
 
-#include <map>
-#include <memory>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "dist/self_comm.h"
-#include "model/bounded_kv.h"
-#include "offload/policies/bounded_view.h"
-#include "tests/support/engine.h"
-#include "tests/support/random_model.h"
+#include "tests/model/llama/bounded_story.h"
 #include "tests/support/ranks.h"
 
 namespace trireme::test {
 namespace {
-
-constexpr int64_t kVocab = 96, kContext = 700;
-
-/// `kv_heads` of 6 query heads: with 3 KV heads and 4 ranks some are held twice.
-std::unique_ptr<RandomModel> model_of(int64_t kv_heads) {
-    return std::make_unique<RandomModel>(RandomShape{.name = "bounded",
-                                                     .layers = 3,
-                                                     .dim = 96,
-                                                     .heads = 6,
-                                                     .kv_heads = kv_heads,
-                                                     .head_dim = 16,
-                                                     .ffn = 96,
-                                                     .vocab = kVocab,
-                                                     .context = 4096});
-}
-
-std::vector<int32_t> text_of(int64_t n) {
-    std::vector<int32_t> ids;
-    for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<int32_t>((i * i * 7 + i * 3 + 11) % kVocab));
-    return ids;
-}
-
-const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,    KvPolicy::kSnapKv,
-                              KvPolicy::kPyramidKv, KvPolicy::kAdaKv,     KvPolicy::kKeyNorm, KvPolicy::kRandom};
-
-BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
-    return {.policy = policy,
-            .tokens = tokens,
-            .heavy = tokens / 2,
-            .sinks = policy == KvPolicy::kStreaming ? 4 : 0,
-            .observe = std::max<int64_t>(1, tokens / 4),
-            .pool = 3,
-            .every = 7};
-}
-
-/// An engine with a bounded level beside a full one.
-struct Pair {
-    Pair(const BoundedShape& shape, DType kv, Comm& comm, int64_t kv_heads = 2)
-        : engine(model_of(kv_heads), {.weights = DType::kF32, .context = 256}, comm),
-          level(engine.device(), comm, engine.weights(),
-                {.k_type = kv,
-                 .v_type = kv,
-                 .context = kContext,
-                 .view = bounded_view(engine.weights().config(), engine.weights().shard(), shape, comm)}),
-          full(engine.device(), comm, engine.weights(), {.k_type = kv, .v_type = kv, .context = kContext}) {}
-    const BoundedView& view() const { return dynamic_cast<const BoundedView&>(level.view()); }
-
-    Engine engine;
-    Level level, full;
-};
-
-std::vector<float> logits_of(Level& level) {
-    const HostTensor all = level.logits();
-    const auto* x = static_cast<const float*>(all.data());
-    return {x, x + kVocab};
-}
-
-/// Steps behind what the level has read, with the tokens that text_of counts on with; the logits of each.
-std::vector<std::vector<float>> steps(Level& level, int64_t n) {
-    std::vector<std::vector<float>> all;
-    const std::vector<int32_t> first = {0}, ids = text_of(level.length() + n);
-    for (int64_t i = 0; i < n; ++i) {
-        const auto at = static_cast<size_t>(level.length());
-        const std::vector<Row> rows = {{.token = ids[at], .position = static_cast<int32_t>(at)}};
-        level.forward(rows);
-        all.push_back(logits_of(level));
-        level.keep(0, first);
-    }
-    return all;
-}
-
-/// What every KV head of the model keeps, by (owner, head).
-using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
-Kept kept_by(Level& level, int64_t first_head) {
-    const SlotKv& kv = dynamic_cast<const BoundedView&>(level.view()).slots();
-    level.stream().synchronize();
-    Kept all;
-    const int64_t heads = kv.layout.kv_heads;
-    for (int64_t row = 0; row < kv.owners() * heads; ++row) {
-        const int32_t n = static_cast<const int32_t*>(kv.counts.data())[row];
-        std::vector<int32_t>& kept = all[{row / heads, first_head + row % heads}];
-        kept.resize(static_cast<size_t>(n));
-        for (int32_t s = 0; s < n; ++s) {
-            const int64_t at = row * kv.slots() + s;
-            kept[static_cast<size_t>(static_cast<const int32_t*>(kv.ranks.data())[at])] =
-                static_cast<const int32_t*>(kv.tokens.data())[at];
-        }
-    }
-    return all;
-}
 
 TEST(Bounded, HasTheBitsOfAFullViewWhileEverythingIsKept) {
     for (const KvPolicy policy : kPolicies) {
