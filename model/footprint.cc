@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/passes.h"
+
 namespace trireme {
 
 namespace {
@@ -66,6 +68,12 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .hidden_on_device = hidden_memory(c, kv.context, /*on_host=*/false),
             .hidden_on_host = hidden_memory(c, kv.context, /*on_host=*/true),
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
+}
+
+PlanInput with_passes(PlanInput in, const LlamaConfig& c, const Shard& shard, DType weights, int64_t passes) {
+    in.reads = forward_reads(c.layer_map, passes);
+    in.weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights, passes);
+    return in;
 }
 
 MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,

@@ -22,6 +22,9 @@ MemoryBytes hidden_memory(const LlamaConfig& config, int64_t tokens, bool on_hos
 /// the plan to decide. `on_chip`: as PlanInput::on_chip.
 PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weights, const LevelOptions& options,
                      std::string_view backend, int threads, int64_t on_chip);
+/// The input for what a decode forward of several rows costs that passes so often over iterated layers: it reads their
+/// weights, keys and values that many times. How memory is used does not depend on it.
+PlanInput with_passes(PlanInput input, const LlamaConfig& config, const Shard& shard, DType weights, int64_t passes);
 /// What a level takes beside its weights and the tiles of its KV: activations, scratch, tables.
 MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                        std::string_view backend, int threads);

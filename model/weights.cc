@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "model/passes.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -101,12 +102,17 @@ size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype)
     return bytes;
 }
 
-size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DType dtype) {
+size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DType dtype, int64_t passes) {
+    using Does = ForwardStep::Does;
     const Shapes s(c, shard);
-    int64_t elements = s.head.elements(), norms = s.norm.elements();
-    for (int64_t l = 0; l < c.n_layers; ++l) {
-        elements += s.qkv(l).elements() + s.wo.elements() + s.gate_up.elements() + s.down.elements();
-        norms += 2 * s.norm.elements();
+    int64_t elements = s.head.elements(), norms = s.norm.elements(), times = 1;
+    for (const auto& [does, layer] : forward_steps(c.layer_map, /*repeats=*/passes > 1)) {
+        if (does == Does::kKeep) times = passes - 1;
+        if (does == Does::kReturn) times = 1;
+        if (does != Does::kLayer && does != Does::kKeys) continue;
+        const int64_t rest = s.wo.elements() + s.gate_up.elements() + s.down.elements();
+        elements += times * (s.qkv(layer.i).elements() + (does == Does::kLayer ? rest : 0));
+        norms += times * (does == Does::kLayer ? 2 : 1) * s.norm.elements();
     }
     return static_cast<size_t>(elements) * size_of(dtype) + static_cast<size_t>(norms) * sizeof(float);
 }

@@ -30,8 +30,8 @@ class Weights {
   public:
     /// What bytes() will be, computed before loading.
     static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
-    /// What bytes_per_step() will be.
-    static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype);
+    /// What bytes_per_step() will be; or what a forward reads of so many passes over layers that are iterated.
+    static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype, int64_t passes = 1);
     /// Reads only this rank's slices; blocks until they are on the device. `dtype`: of the matrices in memory, f32, f16
     /// or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
     Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress = {});

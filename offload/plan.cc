@@ -98,6 +98,12 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
     return p;
 }
 
+std::vector<ReadRun> runs_of(const PlanInput& in, const Plan& plan) {
+    if (plan.streamed_layers == 0) return {};
+    const StreamedReads s = streamed_reads_of(in, plan.on_chip);
+    return read_runs(s.reads, plan.frames, s.ring_holds);
+}
+
 Plan make_plan(const PlanInput& in, const Machine& machine) {
     const int64_t owners = in.kv.owner_layers;
     if (in.on_chip == PlanInput::kAll || in.bounded) return plan_with(in, owners);

@@ -60,7 +60,7 @@ struct Plan {
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
     int64_t frames = 0;              // streamed layers that the device may hold for several readers at one time
-    std::vector<ReadRun> runs;       // of a forward
+    std::vector<ReadRun> runs;       // of a forward of one pass
     std::vector<int64_t> crossings;  // [owner layers] how often a forward fetches each; 0: it is on chip
     MemoryBytes kv, hidden, work;    // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;   // the part of work.device that only a prefill uses
@@ -105,6 +105,8 @@ Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = fa
 /// overlaps their copies with compute, whereas each streamed layer slows every decode step. If nothing fits: the plan
 /// with the least shortage. Errors: Exit::kConfig for more layers than there are owners.
 Plan make_plan(const PlanInput& input, const Machine& machine);
+/// The runs of a forward that reads what the input says, where KV lies as the plan has it.
+std::vector<ReadRun> runs_of(const PlanInput& input, const Plan& plan);
 /// The least value of machine.*which, in bytes, with which a plan fits, the rest of the machine unchanged. 0: no value
 /// is enough, or the plan fits already.
 size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machine::*which);

@@ -64,6 +64,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
     const std::vector<int64_t> spans = spans_of(in, plan, length);
     const int64_t from_host = std::accumulate(spans.begin(), spans.end(), int64_t{0}) * kTileTokens;
     const bool holds = static_cast<int64_t>(spans.size()) <= in.ring;
+    const std::vector<ReadRun> runs = runs_of(in, plan);
 
     StepForecast f;
     // ms: when a slot, or a frame, may be overwritten
@@ -79,7 +80,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
             compute += compute_ms;
             f.compute_ms += compute_ms;
         };
-        auto run = plan.runs.begin();
+        auto run = runs.begin();
         int64_t attention = 0;  // of the run
         for (const OwnerIndex owner : in.reads) {
             if (plan.on_chip[owner.at()]) {

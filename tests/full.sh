@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -62,6 +62,7 @@ item_title=(
     [10]='The CUDA backend without a card'
     [11]='Speculation'
     [12]='Bounded KV'
+    [13]='Layers that share keys and values, texts side by side'
 )
 
 item_1() {
@@ -194,6 +195,23 @@ item_12() {
     fi
     echo
     "$python" tests/bench/bounded_figures.py "$program" "$TRIREME_DEMO_MODEL" "$long"
+}
+
+# Golden values, maps, passes and ranks, link bytes; what passes cost a trained model; many texts at once, beside llama.cpp
+# and under one memory budget. TRIREME_LONG_TEXT as in item 12.
+item_13() {
+    local program=build/release/launch/trireme python=/usr/bin/python3 long
+    suite release '^(llama_(bounded_)?sharing|model_files_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand)|fuzz_replay_(config_json|layer_map))' || return
+    long=${TRIREME_LONG_TEXT:-$root/../shared/data/kjv.txt}
+    if [[ -r $long ]]; then
+        "$python" tests/bench/passes_table.py "$program" tests/data/models/kjv-lckv "$long" || return
+    else
+        echo "perplexity and time by passes: left out, there is no $long (TRIREME_LONG_TEXT)"
+    fi
+    echo
+    tests/bench/versus_llama_cpp/run.sh --batched --repeats 3 || return
+    echo
+    "$python" tests/bench/lckv_grid.py "$program"
 }
 
 # demo: the demo model as a folder, which the reference reads.

@@ -156,7 +156,8 @@ void run_plan(const Start& start, const Crew& crew) {
         if (bounded.bounded()) text += describe(bounded, config) + "\n";
         if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
         for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";
-        for (const std::string& line : chain.round_lines(in, plan, m)) text += line + "\n";
+        const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
+        for (const std::string& line : chain.round_lines(in, shard, plan, m)) text += line + "\n";
         if (!plan.fits(m)) {
             std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
             add_memory(in, m, changes);

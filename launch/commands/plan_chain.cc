@@ -49,12 +49,10 @@ double ChainPlan::measured_gbps(const PlanInput& in) const {
     return costs_.empty() ? 0 : step_bytes(in, in.kv.context) / costs_.front().ms(1) * 1e-6;
 }
 
-/// Without measured costs: the time in which the device reads what the level does, whatever the rows.
-double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part, int64_t rows) const {
+/// Of a level without measured costs: the time in which the device reads what the level does, whatever the rows.
+double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part) const {
     const Part what = options_.spec.parts[part];
     if (what == Part::kNgram) return 0;
-    const size_t level = options_.spec.parts.size() - part;  // 0: the whole model
-    if (!costs_.empty()) return costs_[level].ms(rows);
     const auto sees = [&] {
         if (what == Part::kRetrieval) {
             return int64_t{retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))};
@@ -68,29 +66,37 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part, i
     return step_bytes(own, seen) / m.device_gbps * 1e-6;
 }
 
-std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Plan& plan, const Machine& m) const {
+std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
+                                                const Machine& m) const {
     const Options& o = options_;
     const bool known = m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0);
     if (o.accept_rates.empty() || !known) return {};
     if (o.spec.tree) return {"rounds of trees are not forecast"};
 
     const size_t n = o.spec.parts.size();
+    // Rows that are checked are a chain: over layers that read later ones they take a pass each.
+    const auto of_rows = [&](int64_t rows) { return with_passes(in, config_, shard, weights_, rows); };
+    const auto part_ms = [&](size_t part, int64_t rows) {
+        if (!costs_.empty() && o.spec.parts[part] != Part::kNgram) return costs_[n - part].ms(rows);
+        return level_ms(of_rows(rows), m, part);
+    };
     std::vector<CheckingLevel> checks;  // the whole model checks the last part
     for (size_t level = 0; level < n; ++level) {
         CheckingLevel checking = {.name = level == 0 ? "full" : std::string(name_of(o.spec.parts[n - level])),
                                   .stays = o.accept_rates[level],
                                   .length = asked_length(o, n - 1 - level),
                                   .ms = {}};
-        if (level > 0) checking.ms = [&, level](int64_t rows) { return level_ms(in, m, n - level, rows); };
+        if (level > 0) checking.ms = [&, level](int64_t rows) { return part_ms(n - level, rows); };
         checks.push_back(std::move(checking));
     }
     // Of so many rows: the device reads as fast as makes the step on chip take what was measured.
     const auto round_ms = [&](int64_t rows, double draft_ms) {
+        const PlanInput step = of_rows(rows);
         Machine at = m;
-        if (!costs_.empty()) at.device_gbps = step_bytes(in, in.kv.context) / costs_.front().ms(rows) * 1e-6;
-        return forecast(in, plan, at, in.kv.context, draft_ms).step_ms;
+        if (!costs_.empty()) at.device_gbps = step_bytes(step, in.kv.context) / costs_.front().ms(rows) * 1e-6;
+        return forecast(step, plan, at, in.kv.context, draft_ms).step_ms;
     };
-    const RoundForecast f = forecast_round(checks, level_ms(in, m, 0, 1), round_ms);
+    const RoundForecast f = forecast_round(checks, part_ms(0, 1), round_ms);
     const double plain_ms = round_ms(1, 0);
 
     std::vector<std::string> lines = {fmt::format("a round of {}:", text_of(o.spec))};

@@ -29,11 +29,13 @@ class ChainPlan {
 
     /// GB/s at which the device reads what a step of one row reads, by --spec-costs; 0: it is not known.
     double measured_gbps(const PlanInput& in) const;
-    /// A round, where --accept-rate says how often tokens stay and the machine's rates are known.
-    std::vector<std::string> round_lines(const PlanInput& in, const Plan& plan, const Machine& machine) const;
+    /// A round of the rank that holds `shard`, where --accept-rate says how often tokens stay and the machine's rates
+    /// are known.
+    std::vector<std::string> round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
+                                         const Machine& machine) const;
 
   private:
-    double level_ms(const PlanInput& in, const Machine& machine, size_t part, int64_t rows) const;
+    double level_ms(const PlanInput& in, const Machine& machine, size_t part) const;
 
     const Options& options_;
     const LlamaConfig& config_;

@@ -158,6 +158,21 @@ TEST(PlanCommand, ForecastsByMeasuredCosts) {
     EXPECT_THAT(trireme(plan(words)).out, Not(HasSubstr("draft_ms"))) << "no rate of the device is known";
 }
 
+// Layers 1 to 4 read the keys of layer 4: four rows that are checked take four passes over them, of which three end with
+// the keys and values of layer 4.
+TEST(PlanCommand, CountsThePassesOfAProposal) {
+    const ProcessResult r =
+        trireme({"plan", "-m", data("models/kjv-lckv"), "-c", "1024", "--dtype", "f16", "--device-memory", "1G",
+                 "--device-gbps", "0.001", "--spec", "ngram", "--gamma", "3", "--accept-rate", "0.5"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const double q = 128 * 128, kv = 2 * 64 * 128, rest = 128 * 128 + 3 * 352 * 128, norm = 4 * 128;
+    const double attention = 1024 * 2 * 2 * 32 * 2;  // keys and values of 1,024 tokens
+    const double once = 2 * (1024 * 128 + 3 * (q + kv + rest) + 3 * (q + rest)) + 13 * norm + 6 * attention;
+    const double again = 2 * (3 * (q + rest) + q + kv) + 7 * norm + 3 * attention;
+    EXPECT_NEAR(number_behind(r.out, "a decode step behind 1024 tokens: "), once * 1e-3, 0.01);
+    EXPECT_NEAR(number_behind(r.out, "verify_ms "), (once + 3 * again) * 1e-3, 0.01);
+}
+
 TEST(PlanCommand, WantsARateOfEachLevel) {
     for (const auto& [chain, rates] : {std::pair{"ngram", "0.5,0.5"}, {"ngram+retrieval+full", "0.9"}, {"none", "1"}}) {
         const ProcessResult r = trireme(plan({"--spec", chain, "--accept-rate", rates}));
