@@ -58,6 +58,7 @@ fuzzed_files() {
     case $1 in
         config_json | gguf | layer_map | safetensors)
             echo 'model/files model/config.* model/layer_map.* model/layer_sharing.* model/passes.* model/rope.*' ;;
+        store) echo 'model/files/store model/files/json.*' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
         batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;

@@ -3,11 +3,10 @@
 #include <array>
 #include <iterator>
 #include <map>
-#include <utility>
 
-#include <hdf5.h>
 #include <xxhash.h>
 
+#include "model/files/hdf5_library.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -15,33 +14,6 @@ namespace {
 
 constexpr size_t kGrow = size_t{1} << 20;  // bytes by which the image's memory grows
 constexpr size_t kElementBytes = 4;        // of a float, and of an int32
-
-/// An HDF5 identifier with the function that closes it.
-class Id {
-  public:
-    using Close = herr_t (*)(hid_t);
-
-    Id() = default;
-    Id(hid_t id, Close close, const char* what) : id_(id), close_(close) { check(id >= 0, "HDF5: {} failed", what); }
-    Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-    Id& operator=(Id&& other) noexcept {
-        std::swap(id_, other.id_);
-        std::swap(close_, other.close_);
-        return *this;
-    }
-    ~Id() {
-        if (id_ >= 0) close_(id_);
-    }
-    operator hid_t() const { return id_; }  // NOLINT(google-explicit-constructor): an argument of every call
-
-  private:
-    hid_t id_ = -1;
-    Close close_ = nullptr;
-};
-
-void ok(herr_t status, const char* what) {
-    check(status >= 0, "HDF5: {} failed", what);
-}
 
 std::vector<hsize_t> extents(const std::vector<int64_t>& shape) {
     std::vector<hsize_t> dims;
@@ -70,21 +42,10 @@ uint64_t digest(const void* data, int64_t rows, size_t row_bytes, size_t stride_
     return XXH3_64bits_digest(state.get());
 }
 
-Id access_in_memory() {
-    Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
-    ok(H5Pset_fapl_core(access, kGrow, /*backing_store=*/false), "H5Pset_fapl_core");
+Hdf5Id access_in_memory() {
+    Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+    hdf5_ok(H5Pset_fapl_core(access, kGrow, /*backing_store=*/false), "H5Pset_fapl_core");
     return access;
-}
-
-/// Called before anything else of the library: its messages never reach stderr, and plugins are off.
-void configure_library() {
-    static const bool done = [] {
-        ok(H5open(), "H5open");
-        ok(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
-        ok(H5PLset_loading_state(0), "H5PLset_loading_state");
-        return true;
-    }();
-    (void)done;
 }
 
 // Callbacks with which the library reads an image of hundreds of megabytes where it lies, without copying or freeing
@@ -108,13 +69,13 @@ herr_t keep_image(void*) {
     return 0;
 }
 
-Id open_image(std::vector<std::byte>& bytes) {
-    const Id access = access_in_memory();
+Hdf5Id open_image(std::vector<std::byte>& bytes) {
+    const Hdf5Id access = access_in_memory();
     H5FD_file_image_callbacks_t callbacks = {same_memory, no_copy,    no_growth,   keep,
                                              same_image,  keep_image, bytes.data()};
-    ok(H5Pset_file_image_callbacks(access, &callbacks), "H5Pset_file_image_callbacks");
-    ok(H5Pset_file_image(access, bytes.data(), bytes.size()), "H5Pset_file_image");
-    return Id(H5Fopen("image", H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
+    hdf5_ok(H5Pset_file_image_callbacks(access, &callbacks), "H5Pset_file_image_callbacks");
+    hdf5_ok(H5Pset_file_image(access, bytes.data(), bytes.size()), "H5Pset_file_image");
+    return Hdf5Id(H5Fopen("image", H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
 }
 
 }  // namespace
@@ -122,23 +83,23 @@ Id open_image(std::vector<std::byte>& bytes) {
 class Hdf5Image::Impl {
   public:
     Impl() {
-        configure_library();
-        const Id access = access_in_memory();
-        const Id create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "H5Pcreate");
-        ok(H5Pset_obj_track_times(create, false), "H5Pset_obj_track_times");
-        file_ = Id(H5Fcreate("image", H5F_ACC_TRUNC, create, access), H5Fclose, "H5Fcreate");
+        configure_hdf5();
+        const Hdf5Id access = access_in_memory();
+        const Hdf5Id create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "H5Pcreate");
+        hdf5_ok(H5Pset_obj_track_times(create, false), "H5Pset_obj_track_times");
+        file_ = Hdf5Id(H5Fcreate("image", H5F_ACC_TRUNC, create, access), H5Fclose, "H5Fcreate");
     }
 
     void create(const std::string& name, const std::vector<int64_t>& shape, hid_t file_type, hid_t memory_type) {
         check(!finished_, "HDF5: the image is finished, '{}' comes too late", name);
         check(!datasets_.contains(name), "HDF5: dataset '{}' exists", name);
         const std::vector<hsize_t> dims = extents(shape);
-        const Id space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose,
-                       "H5Screate_simple");
-        const Id properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate");
-        ok(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
-        Dataset d{.id = Id(H5Dcreate2(file_, name.c_str(), file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
-                           H5Dclose, "H5Dcreate2"),
+        const Hdf5Id space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose,
+                           "H5Screate_simple");
+        const Hdf5Id properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate");
+        hdf5_ok(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
+        Dataset d{.id = Hdf5Id(H5Dcreate2(file_, name.c_str(), file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                               H5Dclose, "H5Dcreate2"),
                   .shape = shape,
                   .memory_type = memory_type,
                   .row_bytes = static_cast<size_t>(elements({shape.begin() + 1, shape.end()})) * kElementBytes};
@@ -166,9 +127,9 @@ class Hdf5Image::Impl {
             next == d.pieces.begin() || std::prev(next)->first + std::prev(next)->second.rows <= row0;
         check(free_after && free_before, "HDF5: rows [{}, {}) of '{}' are written twice", row0, row0 + rows, name);
         const auto row_elements = static_cast<int64_t>(d.row_bytes / kElementBytes);
-        const Id file = select(d, row0, rows);
-        const Id memory = plane(rows, row_elements, stride);
-        ok(H5Dwrite(d.id, d.memory_type, memory, file, H5P_DEFAULT, data), "H5Dwrite");
+        const Hdf5Id file = select(d, row0, rows);
+        const Hdf5Id memory = plane(rows, row_elements, stride);
+        hdf5_ok(H5Dwrite(d.id, d.memory_type, memory, file, H5P_DEFAULT, data), "H5Dwrite");
         d.pieces.emplace(row0,
                          Piece{rows, digest(data, rows, d.row_bytes, static_cast<size_t>(stride) * kElementBytes)});
     }
@@ -176,13 +137,13 @@ class Hdf5Image::Impl {
     std::vector<std::byte> finish() {
         check(!finished_, "HDF5: the image was finished before");
         finished_ = true;
-        for (auto& [name, d] : datasets_) d.id = Id();
-        ok(H5Fflush(file_, H5F_SCOPE_GLOBAL), "H5Fflush");
+        for (auto& [name, d] : datasets_) d.id = Hdf5Id();
+        hdf5_ok(H5Fflush(file_, H5F_SCOPE_GLOBAL), "H5Fflush");
         const ssize_t size = H5Fget_file_image(file_, nullptr, 0);
         check(size > 0, "HDF5: the image has no size");
         std::vector<std::byte> bytes(static_cast<size_t>(size));
         check(H5Fget_file_image(file_, bytes.data(), bytes.size()) == size, "HDF5: H5Fget_file_image failed");
-        file_ = Id();
+        file_ = Hdf5Id();
         verify(bytes);
         return bytes;
     }
@@ -193,7 +154,7 @@ class Hdf5Image::Impl {
         uint64_t hash;
     };
     struct Dataset {
-        Id id;
+        Hdf5Id id;
         std::vector<int64_t> shape;
         hid_t memory_type;
         size_t row_bytes;
@@ -201,48 +162,48 @@ class Hdf5Image::Impl {
     };
 
     /// Rows of a dataset in the file.
-    static Id select(const Dataset& d, int64_t row0, int64_t rows) {
+    static Hdf5Id select(const Dataset& d, int64_t row0, int64_t rows) {
         std::vector<hsize_t> count = extents(d.shape), start(count.size(), 0);
         start[0] = static_cast<hsize_t>(row0);
         count[0] = static_cast<hsize_t>(rows);
-        Id space(H5Dget_space(d.id), H5Sclose, "H5Dget_space");
-        ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-           "H5Sselect_hyperslab");
+        Hdf5Id space(H5Dget_space(d.id), H5Sclose, "H5Dget_space");
+        hdf5_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+                "H5Sselect_hyperslab");
         return space;
     }
     /// The same rows in memory, where `stride` elements lie from one row to the next.
-    static Id plane(int64_t rows, int64_t row_elements, int64_t stride) {
+    static Hdf5Id plane(int64_t rows, int64_t row_elements, int64_t stride) {
         const std::array<hsize_t, 2> start = {0, 0};
         const std::array<hsize_t, 2> all = {static_cast<hsize_t>(rows), static_cast<hsize_t>(stride)};
         const std::array<hsize_t, 2> count = {static_cast<hsize_t>(rows), static_cast<hsize_t>(row_elements)};
-        Id space(H5Screate_simple(2, all.data(), nullptr), H5Sclose, "H5Screate_simple");
-        ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-           "H5Sselect_hyperslab");
+        Hdf5Id space(H5Screate_simple(2, all.data(), nullptr), H5Sclose, "H5Screate_simple");
+        hdf5_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+                "H5Sselect_hyperslab");
         return space;
     }
 
     /// Opens the image as a reader will, and compares the digest of every piece with that of what was written.
     void verify(std::vector<std::byte>& bytes) {
-        const Id file = open_image(bytes);
+        const Hdf5Id file = open_image(bytes);
         std::vector<std::byte> read;
         for (auto& [name, d] : datasets_) {
-            d.id = Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2");
+            d.id = Hdf5Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2");
             for (const auto& [row0, piece] : d.pieces) {
                 read.resize(static_cast<size_t>(piece.rows) * d.row_bytes);
                 const auto row_elements = static_cast<int64_t>(d.row_bytes / kElementBytes);
-                const Id in_file = select(d, row0, piece.rows);
-                const Id in_memory = plane(piece.rows, row_elements, row_elements);
-                ok(H5Dread(d.id, d.memory_type, in_memory, in_file, H5P_DEFAULT, read.data()), "H5Dread");
+                const Hdf5Id in_file = select(d, row0, piece.rows);
+                const Hdf5Id in_memory = plane(piece.rows, row_elements, row_elements);
+                hdf5_ok(H5Dread(d.id, d.memory_type, in_memory, in_file, H5P_DEFAULT, read.data()), "H5Dread");
                 require(digest(read.data(), piece.rows, d.row_bytes, d.row_bytes) == piece.hash, Exit::kIo,
                         "HDF5: rows [{}, {}) of '{}' read back differently; nothing was written", row0,
                         row0 + piece.rows, name);
             }
-            d.id = Id();
+            d.id = Hdf5Id();
         }
     }
 
     std::map<std::string, Dataset> datasets_;
-    Id file_;
+    Hdf5Id file_;
     bool finished_ = false;
 };
 

@@ -1,0 +1,47 @@
+#pragma once
+/// What a store holds. A store is an HDF5 file of data sets that are written once, in one piece, for what this program
+/// reads again: snapshots, weights, token ids, records of runs. Any HDF5 program reads it, too.
+///
+/// The file begins with a user block (HDF5 leaves it alone): "TRIREME1", the length of a JSON text as u64, little
+/// endian, the XXH3 of that text as u64, the text, zeros. The text says where each data set lies, contiguous and
+/// row-major, and the digest of every byte that is in none of them; the last data set, "digests", has the XXH3 of all
+/// blocks of the others. So a reader needs nothing of HDF5's own structures, and every damaged byte is noticed.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/dtype.h"
+
+namespace trireme {
+
+/// A data set: f32, f16, bf16, i32, i64 or u8 [shape], row-major. HDF5 has no bf16: it sees u16. '/' in a name makes
+/// groups.
+struct StoreSet {
+    std::string name;
+    DType type = DType::kU8;
+    std::vector<int64_t> shape;
+
+    int64_t rows() const { return shape.front(); }
+    uint64_t row_bytes() const {
+        uint64_t bytes = size_of(type);
+        for (size_t i = 1; i < shape.size(); ++i) bytes *= static_cast<uint64_t>(shape[i]);
+        return bytes;
+    }
+    uint64_t bytes() const { return row_bytes() * static_cast<uint64_t>(rows()); }
+    /// Rows that have one digest: as many as make about a megabyte, at least one.
+    int64_t block_rows() const {
+        const uint64_t row = row_bytes();
+        return row == 0 ? 1 : static_cast<int64_t>(std::max<uint64_t>(1, kBlockBytes / row));
+    }
+    int64_t blocks() const { return (rows() + block_rows() - 1) / block_rows(); }
+
+    static constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
+};
+
+constexpr std::string_view kStoreMagic = "TRIREME1";
+constexpr const char *kStoreAbout = "about", *kStoreDigests = "digests";
+
+}  // namespace trireme

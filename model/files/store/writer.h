@@ -1,0 +1,42 @@
+#pragma once
+/// Writes a store (sets.h) without a second copy of its data.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <xxhash.h>
+
+#include "model/files/store/layout.h"
+#include "model/files/store/manifest.h"
+#include "runtime/part_file.h"
+
+namespace trireme {
+
+class StoreWriter {
+  public:
+    /// `about`: a JSON text, which becomes the data set "about". The file appears with publish(). Errors: as PartFile
+    /// and PartFile::reserve.
+    StoreWriter(std::filesystem::path path, IfThere old, std::string kind, std::vector<StoreSet> sets,
+                std::string_view about);
+    /// The next bytes of a set, of any number; sets may be filled by turns. Errors: Exit::kIo.
+    void append(size_t set, std::span<const std::byte> bytes);
+    /// All sets must be full. Errors: as PartFile::publish.
+    void publish();
+    uint64_t bytes() const { return layout_.file_bytes; }
+
+  private:
+    struct Filled {
+        uint64_t bytes = 0;
+        std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> block{XXH3_createState(), XXH3_freeState};
+        std::vector<uint64_t> digests = {};  // of full blocks
+    };
+    PartFile file_;
+    StoreManifest manifest_;
+    uint64_t user_block_ = 0;
+    StoreLayout layout_;
+    std::vector<Filled> filled_;
+};
+
+}  // namespace trireme

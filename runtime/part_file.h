@@ -1,0 +1,42 @@
+#pragma once
+/// Large files that are written piece by piece and appear whole or not at all.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "runtime/atomic_file.h"
+
+namespace trireme {
+
+/// A file that gets its name with publish(), or goes. Until then it is .NAME.trireme-part beside it, which this process
+/// holds locked. What a killed process has left there is overwritten; what another process holds is an error.
+class PartFile {
+  public:
+    /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or is there and may not be
+    /// replaced; another process is writing it), kPermission.
+    PartFile(std::filesystem::path path, IfThere old);
+    PartFile(const PartFile&) = delete;
+    PartFile& operator=(const PartFile&) = delete;
+    ~PartFile();
+
+    /// Room for so many bytes: a disk that is too full is found here. Errors: Exit::kIo.
+    void reserve(uint64_t bytes);
+    /// May be called by several threads. Errors: Exit::kIo.
+    void write(uint64_t offset, std::span<const std::byte> bytes);
+    /// All of it goes to the disk, then it takes its name, then the folder goes to the disk. Errors: as the
+    /// constructor, Exit::kIo.
+    void publish();
+    const std::filesystem::path& path() const { return path_; }
+
+  private:
+    bool try_to_take();
+
+    std::filesystem::path path_, part_;
+    IfThere old_;
+    int fd_ = -1;
+    bool published_ = false;
+};
+
+}  // namespace trireme

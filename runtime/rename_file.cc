@@ -1,0 +1,84 @@
+#include "runtime/rename_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The calls below are for a file system that lacks the one before.
+bool lacks(int error) {
+    return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP || error == EMLINK;
+}
+
+}  // namespace
+
+std::string reason_of(int error) {
+    return std::generic_category().message(error);
+}
+
+void require_replaceable(const fs::path& path, IfThere old) {
+    require(path.has_filename(), Exit::kCantCreate, "{}: not a file name", path.string());
+    struct stat st {};
+    const bool there = ::lstat(path.c_str(), &st) == 0;
+    require(!there || S_ISREG(st.st_mode), Exit::kCantCreate, "{}: exists and is no regular file; nothing was written",
+            path.string());
+    require(!there || old == IfThere::kReplace, Exit::kCantCreate,
+            "{}: exists; name another file, or overwrite it with --force", path.string());
+}
+
+void cannot_create(const fs::path& path, int error) {
+    require(
+        error != EEXIST, Exit::kCantCreate,
+        "{}: exists by now, though it did not when the work began: another run wrote it, and it stays as it is; name "
+        "another file, or overwrite it with --force",
+        path.string());
+    const bool denied = error == EACCES || error == EPERM || error == EROFS;
+    fail(denied                                               ? Exit::kPermission
+         : error == ENOSPC || error == EDQUOT || error == EIO ? Exit::kIo
+                                                              : Exit::kCantCreate,
+         "{}: cannot create: {}", path.string(), reason_of(error));
+}
+
+int rename_over(const fs::path& from, const fs::path& to) {
+    return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+int rename_if_free(const fs::path& from, const fs::path& to) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (!lacks(errno)) return errno;
+
+    // NFS: the file gets a second name and loses its first one. Where the server's answer was lost and it was asked
+    // again, it says EEXIST though it was this file that took the name: the file has two names then.
+    int error = ::link(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+    struct stat st {};
+    if (error == EEXIST && ::lstat(from.c_str(), &st) == 0 && st.st_nlink == 2) error = 0;
+    if (error == 0) ::unlink(from.c_str());
+    if (error == 0 || !lacks(error)) return error;
+
+    // exFAT: an empty file takes the name, and is replaced. A crash in between leaves it behind.
+    const int claim = ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (claim < 0) return errno;
+    ::close(claim);
+    error = rename_over(from, to);
+    if (error != 0) ::unlink(to.c_str());
+    return error;
+}
+
+void sync_folder(const fs::path& path) {
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int error = fd < 0 || ::fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) ::close(fd);
+    require(error == 0, Exit::kIo, "{}: cannot flush its folder to the disk: {}", path.string(), reason_of(error));
+}
+
+}  // namespace trireme

@@ -1,0 +1,129 @@
+// Stores. The first byte says how the rest becomes a file: as it is; as a manifest's text, whose digest is right; or as
+// data sets that are described in bytes, with right digests of everything, so that what is wrong is the description.
+
+#include <algorithm>
+#include <cstring>
+
+#include <xxhash.h>
+
+#include "model/files/store/reader.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace trireme;
+
+namespace {
+
+std::vector<std::byte> with_text(std::string_view text, std::span<const std::byte> behind, uint64_t user_block) {
+    std::vector<std::byte> file(std::max<uint64_t>(user_block, 24 + text.size()));
+    const uint64_t length = text.size(), digest = XXH3_64bits(text.data(), text.size());
+    std::memcpy(file.data(), kStoreMagic.data(), kStoreMagic.size());
+    std::memcpy(file.data() + 8, &length, 8);
+    std::memcpy(file.data() + 16, &digest, 8);
+    std::memcpy(file.data() + 24, text.data(), text.size());
+    file.insert(file.end(), behind.begin(), behind.end());
+    return file;
+}
+
+/// Takes numbers off the front of the input.
+class Numbers {
+  public:
+    Numbers(const uint8_t* data, size_t size) : data_(data), left_(size) {}
+    uint64_t next(size_t bytes) {
+        uint64_t x = 0;
+        for (; bytes > 0 && left_ > 0; --bytes, --left_) x = x << 8 | *data_++;
+        return x;
+    }
+    std::vector<std::byte> rest() const {
+        const auto* from = reinterpret_cast<const std::byte*>(data_);
+        return {from, from + left_};
+    }
+
+  private:
+    const uint8_t* data_;
+    size_t left_;
+};
+
+uint64_t digest_of(std::span<const std::byte> bytes) {
+    return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+/// Sets as the numbers say, in a file of what is left of them. Where a set lies in the file its digests are right.
+std::vector<std::byte> described(Numbers from) {
+    StoreManifest m;
+    m.kind = "test";
+    const uint64_t n = from.next(1) % 5;
+    for (uint64_t i = 0; i < n; ++i) {
+        StoreSet set{.name = i == 0 ? kStoreAbout : std::string(1 + from.next(1) % 3, 'a'),
+                     .type = i == 0 ? DType::kU8 : static_cast<DType>(from.next(1) % 6),
+                     .shape = {}};
+        const uint64_t dims = i == 0 ? 1 : 1 + from.next(1) % 4;
+        for (uint64_t d = 0; d < dims; ++d) {
+            const uint64_t width = from.next(1) % 8;
+            set.shape.push_back(static_cast<int64_t>(from.next(width == 7 ? 6 : 1)));
+        }
+        m.sets.push_back(set);
+        m.offsets.push_back(from.next(2));
+    }
+    int64_t blocks = 0;
+    for (const StoreSet& set : m.sets) {
+        if (__builtin_add_overflow(blocks, set.blocks(), &blocks)) return {};
+    }
+    m.sets.push_back({.name = kStoreDigests, .type = DType::kI64, .shape = {blocks}});
+    m.offsets.push_back(from.next(2));
+    const uint64_t user_block = StoreManifest::user_block(m.kind, m.sets);
+    std::vector<std::byte> tail = from.rest();
+    for (uint64_t& offset : m.offsets) offset += user_block;
+    m.file_bytes = user_block + tail.size();
+    const auto at = [&](uint64_t offset, uint64_t bytes) -> std::span<std::byte> {
+        if (offset < user_block || offset - user_block > tail.size()) return {};
+        const uint64_t begin = offset - user_block;
+        return std::span(tail).subspan(begin, std::min<uint64_t>(bytes, tail.size() - begin));
+    };
+    std::vector<uint64_t> digests;
+    for (size_t i = 0; i + 1 < m.sets.size(); ++i) {
+        const StoreSet& set = m.sets[i];
+        if (set.rows() > 4096 || set.row_bytes() > 4096) continue;
+        const uint64_t block = static_cast<uint64_t>(set.block_rows()) * set.row_bytes();
+        for (int64_t b = 0; b < set.blocks(); ++b) {
+            const uint64_t begin = static_cast<uint64_t>(b) * block;
+            digests.push_back(digest_of(at(m.offsets[i] + begin, std::min(block, set.bytes() - begin))));
+        }
+    }
+    const std::span<std::byte> to = at(m.offsets.back(), digests.size() * 8);
+    std::copy_n(reinterpret_cast<const std::byte*>(digests.data()), to.size(), to.data());
+    m.digests = digest_of(at(m.offsets.back(), m.sets.back().bytes()));
+    std::vector<std::byte> between;
+    try {
+        for (const StoreRange& r : ranges_between(m, user_block, "test")) {
+            const std::span<std::byte> some = at(r.begin, r.end - r.begin);
+            between.insert(between.end(), some.begin(), some.end());
+        }
+    } catch (const Error&) {
+    }
+    m.rest = digest_of(between);
+    std::vector<std::byte> file = m.bytes(user_block);
+    file.insert(file.end(), tail.begin(), tail.end());
+    return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size == 0) return 0;
+    const std::string_view text = fuzz::text_of(data + 1, size - 1);
+    const auto bytes = std::as_bytes(std::span(text));
+    const std::vector<std::byte> file = data[0] % 3 == 0   ? std::vector(bytes.begin(), bytes.end())
+                                        : data[0] % 3 == 1 ? with_text(text, bytes, 1024)
+                                                           : described(Numbers(data + 1, size - 1));
+    return fuzz::run([&] {
+        const StoreReader reader(memory_source("fuzz", file), "test");
+        for (const StoreSet& set : reader.sets()) {
+            fuzz::expect(set.bytes() <= file.size(), "a set of more bytes than the file has");
+            if (set.row_bytes() == 0) continue;
+            const std::vector<char> all = reader.all<char>(set);
+            fuzz::expect(all.size() == set.bytes(), "another number of bytes");
+            std::vector<std::byte> part(set.row_bytes());
+            if (set.rows() > 0) reader.read(set, set.rows() / 2, 1, part);
+        }
+    });
+}
