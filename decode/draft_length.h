@@ -36,6 +36,11 @@ class DraftLength {
 
     /// A text begins.
     void begin() { state_ = {}; }
+    /// What it has learnt of the text.
+    void state(Archive& ar) {
+        ar.section("draft length");
+        ar.value(state_);
+    }
     /// Of the next round: tokens to ask for, at most `most`; 0: none. `first`: nothing was asked for since saw().
     int64_t next(int64_t most, bool first) const;
     /// What has become text since the last call.

@@ -63,6 +63,12 @@ void Drafter::rewind(int64_t n, int32_t next) {
     text_.end_at(text_.length() - n, next);
 }
 
+void Drafter::state(Archive& ar) {
+    ar.section(name_);
+    text_.state(ar, /*tiles=*/true);
+    for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
+}
+
 void Drafter::settle() {
     text_.settle();
 }

@@ -26,6 +26,7 @@ class Drafter final : public Proposer {
     void commit(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void settle() override;
+    void state(Archive& ar) override;
 
   private:
     const char* name_;

@@ -27,6 +27,11 @@ void per_token(const Level& model, int64_t samples, GenerateStats& stats) {
     stats.read_bytes_per_step = model.weights().bytes_per_step() + model.read_bytes(mean_length);
 }
 
+/// The number of a sample that goes on behind so many tokens with draws of its own: none that another one has.
+uint32_t resumed_sample(size_t tokens) {
+    return uint32_t{1} << 31 | static_cast<uint32_t>(tokens);
+}
+
 struct Run {
     uint64_t first_ns = 0;     // when the first token was there; 0: none was
     bool interrupted = false;  // whether or not the continuation had ended by itself
@@ -98,9 +103,13 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     std::vector<Continuation> out;
     bool interrupted = false;
     for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
-        proposer.begin(static_cast<uint32_t>(request.first_sample + i));
+        const auto number = static_cast<uint32_t>(request.first_sample + i);
+        const bool resumes = i == 0 && !request.resumed.empty();
+        if (!(i == 0 && request.goes_on)) proposer.begin(resumes ? resumed_sample(request.resumed.size()) : number);
         ContinuationBuilder text(tokenizer, request.stops, i, limited ? request.max_new : room,
                                  limited ? StopReason::kLimit : StopReason::kContext, on_token);
+        for (size_t t = 0; resumes && t < request.resumed.size() && !text.done(); ++t) text.take(request.resumed[t]);
+        if (i == 0 && request.begun) request.begun();
         const auto [first_ns, stopped] = run(proposer, text, stats, interrupt);
         interrupted = stopped;
         out.push_back(text.finish());

@@ -18,6 +18,11 @@ struct GenerateRequest {
     int64_t num_samples = 1;      // independent continuations of one prefill
     int64_t first_sample = 0;     // number of the first of them: what is drawn depends on the seed and on that
     StopRules stops = {};
+    // A first sample that has these tokens already, and is shown them again. `goes_on`: the proposer stands behind
+    // them; else it begins a sample of another number there: what it draws is not what it drew before.
+    std::vector<int32_t> resumed = {};
+    bool goes_on = false;
+    std::function<void()> begun = {};  // called when the first sample has begun, before anything is drawn
 };
 
 /// Named as in reports. Times in milliseconds.

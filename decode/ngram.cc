@@ -36,6 +36,17 @@ void Ngram::remove_last() {
     for (size_t n = kShortest; n <= std::min(kLongest, end); ++n) ends_.find(key(end, n))->second.pop_back();
 }
 
+void Ngram::state(Archive& ar) {
+    ar.section("n-grams");
+    std::vector<int32_t> text = text_;
+    ar.values(text);
+    uint64_t prompt = prompt_tokens_;
+    ar.value(prompt);
+    if (!ar.loads()) return;
+    prefill(text, {});
+    prompt_tokens_ = std::min(prompt, text.size());
+}
+
 std::span<const Proposed> Ngram::propose(int64_t limit) {
     proposal_.clear();
     const size_t end = text_.size();

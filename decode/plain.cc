@@ -43,6 +43,13 @@ void Plain::commit(std::span<const int32_t> path, int32_t next) {
     if (next >= 0) text_.append(next);
 }
 
+void Plain::state(Archive& ar) {
+    ar.section("plain");
+    text_.state(ar, /*tiles=*/false);
+    ar.value(sample_);
+    ar.value(round_);
+}
+
 void Plain::rewind(int64_t n, int32_t next) {
     text_.end_at(text_.length() - n, next);
 }

@@ -23,6 +23,7 @@ class Plain final : public Decoder {
     std::span<const Proposed> propose(int64_t limit) override;
     void commit(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
+    void state(Archive& ar) override;
 
   private:
     TextLevel text_;

@@ -47,6 +47,10 @@ class Proposer {
     virtual void rewind(int64_t n, int32_t next) = 0;
     /// What has been committed so far will not be taken back.
     virtual void settle() {}
+    /// What it knows of the text, between the outermost proposer's commit() and propose(), or behind begin(); the
+    /// tiles of the model that has a full view are told elsewhere (FullView::tiles). Errors: Exit::kData where what is
+    /// read is of another chain.
+    virtual void state(Archive&) { check(false, "{}: what it knows cannot be kept", name()); }
 };
 
 /// A proposer whose tokens have the law of a model: what generate() takes. Several may share a model, one at a time.

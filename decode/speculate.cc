@@ -220,6 +220,20 @@ void Speculate::settle() {
     inner_.settle();
 }
 
+void Speculate::state(Archive& ar) {
+    ar.section(name_);
+    check(collected_.empty(), "{}: {} tokens are not committed", name_, collected_.size());
+    text_.state(ar, /*tiles=*/options_.level > 0);
+    for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
+    ar.value(digest_);
+    ar.value(stats_);
+    ar.values(rounds_);
+    ar.values(origins_);
+    for (bool* b : {&asks_first_, &asked_}) ar.value(*b);
+    if (options_.lengths != nullptr) options_.lengths->state(ar);
+    inner_.state(ar);
+}
+
 void Speculate::rewind(int64_t n, int32_t next) {
     text_.end_at(text_.length() - n, next);
     origins_.resize(origins_.size() - std::min(origins_.size(), static_cast<size_t>(n)));

@@ -73,6 +73,7 @@ class Speculate final : public Decoder {
     void commit(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void settle() override;
+    void state(Archive& ar) override;
 
   private:
     void first_token();

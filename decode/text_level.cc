@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/prompt_ids.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -98,6 +99,17 @@ void TextLevel::settle() {
     }
     keep_staged();
     if (pending() > kManyPending) catch_up();
+}
+
+void TextLevel::state(Archive& ar, bool tiles) {
+    check(staged_.empty(), "text: {} rows are not settled", staged_.size());
+    level_.view().drop();
+    level_.state(ar, tiles);
+    ar.values(prompt_);
+    ar.values(pending_);
+    ar.value(at_prompt_);
+    check_ids(pending_, level_.config().vocab);
+    if (ar.loads() && at_prompt_) level_.restore_logits();
 }
 
 void TextLevel::keep_staged() {

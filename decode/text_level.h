@@ -51,6 +51,8 @@ class TextLevel {
     /// The text is never taken back: what has been computed goes into the level's KV, other staged rows are dropped.
     /// Where tokens have piled up that nobody had computed, they are computed now.
     void settle();
+    /// What it knows, settled; the level's, too, but for tiles that are told elsewhere.
+    void state(Archive& ar, bool tiles);
     /// The text is its first n tokens and, behind them, `next`; -1: nothing.
     void end_at(int64_t n, int32_t next);
 

@@ -37,6 +37,11 @@ class TreeDrafter final : public Proposer {
     void commit(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void settle() override;
+    void state(Archive& ar) override {
+        ar.section(name_);
+        text_.state(ar, /*tiles=*/true);
+        for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
+    }
 
   private:
     /// A node that gets children: its number among the proposed ones (-1: the text's last token) and in the shape.

@@ -98,6 +98,9 @@ class Level {
     /// save_logits() copies the current logits, which must be one row; restore_logits() makes that copy current again.
     void save_logits();
     void restore_logits();
+    /// What attention sees (KvView::state), and the saved logits. Without `tiles` those of a full view are told
+    /// elsewhere.
+    void state(Archive& ar, bool tiles);
     /// Commits a path of staged rows, from its first row on, behind the sequence's committed tokens; its other rows are
     /// dropped.
     void keep(int sequence, std::span<const int32_t> rows);

@@ -67,6 +67,13 @@ void Level::restore_logits() {
     compute_->copy(gathered(), s_.saved);
 }
 
+void Level::state(Archive& ar, bool tiles) {
+    ar.section("level");
+    if (tiles || dynamic_cast<FullView*>(view_.get()) == nullptr) view_->state(ar);
+    ar.memory(*compute_, s_.saved);
+    ar.value(passes_);
+}
+
 HostTensor Level::logits() {
     const Tensor all = gathered();
     compute_->copy(HostTensor(s_.gathered_host.data(), DType::kF32, all.shape()), all);

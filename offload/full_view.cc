@@ -294,6 +294,51 @@ void FullView::fork(int64_t sequence) {
     commit(sequence, n);
 }
 
+void FullView::state(Archive& ar) {
+    ar.section("full view");
+    int64_t n = length(0);
+    ar.value(n);
+    require(n >= 0 && n <= shape().context, Exit::kConfig, "{} tokens are to be taken up, the context has {}", n,
+            shape().context);
+    tiles(ar, n);
+}
+
+void FullView::tiles(Archive& ar, int64_t n) {
+    const KvShape& s = shape();
+    check(s.sequences == 1 && n <= s.context && (ar.loads() || n == length(0)), "kv: {} tokens of {} sequences", n,
+          s.sequences);
+    const auto bytes = static_cast<int64_t>(s.layout.tile_bytes());
+    const auto on_device = [&](char* tile) { ar.memory(compute_, Tensor(tile, DType::kU8, {bytes})); };
+    if (ar.loads()) truncate(0, 0);
+    if (streaming_ && ar.loads()) streaming_->window.begin(0, 0, n);
+    if (streaming_ && !ar.loads()) streaming_->transport.drain();
+    auto* here = static_cast<char*>(tiles_.data());
+    for (OwnerIndex owner; owner.i < s.owner_layers; ++owner) {
+        const StreamedIndex streamed = streamed_[owner.at()];
+        if (on_chip(owner)) {
+            for (int64_t t = 0; t < tiles_for(n); ++t) on_device(here + t * bytes);
+            here += s.layer_bytes();
+        } else if (ar.loads()) {
+            PrefillWindow& window = streaming_->window;
+            window.open(streamed, /*writes=*/true);
+            window.open_rows(0, n);
+            for (int64_t t = 0; t < tiles_for(n); ++t) on_device(window.at(t));
+            window.rows_written(0, n);
+            window.close();
+        } else {
+            for (int64_t t = 0; t < tiles_for(n); ++t) {
+                if (t >= Tails::first_tile(n)) {
+                    on_device(streaming_->tails.place(streamed, 0, t));
+                } else {
+                    ar.memory(compute_,
+                              HostTensor(streaming_->transport.stored_at(streamed, 0, t), DType::kU8, {bytes}));
+                }
+            }
+        }
+    }
+    if (ar.loads()) commit(0, n);
+}
+
 void FullView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);

@@ -72,6 +72,12 @@ class FullView final : public KvView {
     void truncate(int64_t sequence, int64_t n) override;
     void fork(int64_t sequence) override;
 
+    /// Of one sequence. Wherever the tiles lie now, another run may have them elsewhere. Followers are not told.
+    void state(Archive& ar) override;
+    /// The tiles alone, of the first n tokens: owner by owner, each [k and v of every head] as KvLayout has it. Where
+    /// they are read, the sequence has these tokens then.
+    void tiles(Archive& ar, int64_t n);
+
     void begin_prefill(int64_t sequence, int64_t n) override;
     void open_layer(OwnerIndex owner, Pass pass) override;
     void close_layer(OwnerIndex owner) override;

@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "offload/index.h"
 #include "offload/staged_rows.h"
+#include "runtime/archive.h"
 #include "runtime/error.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
@@ -149,6 +150,13 @@ class KvView {
     /// Of a view that another one fills: takes over the tokens that this one has, forgets all staged rows, and returns
     /// how many tokens there are. -1: a prefill and keep() fill it.
     virtual int64_t follow() { return -1; }
+
+    /// What attention will see, where no rows are staged: behind a prompt, or between rounds. What is read takes the
+    /// place of what was there. The views of the two runs must be of the same shape.
+    virtual void state(Archive& ar) {
+        check(staged().size() == 0, "kv: {} rows are staged", staged().size());
+        for (int64_t& n : lengths_) ar.value(n);
+    }
 
     /// Bytes of the tiles on the device and in host memory, and of the device buffers that streamed tiles pass through.
     virtual MemoryBytes memory() const = 0;

@@ -18,8 +18,11 @@
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
+#include "launch/run/settings.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/signals.h"
+#include "launch/run/snapshot/snapshots.h"
+#include "launch/run/snapshot/take_up.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
@@ -41,19 +44,23 @@ void run_generate(const Start& start, const Crew& crew) {
     require_side_by_side(o);
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
+    if (!o.save_kv.empty()) remember_snapshot_signal();
     crew.first_only([&] {
         probe_outputs(o);
         costs = given_costs(o);
     });
     Engine engine(start, crew);
     share(costs, crew.comm());
-    const Request asked = read_request(start, crew, engine);
+    const KeyValues settings_here = settings(*start.call.command, o, engine.checkpoint(), engine.proposing());
+    const std::optional<Taken> taken = take_up(start, crew, settings_here);
+    if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
+    const Request asked = taken ? taken->request(start, crew, engine) : read_request(start, crew, engine);
     const int64_t beside = texts_side_by_side(
         start, crew, engine,
         {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});
     engine.load(start, crew, asked.positions, asked.tokens(), {.texts = beside, .of_one_prompt = true});
     warn_of_unused_bounded(o, engine.bounding(), asked.positions);
-    const GenerateRequest request = generate_request(o, engine, asked);
+    GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o, "sample", o.num_samples, /*headed=*/o.num_samples > 1);
     const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
@@ -64,6 +71,13 @@ void run_generate(const Start& start, const Crew& crew) {
     Chain& chain = *made;
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
+    std::optional<Snapshots> snapshots;
+    if (!o.save_kv.empty()) {
+        snapshots.emplace(o, crew, engine, chain, settings_here,
+                          SnapshotText{asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()},
+                          taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
+        request.begun = [&] { snapshots->begun(taken && taken->goes_on); };
+    }
     std::optional<KvDump> dump;
     crew.phase([&] {
         if (o.kv_dump.empty()) return;
@@ -86,16 +100,29 @@ void run_generate(const Start& start, const Crew& crew) {
         };
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (dump) dump->take();
-            status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, chain.digest());
+            const int own = printer.reader_gone()                 ? kReaderGone
+                            : snapshots && snapshot_signal_came() ? kSnapshotAsked
+                                                                  : 0;
+            status = agreed_status(crew, own, round, chain.digest());
+            if (snapshots) status = snapshots->round(round, status);
             return status != 0;
         };
-        samples = beside > 1 ? generate_side_by_side(chain.decoder(), beside, o.sampling, o.seed.value_or(0), tokenizer,
-                                                     request, stats, show, progress, interrupt)
-                             : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
+        if (taken) {
+            taken->load(engine, chain, crew, request, stats);
+            remember_signals();
+            if (warm_up) trireme::warm_up(warm_up, stats);
+            samples = continue_prompt(chain.decoder(), tokenizer, request, stats, show, interrupt);
+        } else {
+            samples = beside > 1
+                          ? generate_side_by_side(chain.decoder(), beside, o.sampling, o.seed.value_or(0), tokenizer,
+                                                  request, stats, show, progress, interrupt)
+                          : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
+        }
     }
     if (dump) dump->take();
     if (crew.first()) printer.end_line();
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
+    if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
 
     const RunReport report = {.call = start.call,
                               .engine = engine,

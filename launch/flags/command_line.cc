@@ -31,8 +31,8 @@ void require_inputs(Command command, const Options& o) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
         return;
     }
-    require(o.prompt_from != PromptFrom::kNowhere, Exit::kUsage, "trireme {}: no text; give -p TEXT or -f FILE{}",
-            name_of(command),
+    require(o.prompt_from != PromptFrom::kNowhere || !o.load_kv.empty(), Exit::kUsage,
+            "trireme {}: no text; give -p TEXT or -f FILE{}", name_of(command),
             command == Command::kTokenize ? ""
             : command == Command::kBench  ? ", ids with --prompt-ids FILE, or several with --data PATH"
                                           : ", or ids with --prompt-ids FILE");

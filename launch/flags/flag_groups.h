@@ -36,6 +36,7 @@ FlagGroup bounded_flags();
 FlagGroup sharing_flags();
 FlagGroup speculation_flags();
 FlagGroup machine_flags();
+FlagGroup snapshot_flags();
 FlagGroup bench_flags();
 FlagGroup batch_flags();
 FlagGroup output_flags();

@@ -133,6 +133,9 @@ struct Options {
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // number of ranks that there must be; 0: any
 
+    std::string save_kv, load_kv;  // files; empty: none
+    int64_t checkpoint_every = 0;  // tokens; 0: never
+    double grace_s = 1;            // from SIGTERM to SIGKILL
     std::string report_json, dump_logits, trace,
         kv_dump;  // files; empty: none. report_json "-": stdout, and nothing else there
     bool report_to_stdout() const { return report_json == "-"; }

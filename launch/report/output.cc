@@ -66,12 +66,13 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 6> files = {{{"--input", &o.input},
+    const std::array<std::pair<std::string_view, const std::string*>, 7> files = {{{"--input", &o.input},
                                                                                    {"--output-path", &o.output_path},
                                                                                    {"--report-json", &report},
                                                                                    {"--dump-logits", &o.dump_logits},
                                                                                    {"--trace", &o.trace},
-                                                                                   {"--kv-dump", &o.kv_dump}}};
+                                                                                   {"--kv-dump", &o.kv_dump},
+                                                                                   {"--save-kv", &o.save_kv}}};
     constexpr size_t kOfBatch = 2;  // the first two: one is read, and the other one may be there
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
@@ -79,7 +80,8 @@ void probe_outputs(const Options& o) {
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
-        if (i >= kOfBatch) probe_output(flag, *path, o.force);
+        // A run that goes on writes over the snapshot that it has taken up.
+        if (i >= kOfBatch) probe_output(flag, *path, o.force || *path == o.load_kv);
     }
 }
 

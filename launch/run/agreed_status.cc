@@ -36,6 +36,7 @@ int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uin
 }
 
 int exit_status(int agreed) {
+    if (agreed == kSnapshotAsked || agreed == kSaved) return static_cast<int>(Exit::kTryAgain);
     return agreed == kReaderGone ? 0 : agreed;
 }
 

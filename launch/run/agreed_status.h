@@ -10,6 +10,8 @@ namespace trireme {
 
 /// A rank's own status: nobody reads its stdout any more. That ends a run, and is no failure.
 constexpr int kReaderGone = 1;
+/// SIGUSR1 has come: the run is to write a snapshot, and to end. And: it has written one, on a signal, and ends.
+constexpr int kSnapshotAsked = 2, kSaved = 3;
 
 /// Thrown out of a prefill by all ranks at once, when they have agreed to stop.
 struct Interrupted {};

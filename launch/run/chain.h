@@ -36,6 +36,9 @@ class Chain {
     /// Of what these have done since the text began (Speculate::digest).
     uint64_t digest() const;
 
+    /// What the chain knows of the text (Proposer::state).
+    void state(Archive& ar) { decoder_->state(ar); }
+
     /// Draft lengths adapt, and nobody has said by which costs.
     bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }
     /// Measures them with forwards of `token`, all ranks together, rank 0's times.

@@ -12,7 +12,7 @@ namespace {
 enum class Signals { kEndTheRun, kHaveEndedIt, kAreRemembered };
 
 std::atomic<Signals> signals{Signals::kAreRemembered};
-volatile std::sig_atomic_t came = 0;
+volatile std::sig_atomic_t came = 0, snapshot_came = 0;
 sem_t news;  // posted by the signal handler, and by ~LeaveOnSignal to end its thread
 
 // The second signal, of either kind, ends the process at once.
@@ -21,6 +21,10 @@ extern "C" void remember(int number) {
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
     ::sem_post(&news);  // one of the few calls that a handler may make
+}
+
+extern "C" void remember_snapshot(int) {
+    snapshot_came = 1;
 }
 
 /// Returns whether this call changed it.
@@ -67,6 +71,18 @@ void remember_signals() {
 
 int remembered_signal() {
     return came;
+}
+
+void remember_snapshot_signal() {
+    struct sigaction action = {};
+    action.sa_handler = remember_snapshot;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, nullptr);
+}
+
+bool snapshot_signal_came() {
+    return snapshot_came != 0;
 }
 
 }  // namespace trireme

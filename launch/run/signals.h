@@ -33,4 +33,8 @@ void remember_signals();
 /// The number of the signal that came; 0: none.
 int remembered_signal();
 
+/// From here on SIGUSR1 does not end the process, but is remembered.
+void remember_snapshot_signal();
+bool snapshot_signal_came();
+
 }  // namespace trireme

@@ -36,13 +36,13 @@ LevelCosts level_in(const Json& json, std::string_view what) {
     return costs;
 }
 
+}  // namespace
+
 SpecCosts costs_in(const Json& levels, std::string_view what) {
     SpecCosts costs;
     for (const Json& level : levels) costs.push_back(level_in(level, what));
     return costs;
 }
-
-}  // namespace
 
 std::string as_json(const SpecCosts& costs) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();

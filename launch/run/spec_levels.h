@@ -45,6 +45,10 @@ class SpecLevels {
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
     /// Null: no chain retrieves.
     RetrievalSet* retrieved() const { return set_.get(); }
+    /// By name, what follows the target's view and is read by levels here; null: no chain has it.
+    std::vector<std::pair<const char*, KvSet*>> sets() const {
+        return {{"retrieved", set_.get()}, {"heavy", heavy_set_.get()}};
+    }
 
   private:
     bool wants(Part part) const { return wanted_.has(part); }

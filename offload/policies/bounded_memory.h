@@ -38,6 +38,10 @@ struct BoundedMemory {
     static int64_t slots(const KvShape& kv, const BoundedShape& shape);
     static int64_t entries(const KvShape& kv, const BoundedShape& shape);
     static size_t bytes(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    static size_t table_bytes(const KvShape& kv, const BoundedShape& s) {  // of kv.tiles
+        return static_cast<size_t>(kv.owner_layers * kv.layout.kv_heads * tiles_for(s.most_of_head(kv.owner_layers))) *
+               sizeof(int64_t);
+    }
     void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
 
     /// Where a prompt's keys and values of an owner lie: what attention reads, and the slot of each rank.

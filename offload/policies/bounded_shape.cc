@@ -6,6 +6,15 @@
 
 namespace trireme {
 
+void BoundedShape::same_as_in(Archive& ar) const {
+    const auto number = [](auto x) { return static_cast<double>(x); };
+    const std::array numbers = {number(policy),     number(tokens), number(heavy),       number(sinks),
+                                number(rolling),    number(heads),  number(per_query),   number(decay),
+                                number(pool),       number(every),  number(half_scores), number(observe),
+                                number(first_head), number(seed)};
+    ar.same(numbers, "what heads keep (--kv-policy, --kv-window and their like)");
+}
+
 int64_t BoundedShape::recent() const {
     switch (policy) {
         case KvPolicy::kH2o:

@@ -6,6 +6,7 @@
 
 #include "kernels/slots.h"
 #include "offload/view.h"
+#include "runtime/archive.h"
 #include "runtime/memory_bytes.h"
 
 namespace trireme {
@@ -41,6 +42,9 @@ struct BoundedShape {
     int64_t all_heads = 0;   // the model's KV heads, where they share slots
     int64_t key_rows = 0;    // of these, and of those that several ranks hold: rows of keys that ranks gather
     bool returns = false;    // truncate() back to the end of the first prompt is possible: a copy is kept
+
+    /// What heads keep must be chosen in one way. Errors: Exit::kData.
+    void same_as_in(Archive& ar) const;
 
     bool bounded() const { return policy != KvPolicy::kFull; }
     /// Whether scores come from attention.

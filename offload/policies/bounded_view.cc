@@ -15,7 +15,9 @@ KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape&
 
 MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
     MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, readers)};
-    if (s.shares()) all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t);
+    if (s.shares()) {  // what the fullest head has, and the table of tiles where it is told (state)
+        all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + BoundedMemory::table_bytes(kv, s);
+    }
     if (!s.observing()) return all;
     all.device += RecentQueries::memory(readers.layers(), readers.heads() * kv.layout.head_dim, s.observe);
     all.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
@@ -43,7 +45,10 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
           kv.sequences, readers.owners(), kv.owner_layers);
     m_.take(device_, kv, s, readers);
     upload(device);
-    if (s.shares()) largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
+    if (s.shares()) {
+        largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
+        addresses_ = Buffer<Space::kHost>(device, m_.kv.tiles.bytes());
+    }
     if (!s.observing()) return;
     recent_ = std::make_unique<RecentQueries>(device, compute, readers.layers(), readers.heads() * kv.layout.head_dim,
                                               s.observe);
@@ -345,6 +350,43 @@ void BoundedView::truncate(int64_t sequence, int64_t n) {
         steps_ = 0;
     }
     commit(sequence, n);
+}
+
+void BoundedView::state(Archive& ar) {
+    ar.section("bounded view");
+    shape_.same_as_in(ar);
+    KvView::state(ar);
+    for (int64_t* n : {&kept_, &extra_, &saved_tokens_, &saved_kept_, &saved_extra_, &steps_}) ar.value(*n);
+    ar.value(call_);
+    ar.same(m_.saved.size(), "whether several samples go on from the prompt");
+    const std::vector<const Tensor*> kept = m_.kept();
+    const auto tell = [&](const Tensor& t, const Tensor* original) {
+        if (original != &m_.kv.tiles) return ar.memory(compute_, t);
+        if (shape_.shares()) addresses(ar, t);  // else they never change
+    };
+    for (const Tensor* t : kept) tell(*t, t);
+    for (size_t i = 0; i < m_.saved.size(); ++i) tell(m_.saved[i], kept[i]);
+    if (recent_) recent_->state(ar);
+}
+
+/// Of tiles, i64 of any shape: told as places in m_.tiles, which lie elsewhere in another run. 0: none.
+void BoundedView::addresses(Archive& ar, const Tensor& table) {
+    const HostTensor host = addresses_.tensor(DType::kI64, table.shape());
+    auto* const at = static_cast<int64_t*>(host.data());
+    std::vector<int64_t> places(table.bytes() / sizeof(int64_t));
+    const int64_t base = reinterpret_cast<int64_t>(m_.tiles.data()) - 1;
+    compute_.copy(host, table);
+    compute_.synchronize();
+    for (size_t i = 0; i < places.size(); ++i) places[i] = at[i] == 0 ? 0 : at[i] - base;
+    const size_t all = places.size();
+    ar.values(places);
+    if (!ar.loads()) return;
+    const auto bytes = static_cast<int64_t>(m_.tiles.bytes());
+    require(places.size() == all && std::ranges::all_of(places, [&](int64_t p) { return p >= 0 && p <= bytes; }),
+            Exit::kData, "tiles that are not there");
+    for (size_t i = 0; i < all; ++i) at[i] = places[i] == 0 ? 0 : places[i] + base;
+    compute_.copy(table, host);
+    compute_.synchronize();
 }
 
 void BoundedView::begin_prefill(int64_t sequence, int64_t n) {

@@ -62,6 +62,8 @@ class BoundedView final : public KvView {
     bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
     void truncate(int64_t sequence, int64_t n) override;
 
+    void state(Archive& ar) override;
+
     void begin_prefill(int64_t sequence, int64_t n) override;
     void open_layer(OwnerIndex, Pass) override {}
     void close_layer(OwnerIndex) override {}
@@ -78,6 +80,7 @@ class BoundedView final : public KvView {
     };
 
     LayerKv layer(OwnerIndex owner) const;
+    void addresses(Archive& ar, const Tensor& table);
     int64_t place_of(OwnerIndex owner) const { return model_.readers.place(owner); }
     SlotCall call_of(OwnerIndex owner) const;
     void upload(Device& device);
@@ -106,7 +109,7 @@ class BoundedView final : public KvView {
     std::unique_ptr<Kernels> renewing_;  // prefill kernels of a decode step that counts anew
     std::unique_ptr<RecentQueries> recent_;
     Buffer<Space::kHost> turns_;  // on their way to the device
-    Buffer<Space::kHost> largest_;
+    Buffer<Space::kHost> largest_, addresses_;
     Event turns_free_;
     int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;
     SlotCall call_ = {};  // of owner 0; the others' differ in nothing else

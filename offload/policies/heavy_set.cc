@@ -138,6 +138,18 @@ void HeavySet::begin(int64_t, int64_t tokens) {
     compute_.wait(read_);
 }
 
+void HeavySet::state(Archive& ar) {
+    ar.section("heavy hitters");
+    shape_.same_as_in(ar);
+    compute_.wait(read_);
+    for (int64_t* n : {&tokens_, &prompt_}) ar.value(*n);
+    for (bool* b : {&followed_, &moved_, &behind_}) ar.value(*b);
+    ar.same(m_.saved.size(), "whether several samples go on from the prompt");
+    for (const Tensor* t : m_.kept()) ar.memory(compute_, *t);
+    for (const Tensor& t : m_.saved) ar.memory(compute_, t);
+    ready_ = compute_.record();
+}
+
 void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor&) {
     const bool recorded = graphs_ && full_.recordable(owner);
     const int64_t place = places_[layer.at()];

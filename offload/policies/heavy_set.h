@@ -44,6 +44,8 @@ class HeavySet final : public KvFollower, public KvSet {
     void read_until(const Event& event) override { read_ = event; }
     void reader_leaves() noexcept override;
 
+    void state(Archive& ar) override;
+
     void begin(int64_t sequence, int64_t tokens) override;
     void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor& kv_of_head) override;
     bool wants_all_rows() const override { return true; }

@@ -25,6 +25,9 @@ class KvSet {
 
     /// A reader has found the set where it is, and will read it if it is to propose what follows.
     virtual void taken_over() = 0;
+    /// What it holds, where the full view that it follows has no rows staged.
+    virtual void state(Archive& ar) = 0;
+
     /// `reader` is about to read the set; and has enqueued all of that: what changes the set waits for this event.
     virtual void begin_reading(Stream& reader) = 0;
     virtual void read_until(const Event& event) = 0;

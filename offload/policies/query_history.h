@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "offload/index.h"
+#include "runtime/archive.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"
 
@@ -27,6 +28,11 @@ class QueryHistory {
     void saw(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first);
     /// f32 [1, columns]: q's first row, and those of the kept tokens added. Valid until the next call.
     Tensor sum(Kernels& op, OwnerIndex owner, const Tensor& q);
+    /// The queries of kept tokens.
+    void state(Archive& ar) {
+        ar.section("queries");
+        for (const Tensor& queries : queries_) ar.memory(compute_, queries.first_rows(count_));
+    }
     /// These staged rows, at least one, are kept behind the tokens that were.
     void kept(Kernels& op, std::span<const int32_t> rows);
 

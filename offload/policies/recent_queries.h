@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "offload/index.h"
+#include "runtime/archive.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -40,6 +41,13 @@ class RecentQueries {
 
     void save();
     void restore();
+    void state(Archive& ar) {
+        ar.section("recent queries");
+        ar.memory(compute_, ring_);
+        ar.memory(compute_, saved_);
+        ar.values(positions_);
+        ar.values(saved_positions_);
+    }
 
   private:
     size_t place(int64_t token) const { return static_cast<size_t>(token % tokens_); }

@@ -75,6 +75,26 @@ void RetrievalSet::reader_leaves() noexcept {
     read_ = {};
 }
 
+void RetrievalSet::state(Archive& ar) {
+    ar.section("retrieved");
+    const std::array<int64_t, 4> shape = {shape_.budget, shape_.chunk, shape_.queries, kv_.owner_layers};
+    ar.same(shape, "what is retrieved (--budget, --chunk, --chunk-queries)");
+    compute_.wait(read_);
+    for (int64_t* n : {&tokens_, &since_}) ar.value(*n);
+    for (ChunkPick* pick : {&pick_here_, &pick_prompt_}) ar.value(*pick);
+    for (bool* b : {&reading_prompt_, &choosing_, &chooses_, &moved_}) ar.value(*b);
+    ar.memory(compute_, tiles_);
+    for (const Tensor& means : means_) ar.memory(compute_, means);
+    if (history_) history_->state(ar);
+    // What the prompt chose, for a text that comes back: of one that does not, it is what is there.
+    bool comes_back = static_cast<bool>(prompt_tiles_);
+    const bool mine = comes_back;
+    ar.value(comes_back);
+    require(!mine || comes_back || !moved_, Exit::kData, "what the prompt chose was not kept: one sample can go on");
+    if (mine && comes_back) ar.memory(compute_, prompt_tiles_);
+    ready_ = compute_.record();
+}
+
 int64_t RetrievalSet::slots_of(int64_t tokens) const {
     ChunkPick here = pick_here_;
     here.tokens = static_cast<int32_t>(tokens);

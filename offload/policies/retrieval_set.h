@@ -47,6 +47,8 @@ class RetrievalSet final : public KvFollower, public KvSet {
     /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 
+    void state(Archive& ar) override;
+
     void begin(int64_t sequence, int64_t tokens) override;
     void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor& kv_of_head) override;
     void passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) override;

@@ -37,6 +37,12 @@ class SetView final : public KvView {
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
     void truncate(int64_t sequence, int64_t n) override;
 
+    /// Without the set, which is told for itself, and before.
+    void state(Archive& ar) override {
+        ar.section("set view");
+        KvView::state(ar);
+    }
+
     void begin_prefill(int64_t sequence, int64_t n) override;
     void open_layer(OwnerIndex, Pass) override {}
     void close_layer(OwnerIndex) override {}

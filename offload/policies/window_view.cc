@@ -66,7 +66,8 @@ WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const
                            .staged_k = device_.take(l.k_type, staged_shape(l)),
                            .staged_v = device_.take(l.v_type, staged_shape(l))});
         tables.write(layers_.back().tiles, [&](int64_t, int64_t) {
-            return static_cast<char*>(device_.take(DType::kU8, tile_shape(l)).data());
+            tiles_.push_back(device_.take(DType::kU8, tile_shape(l)));
+            return static_cast<char*>(tiles_.back().data());
         });
         sinks_.push_back(
             {device_.take(DType::kF32, sinks_shape(l, window)), device_.take(DType::kF32, sinks_shape(l, window))});
@@ -106,6 +107,19 @@ void WindowView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
 // lie.
 int64_t WindowView::slot_of(int64_t token) const {
     return token < window_.tokens() ? token : sinks_here_ + (token - sinks_here_) % (window_.tokens() - sinks_here_);
+}
+
+void WindowView::state(Archive& ar) {
+    ar.section("window view");
+    const std::array<int64_t, 2> shape = {window_.sinks, window_.recent};
+    ar.same(shape, "the draft's window (--draft-window)");
+    KvView::state(ar);
+    ar.value(sinks_here_);
+    for (const Tensor& tile : tiles_) ar.memory(compute_, tile);
+    for (const Sinks& sinks : sinks_) {
+        ar.memory(compute_, sinks.k);
+        ar.memory(compute_, sinks.v);
+    }
 }
 
 void WindowView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {

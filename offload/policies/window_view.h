@@ -57,6 +57,8 @@ class WindowView final : public KvView {
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
     void truncate(int64_t sequence, int64_t n) override;
 
+    void state(Archive& ar) override;
+
     void begin_prefill(int64_t sequence, int64_t n) override;
     void open_layer(OwnerIndex, Pass) override {}
     void close_layer(OwnerIndex) override {}
@@ -77,6 +79,7 @@ class WindowView final : public KvView {
     Arena<Space::kHost> host_;
     KeptLists kept_;
     std::vector<LayerKv> layers_;  // by owner
+    std::vector<Tensor> tiles_;    // u8: all of them
     std::vector<Sinks> sinks_;     // by owner
     Tensor first_rows_;            // i32 [sinks]: 0, 1, ...
     Tensor sequence_;              // i32 [sinks]: 0, 0, ...

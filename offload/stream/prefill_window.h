@@ -35,8 +35,10 @@ class PrefillWindow {
     /// memory.
     void close();
 
-  private:
+    /// Where the open layer's tile is to be written.
     char* at(int64_t tile) const { return ring_.memory() + static_cast<size_t>(tile) * shape_.tile_bytes(); }
+
+  private:
     void bring(StreamedIndex layer, int64_t tokens);
     void store_up_to(int64_t tile);
     void store_all();

@@ -54,12 +54,14 @@ class Tails {
     /// Before a prefill: copies `tiles`, which lie here, into `window`.
     void hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window);
 
-  private:
+    /// Where a tile lies, if it is one of the newest.
     char* place(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return static_cast<char*>(memory_.data()) +
                static_cast<size_t>((layer.i * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *
                    shape_.tile_bytes();
     }
+
+  private:
     /// The state of a place, the same for all layers.
     struct Held {
         int64_t tile = -1;      // that lies there

@@ -71,6 +71,10 @@ class Transport {
     /// A copy of hidden states, behind what H2D or D2H has to do.
     void copy_rows(const Tensor& to, const HostTensor& from);
     void copy_rows(const HostTensor& to, const Tensor& from);
+    /// Where a tile lies in host memory, once everything is drained.
+    char* stored_at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
+        return store_.at(layer, sequence, tile);
+    }
     /// The last store of this tile index, of whichever layer.
     const Ordering::Mark& stored(int64_t sequence, int64_t tile) const { return stored_[place(sequence, tile)]; }
 

@@ -158,8 +158,8 @@ TEST(PlanCommand, ForecastsByMeasuredCosts) {
     EXPECT_THAT(trireme(plan(words)).out, Not(HasSubstr("draft_ms"))) << "no rate of the device is known";
 }
 
-// Layers 1 to 4 read the keys of layer 4: four rows that are checked take four passes over them, of which three end with
-// the keys and values of layer 4.
+// Layers 1 to 4 read the keys of layer 4: four rows that are checked take four passes over them, of which three end
+// with the keys and values of layer 4.
 TEST(PlanCommand, CountsThePassesOfAProposal) {
     const ProcessResult r =
         trireme({"plan", "-m", data("models/kjv-lckv"), "-c", "1024", "--dtype", "f16", "--device-memory", "1G",

@@ -1,0 +1,290 @@
+#include "launch/run/snapshot/snapshot_file.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <sys/random.h>
+
+#include "launch/run/spec_costs.h"
+#include "model/files/keys.h"
+#include "model/files/shown.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kKind = "kv snapshot", kPartKind = "kv snapshot part";
+constexpr int kMostRanks = 4096;
+
+// What may be another one where a snapshot is taken up: where memory lies, how much text there will be, what is shown.
+constexpr std::array kFree = {"model",       "model-draft", "commit",           "command",     "ctx-size",
+                              "n-predict",   "num-samples", "parallel",         "stop",        "ignore-eos",
+                              "print",       "add-special", "kv-on-chip",       "kv-ring",     "device-memory",
+                              "host-memory", "link-gbps",   "link-us",          "kv-verify",   "no-graphs",
+                              "graphs",      "grace",       "checkpoint-every", "eos_token_id"};
+// Settings of the model; all others are the chain's, or say how tokens are drawn.
+constexpr std::array kModel = {"heads",        "context",      "rms_norm_eps", "rope_theta",  "rope_scaling",
+                               "rope_numbers", "rope_factors", "layer_map",    "sharing",     "tensors",
+                               "tokenizer",    "weights",      "cache-type-k", "cache-type-v"};
+
+template <class List>
+bool in(const List& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+}
+
+/// "key=theirs (this run: mine)" of the first one that differs among those that `counts`.
+template <class Counts>
+std::string difference(const KeyValues& theirs, const KeyValues& mine, const Counts& counts) {
+    // A flag and what came of it may have one name: the latter is behind the former.
+    const std::map<std::string, std::string> there(theirs.begin(), theirs.end());
+    std::map<std::string, std::string> here;
+    for (const auto& [name, value] : mine) here[name] = value;
+    for (const auto& [name, value] : here) {
+        if (!counts(name)) continue;
+        const auto found = there.find(name);
+        const std::string said = found == there.end() ? "nothing" : found->second;
+        if (said != value) return fmt::format("{}={} (this run: {})", name, shown(said), shown(value));
+    }
+    return "";
+}
+
+FullView* full_view_of(Engine& engine) {
+    return dynamic_cast<FullView*>(&engine.model().view());
+}
+
+Buffer<Space::kHost> staging_for(Engine& engine) {
+    return {engine.device(), tile_staging_bytes(engine.model().view().shape())};
+}
+
+std::string new_id() {
+    uint64_t number = 0;
+    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "getrandom failed");
+    return fmt::format("{:016x}", number);
+}
+
+/// "FILE.rank-0-of-2.ID", without its folder.
+std::string part_name(const std::string& path, int rank, int ranks, const std::string& id) {
+    return fmt::format("{}.rank-{}-of-{}.{}", fs::path(path).filename().string(), rank, ranks, id);
+}
+
+}  // namespace
+
+SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine, Chain& chain,
+                               KeyValues settings)
+    : path_(std::move(path)), old_(old), crew_(crew), engine_(engine), chain_(chain), settings_(std::move(settings)) {}
+
+uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const std::string& id,
+                                    const std::vector<std::string>& parts) {
+    const int rank = crew_.comm().rank();
+    FullView* const full = full_view_of(engine_);
+    const Shard& shard = engine_.weights().shard();
+    const int64_t tokens = full == nullptr ? 0 : full->length(0);
+    std::vector<int32_t> ids = text.prompt;
+    ids.insert(ids.end(), text.generated.begin(), text.generated.end());
+    Json about = {{"tokens", tokens},
+                  {"prompt_tokens", text.prompt.size()},
+                  {"id", id},
+                  {"rank", rank},
+                  {"first_head", shard.kv_begin},
+                  {"heads", shard.n_kv_heads},
+                  {"costs", Json::parse(as_json(chain_.costs()))},
+                  {"parts", parts}};
+    for (const auto& [name, value] : settings_) about["settings"][name] = value;
+
+    ArchiveToStore of_chain, of_level;
+    if (full != nullptr) engine_.model().state(of_level, /*tiles=*/false);
+    chain_.state(of_chain);
+    std::vector<StoreSet> sets = {{"ids", DType::kI32, {static_cast<int64_t>(ids.size())}}};
+    const auto add = [&](const std::vector<StoreSet>& more) {
+        const size_t first = sets.size();
+        sets.insert(sets.end(), more.begin(), more.end());
+        return first;
+    };
+    const size_t chain_at = add(of_chain.sets("chain")), level_at = add(of_level.sets("level"));
+    std::vector<std::pair<size_t, ArchiveToStore>> of_sets;
+    if (engine_.proposing() != nullptr) {
+        for (const auto& [name, set] : engine_.proposing()->sets()) {
+            if (set == nullptr) continue;
+            ArchiveToStore ar;
+            set->state(ar);
+            const size_t at = add(ar.sets(name));
+            of_sets.emplace_back(at, std::move(ar));
+        }
+    }
+    const size_t tiles_at = full == nullptr ? 0 : add(tile_sets(full->shape(), tokens));
+    const bool part = !parts.empty();
+    const std::string to = part ? (fs::path(path_).parent_path() / parts[static_cast<size_t>(rank)]).string() : path_;
+    StoreWriter writer(to, part ? IfThere::kRefuse : old_, std::string(part ? kPartKind : kKind), std::move(sets),
+                       about.dump());
+    const Buffer<Space::kHost> staging = staging_for(engine_);
+    writer.append(0, std::as_bytes(std::span(ids)));
+    of_chain.write(writer, chain_at, staging);
+    of_level.write(writer, level_at, staging);
+    for (const auto& [at, ar] : of_sets) ar.write(writer, at, staging);
+    if (full != nullptr) write_tiles(*full, writer, tiles_at, staging);
+    writer.publish();
+    return writer.bytes();
+}
+
+uint64_t SnapshotWriter::write(const SnapshotText& text) {
+    const int ranks = crew_.comm().size();
+    std::string id;
+    crew_.first_only([&] { id = new_id(); });
+    crew_.comm().broadcast(id);
+    std::vector<std::string> parts;
+    for (int r = 0; ranks > 1 && r < ranks; ++r) parts.push_back(part_name(path_, r, ranks, id));
+    uint64_t bytes = 0;
+    try {
+        crew_.phase([&] { bytes = write_rank(text, id, parts); });
+        crew_.first_only([&] {
+            if (parts.empty()) return;
+            // The parts' names are in their folder already: each has been written to the disk with it.
+            Json about = {{"parts", parts}, {"id", id}};
+            StoreWriter(path_, old_, std::string(kKind), {}, about.dump()).publish();
+        });
+    } catch (...) {
+        sweep(id, /*of_others=*/false);
+        throw;
+    }
+    crew_.first_only([&] { sweep(id, /*of_others=*/true); });
+    old_ = IfThere::kReplace;
+    uint64_t all = 0;
+    for (const uint64_t of_rank : crew_.comm().gather_values(bytes)) all += of_rank;
+    return all;
+}
+
+/// Removes the ranks' files of this snapshot, which could not be written; or of all others: nothing names them any
+/// more. Killed runs may have left some.
+void SnapshotWriter::sweep(const std::string& id, bool of_others) const {
+    const std::string begins = fs::path(path_).filename().string() + ".rank-";
+    const fs::path folder = fs::path(path_).has_parent_path() ? fs::path(path_).parent_path() : ".";
+    std::error_code ignored;
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+        const std::string name = entry.path().filename().string();
+        const bool part = name.starts_with(begins) || name.starts_with("." + begins);
+        if (part && (name.find(id) == std::string::npos) == of_others) all.push_back(entry.path());
+    }
+    for (const fs::path& p : all) fs::remove(p, ignored);
+}
+
+SnapshotReader::SnapshotReader(std::string path, const Crew& crew) : path_(std::move(path)) {
+    crew.phase([&] {
+        manifest_ = std::make_unique<StoreReader>(open_file(path_), kKind);
+        const auto fine = [&](bool condition, std::string_view what) {
+            require(condition, Exit::kData, "{}: {}: it is no snapshot of this program's", path_, what);
+        };
+        const Json& names = manifest_->about()["parts"];
+        fine(names.is_array() && names.size() <= static_cast<size_t>(kMostRanks), "the ranks' files are not named");
+        for (const Json& name : names) {
+            fine(name.is_string(), "the ranks' files are not named");
+            const fs::path folder = fs::path(path_).has_parent_path() ? fs::path(path_).parent_path() : ".";
+            parts_.push_back(std::make_unique<StoreReader>(open_in_folder(folder, name.get<std::string>()), kPartKind));
+        }
+        const StoreReader& first = parts_.empty() ? *manifest_ : *parts_[0];
+        for (size_t r = 0; r < std::max<size_t>(1, parts_.size()); ++r) {
+            const StoreReader& part = parts_.empty() ? *manifest_ : *parts_[r];
+            const Keys keys(part.about(), part.name());
+            fine(keys.string("id") == Keys(manifest_->about(), path_).string("id"), "files of two snapshots");
+            fine(keys.integer("rank") == static_cast<int64_t>(r), "the ranks' files are mixed up");
+            tiles_.push_back({.store = &part,
+                              .first_head = keys.required(keys.integer("first_head"), "first_head"),
+                              .heads = keys.required(keys.integer("heads"), "heads")});
+        }
+        const Keys keys(first.about(), first.name());
+        tokens_ = keys.required(keys.integer("tokens"), "tokens");
+        const std::vector<int32_t> ids = first.all<int32_t>(first.set("ids", DType::kI32, 1));
+        const int64_t prompt = keys.required(keys.integer("prompt_tokens"), "prompt_tokens");
+        fine(prompt > 0 && prompt <= static_cast<int64_t>(ids.size()) && tokens_ >= 0 &&
+                 tokens_ <= static_cast<int64_t>(ids.size()),
+             "the text's length");
+        text_ = {.prompt = {ids.begin(), ids.begin() + prompt}, .generated = {ids.begin() + prompt, ids.end()}};
+        const Json* const settings = keys.find("settings");
+        fine(settings != nullptr && settings->is_object(), "the settings are missing");
+        for (const auto& [name, value] : settings->items()) {
+            fine(value.is_string(), "a setting is no text");
+            settings_.emplace_back(name, value.get<std::string>());
+        }
+        const Json* const costs = keys.find("costs");
+        fine(costs != nullptr && costs->is_array(), "the costs are missing");
+        costs_ = costs_in(*costs, first.name());
+    });
+}
+
+void SnapshotReader::require_same_model(const KeyValues& mine) const {
+    const std::string other = difference(settings_, mine, [](const std::string& name) { return in(kModel, name); });
+    require(other.empty(), Exit::kData, "{}: a snapshot of another model: {}", path_, other);
+}
+
+std::string SnapshotReader::other_chain(const KeyValues& mine) const {
+    return difference(settings_, mine, [](const std::string& name) { return !in(kModel, name) && !in(kFree, name); });
+}
+
+void SnapshotReader::load_tiles(Engine& engine, const Buffer<Space::kHost>& staging) const {
+    FullView* const full = full_view_of(engine);
+    require(full == nullptr || tokens_ > 0, Exit::kConfig,
+            "--load-kv {}: it has what a bounded cache kept, and this run keeps all tokens", path_);
+    if (full != nullptr) read_tiles(*full, tokens_, engine.weights().shard().kv_begin, tiles_, staging);
+}
+
+void SnapshotReader::load(Engine& engine, Chain& chain, const Crew& crew) const {
+    crew.phase([&] {
+        const Buffer<Space::kHost> staging = staging_for(engine);
+        load_tiles(engine, staging);
+        const StoreReader& store = own(crew);
+        const auto take = [&](const char* name, const auto& into) {
+            ArchiveFromStore ar(store, name, staging);
+            into(ar);
+            ar.finish();
+        };
+        if (engine.proposing() != nullptr) {
+            for (const auto& [name, set] : engine.proposing()->sets()) {
+                if (KvSet* const s = set) take(name, [s](Archive& ar) { s->state(ar); });
+            }
+        }
+        take("chain", [&](Archive& ar) { chain.state(ar); });
+    });
+}
+
+void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) const {
+    Level& level = engine.model();
+    const bool same_ranks = ranks() == crew.comm().size(), behind_prompt = text_.generated.empty();
+    std::vector<int32_t> ids = text_.prompt;
+    ids.insert(ids.end(), text_.generated.begin(), text_.generated.end());
+    const bool logits_there = same_ranks && behind_prompt;
+    crew.phase([&] {
+        require(full_view_of(engine) != nullptr, Exit::kConfig,
+                "--load-kv {}: with --kv-policy a run goes on as it was, with the same flags and ranks", path_);
+        const Buffer<Space::kHost> staging = staging_for(engine);
+        load_tiles(engine, staging);
+        const StoreReader& store = own(crew);
+        if (logits_there) {
+            ArchiveFromStore ar(store, "level", staging);
+            level.state(ar, /*tiles=*/false);
+            ar.finish();
+        }
+        if (engine.proposing() == nullptr) return;
+        for (const auto& [name, set] : engine.proposing()->sets()) {
+            if (set == nullptr) continue;
+            require(logits_there && store.find(std::string(name) + "/values") != nullptr, Exit::kConfig,
+                    "--load-kv {}: it has nothing {} for this chain{}; save it with this --spec, and as many ranks",
+                    path_, name, behind_prompt ? "" : " behind generated tokens");
+            ArchiveFromStore ar(store, name, staging);
+            set->state(ar);
+            ar.finish();
+        }
+    });
+    if (!logits_there) {
+        // What follows is said by the last token; its keys and values are computed once more.
+        const int64_t there = std::min(tokens_, static_cast<int64_t>(ids.size()) - 1);
+        level.truncate(0, there);
+        level.prefill(0, std::span(ids).subspan(static_cast<size_t>(there)));
+        level.save_logits();
+    }
+    chain.decoder().adopt(ids);
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+#include "launch/run/snapshot/snapshots.h"
+
+#include <csignal>
+
+#include "launch/run/agreed_status.h"
+#include "runtime/log.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kAssumedRate = 200e6;  // bytes/s, before one has been written
+constexpr double kFixed_s = 0.05;       // names, metadata
+
+}  // namespace
+
+Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Chain& chain, KeyValues settings,
+                     SnapshotText text, IfThere old)
+    : writer_(o.save_kv, old, crew, engine, chain, std::move(settings)),
+      crew_(crew),
+      model_(engine.model()),
+      text_(std::move(text)),
+      every_(o.checkpoint_every),
+      grace_s_(o.grace_s) {}
+
+void Snapshots::write() {
+    const uint64_t begin = trace::now();
+    bytes_ = static_cast<double>(writer_.write(text_));
+    const double s = static_cast<double>(trace::now() - begin) * 1e-9;
+    bytes_per_s_ = bytes_ / std::max(s - kFixed_s, 1e-3);
+    since_ = 0;
+    log::info("snapshot {}: {} tokens, {:.1f} MB in {:.2f} s", writer_.path(),
+              text_.prompt.size() + text_.generated.size(), bytes_ * 1e-6, s);
+}
+
+double Snapshots::expected_s() const {
+    const double bytes =
+        bytes_ > 0
+            ? bytes_
+            : static_cast<double>(model_.kv_bytes(static_cast<int64_t>(text_.prompt.size() + text_.generated.size())));
+    return kFixed_s + bytes / (bytes_per_s_ > 0 ? bytes_per_s_ : kAssumedRate);
+}
+
+void Snapshots::begun(bool resumed) {
+    if (!resumed) write();
+}
+
+int Snapshots::round(std::span<const int32_t> tokens, int agreed) {
+    text_.generated.insert(text_.generated.end(), tokens.begin(), tokens.end());
+    since_ += static_cast<int64_t>(tokens.size());
+    if (agreed == kSnapshotAsked) {
+        write();
+        return kSaved;
+    }
+    if (agreed == 128 + SIGTERM) {
+        // Ranks must decide alike: rank 0's clock has measured.
+        const double expected = crew_.comm().gather_values(expected_s())[0];
+        if (expected > grace_s_) {
+            log::warn(
+                "SIGTERM: a snapshot would take {:.1f} s of the {} s that are left (--grace): the last one stands",
+                expected, grace_s_);
+            return agreed;
+        }
+        write();
+        return kSaved;
+    }
+    if (agreed != 0 || every_ == 0 || since_ < every_) return agreed;
+    try {
+        write();
+    } catch (const Error& e) {  // all ranks have it
+        since_ = 0;
+        log::warn("no snapshot: {}; the one before stands, and the run goes on", e.what());
+    }
+    return agreed;
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#include "launch/run/snapshot/take_up.h"
+
+#include <algorithm>
+
+#include "runtime/log.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+
+std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings) {
+    const Options& o = start.call.options;
+    if (o.save_kv.empty() && o.load_kv.empty()) return std::nullopt;
+    require(!o.side_by_side(), Exit::kUsage, "--{}: not beside --parallel", o.load_kv.empty() ? "save-kv" : "load-kv");
+    require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
+            o.num_samples);
+    if (o.load_kv.empty()) return std::nullopt;
+    Taken taken{.snapshot = SnapshotReader(o.load_kv, crew)};
+    const SnapshotReader& s = taken.snapshot;
+    s.require_same_model(settings);
+    const std::string other = s.other_chain(settings);
+    taken.goes_on = other.empty() && s.ranks() == crew.comm().size();
+    log::info("{}: {} tokens of a prompt, {} behind it; {}", o.load_kv, s.text().prompt.size(),
+              s.text().generated.size(),
+              taken.goes_on   ? "the run goes on with the very tokens"
+              : other.empty() ? fmt::format("written by {} ranks: tokens of the same law", s.ranks())
+                              : fmt::format("another run: {}: tokens of its law", other));
+    return taken;
+}
+
+Request Taken::request(const Start& start, const Crew& crew, const Engine& engine) const {
+    const Options& o = start.call.options;
+    const std::vector<int32_t>& there = snapshot.text().prompt;
+    if (o.prompt_from != PromptFrom::kNowhere) {
+        const Request given = read_request(start, crew, engine);
+        const auto [mine, theirs] = std::ranges::mismatch(given.ids, there);
+        require(
+            given.ids == there, Exit::kConfig,
+            "--load-kv {}: its prompt has {} tokens, this one {}, and they differ from token {} on; leave the prompt "
+            "out, or read it anew",
+            o.load_kv, there.size(), given.ids.size(), mine - given.ids.begin());
+        return given;
+    }
+    Request request;
+    request.ids = there;
+    request.positions = positions_of(request.tokens(), o.n_predict, engine.longest_context());
+    const auto text = request.tokens() + static_cast<int64_t>(snapshot.text().generated.size());
+    require(text <= engine.longest_context(), Exit::kConfig, "--load-kv {}: {} tokens, the context has {}; raise it",
+            o.load_kv, text, engine.longest_context());
+    request.positions = std::max(request.positions, text);
+    return request;
+}
+
+void Taken::load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const {
+    const uint64_t begin = trace::now();
+    stats = {};
+    stats.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    request.resumed = snapshot.text().generated;
+    request.goes_on = goes_on;
+    if (goes_on) {
+        snapshot.load(engine, chain, crew);
+    } else {
+        snapshot.load_text(engine, chain, crew);
+    }
+    stats.prefill_ms = static_cast<double>(trace::now() - begin) * 1e-6;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+#pragma once
+/// A run that takes up a snapshot (--load-kv).
+
+#include <optional>
+
+#include "decode/generate.h"
+#include "launch/run/request.h"
+#include "launch/run/snapshot/snapshot_file.h"
+
+namespace trireme {
+
+struct Taken {
+    SnapshotReader snapshot;
+    bool goes_on = false;  // as the run that was written would have; else behind its text, with another chain or ranks
+
+    /// The snapshot's prompt; one that the run is given must be the same, with Exit::kConfig. All ranks pass, or all
+    /// throw.
+    Request request(const Start& start, const Crew& crew, const Engine& engine) const;
+    /// Fills engine and chain, and tells the request what is there.
+    void load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const;
+};
+
+/// Nothing without --load-kv. Says which of the two it is. Errors: as SnapshotReader; Exit::kUsage beside several
+/// samples at a time.
+std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings);
+
+}  // namespace trireme

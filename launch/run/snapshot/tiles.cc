@@ -1,0 +1,115 @@
+#include "launch/run/snapshot/tiles.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace trireme {
+namespace {
+
+/// Bytes of one head's keys, or values, in a tile.
+size_t head_bytes(const KvLayout& layout, DType type) {
+    return static_cast<size_t>(kTileTokens * layout.head_dim) * size_of(type);
+}
+
+/// Gives a view its tiles, in the order in which it asks for them.
+class TilesFromStores final : public Archive {
+  public:
+    TilesFromStores(const KvShape& shape, int64_t tokens, int64_t first_head, const std::vector<TilePart>& parts,
+                    const Buffer<Space::kHost>& staging)
+        : layout_(shape.layout), staging_(staging), first_head_(first_head) {
+        const int64_t rows = shape.owner_layers * tiles_for(tokens);
+        for (const TilePart& p : parts) {
+            const std::vector<int64_t> wanted = {rows, p.heads, kTileTokens, layout_.head_dim};
+            Source s{.part = p, .k = &p.store->set("k", layout_.k_type, 4), .v = &p.store->set("v", layout_.v_type, 4)};
+            require(s.k->shape == wanted && s.v->shape == wanted, Exit::kData,
+                    "{}: keys of {} tiles, {} heads of {}, where {} of {} heads of {} were expected", p.store->name(),
+                    s.k->shape[0], s.k->shape[1], s.k->shape[3], rows, p.heads, layout_.head_dim);
+            s.row.resize(s.k->row_bytes() + s.v->row_bytes());
+            sources_.push_back(std::move(s));
+        }
+        for (int64_t h = 0; h < layout_.kv_heads; ++h) {
+            const auto there = std::ranges::find_if(sources_, [&](const Source& s) {
+                const int64_t in = first_head + h - s.part.first_head;
+                return in >= 0 && in < s.part.heads;
+            });
+            require(there != sources_.end(), Exit::kData, "{}: KV head {} is in none of the snapshot's files", where(),
+                    first_head + h);
+            of_head_.push_back(static_cast<size_t>(there - sources_.begin()));
+        }
+    }
+    bool loads() const override { return true; }
+    void memory(Stream& stream, const Tensor& tile) override {
+        const HostTensor from = staging_.tensor(DType::kU8, tile.shape());
+        auto* const to = static_cast<std::byte*>(from.data());
+        const size_t k = head_bytes(layout_, layout_.k_type), v = head_bytes(layout_, layout_.v_type);
+        for (size_t i = 0; i < sources_.size(); ++i) {
+            if (std::ranges::find(of_head_, i) != of_head_.end()) read_row(sources_[i]);
+        }
+        for (int64_t h = 0; h < layout_.kv_heads; ++h) {
+            const Source& s = sources_[of_head_[static_cast<size_t>(h)]];
+            const auto in = static_cast<size_t>(first_head_ + h - s.part.first_head), here = static_cast<size_t>(h);
+            std::memcpy(to + here * k, s.row.data() + in * k, k);
+            std::memcpy(to + layout_.k_bytes() + here * v, s.row.data() + s.k->row_bytes() + in * v, v);
+        }
+        stream.copy(tile, from, "snapshot");
+        stream.synchronize();
+        ++next_;
+    }
+    void memory(Stream&, const HostTensor&) override { check(false, "tiles are filled on the device"); }
+
+  protected:
+    void bytes(std::span<std::byte>) override { check(false, "tiles have no values"); }
+    uint64_t left() const override { return 0; }
+    std::string_view where() const override {
+        return sources_.empty() ? "the snapshot" : sources_[0].part.store->name();
+    }
+
+  private:
+    struct Source {
+        TilePart part;
+        const StoreSet *k, *v;
+        std::vector<std::byte> row = {};  // of both
+    };
+    void read_row(Source& s) const {
+        const std::span<std::byte> row(s.row);
+        s.part.store->read(*s.k, next_, 1, row.first(s.k->row_bytes()));
+        s.part.store->read(*s.v, next_, 1, row.subspan(s.k->row_bytes()));
+    }
+
+    KvLayout layout_;
+    const Buffer<Space::kHost>& staging_;
+    int64_t first_head_;
+    std::vector<Source> sources_;
+    std::vector<size_t> of_head_;  // [KV heads] number of its source
+    int64_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<StoreSet> tile_sets(const KvShape& s, int64_t tokens) {
+    const std::vector<int64_t> shape = {s.owner_layers * tiles_for(tokens), s.layout.kv_heads, kTileTokens,
+                                        s.layout.head_dim};
+    return {{"k", s.layout.k_type, shape}, {"v", s.layout.v_type, shape}};
+}
+
+size_t tile_staging_bytes(const KvShape& shape) {
+    return std::max(size_t{4} << 20, shape.layout.tile_bytes());
+}
+
+void write_tiles(FullView& view, StoreWriter& writer, size_t first, const Buffer<Space::kHost>& staging) {
+    ArchiveToStore tiles;
+    view.tiles(tiles, view.length(0));
+    const size_t k = view.shape().layout.k_bytes();
+    tiles.for_pieces(staging, [&](std::span<const std::byte> tile) {
+        writer.append(first, tile.first(k));
+        writer.append(first + 1, tile.subspan(k));
+    });
+}
+
+void read_tiles(FullView& view, int64_t tokens, int64_t first_head, const std::vector<TilePart>& parts,
+                const Buffer<Space::kHost>& staging) {
+    TilesFromStores tiles(view.shape(), tokens, first_head, parts, staging);
+    view.tiles(tiles, tokens);
+}
+
+}  // namespace trireme

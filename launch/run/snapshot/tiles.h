@@ -1,0 +1,31 @@
+#pragma once
+/// The tiles of a full view in snapshots: data sets "k" and "v", [owners * tiles, KV heads, 256, head_dim], owner by
+/// owner. Each rank writes the heads that it holds; a run with another number of ranks takes its heads from the files
+/// of several.
+
+#include <memory>
+#include <vector>
+
+#include "model/files/store/archive.h"
+#include "offload/full_view.h"
+
+namespace trireme {
+
+/// "k" and "v", where so many tokens are there.
+std::vector<StoreSet> tile_sets(const KvShape& shape, int64_t tokens);
+/// Host memory that a tile goes through.
+size_t tile_staging_bytes(const KvShape& shape);
+/// Writes them as numbers `first` and `first` + 1 of the writer's sets. `staging` as tile_staging_bytes() says.
+void write_tiles(FullView& view, StoreWriter& writer, size_t first, const Buffer<Space::kHost>& staging);
+
+/// A rank's file, and its heads.
+struct TilePart {
+    const StoreReader* store = nullptr;
+    int64_t first_head = 0, heads = 0;
+};
+/// Fills the view with `tokens` tokens: its KV heads are the model's from `first_head` on. Errors: Exit::kData where
+/// the sets have another shape, or no part has a head.
+void read_tiles(FullView& view, int64_t tokens, int64_t first_head, const std::vector<TilePart>& parts,
+                const Buffer<Space::kHost>& staging);
+
+}  // namespace trireme
