@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -63,6 +63,7 @@ item_title=(
     [11]='Speculation'
     [12]='Bounded KV'
     [13]='Layers that share keys and values, texts side by side'
+    [14]='Snapshots, stores, Slurm'
 )
 
 item_1() {
@@ -212,6 +213,14 @@ item_13() {
     tests/bench/versus_llama_cpp/run.sh --batched --repeats 3 || return
     echo
     "$python" tests/bench/lckv_grid.py "$program"
+}
+
+# Runs that are stopped and go on, that are killed as they write; every bit of a store; batch jobs.
+item_14() {
+    local program=build/release/launch/trireme
+    suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest)|fuzz_replay_store)' || return
+    tests/resume.py "$program" --stops 200 --kills 200 || return
+    tests/slurm.sh "$program"
 }
 
 # demo: the demo model as a folder, which the reference reads.

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Runs that are stopped at random and go on from their snapshots: do they give the tokens of runs that were not?
+
+  resume.py PROGRAM [--stops 200] [--seed 1] [--kills 60]
+
+Each case draws a chain, a temperature, ranks, where keys and values lie before and behind the stop, and how the run is
+stopped: by its --checkpoint-every, by SIGUSR1 or by SIGKILL at a random moment. With as many ranks the ids must be the same
+at any temperature; with others (2 -> 1, 1 -> 4) greedy ids in f32. `--kills` more runs are killed at random moments of
+writing snapshots (one after every token): what is there then must be a snapshot, or nothing, and go on to the same ids.
+The last line is "N passed, N failed".
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODEL, DRAFT = (str(ROOT / "tests/data/models" / name) for name in ("kjv-target", "kjv-draft"))
+LAYERS = 6
+CHAINS = {
+    "plain": [],
+    "ngram": ["--spec", "ngram", "--gamma", "5"],
+    "draft": ["--spec", "draft", "-md", DRAFT, "--gamma", "4"],
+    "window": ["--spec", "window", "--draft-window", "160", "--gamma", "3"],
+    "retrieval": ["--spec", "retrieval", "--budget", "128", "--gamma", "4", "--reselect", "3", "--reselect-queries", "4"],
+    "triforce": ["--spec", "triforce", "-md", DRAFT, "--budget", "128", "--gamma", "6", "--gamma-inner", "2"],
+    "tree": ["--spec", "tree", "-md", DRAFT, "--gamma", "4"],
+    "h2o": ["--spec", "h2o", "--kv-window", "160", "--gamma", "4"],
+    "auto": ["--spec", "window"],
+    "policy h2o": ["--kv-policy", "h2o", "--kv-window", "160"],
+    "policy adakv": ["--kv-policy", "adakv", "--kv-window", "160", "--kv-every", "8"],
+    "policy tova": ["--kv-policy", "tova", "--kv-window", "160"],
+    "policy streaming": ["--kv-policy", "streaming", "--kv-window", "160", "--kv-positions", "rolling"],
+}
+SLOW = ["--kv-on-chip", "0", "--link-gbps", "0.1"]  # so that a signal finds the run at work
+
+
+class Runner:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, pathlib.Path(folder)
+        text = (ROOT / "tests/data/texts/kjv_12k.txt").read_text()
+        self.prompt = self.folder / "prompt.txt"
+        self.prompt.write_text(text[:2500])
+        self.environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                                         "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
+
+    def start(self, ranks, words):
+        command = [self.program, "generate", "-m", MODEL, "--ignore-eos", "-t", "1", "--no-progress", "--print", "ids", *words]
+        if ranks > 1:
+            command = ["mpirun", "-q", "-n", str(ranks), *command]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment,
+                                start_new_session=True)  # fmt: skip
+
+    def run(self, ranks, words):
+        process = self.start(ranks, words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def stop(self, ranks, words, number, after):
+        """The status of a run that gets a signal so many seconds after its snapshot is there; all ranks for SIGKILL."""
+        process = self.start(ranks, words)
+        snapshot = pathlib.Path(words[words.index("--save-kv") + 1])
+        while not snapshot.exists() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(after)
+        if process.poll() is None:
+            if number == signal.SIGKILL:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+        process.communicate(timeout=120)
+        return process.returncode
+
+
+def one_case(runner, draw, report):
+    name = draw.choice(list(CHAINS))
+    bounded = name.startswith("policy")
+    other_ranks = name in ("plain", "ngram", "window") and draw.random() < 0.25
+    before, behind = draw.choice([(2, 1), (1, 4)]) if other_ranks else [draw.choice([1, 1, 1, 2])] * 2
+    tokens = draw.randrange(20, 90)
+    sampling = ["--temp", "0", "-ctk", "f32", "-ctv", "f32", "--dtype", "f32"] if other_ranks else \
+        ["--temp", draw.choice(["0", "0.7", "1"]), "--seed", str(draw.randrange(1 << 30))]  # fmt: skip
+    how = ["-n", str(tokens), *CHAINS[name], *sampling]
+    snapshot = runner.folder / "s.h5"
+    for old in runner.folder.glob("*s.h5*"):
+        old.unlink()
+    saves = ["-f", str(runner.prompt), "--save-kv", str(snapshot)]
+    place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
+    way = draw.choice(["every", "SIGUSR1", "SIGKILL"])
+    every = ["--checkpoint-every", str(draw.randrange(1, tokens))]
+    what = f"{name}, {before} -> {behind} ranks, {tokens} tokens, {way}, {' '.join(sampling)}, {' '.join(place)}"
+    if way == "every":
+        status, out, err = runner.run(before, how + saves + every + place)
+        if status != 0:
+            return report(what, f"the run that saves ends with {status}: {err}")
+    else:
+        slow = [] if bounded else SLOW
+        status = runner.stop(before, how + saves + (every if way == "SIGKILL" else []) + slow, getattr(signal, way),
+                             draw.random() * 0.3)  # fmt: skip
+        if not snapshot.exists():
+            return report(what, f"there is no snapshot; the run ended with {status}")
+        if way == "SIGUSR1" and status not in (0, 75):
+            return report(what, f"ended with {status}, not 75")
+    # What `auto` draws depends on times that only the snapshot knows: then two runs that go on are compared.
+    place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
+    status, resumed, err = runner.run(behind, how + ["--load-kv", str(snapshot)] + place)
+    if status != 0:
+        return report(what, f"going on ends with {status}: {err}")
+    if name == "auto" and way == "every":
+        wanted = out
+    elif name == "auto":
+        wanted = runner.run(behind, how + ["--load-kv", str(snapshot)])[1]
+    else:
+        wanted = runner.run(before, how + ["-f", str(runner.prompt)])[1]
+    report(what, "" if resumed == wanted else f"other tokens: {resumed} instead of {wanted}")
+
+
+def one_kill(runner, draw, wanted, report):
+    ranks = draw.choice([1, 2])
+    snapshot = runner.folder / "k.h5"
+    how = ["-n", "60", "--temp", "0.9", "--seed", "5"]
+    if ranks not in wanted:
+        wanted[ranks] = runner.run(ranks, how + ["-f", str(runner.prompt)])[1]
+    # Over what is there already: the old snapshot, or the new one.
+    go_on = ["--load-kv", str(snapshot)] if snapshot.exists() and wanted.get("ranks") == ranks else ["-f", str(runner.prompt)]
+    if not snapshot.exists() or wanted.get("ranks") != ranks:
+        for old in runner.folder.glob("*k.h5*"):
+            old.unlink()
+    wanted["ranks"] = ranks
+    runner.stop(ranks, how + go_on + ["--save-kv", str(snapshot), "--checkpoint-every", "1"], signal.SIGKILL, draw.random() * 0.15)
+    if not snapshot.exists():
+        return report("killed before there was a snapshot", "")
+    status, out, err = runner.run(ranks, how + ["--load-kv", str(snapshot)])
+    report(f"killed as it wrote, {ranks} ranks", "" if status == 0 and out == wanted[ranks] else f"{status}: {out} {err}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--stops", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    draw = random.Random(asked.seed)
+    counts = [0, 0]
+
+    def report(what, wrong):
+        counts[bool(wrong)] += 1
+        if wrong:
+            print(f"{what}: {wrong[:2000]}", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(os.path.abspath(asked.program), folder)
+        for _ in range(asked.stops):
+            one_case(runner, draw, report)
+        print(f"{asked.stops} runs stopped at random: {counts[0]} go on with the same tokens", flush=True)
+        before, wanted = counts[0], {}
+        for _ in range(asked.kills):
+            one_kill(runner, draw, wanted, report)
+        print(f"{asked.kills} runs killed while they write snapshots: {counts[0] - before} go on with the same tokens")
+    print(f"{counts[0]} passed, {counts[1]} failed")
+    sys.exit(1 if counts[1] else 0)
+
+
+if __name__ == "__main__":
+    main()
