@@ -46,6 +46,14 @@ if [[ $tests ]]; then
 fi
 git rev-parse HEAD >"$out/commit"
 
+# licence_of <file>: the licence of the Debian package that the file is from goes with it.
+licence_of() {
+    local real package
+    real=$(readlink -f "$1")
+    package=$(dpkg-query -S "$real" "${real#/usr}" 2>/dev/null | sed -n '1s/[:,].*//p' || true)
+    if [[ $package ]]; then install -D -m 644 -t "$out/share/doc/$package" "/usr/share/doc/$package/copyright"; fi
+}
+
 # Open MPI: its launcher, its plug-ins except those for cluster networks, its help texts.
 plugins=/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3
 install -s -m 755 /usr/bin/orterun "$out/bin/mpirun"
@@ -58,6 +66,7 @@ cp -rL /usr/share/openmpi "$out/share/openmpi"
 pmix=$(find /usr/lib/x86_64-linux-gnu/pmix2 -type d -name pmix -print -quit)
 mkdir -p "$out/lib/pmix"
 find "$pmix" -name '*.so' -exec install -s -m 644 -t "$out/lib/pmix" {} +
+licence_of /usr/bin/orterun
 
 # Every library that these need, directly or not, except glibc's, the driver's and CUDA's.
 own_to_system='^(ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnsl|libanl|libcuda|libcudart|libcublas|libcublasLt|libnccl|libnvidia)[.-]'
@@ -68,6 +77,7 @@ while :; do
         name=$(basename "$library")
         if [[ $name =~ $own_to_system || -e $out/lib/$name ]]; then continue; fi
         install -s -m 644 "$(readlink -f "$library")" "$out/lib/$name"
+        licence_of "$library"
         added=1
     done < <(elves | xargs -r ldd 2>/dev/null | sed -nE 's/^.*=> (\/[^ ]+) .*/\1/p' | grep -vF "$out/" | sort -u)
     if [[ ! $added ]]; then break; fi
