@@ -40,7 +40,7 @@ fresh() {
 }
 
 # inside <command>...: in that system, in a process namespace of its own, which ends with the command. apt's lists and
-# archives are the cache's. bash: `inside bash -c '...'`.
+# archives are the cache's.
 inside() {
     # shellcheck disable=SC2016
     unshare --mount --pid --fork bash -c 'new=$1 apt=$2; shift 2
@@ -54,6 +54,11 @@ inside() {
 # quietly <command>...: inside; its output is shown if it fails.
 quietly() {
     if ! inside "$@" >"$work/log" 2>&1; then cat "$work/log" >&2; wrong "'$*' failed (above)"; fi
+}
+# The paths of the system, but for what changes by itself and what this script puts there.
+files_there() {
+    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /root -o -path /var \) -prune -o \
+        -print | sort
 }
 # same_tokens <what> <command>...
 same_tokens() {
@@ -75,8 +80,7 @@ no_card() {
 package_on_bookworm() {
     fresh bookworm
     inside apt-get -q update >"$work/log" 2>&1 || echo "packages.sh: 'apt-get update' fails: going on with the cache" >&2
-    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /root -o -path /var \) -prune -o \
-        -print | sort >"$work/before"
+    files_there >"$work/before"
 
     quietly bash -c 'apt-get -q -y install --no-install-recommends /root/trireme_*.deb'
     same_tokens 'the package alone' trireme
@@ -96,8 +100,7 @@ package_on_bookworm() {
     fi
 
     quietly bash -c 'apt-get -q -y purge "trireme*" && apt-get -q -y autoremove --purge'
-    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /root -o -path /var \) -prune -o \
-        -print | sort >"$work/after"
+    files_there >"$work/after"
     left=$(comm -13 "$work/before" "$work/after" | grep trireme || true)
     if [[ $left ]]; then wrong "left behind when the package was purged: $left"; fi
     echo "bookworm: $(basename "${deb[0]}")$([[ -e ${cuda[0]} ]] && echo " and $(basename "${cuda[0]}")"): tokens as here, man, tab, purge"

@@ -161,7 +161,8 @@ std::string man_page() {
         example("The same on two ranks; text from a file:", "mpirun -n 2 trireme generate -m MODEL -f long.txt -n 200");
     text += ".PP\n" + example("What would fit where, before anything is started:",
                               "trireme plan -m MODEL -c 128000 --ranks 2 --device-memory 24G");
-    return text + ".SH SEE ALSO\n.BR mpirun (1)\n";
+    return text + ".SH SEE ALSO\n.BR mpirun (1);\n" +
+           roff("share/doc/trireme/docs of the installation: using.md goes on from here") + "\n";
 }
 
 }  // namespace trireme
