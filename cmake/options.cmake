@@ -21,6 +21,7 @@ if(TRIREME_SANITIZE)
 endif()
 
 include(GNUInstallDirs)
+set(TRIREME_LIBDIR ${CMAKE_INSTALL_LIBDIR}/trireme)
 # trireme_shared(<target>): linked by the program and by the modules it opens, which must see the same registries.
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 function(trireme_shared target)
@@ -28,5 +29,5 @@ function(trireme_shared target)
   if(NOT TRIREME_SANITIZE)  # clang's sanitizers are in the program, not in the library
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()
-  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${target} LIBRARY DESTINATION ${TRIREME_LIBDIR})
 endfunction()

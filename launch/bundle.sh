@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Makes a tree that runs where nothing is installed: program, CUDA module if it was built, tests that need a GPU,
 # Open MPI, and every library but glibc's, the driver's and CUDA's. Debian 12 or a newer Linux (glibc 2.36), x86-64.
-#   launch/bundle.sh FOLDER [--cuda-libs]
+#   launch/bundle.sh FOLDER [--cuda-libs] [--no-tests]
 #     --cuda-libs  copies cuBLASLt and NCCL into the tree as well (800 MB); otherwise they are looked for where it runs
+#     --no-tests   leaves out the tests, their models and the benchmarks: the tree of launch/package.sh's tarball
 # FOLDER/run starts it: `run generate ...`, `run -n 2 generate ...`. The tree may be moved.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-out='' cuda_libs=''
+out='' cuda_libs='' tests=1
 for arg in "$@"; do
     case $arg in
         --cuda-libs) cuda_libs=1 ;;
-        -*) echo "bundle: unknown argument '$arg'; want FOLDER and perhaps --cuda-libs" >&2; exit 64 ;;
+        --no-tests) tests='' ;;
+        -*) echo "bundle: unknown argument '$arg'; want FOLDER and perhaps --cuda-libs, --no-tests" >&2; exit 64 ;;
         *) out=$arg ;;
     esac
 done
@@ -23,20 +25,34 @@ out=$(cd "$out" && pwd)
 cd "$root"
 ./launch/setup.sh --bundle
 source launch/steps.sh
-build release all bench_device
+if [[ $tests ]]; then
+    build release all bench_device
+else
+    build_program
+fi
 logged install cmake --install build/release --prefix "$out" --strip
 
 # The tests and benchmarks for a GPU (tests/gpu.sh), and the models that they decode.
-mkdir -p "$out/tests/data"
-for program in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
-    if [[ -x $program ]]; then install -s -m 755 "$program" "$out/tests/"; fi
-done
-install -s -m 755 build/release/tests/bench/bench_step build/release/tests/bench/bench_device "$out/bin/"
-cp -r tests/data/models tests/data/tiny "$out/tests/data/"
-install -m 755 tests/gpu.sh "$out/"
-install -m 644 tests/bench/torch_rates.py tests/bounded.py "$out/tests/"
-install -D -m 644 -t "$out/tests/reference" tests/reference/bounded_f64.py tests/reference/llama_f64.py
+if [[ $tests ]]; then
+    mkdir -p "$out/tests/data"
+    for program in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
+        if [[ -x $program ]]; then install -s -m 755 "$program" "$out/tests/"; fi
+    done
+    install -s -m 755 build/release/tests/bench/bench_step build/release/tests/bench/bench_device "$out/bin/"
+    cp -r tests/data/models tests/data/tiny "$out/tests/data/"
+    install -m 755 tests/gpu.sh "$out/"
+    install -m 644 tests/bench/torch_rates.py tests/bounded.py "$out/tests/"
+    install -D -m 644 -t "$out/tests/reference" tests/reference/bounded_f64.py tests/reference/llama_f64.py
+fi
 git rev-parse HEAD >"$out/commit"
+
+# licence_of <file>: the licence of the Debian package that the file is from goes with it.
+licence_of() {
+    local real package
+    real=$(readlink -f "$1")
+    package=$(dpkg-query -S "$real" "${real#/usr}" 2>/dev/null | sed -n '1s/[:,].*//p' || true)
+    if [[ $package ]]; then install -D -m 644 -t "$out/share/doc/$package" "/usr/share/doc/$package/copyright"; fi
+}
 
 # Open MPI: its launcher, its plug-ins except those for cluster networks, its help texts.
 plugins=/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3
@@ -50,16 +66,18 @@ cp -rL /usr/share/openmpi "$out/share/openmpi"
 pmix=$(find /usr/lib/x86_64-linux-gnu/pmix2 -type d -name pmix -print -quit)
 mkdir -p "$out/lib/pmix"
 find "$pmix" -name '*.so' -exec install -s -m 644 -t "$out/lib/pmix" {} +
+licence_of /usr/bin/orterun
 
 # Every library that these need, directly or not, except glibc's, the driver's and CUDA's.
 own_to_system='^(ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnsl|libanl|libcuda|libcudart|libcublas|libcublasLt|libnccl|libnvidia)[.-]'
-elves() { find "$out/bin" "$out/lib" "$out/tests" -maxdepth 2 -type f \( -name '*.so*' -o -perm -u+x \) ! -name '*.sh'; }
+elves() { find "$out/bin" "$out/lib" ${tests:+"$out/tests"} -maxdepth 2 -type f \( -name '*.so*' -o -perm -u+x \) ! -name '*.sh'; }
 while :; do
     added=''
     while read -r library; do
         name=$(basename "$library")
         if [[ $name =~ $own_to_system || -e $out/lib/$name ]]; then continue; fi
         install -s -m 644 "$(readlink -f "$library")" "$out/lib/$name"
+        licence_of "$library"
         added=1
     done < <(elves | xargs -r ldd 2>/dev/null | sed -nE 's/^.*=> (\/[^ ]+) .*/\1/p' | grep -vF "$out/" | sort -u)
     if [[ ! $added ]]; then break; fi
@@ -69,7 +87,7 @@ if [[ $cuda_libs ]]; then
         library=$(ldconfig -p | sed -nE "s/^.*$name .*=> (.*)/\1/p" | head -n 1)
         if [[ ! $library ]]; then library=$(find -L /usr/local/cuda -name "$name" -print -quit 2>/dev/null || true); fi
         if [[ ! $library ]]; then echo "bundle: $name is nowhere: install CUDA 13, or leave --cuda-libs out" >&2; exit 66; fi
-        install -m 644 "$(readlink -f "$library")" "$out/lib/$name"
+        install -m 644 "$(readlink -f "$library")" "$out/lib/trireme/$name"
     done
 fi
 
@@ -77,8 +95,9 @@ fi
 while read -r elf; do
     case $elf in
         "$out"/lib/openmpi/* | "$out"/lib/pmix/*) path='$ORIGIN/..' ;;
+        "$out"/lib/trireme/*) path='$ORIGIN:$ORIGIN/..' ;;
         "$out"/lib/*) path='$ORIGIN' ;;
-        *) path='$ORIGIN/../lib' ;;
+        *) path='$ORIGIN/../lib/trireme:$ORIGIN/../lib' ;;
     esac
     patchelf --force-rpath --set-rpath "$path" "$elf"
 done < <(elves)

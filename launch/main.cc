@@ -12,7 +12,9 @@
 #include "dist/make_comm.h"
 #include "dist/rank_env.h"
 #include "launch/commands/commands.h"
+#include "launch/flags/completion.h"
 #include "launch/flags/help.h"
+#include "launch/flags/man_page.h"
 #include "launch/flags/modes.h"
 #include "launch/flags/sources.h"
 #include "launch/report/output.h"
@@ -36,7 +38,7 @@ void warn(const std::vector<std::string>& warnings) {
     for (const std::string& w : warnings) log::warn("{}", w);
 }
 
-// Help, version, list of devices: needs neither ranks nor a model.
+// Help, version, list of devices, man page, completion: needs neither ranks nor a model.
 void print_about(const Invocation& call, const std::vector<std::string>& environment) {
     TextOut out(STDOUT_FILENO);
     switch (call.what) {
@@ -45,6 +47,12 @@ void print_about(const Invocation& call, const std::vector<std::string>& environ
             break;
         case Invocation::What::kVersion:
             out.write(version_text());
+            break;
+        case Invocation::What::kManPage:
+            out.write(man_page());
+            break;
+        case Invocation::What::kCompletion:
+            out.write(bash_completion());
             break;
         case Invocation::What::kListDevices:
             warn(misspelt_variables(environment));

@@ -33,3 +33,12 @@ build() {
         return
     logged "build $preset" cmake --build "$root/build/$preset" --parallel "$(nproc)" --target "${@:-all}"
 }
+
+# What is installed, in build/release: a folder that is there keeps the options that it was configured with.
+build_program() {
+    if [[ -e $root/build/release/CMakeCache.txt ]]; then
+        logged 'build release' cmake --build "$root/build/release" --parallel "$(nproc)" --target trireme_program
+    else
+        with_tests=OFF build release trireme_program
+    fi
+}

@@ -133,7 +133,9 @@ void load_cuda_module() {
     if (loaded) return;
     const fs::path folder = own_folder(), path = folder / "libtrireme_cuda.so";
     require(fs::exists(path), Exit::kUnavailable,
-            "this build has no CUDA module ({} is not there): build with nvcc, or compute on the CPU", path.string());
+            "there is no CUDA module here ({} is missing): install the package trireme-cuda, build with nvcc, or "
+            "compute on the CPU",
+            path.string());
     require_driver();
     found().clear();
     std::vector<std::string> first = split(variable("TRIREME_CUDA_LIBS"));

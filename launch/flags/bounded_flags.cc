@@ -37,7 +37,7 @@ FlagGroup bounded_flags() {
             {"kv-policy",
              {"--kv-policy"},
              kContinue | kScore | kPlan,
-             "POLICY",
+             "full|h2o|streaming|tova|snapkv|pyramidkv|adakv|knorm|random",
              "which tokens each KV head keeps, at the prompt's end and at every step: full (all), h2o (those that got "
              "most attention, and the most recent ones), streaming (the first and the most recent ones), tova (those "
              "that the last query attends), snapkv (those that the most recent queries attend), pyramidkv (the same, "

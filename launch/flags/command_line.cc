@@ -1,16 +1,11 @@
 #include "launch/flags/command_line.h"
 
-#include <array>
-
 #include "launch/flags/nearest.h"
 #include "launch/flags/sources.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::array kCommands = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
-                                  Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
 
 // Files and environments serve all commands: another command's flag is checked, and has no effect.
 void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
@@ -51,13 +46,21 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
         if (first.starts_with("--help=")) call.help_keyword = first.substr(first.find('=') + 1);
         return call;
     }
-    if (first == "--version" || first == "--list-devices") {
+    if (first == "--version" || first == "--list-devices" || first == "--man") {
         require(words.size() == 1, Exit::kUsage, "{}: stands alone, found '{}' behind it", first, words.back());
-        call.what = first == "--version" ? Invocation::What::kVersion : Invocation::What::kListDevices;
+        call.what = first == "--version"        ? Invocation::What::kVersion
+                    : first == "--list-devices" ? Invocation::What::kListDevices
+                                                : Invocation::What::kManPage;
         return call;
     }
-    std::vector<std::string> names = {"--help", "--version", "--list-devices"};
-    for (const Command c : kCommands) {
+    if (first == "--completion") {
+        require(words.size() == 2 && words.back() == "bash", Exit::kUsage,
+                "--completion: want the shell behind it, and nothing else: trireme --completion bash");
+        call.what = Invocation::What::kCompletion;
+        return call;
+    }
+    std::vector<std::string> names = {"--help", "--version", "--list-devices", "--man", "--completion"};
+    for (const Command c : commands()) {
         if (first == name_of(c)) call.command = c;
         names.emplace_back(name_of(c));
     }

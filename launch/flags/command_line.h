@@ -12,7 +12,7 @@ namespace trireme {
 
 /// What the words after the program's name ask for.
 struct Invocation {
-    enum class What { kRun, kHelp, kVersion, kListDevices };
+    enum class What { kRun, kHelp, kVersion, kListDevices, kManPage, kCompletion };
 
     What what = What::kRun;
     std::optional<Command> command;  // always there for kRun; for kHelp where one was named

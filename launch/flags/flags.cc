@@ -1,5 +1,6 @@
 #include "launch/flags/flags.h"
 
+#include <array>
 #include <cctype>
 #include <charconv>
 
@@ -80,6 +81,12 @@ std::string shown(uint64_t number) {
 std::string shown(double number) {
     char text[32];
     return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+std::span<const Command> commands() {
+    static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                        Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
+    return kAll;
 }
 
 std::string_view name_of(Command command) {

@@ -48,6 +48,7 @@ const Flag* find_key(std::string_view key);
 std::vector<std::string> spellings_of(Command command);
 std::vector<std::string> keys();
 
+std::span<const Command> commands();
 std::string_view name_of(Command command);
 
 }  // namespace trireme

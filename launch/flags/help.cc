@@ -25,15 +25,10 @@ constexpr std::string_view kOverview =
   trireme --help=WORD                    the same over all commands
   trireme --version                      version, commit and libraries
   trireme --list-devices                 what --device may name here
+  trireme --man                          the manual page, for man: trireme --man | man -l -
+  trireme --completion bash              completion of all this: source <(trireme --completion bash)
 
 On two ranks: mpirun -n 2 trireme generate ... (docs/using.md: Slurm, variables, exit codes).
-)";
-
-constexpr std::string_view kSources =
-    R"(
-Every flag can also stand in the environment, as [env] says, and in an INI file (--config) as name = value.
-The command line wins over the environment, that over the file, and the file over the default.
-Sizes may end in k, m, g (powers of 1000) or K, M, G (powers of 1024).
 )";
 
 std::string lower(std::string_view text) {
@@ -52,6 +47,8 @@ std::string entry(const Flag& flag) {
                         value.empty() ? flag.fallback : value, flag.env_name());
     return text;
 }
+
+}  // namespace
 
 std::string_view about(Command command) {
     switch (command) {
@@ -85,8 +82,6 @@ std::string_view about(Command command) {
     return "";
 }
 
-}  // namespace
-
 std::string help_text(std::optional<Command> command, std::string_view keyword) {
     if (!command && keyword.empty()) return std::string(kOverview);
     std::string text(command ? about(*command) : "");
@@ -104,7 +99,7 @@ std::string help_text(std::optional<Command> command, std::string_view keyword) 
         text += fmt::format("\n{}\n{}", group.title, entries);
     }
     if (!any) return text + fmt::format("\nNo flag mentions '{}'.\n", keyword);
-    return text + std::string(kSources);
+    return text + "\n" + std::string(kSources);
 }
 
 }  // namespace trireme

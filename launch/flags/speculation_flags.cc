@@ -55,7 +55,7 @@ FlagGroup speculation_flags() {
             {"spec",
              {"--spec", "--spec-type"},
              kContinue | kPlan,
-             "CHAIN",
+             "none|ngram|window|draft|h2o|retrieval|tree|triforce|CHAIN",
              "who proposes tokens, which the model then checks, several in one forward; the tokens have the model's "
              "law all the same: none, ngram (what followed the last tokens where they stood before), draft (a small "
              "model, --model-draft, over few tokens, --draft-window), window (the model itself over as few), h2o (the "

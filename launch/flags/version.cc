@@ -45,6 +45,14 @@ std::string xxhash_version() {
 
 }  // namespace
 
+std::string_view version_number() {
+    return TRIREME_VERSION;
+}
+
+std::string_view commit_date() {
+    return TRIREME_COMMIT_DATE;
+}
+
 std::string version_text() {
     constexpr std::string_view compiler =
 #if defined(__clang__)

@@ -62,6 +62,9 @@ TEST(CommandLine, RefusesUnknownCommands) {
     EXPECT_THAT(refusal({"--seed", "1"}), HasSubstr("64 '--seed': no such command"));
     EXPECT_THAT(refusal({}), HasSubstr("64 no command"));
     EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: stands alone"));
+    EXPECT_THAT(refusal({"--man", "trireme"}), HasSubstr("64 --man: stands alone"));
+    EXPECT_THAT(refusal({"--completion"}), HasSubstr("64 --completion: want the shell behind it"));
+    EXPECT_THAT(refusal({"--completion", "fish"}), HasSubstr("64 --completion: want the shell behind it"));
 }
 
 // As in llama.cpp: a script's flags can be followed by one's own.
@@ -181,6 +184,8 @@ TEST(CommandLine, HelpNeedsNothingElseToBeRight) {
     EXPECT_EQ(parse({"--help"}).what, Invocation::What::kHelp);
     EXPECT_EQ(parse({"--version"}).what, Invocation::What::kVersion);
     EXPECT_EQ(parse({"--list-devices"}).what, Invocation::What::kListDevices);
+    EXPECT_EQ(parse({"--man"}).what, Invocation::What::kManPage);
+    EXPECT_EQ(parse({"--completion", "bash"}).what, Invocation::What::kCompletion);
 }
 
 }  // namespace

@@ -201,6 +201,8 @@ TEST(Program, TellsAboutItself) {
     EXPECT_THAT(trireme({"score", "--help"}).out, HasSubstr("--dump-logits"));
     EXPECT_THAT(trireme({"--list-devices"}).out, HasSubstr("cpu"));
     EXPECT_EQ(trireme({"--list-devices"}).status, 0);
+    EXPECT_THAT(trireme({"--man"}).out, HasSubstr("\n.TH TRIREME 1 "));
+    EXPECT_THAT(trireme({"--completion", "bash"}).out, HasSubstr("\ncomplete -F _trireme trireme\n"));
     EXPECT_THAT(lines_of(trireme_on(2, {"--version"}).out), SizeIs(lines_of(trireme({"--version"}).out).size()));
 }
 

@@ -1,0 +1,168 @@
+#include "launch/flags/man_page.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "launch/flags/flags.h"
+#include "launch/flags/help.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+/// Text as roff prints it: every character stands for itself, '-' can be copied into a shell, and no line begins with
+/// what roff takes for a request. Line ends become blanks.
+std::string roff(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        if (out.empty() && (c == '.' || c == '\'')) out += "\\&";
+        switch (c) {
+            case '\\':
+                out += "\\e";
+                break;
+            case '-':
+                out += "\\-";
+                break;
+            case '\'':
+                out += "\\(aq";
+                break;
+            case '`':
+                out += "\\(ga";
+                break;
+            case '^':
+                out += "\\(ha";
+                break;
+            case '~':
+                out += "\\(ti";
+                break;
+            case '\n':
+                out += ' ';
+                break;
+            default:
+                out += c;
+        }
+    }
+    while (out.ends_with(' ')) out.pop_back();
+    return out;
+}
+
+std::string bold(std::string_view text) {
+    return "\\fB" + roff(text) + "\\fR";
+}
+std::string italic(std::string_view text) {
+    return "\\fI" + roff(text) + "\\fR";
+}
+std::string item(const std::string& tag, std::string_view what) {
+    return fmt::format(".TP\n{}\n{}\n", tag, roff(what));
+}
+
+/// What `about` says, without the command's name before it.
+std::string_view sentences(Command command) {
+    const std::string_view text = about(command);
+    return text.substr(text.find(": ") + 2);
+}
+
+std::string entry(const Flag& flag) {
+    std::string tag;
+    for (const std::string_view s : flag.spellings) tag += (tag.empty() ? "" : ", ") + bold(s);
+    if (!flag.is_switch()) tag += " " + italic(flag.value);
+    std::string text = item(tag, flag.help);
+    const std::string value = flag.show(Options{});
+    text += fmt::format(".br\nDefault: {}.\nVariable: {}.\nCommands:", roff(value.empty() ? flag.fallback : value),
+                        roff(flag.env_name()));
+    std::string_view before = " ";
+    for (const Command c : commands()) {
+        if (flag.belongs_to(c)) text += fmt::format("{}{}", std::exchange(before, ", "), name_of(c));
+    }
+    text += ".\n";
+    if (!flag.conflicts.empty()) {
+        text += "Not beside";
+        before = " ";
+        for (const std::string_view other : flag.conflicts) {
+            text += fmt::format("{}{}", std::exchange(before, ", "), bold(fmt::format("--{}", other)));
+        }
+        text += ".\n";
+    }
+    return text;
+}
+
+std::string exit_codes() {
+    const std::vector<std::pair<Exit, std::string_view>> codes = {
+        {Exit::kOk, "done"},
+        {Exit::kUsage, "unknown or contradictory flags"},
+        {Exit::kData, "the content of a file is not what it has to be"},
+        {Exit::kNoInput, "no such file"},
+        {Exit::kUnavailable, "a device or a peer is not there"},
+        {Exit::kInternal, "a bug, or ranks that disagree"},
+        {Exit::kOs, "memory or another limit of the system"},
+        {Exit::kCantCreate, "an output exists or cannot be created"},
+        {Exit::kIo, "read or write error"},
+        {Exit::kPermission, "permission"},
+        {Exit::kConfig, "a value out of range, a prompt beyond the context, the wrong number of ranks"}};
+    std::string text;
+    for (const auto& [code, what] : codes) text += item(bold(std::to_string(static_cast<int>(code))), what);
+    return text + item(bold("130") + ", " + bold("143"), "SIGINT, SIGTERM, to any rank");
+}
+
+std::string variables() {
+    return item(bold("TRIREME_TIMEOUT_S"), "longest silence of a stream or a peer, in seconds (300)") +
+           item(bold("TRIREME_LOG"), "all: every rank logs, not rank 0 alone") +
+           item(bold("TRIREME_CUDA_LIBS"),
+                "folders, with colons between, where cuBLASLt and NCCL are looked for first") +
+           item(bold("NO_COLOR"), "no colours in the log") +
+           item(bold("TERM"), "dumb: progress as lines, not as a bar");
+}
+
+std::string example(std::string_view what, std::string_view command) {
+    return fmt::format("{}\n.PP\n.nf\n.RS\n{}\n.RE\n.fi\n", roff(what), roff(command));
+}
+
+}  // namespace
+
+std::string man_page() {
+    std::string text = fmt::format(
+        ".\\\" Made by: trireme --man\n"
+        ".TH TRIREME 1 \"{}\" \"trireme {}\" \"User Commands\"\n.SH NAME\n"
+        "trireme \\- exact decoding of Llama models, on one rank or many\n.SH SYNOPSIS\n",
+        commit_date(), version_number());
+    for (const Command c : commands())
+        text += fmt::format("{} {} [{}]\n.br\n", bold("trireme"), name_of(c), italic("flags"));
+    text += fmt::format("{} \\-n {} {} {} [{}]\n", bold("mpirun"), italic("RANKS"), bold("trireme"), italic("command"),
+                        italic("flags"));
+    text += ".SH DESCRIPTION\n" +
+            roff(
+                "Decodes requests of a Llama model whose keys and values may be larger than a device's memory: layers "
+                "that do not fit are streamed through it, or only some tokens are kept, or tokens are proposed by "
+                "something cheaper and checked by the model.") +
+            "\n" + roff("Ranks, which mpirun or Slurm starts, share every layer.") + "\n" +
+            roff("A generated text goes to stdout, everything else to stderr.") + "\n.SH COMMANDS\n";
+    for (const Command c : commands()) text += item(bold(name_of(c)), sentences(c));
+    text += item(bold("--help") + "[=" + italic("WORD") + "]",
+                 "flags, also behind a command; with a word only those that mention it");
+    text += item(bold("--version"), "version, commit and libraries");
+    text += item(bold("--list-devices"), "what --device may name here");
+    text += item(bold("--man"), "this page");
+    text += item(bold("--completion bash"), "a script for bash, to be sourced");
+    text += ".SH OPTIONS\n" +
+            roff(
+                "A flag's value is the next word, or stands behind '='. A flag without a value is a switch: "
+                "--flag=off takes it back.") +
+            "\n" + roff(kSources) + "\n";
+    for (const FlagGroup& group : flag_groups()) {
+        text += fmt::format(".SS {}\n", roff(group.title));
+        for (const Flag& flag : group.flags) text += entry(flag);
+    }
+    text += ".SH EXIT STATUS\n" + exit_codes() + ".SH ENVIRONMENT\n" +
+            roff("Every flag has a variable, named above; an empty one counts as unset. Besides them:") + "\n" +
+            variables() + ".SH EXAMPLES\n";
+    text += example("Continue a text:", "trireme generate -m MODEL -p 'Once upon a time' -n 100");
+    text +=
+        example("The same on two ranks; text from a file:", "mpirun -n 2 trireme generate -m MODEL -f long.txt -n 200");
+    text += ".PP\n" + example("What would fit where, before anything is started:",
+                              "trireme plan -m MODEL -c 128000 --ranks 2 --device-memory 24G");
+    return text + ".SH SEE ALSO\n.BR mpirun (1);\n" +
+           roff("share/doc/trireme/docs of the installation: using.md goes on from here") + "\n";
+}
+
+}  // namespace trireme
