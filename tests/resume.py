@@ -75,6 +75,9 @@ class Runner:
             else:
                 process.send_signal(number)
         process.communicate(timeout=120)
+        # Ranks outlive a killed mpirun for a moment.
+        while subprocess.run(["pgrep", "-f", str(snapshot)], capture_output=True).returncode == 0:
+            time.sleep(0.02)
         return process.returncode
 
 
@@ -89,7 +92,7 @@ def one_case(runner, draw, report):
     how = ["-n", str(tokens), *CHAINS[name], *sampling]
     snapshot = runner.folder / "s.h5"
     for old in runner.folder.glob("*s.h5*"):
-        old.unlink()
+        old.unlink(missing_ok=True)
     saves = ["-f", str(runner.prompt), "--save-kv", str(snapshot)]
     place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
     way = draw.choice(["every", "SIGUSR1", "SIGKILL"])
@@ -131,7 +134,7 @@ def one_kill(runner, draw, wanted, report):
     go_on = ["--load-kv", str(snapshot)] if snapshot.exists() and wanted.get("ranks") == ranks else ["-f", str(runner.prompt)]
     if not snapshot.exists() or wanted.get("ranks") != ranks:
         for old in runner.folder.glob("*k.h5*"):
-            old.unlink()
+            old.unlink(missing_ok=True)
     wanted["ranks"] = ranks
     runner.stop(ranks, how + go_on + ["--save-kv", str(snapshot), "--checkpoint-every", "1"], signal.SIGKILL, draw.random() * 0.15)
     if not snapshot.exists():
