@@ -68,7 +68,7 @@ std::vector<Case> cases() {
             {"triforce",
              {"--spec", "triforce", "-md", draft, "--budget", "128", "--gamma", "6", "--gamma-inner", "2",
               "--kv-on-chip", "2"}},
-            {"tree", {"--spec", "tree", "-md", draft}},
+            {"tree", {"--spec", "tree", "-md", draft, "--gamma", "4"}},
             {"h2o", {"--spec", "h2o", "--kv-window", "128", "--gamma", "4"}},
             {"h2o_policy", {"--kv-policy", "h2o", "--kv-window", "128"}},
             {"adakv", {"--kv-policy", "adakv", "--kv-window", "128", "--kv-every", "8"}},
