@@ -66,6 +66,13 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 }  // namespace
 
+// Every generated token has a position in the context, the last one too, though it is never computed.
+MostTokens most_tokens(const GenerateRequest& request, int64_t prompt, int64_t context) {
+    const int64_t room = context - prompt;
+    if (request.max_new < 0 || request.max_new > room) return {room, StopReason::kContext};
+    return {request.max_new, StopReason::kLimit};
+}
+
 void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill) {
     Level& model = proposer.target();
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
@@ -97,24 +104,22 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
     const LinkUse link_before = link_use(model);
     const uint64_t begin = trace::now();
-    // Every generated token has a position in the context, the last one too, though it is never computed.
-    const int64_t room = model.context() - prompt_tokens;
-    const bool limited = request.max_new >= 0 && request.max_new <= room;
+    const MostTokens most = most_tokens(request, prompt_tokens, model.context());
     std::vector<Continuation> out;
     bool interrupted = false;
     for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
         const auto number = static_cast<uint32_t>(request.first_sample + i);
         const bool resumes = i == 0 && !request.resumed.empty();
         if (!(i == 0 && request.goes_on)) proposer.begin(resumes ? resumed_sample(request.resumed.size()) : number);
-        ContinuationBuilder text(tokenizer, request.stops, i, limited ? request.max_new : room,
-                                 limited ? StopReason::kLimit : StopReason::kContext, on_token);
+        ContinuationBuilder text(tokenizer, request.stops, i, most.tokens, most.why, on_token);
         for (size_t t = 0; resumes && t < request.resumed.size() && !text.done(); ++t) text.take(request.resumed[t]);
         if (i == 0 && request.begun) request.begun();
         const auto [first_ns, stopped] = run(proposer, text, stats, interrupt);
         interrupted = stopped;
         out.push_back(text.finish());
         if (first_ns == 0) continue;
-        if (i == 0) stats.ttft_ms = stats.prefill_ms + stats.warmup_ms + ms_between(begin, first_ns);
+        if (i == 0)
+            stats.ttft_ms = stats.prefill_ms + stats.taken_up_ms + stats.warmup_ms + ms_between(begin, first_ns);
         stats.decode_ms += ms_between(first_ns, trace::now());
     }
     if (Transport* transport = model.view().transport()) transport->settle();

@@ -29,6 +29,7 @@ struct GenerateRequest {
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;             // prompt to logits
+    double taken_up_ms = 0;            // instead of that: the prompt's keys and values from a snapshot
     int64_t passes = 1;                // of the prompt, over layers that read later ones
     double warmup_ms = 0;              // of that call; 0: there is none
     double ttft_ms = 0;                // prompt to first token, the warm-up included
@@ -42,6 +43,13 @@ struct GenerateStats {
 /// Asked once after every round, with its tokens that count; true ends the sample and the run
 /// (StopReason::kInterrupted). Ranks must answer alike.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
+
+/// How many tokens a continuation behind so many of a prompt may have, in a context of so many, and why it ends there.
+struct MostTokens {
+    int64_t tokens;
+    StopReason why;
+};
+MostTokens most_tokens(const GenerateRequest& request, int64_t prompt, int64_t context);
 
 /// The first half of generate(): the target reads the prompt, and `stats` begins anew.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.

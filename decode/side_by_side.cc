@@ -86,19 +86,17 @@ class Samples {
 
   private:
     void begin() {
-        const int64_t room = model_.context() - prompt_;
-        const bool limited = request_.max_new >= 0 && request_.max_new <= room;
+        const MostTokens most = most_tokens(request_, prompt_, model_.context());
         for (auto place = places_.vacant(); place && begun_ < request_.num_samples; place = places_.vacant()) {
             if (*place > 0 && model_.length(*place) == 0) model_.fork(*place);
             if (model_.length(*place) != prompt_) model_.truncate(*place, prompt_);
             const int64_t sample = begun_++;
             Draws draws = draws_;
             draws.sample = static_cast<uint32_t>(request_.first_sample + sample);
-            places_.begin(*place, sample, draws,
-                          std::make_unique<ContinuationBuilder>(
-                              tokenizer_, request_.stops, sample, limited ? request_.max_new : room,
-                              limited ? StopReason::kLimit : StopReason::kContext, show_),
-                          first_.empty() ? 0 : first_[static_cast<size_t>(sample)]);
+            places_.begin(
+                *place, sample, draws,
+                std::make_unique<ContinuationBuilder>(tokenizer_, request_.stops, sample, most.tokens, most.why, show_),
+                first_.empty() ? 0 : first_[static_cast<size_t>(sample)]);
         }
     }
 

@@ -18,7 +18,6 @@
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
-#include "launch/run/settings.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/signals.h"
 #include "launch/run/snapshot/snapshots.h"
@@ -42,6 +41,8 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
 void run_generate(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     require_side_by_side(o);
+    require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
+            o.num_samples);
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
     if (!o.save_kv.empty()) remember_snapshot_signal();
@@ -51,8 +52,7 @@ void run_generate(const Start& start, const Crew& crew) {
     });
     Engine engine(start, crew);
     share(costs, crew.comm());
-    const KeyValues settings_here = settings(*start.call.command, o, engine.checkpoint(), engine.proposing());
-    const std::optional<Taken> taken = take_up(start, crew, settings_here);
+    const std::optional<Taken> taken = take_up(start, crew, engine.settings());
     if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
     const Request asked = taken ? taken->request(start, crew, engine) : read_request(start, crew, engine);
     const int64_t beside = texts_side_by_side(
@@ -73,7 +73,7 @@ void run_generate(const Start& start, const Crew& crew) {
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        snapshots.emplace(o, crew, engine, chain, settings_here,
+        snapshots.emplace(o, crew, engine, chain, engine.settings(),
                           SnapshotText{asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()},
                           taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
         request.begun = [&] { snapshots->begun(taken && taken->goes_on); };

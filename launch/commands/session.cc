@@ -66,14 +66,14 @@ nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
 
 void run_session(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    crew.first_only([&] { probe_outputs(o); });
     crew.phase([&] {
-        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty(), Exit::kUsage,
-                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples or "
-                "--kv-dump");
+        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty() && !o.snapshots(), Exit::kUsage,
+                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples, "
+                "--kv-dump, --save-kv or --load-kv");
         require(o.bounded.window_share == 0, Exit::kConfig,
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
     });
+    crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     std::vector<std::vector<int32_t>> turns;
     crew.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });

@@ -98,6 +98,7 @@ std::string exit_codes() {
         {Exit::kOs, "memory or another limit of the system"},
         {Exit::kCantCreate, "an output exists or cannot be created"},
         {Exit::kIo, "read or write error"},
+        {Exit::kTryAgain, "a signal came and a snapshot was written: start the run again with --load-kv"},
         {Exit::kPermission, "permission"},
         {Exit::kConfig, "a value out of range, a prompt beyond the context, the wrong number of ranks"}};
     std::string text;

@@ -75,6 +75,7 @@ struct Options {
     static constexpr int64_t kMostParallel = -1;  // as many as there is memory for
     static constexpr int64_t kParallelLimit = 4096;
     std::vector<int64_t> parallel = {1};  // texts that are decoded in one forward; of a bench several such numbers
+    bool snapshots() const { return !save_kv.empty() || !load_kv.empty(); }
     bool side_by_side() const { return parallel != std::vector<int64_t>{1}; }
     bool ignore_eos = false;
     std::vector<std::string> stop;

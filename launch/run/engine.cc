@@ -27,15 +27,16 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     const Options& o = start.call.options;
     const Command command = *start.call.command;
     device_ = open_run_device(start, crew);
-    KeyValues told;
     crew.phase([&] {
         checkpoint_ = open_checkpoint(command, o);
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
-        if (crew.comm().size() > 1) told = settings(command, o, checkpoint_, proposing_.get());
+        // They read a row of every tensor: only where somebody compares them.
+        if (crew.comm().size() > 1 || o.snapshots())
+            settings_ = trireme::settings(command, o, checkpoint_, proposing_.get());
     });
-    require_agreement(crew.comm(), told);
+    require_agreement(crew.comm(), settings_);
     // Positions that roll stay within the model's context, however long the text.
     const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
     longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dist/agreement.h"
 #include "launch/commands/commands.h"
 #include "launch/run/checkpoint.h"
 #include "launch/run/crew.h"
@@ -30,6 +31,8 @@ class Engine {
     /// Tokens that a sequence may have: --ctx-size, else the model's context, which does not bind positions that roll.
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
+    /// What ranks have compared (settings.h), and what snapshots are compared by; empty on one rank without snapshots.
+    const KeyValues& settings() const { return settings_; }
 
     /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens, of which
     /// the prompt has so many. Of the chains that the constructor was told of, `start` may name fewer, and another
@@ -60,6 +63,7 @@ class Engine {
     int threads_;
     OpenedDevice device_;
     Checkpoint checkpoint_;
+    KeyValues settings_;
     int64_t longest_context_ = 0;
     std::unique_ptr<Comm> device_comm_;  // for the model's collectives; null: the crew's Comm
     ResidencyChoice residency_;

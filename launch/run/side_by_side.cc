@@ -16,6 +16,8 @@ void require_side_by_side(const Options& o) {
     alone(!o.spec.parts.empty(), fmt::format("--spec {}", text_of(o.spec)));
     alone(o.bounded.policy != KvPolicy::kFull, fmt::format("--kv-policy {}", name_of(o.bounded.policy)));
     alone(o.prompt_from == PromptFrom::kSession, "--session");
+    alone(!o.save_kv.empty(), "--save-kv");
+    alone(!o.load_kv.empty(), "--load-kv");
     require(o.parallel.size() == 1, Exit::kConfig,
             "--parallel {}: a run decodes one number of texts side by side; want one, or a bench of all", shown);
 }

@@ -9,10 +9,6 @@ namespace trireme {
 
 std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings) {
     const Options& o = start.call.options;
-    if (o.save_kv.empty() && o.load_kv.empty()) return std::nullopt;
-    require(!o.side_by_side(), Exit::kUsage, "--{}: not beside --parallel", o.load_kv.empty() ? "save-kv" : "load-kv");
-    require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
-            o.num_samples);
     if (o.load_kv.empty()) return std::nullopt;
     Taken taken{.snapshot = SnapshotReader(o.load_kv, crew)};
     const SnapshotReader& s = taken.snapshot;
@@ -61,7 +57,7 @@ void Taken::load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest
     } else {
         snapshot.load_text(engine, chain, crew);
     }
-    stats.prefill_ms = static_cast<double>(trace::now() - begin) * 1e-6;
+    stats.taken_up_ms = static_cast<double>(trace::now() - begin) * 1e-6;
 }
 
 }  // namespace trireme

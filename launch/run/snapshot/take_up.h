@@ -20,8 +20,7 @@ struct Taken {
     void load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const;
 };
 
-/// Nothing without --load-kv. Says which of the two it is. Errors: as SnapshotReader; Exit::kUsage beside several
-/// samples at a time.
+/// Nothing without --load-kv. Says which of the two it is. Errors: as SnapshotReader.
 std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings);
 
 }  // namespace trireme
