@@ -3,6 +3,7 @@
 set_target_properties(trireme PROPERTIES INSTALL_RPATH "$ORIGIN/../${TRIREME_LIBDIR}")
 install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY configs/ DESTINATION share/trireme/configs)
+install(DIRECTORY launch/slurm DESTINATION share/trireme)
 install(FILES README.md DESTINATION share/doc/trireme)
 install(DIRECTORY docs DESTINATION share/doc/trireme)
 install(FILES LICENSE DESTINATION share/doc/trireme RENAME copyright)

@@ -11,7 +11,7 @@ set(number ${CMAKE_MATCH_1})
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME trireme)
-set(CPACK_PACKAGE_CONTACT "Seed bb00b9c5 maintainers <maintainers@users.noreply.a-seed-bb00b9c5.example>")
+set(CPACK_PACKAGE_CONTACT "Trireme maintainers <maintainers@trireme.example>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)

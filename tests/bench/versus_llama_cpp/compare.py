@@ -14,15 +14,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 WANTED = {("decode", 64): 1.1, ("decode", 4096): 1.4, ("decode", 8000): 1.4, ("prefill", 4096): 1.5}
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """Of what every comparison is told."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--trireme", required=True, help="the program")
     parser.add_argument("--model", required=True, type=pathlib.Path, help="the demo model, .f16 and .bf16 beside it")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--text", type=pathlib.Path, default=HERE.parents[1] / "data/texts/kjv_60k.txt")
+    return parser
+
+
+def arguments() -> argparse.Namespace:
+    parser = parser_of(__doc__)
     parser.add_argument("--contexts", default="64,4096,8000", help="tokens, comma separated")
     parser.add_argument("--new", type=int, default=48, help="tokens decoded after the prompt")
-    parser.add_argument("--text", type=pathlib.Path, default=HERE.parents[1] / "data/texts/kjv_60k.txt")
     return parser.parse_args()
 
 

@@ -8,22 +8,17 @@ import statistics
 import sys
 import tempfile
 
-from compare import HERE, Runner, name_of, output_of
+from compare import HERE, Runner, name_of, output_of, parser_of
 
 # What is asked of decode tokens/s over one sample's, and of ours over theirs.
 WANTED = {8: 2.5, 64: 4.5}
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trireme", required=True, help="the program")
-    parser.add_argument("--model", required=True, type=pathlib.Path, help="the demo model, .f16 and .bf16 beside it")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser = parser_of(__doc__)
     parser.add_argument("--beside", default="1,8,64", help="samples, comma separated")
     parser.add_argument("--prompt", type=int, default=2048, help="tokens")
     parser.add_argument("--new", type=int, default=48, help="tokens of each sample")
-    parser.add_argument("--text", type=pathlib.Path, default=HERE.parents[1] / "data/texts/kjv_60k.txt")
     return parser.parse_args()
 
 

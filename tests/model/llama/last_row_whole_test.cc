@@ -73,19 +73,6 @@ Logits said_of_all(Level& level, std::span<const int32_t> ids, size_t first, siz
     return all;
 }
 
-HashedShape random_shape(uint32_t seed) {
-    const int64_t layers = 2 + seed % 5;
-    return {.layer_map = random_map(layers, seed),
-            .no_diagonal = seed % 4 == 3,
-            .layers = layers,
-            .dim = 24,
-            .heads = 4,
-            .kv_heads = seed % 2 == 0 ? 2 : 4,
-            .ffn = 20,
-            .vocab = 32,
-            .scale = 0.25};
-}
-
 // Of any map by definition, on any number of ranks, on chip and streamed with the same bits.
 TEST(LastRowWhole, IsItsDefinition) {
     uint32_t seed = 40;

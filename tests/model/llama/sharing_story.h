@@ -87,6 +87,20 @@ inline std::string random_map(int64_t layers, uint32_t seed) {
     return map;
 }
 
+/// With such a map.
+inline HashedShape random_shape(uint32_t seed) {
+    const int64_t layers = 2 + seed % 5;
+    return {.layer_map = random_map(layers, seed),
+            .no_diagonal = seed % 4 == 3,
+            .layers = layers,
+            .dim = 24,
+            .heads = 4,
+            .kv_heads = seed % 2 == 0 ? 2 : 4,
+            .ffn = 20,
+            .vocab = 32,
+            .scale = 0.25};
+}
+
 /// The largest difference, relative to the largest logit of `want`; 1 at least.
 inline double difference(const std::vector<float>& got, const std::vector<double>& want) {
     double most = 0, scale = 1;

@@ -8,15 +8,7 @@ namespace {
 // Any map, by definition: after r passes as after r passes, also behind a text, and however many ranks.
 TEST(LayerSharingWhole, AnyMapIsItsDefinition) {
     for (uint32_t seed = 0; seed < 12; ++seed) {
-        HashedShape shape = {.layer_map = random_map(2 + seed % 5, seed),
-                             .no_diagonal = seed % 4 == 3,
-                             .layers = 2 + seed % 5,
-                             .dim = 24,
-                             .heads = 4,
-                             .kv_heads = seed % 2 == 0 ? 2 : 4,
-                             .ffn = 20,
-                             .vocab = 32,
-                             .scale = 0.25};
+        HashedShape shape = random_shape(seed);
         const std::vector<int32_t> ids = hashed_ids(22, shape.vocab, seed);
         for (const int64_t passes : {1, 2, 5, 22}) {
             SharingReference reference{HashedModel(shape)};
