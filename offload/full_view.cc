@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "offload/policies/upload.h"
+#include "offload/stream/raw_bytes.h"
 #include "offload/stream/table_writer.h"
 #include "runtime/error.h"
 
@@ -113,16 +114,20 @@ ViewMaker full_view(const Residency& residency) {
     };
 }
 
-/// Fills the address tables of the owners on chip. An owner's tiles are contiguous, in the order of KvShape::tile.
+/// An owner's tiles are contiguous, in the order of KvShape::tile; owners on chip follow each other.
+char* FullView::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const {
+    const auto before =
+        std::count_if(streamed_.begin(), streamed_.begin() + owner.i, [](StreamedIndex n) { return n.i < 0; });
+    return static_cast<char*>(tiles_.data()) + static_cast<size_t>(before) * shape().layer_bytes() +
+           static_cast<size_t>(shape().tile(sequence, tile)) * shape().layout.tile_bytes();
+}
+
+/// Fills the address tables of the owners on chip.
 void FullView::place_on_chip(Device& device) {
     TableWriter tables(device, compute_, table_shape(shape()));
-    auto* tiles = static_cast<char*>(tiles_.data());
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         if (!on_chip(owner)) continue;
-        tables.write(layer(owner).tiles, [&](int64_t sequence, int64_t t) {
-            return tiles + static_cast<size_t>(shape().tile(sequence, t)) * shape().layout.tile_bytes();
-        });
-        tiles += shape().layer_bytes();
+        tables.write(layer(owner).tiles, [&](int64_t sequence, int64_t t) { return tile_on_chip(owner, sequence, t); });
     }
 }
 
@@ -278,17 +283,12 @@ void FullView::fork(int64_t sequence) {
     check(sequence > 0 && n >= s.common && length(sequence) == 0,
           "kv: sequence {} of {} tokens is to have the {} of the first one, {} of them in common", sequence,
           length(sequence), n, s.common);
-    const auto bytes = static_cast<int64_t>(s.layout.tile_bytes());
-    auto* tiles = static_cast<char*>(tiles_.data());
     for (OwnerIndex owner; owner.i < s.owner_layers; ++owner) {
         if (!on_chip(owner)) continue;
-        const auto tile = [&](int64_t of, int64_t t) {
-            return Tensor(tiles + s.tile(of, t) * bytes, DType::kU8, {bytes});
-        };
         for (int64_t t = s.common_tiles(); t < tiles_for(n); ++t) {
-            compute_.copy(tile(sequence, t), tile(0, t), "kv_fork");
+            compute_.copy(bytes_on_device(tile_on_chip(owner, sequence, t), s.layout.tile_bytes()),
+                          bytes_on_device(tile_on_chip(owner, 0, t), s.layout.tile_bytes()), "kv_fork");
         }
-        tiles += s.layer_bytes();
     }
     if (streaming_) streaming_->tails.fork(sequence, n);
     commit(sequence, n);
@@ -307,33 +307,31 @@ void FullView::tiles(Archive& ar, int64_t n) {
     const KvShape& s = shape();
     check(s.sequences == 1 && n <= s.context && (ar.loads() || n == length(0)), "kv: {} tokens of {} sequences", n,
           s.sequences);
-    const auto bytes = static_cast<int64_t>(s.layout.tile_bytes());
-    const auto on_device = [&](char* tile) { ar.memory(compute_, Tensor(tile, DType::kU8, {bytes})); };
     if (ar.loads()) truncate(0, 0);
     if (streaming_ && ar.loads()) streaming_->window.begin(0, 0, n);
     if (streaming_ && !ar.loads()) streaming_->transport.drain();
-    auto* here = static_cast<char*>(tiles_.data());
     for (OwnerIndex owner; owner.i < s.owner_layers; ++owner) {
         const StreamedIndex streamed = streamed_[owner.at()];
-        if (on_chip(owner)) {
-            for (int64_t t = 0; t < tiles_for(n); ++t) on_device(here + t * bytes);
-            here += s.layer_bytes();
-        } else if (ar.loads()) {
-            PrefillWindow& window = streaming_->window;
-            window.open(streamed, /*writes=*/true);
-            window.open_rows(0, n);
-            for (int64_t t = 0; t < tiles_for(n); ++t) on_device(window.at(t));
-            window.rows_written(0, n);
-            window.close();
-        } else {
-            for (int64_t t = 0; t < tiles_for(n); ++t) {
-                if (t >= Tails::first_tile(n)) {
-                    on_device(streaming_->tails.place(streamed, 0, t));
-                } else {
-                    ar.memory(compute_,
-                              HostTensor(streaming_->transport.stored_at(streamed, 0, t), DType::kU8, {bytes}));
-                }
+        const bool fills = !on_chip(owner) && ar.loads();
+        if (fills) {
+            streaming_->window.open(streamed, /*writes=*/true);
+            streaming_->window.open_rows(0, n);
+        }
+        for (int64_t t = 0; t < tiles_for(n); ++t) {
+            const bool on_host = !on_chip(owner) && !fills && t < Tails::first_tile(n);
+            if (on_host) {
+                ar.memory(compute_,
+                          bytes_on_host(streaming_->transport.stored_at(streamed, 0, t), s.layout.tile_bytes()));
+            } else {
+                char* const tile = on_chip(owner) ? tile_on_chip(owner, 0, t)
+                                   : fills        ? streaming_->window.at(t)
+                                                  : streaming_->tails.place(streamed, 0, t);
+                ar.memory(compute_, bytes_on_device(tile, s.layout.tile_bytes()));
             }
+        }
+        if (fills) {
+            streaming_->window.rows_written(0, n);
+            streaming_->window.close();
         }
     }
     if (ar.loads()) commit(0, n);

@@ -100,6 +100,7 @@ class FullView final : public KvView {
     };
 
     void place_on_chip(Device& device);
+    char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;
     /// The followers who are told of an attention: nobody, where its pass will be repeated.
     std::span<KvFollower* const> told() const {

@@ -40,14 +40,13 @@ bool PartFile::try_to_take() {
     const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     require(error != EWOULDBLOCK, Exit::kCantCreate,
             "{}: another run is writing it; wait for that, or name another file", path_.string());
-    struct stat here {
-    }, named{};
+    struct stat here {};
     require(::fstat(fd_, &here) == 0, Exit::kIo, "{}: {}", part_.string(), reason_of(errno));
     // Without locks (some network file systems) nobody can tell whether it is being written.
     require(error == 0 || here.st_size == 0, Exit::kCantCreate,
             "{}: is there and cannot be locked: {}; if no run is writing it, remove it", part_.string(),
             reason_of(error));
-    if (::lstat(part_.c_str(), &named) == 0 && here.st_ino == named.st_ino && here.st_dev == named.st_dev) return true;
+    if (has_name(fd_, part_)) return true;
     ::close(std::exchange(fd_, -1));
     return false;
 }

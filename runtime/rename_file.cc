@@ -73,6 +73,13 @@ int rename_if_free(const fs::path& from, const fs::path& to) {
     return error;
 }
 
+bool has_name(int descriptor, const fs::path& path) {
+    struct stat here {
+    }, named{};
+    return ::fstat(descriptor, &here) == 0 && ::lstat(path.c_str(), &named) == 0 && here.st_ino == named.st_ino &&
+           here.st_dev == named.st_dev;
+}
+
 void sync_folder(const fs::path& path) {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -18,6 +18,8 @@ int rename_over(const std::filesystem::path& from, const std::filesystem::path& 
 /// Gives the finished file at `from` the name `to`, if that is free, in one step: nobody else can take the name
 /// meanwhile. EEXIST where it is taken.
 int rename_if_free(const std::filesystem::path& from, const std::filesystem::path& to);
+/// Whether this is what the name stands for, still: it may have been removed, or replaced, before it was locked.
+bool has_name(int descriptor, const std::filesystem::path& path);
 /// Writes the names in the folder of `path` to the disk. Errors: Exit::kIo.
 void sync_folder(const std::filesystem::path& path);
 

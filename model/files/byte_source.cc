@@ -10,15 +10,12 @@
 #include "model/files/checked.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/rename_file.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
 
 Exit exit_of(int error) {
     switch (error) {
@@ -51,7 +48,7 @@ class FileSource final : public ByteSource {
 
     void check_unchanged() const override {
         struct stat now {};
-        require(::fstat(fd_, &now) == 0, Exit::kIo, "{}: {}", name(), reason(errno));
+        require(::fstat(fd_, &now) == 0, Exit::kIo, "{}: {}", name(), reason_of(errno));
         require(now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino && now.st_size == opened_.st_size &&
                     now.st_mtim.tv_sec == opened_.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec,
                 Exit::kIo, "{}: the file changed while it was read; run again when nothing writes to it", name());
@@ -62,7 +59,8 @@ class FileSource final : public ByteSource {
         while (!out.empty()) {
             const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
             if (n < 0 && errno == EINTR) continue;
-            require(n >= 0, Exit::kIo, "{}: cannot read {} bytes at {}: {}", name(), out.size(), offset, reason(errno));
+            require(n >= 0, Exit::kIo, "{}: cannot read {} bytes at {}: {}", name(), out.size(), offset,
+                    reason_of(errno));
             require(n > 0, Exit::kIo, "{}: the file was cut to {} bytes while it was read (it had {})", name(), offset,
                     size());
             offset += static_cast<uint64_t>(n);
@@ -90,7 +88,7 @@ class MemorySource final : public ByteSource {
 std::unique_ptr<ByteSource> open_with(const fs::path& path, std::string name, int extra_flags) {
     // Without O_NONBLOCK the open of a pipe nobody writes to would wait for ever.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | extra_flags);
-    if (fd < 0) fail(exit_of(errno), "{}: cannot open: {}", name, reason(errno));
+    if (fd < 0) fail(exit_of(errno), "{}: cannot open: {}", name, reason_of(errno));
     struct stat st {};
     if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         ::close(fd);

@@ -4,9 +4,8 @@
 #include <iterator>
 #include <map>
 
-#include <xxhash.h>
-
 #include "model/files/hdf5_library.h"
+#include "model/files/store/digest.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -33,13 +32,11 @@ int64_t elements(const std::vector<int64_t>& shape) {
 
 /// The digest of the rows' bytes, without what lies between rows.
 uint64_t digest(const void* data, int64_t rows, size_t row_bytes, size_t stride_bytes) {
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-    XXH3_64bits_reset(state.get());
+    Digest all;
     for (int64_t r = 0; r < rows; ++r) {
-        XXH3_64bits_update(state.get(), static_cast<const std::byte*>(data) + static_cast<size_t>(r) * stride_bytes,
-                           row_bytes);
+        all.add({static_cast<const std::byte*>(data) + static_cast<size_t>(r) * stride_bytes, row_bytes});
     }
-    return XXH3_64bits_digest(state.get());
+    return all.value();
 }
 
 Hdf5Id access_in_memory() {

@@ -12,15 +12,12 @@
 
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/rename_file.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
 
 void sync(const fs::path& folder) {
     const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -35,7 +32,7 @@ bool is_there(const fs::path& path) {
 }
 
 /// 0, or errno: EEXIST where the name is taken.
-int rename_if_free(const fs::path& from, const fs::path& to) {
+int rename_folder_if_free(const fs::path& from, const fs::path& to) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
     // A file system that cannot do it in one step (NFS): there an empty folder that appears meanwhile is replaced.
@@ -47,7 +44,7 @@ int rename_if_free(const fs::path& from, const fs::path& to) {
 
 NewFile::NewFile(const fs::path& path)
     : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    require(fd_ >= 0, Exit::kCantCreate, "{}: cannot be made: {}", path.string(), reason(errno));
+    require(fd_ >= 0, Exit::kCantCreate, "{}: cannot be made: {}", path.string(), reason_of(errno));
 }
 
 NewFile::~NewFile() {
@@ -58,16 +55,16 @@ void NewFile::write(const void* bytes, size_t n) {
     for (const char* at = static_cast<const char*>(bytes); n > 0;) {
         const ssize_t some = ::write(fd_, at, n);
         if (some < 0 && errno == EINTR) continue;
-        require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+        require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
         at += some;
         n -= static_cast<size_t>(some);
     }
 }
 
 void NewFile::finish() {
-    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
     const int fd = std::exchange(fd_, -1);
-    require(::close(fd) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason(errno));
+    require(::close(fd) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
 }
 
 NewFolder::NewFolder(const fs::path& path, std::span<const char* const> names)
@@ -101,11 +98,11 @@ void NewFolder::take() {
 /// Makes the part, or finds it, and locks it. False: it has gone, or was replaced, before it was locked.
 bool NewFolder::try_to_take() {
     require(::mkdir(part_.c_str(), 0777) == 0 || errno == EEXIST, Exit::kCantCreate, "{}: cannot be made: {}",
-            part_.string(), reason(errno));
+            part_.string(), reason_of(errno));
     fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd_ < 0 && errno == ENOENT) return false;
     require(fd_ >= 0, Exit::kCantCreate, "{}: is there and cannot be opened as a folder: {}; remove it", part_.string(),
-            reason(errno));
+            reason_of(errno));
     const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     require(error != EWOULDBLOCK, Exit::kCantCreate,
             "{}: another conversion is writing it; wait for that, or name "
@@ -114,13 +111,8 @@ bool NewFolder::try_to_take() {
     // Where a file system has no locks (NFS: of folders) nobody can tell whether a part is being written.
     require(error == 0 || leftovers().empty(), Exit::kCantCreate,
             "{}: is there and cannot be locked: {}; if no conversion is writing it, remove it", part_.string(),
-            reason(error));
-    struct stat here {
-    }, named{};
-    if (::fstat(fd_, &here) == 0 && ::lstat(part_.c_str(), &named) == 0 && here.st_ino == named.st_ino &&
-        here.st_dev == named.st_dev) {
-        return true;
-    }
+            reason_of(error));
+    if (has_name(fd_, part_)) return true;
     ::close(std::exchange(fd_, -1));
     return false;
 }
@@ -145,15 +137,15 @@ void NewFolder::clear() const {
     }
     for (const std::string& name : left) {
         require(::unlinkat(fd_, name.c_str(), 0) == 0, Exit::kCantCreate, "{}: cannot be removed: {}",
-                (part_ / name).string(), reason(errno));
+                (part_ / name).string(), reason_of(errno));
     }
 }
 
 void NewFolder::finish() {
     sync(part_);
-    const int error = rename_if_free(part_, path_);
+    const int error = rename_folder_if_free(part_, path_);
     require(error == 0, Exit::kCantCreate, "{}: cannot be made: {}", path_.string(),
-            error == EEXIST ? "it has appeared meanwhile" : reason(error));
+            error == EEXIST ? "it has appeared meanwhile" : reason_of(error));
     done_ = true;
     sync(fs::absolute(path_).parent_path());
 }

@@ -82,8 +82,7 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const std::string&
     FullView* const full = full_view_of(engine_);
     const Shard& shard = engine_.weights().shard();
     const int64_t tokens = full == nullptr ? 0 : full->length(0);
-    std::vector<int32_t> ids = text.prompt;
-    ids.insert(ids.end(), text.generated.begin(), text.generated.end());
+    const std::vector<int32_t> ids = text.ids();
     Json about = {{"tokens", tokens},
                   {"prompt_tokens", text.prompt.size()},
                   {"id", id},
@@ -252,8 +251,7 @@ void SnapshotReader::load(Engine& engine, Chain& chain, const Crew& crew) const 
 void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) const {
     Level& level = engine.model();
     const bool same_ranks = ranks() == crew.comm().size(), behind_prompt = text_.generated.empty();
-    std::vector<int32_t> ids = text_.prompt;
-    ids.insert(ids.end(), text_.generated.begin(), text_.generated.end());
+    const std::vector<int32_t> ids = text_.ids();
     const bool logits_there = same_ranks && behind_prompt;
     crew.phase([&] {
         require(full_view_of(engine) != nullptr, Exit::kConfig,

@@ -21,6 +21,12 @@ namespace trireme {
 /// How far a run is.
 struct SnapshotText {
     std::vector<int32_t> prompt, generated;
+
+    std::vector<int32_t> ids() const {
+        std::vector<int32_t> all = prompt;
+        all.insert(all.end(), generated.begin(), generated.end());
+        return all;
+    }
 };
 
 class SnapshotWriter {

@@ -9,6 +9,7 @@
 
 #include "model/files/checked.h"
 #include "model/files/shown.h"
+#include "model/files/store/digest.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -58,14 +59,13 @@ StoreReader::StoreReader(std::unique_ptr<ByteSource> source, std::string_view ki
     const std::vector<StoreRange> between = ranges_between(manifest_, user_block, name());
     for (const StoreRange& r : between) left += r.end - r.begin;
     damaged(left <= kMostBetween, "its sets do not fill it");
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-    XXH3_64bits_reset(state.get());
+    Digest rest;
     for (const StoreRange& r : between) {
         bytes.resize(r.end - r.begin);
         source_->read(r.begin, bytes);
-        XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+        rest.add(bytes);
     }
-    damaged(XXH3_64bits_digest(state.get()) == manifest_.rest, "bytes between its data sets are not what was written");
+    damaged(rest.value() == manifest_.rest, "bytes between its data sets are not what was written");
 
     const StoreSet& last = manifest_.sets.back();
     digests_.resize(static_cast<size_t>(last.rows()));

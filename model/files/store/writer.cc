@@ -8,21 +8,15 @@
 namespace trireme {
 namespace {
 
-/// The digest of what lies between sets: HDF5's structures, and zeros.
-uint64_t digest_between(const StoreManifest& manifest, const StoreLayout& layout, uint64_t user_block) {
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-    XXH3_64bits_reset(state.get());
-    std::vector<std::byte> bytes;
-    for (const StoreRange& range : ranges_between(manifest, user_block, "store")) {
-        bytes.assign(range.end - range.begin, std::byte{0});
-        for (const StoreLayout::Piece& piece : layout.pieces) {
-            const uint64_t begin = std::max(range.begin, piece.offset),
-                           end = std::min(range.end, piece.offset + piece.bytes.size());
-            for (uint64_t at = begin; at < end; ++at) bytes[at - range.begin] = piece.bytes[at - piece.offset];
-        }
-        XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+/// What lies in a range between sets: HDF5's structures, and zeros.
+std::vector<std::byte> bytes_between(const StoreRange& range, const std::vector<StoreLayout::Piece>& pieces) {
+    std::vector<std::byte> bytes(range.end - range.begin);
+    for (const StoreLayout::Piece& piece : pieces) {
+        const uint64_t begin = std::max(range.begin, piece.offset),
+                       end = std::min(range.end, piece.offset + piece.bytes.size());
+        for (uint64_t at = begin; at < end; ++at) bytes[at - range.begin] = piece.bytes[at - piece.offset];
     }
-    return XXH3_64bits_digest(state.get());
+    return bytes;
 }
 
 }  // namespace
@@ -37,7 +31,6 @@ StoreWriter::StoreWriter(std::filesystem::path path, IfThere old, std::string ki
     user_block_ = StoreManifest::user_block(kind, sets);
     layout_ = lay_out(sets, user_block_);
     filled_.resize(sets.size());
-    for (Filled& f : filled_) XXH3_64bits_reset(f.block.get());
     manifest_ = {
         .kind = std::move(kind), .sets = std::move(sets), .offsets = layout_.offsets, .file_bytes = layout_.file_bytes};
     file_.reserve(layout_.file_bytes);
@@ -52,12 +45,12 @@ void StoreWriter::append(size_t i, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
         const auto some = bytes.first(std::min<size_t>(bytes.size(), block - f.bytes % block));
         file_.write(layout_.offsets[i] + f.bytes, some);
-        XXH3_64bits_update(f.block.get(), some.data(), some.size());
+        f.block.add(some);
         f.bytes += some.size();
         bytes = bytes.subspan(some.size());
         if (f.bytes % block != 0 && f.bytes < set.bytes()) continue;
-        f.digests.push_back(XXH3_64bits_digest(f.block.get()));
-        XXH3_64bits_reset(f.block.get());
+        f.digests.push_back(f.block.value());
+        f.block.reset();
     }
 }
 
@@ -74,14 +67,13 @@ void StoreWriter::publish() {
     }
     append(last, std::as_bytes(std::span(digests)));
     manifest_.digests = XXH3_64bits(digests.data(), digests.size() * sizeof(uint64_t));
-    manifest_.rest = digest_between(manifest_, layout_, user_block_);
+    Digest rest;
     for (const StoreRange& range : ranges_between(manifest_, user_block_, "store")) {
-        for (const StoreLayout::Piece& piece : layout_.pieces) {
-            const uint64_t begin = std::max(range.begin, piece.offset),
-                           end = std::min(range.end, piece.offset + piece.bytes.size());
-            if (begin < end) file_.write(begin, std::span(piece.bytes).subspan(begin - piece.offset, end - begin));
-        }
+        const std::vector<std::byte> bytes = bytes_between(range, layout_.pieces);
+        rest.add(bytes);
+        file_.write(range.begin, bytes);
     }
+    manifest_.rest = rest.value();
     file_.write(0, manifest_.bytes(user_block_));
     file_.publish();
 }

@@ -1,13 +1,11 @@
 #pragma once
 /// Writes a store (sets.h) without a second copy of its data.
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <xxhash.h>
-
+#include "model/files/store/digest.h"
 #include "model/files/store/layout.h"
 #include "model/files/store/manifest.h"
 #include "runtime/part_file.h"
@@ -29,7 +27,7 @@ class StoreWriter {
   private:
     struct Filled {
         uint64_t bytes = 0;
-        std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> block{XXH3_createState(), XXH3_freeState};
+        Digest block;
         std::vector<uint64_t> digests = {};  // of full blocks
     };
     PartFile file_;

@@ -1,0 +1,23 @@
+#pragma once
+/// The XXH3 of bytes that come piece by piece.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <xxhash.h>
+
+namespace trireme {
+
+class Digest {
+  public:
+    Digest() { reset(); }
+    void reset() { XXH3_64bits_reset(state_.get()); }
+    void add(std::span<const std::byte> bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+    uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+  private:
+    std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(), XXH3_freeState};
+};
+
+}  // namespace trireme
