@@ -24,9 +24,10 @@ FlagGroup batch_flags() {
                  "required"},
                 {"output-path",
                  {"-o", "--output-path"},
-                 kBatch | kConvert,
+                 kBatch | kConvert | kReport,
                  "FILE",
-                 "convert: the new folder; batch: gets a line for each request, in their order; where it has lines of "
+                 "convert: the new folder; report: the folder of the pages; batch: gets a line for each request, in "
+                 "their order; where it has lines of "
                  "these requests, the run goes on "
                  "behind them (--force: begins anew)",
                  [](O& o, const S& s) { o.output_path = s.word(); },
