@@ -14,6 +14,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", ":", "-.")
 GREY = "#666666"
+HATCH = {False: "", True: "///"}  # by lossy
 MOST_POINTS = 4000  # of a mode in a picture
 
 
@@ -49,14 +50,14 @@ def speedup(rates, baseline):
     return np.median(rates) / np.median(baseline), np.min(rates) / np.max(baseline), np.max(rates) / np.min(baseline)
 
 
-def comparison(labels, samples, baseline, software):
-    """`samples`: of each label, tokens a second; `baseline`: the number of the label that others are compared with, or
-    None."""
+def comparison(labels, samples, lossy, baseline, software):
+    """`samples`: of each label, tokens a second; `lossy`: whether it is; `baseline`: the number of the label that others are
+    compared with, or None."""
     figure, axes = plt.subplots(1, 2 if baseline is not None else 1, figsize=(9, 0.9 + 0.5 * len(labels)), squeeze=False)
     rates_axes = axes[0][0]
     places = np.arange(len(labels))[::-1]
     for i, (y, rates) in enumerate(zip(places, samples)):
-        rates_axes.barh(y, np.median(rates), height=0.6, color=color(i), alpha=0.75)
+        rates_axes.barh(y, np.median(rates), height=0.6, color=color(i), alpha=0.75, hatch=HATCH[lossy[i]], edgecolor="white")
         spread = np.linspace(-0.18, 0.18, len(rates)) if len(rates) > 1 else [0]
         rates_axes.plot(rates, y + spread, mark(i), color="black", markersize=3.5, markerfacecolor="white")
     rates_axes.set_yticks(places, [f"{label} (n={len(s)})" for label, s in zip(labels, samples)])
@@ -67,7 +68,7 @@ def comparison(labels, samples, baseline, software):
         ratio_axes = axes[0][1]
         for i, (y, rates) in enumerate(zip(places, samples)):
             middle, low, high = speedup(rates, samples[baseline])
-            ratio_axes.barh(y, middle, height=0.6, color=color(i), alpha=0.75)
+            ratio_axes.barh(y, middle, height=0.6, color=color(i), alpha=0.75, hatch=HATCH[lossy[i]], edgecolor="white")
             ratio_axes.errorbar(middle, y, xerr=[[middle - low], [high - middle]], color="black", capsize=3, linewidth=1)
             ratio_axes.annotate(f"{middle:.2f}", (high, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
         ratio_axes.axvline(1, color=GREY, linewidth=0.8, linestyle="--")
@@ -119,6 +120,9 @@ def latency(modes, software):
     ms = np.concatenate(all_ms)
     if ms.min() > 0 and ms.max() > 20 * ms.min():
         each.set_yscale("log")
+        each.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+        each.yaxis.set_major_formatter("{x:g}")
+        each.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     else:
         each.set_ylim(0, None)
     total.set_xlabel("tokens behind the prompt")

@@ -89,7 +89,8 @@ def compare(report, name, entries, source):
         report.lines += ["No continuation was measured to its end, so that there is no speed.", ""]
         return
     baseline = baseline_of(entries)
-    picture = charts.comparison([m.label for m, _ in entries], [r for _, r in entries], baseline, report.software)
+    labels = [m.label + (", lossy" if m.bounded else "") for m, _ in entries]
+    picture = charts.comparison(labels, [r for _, r in entries], [m.bounded for m, _ in entries], baseline, report.software)
     caption = ("Tokens a second behind the first token. n: " + source + ". ")
     if baseline is not None:
         caption += (f"Speed-ups are over {escaped(entries[baseline][0].label)}, where every token is computed by itself: median over "
@@ -97,6 +98,9 @@ def compare(report, name, entries, source):
                     "least.")  # fmt: skip
     else:
         caption += "No mode decodes token by token (none): there is nothing that speed-ups could be over."
+    if any(m.bounded for m, _ in entries):
+        caption += " Hatched: lossy; it keeps some tokens' keys and values only, and may give another text than the model would."
+    caption += " Exact: greedy tokens are those of plain decoding; -: nothing was compared, as where tokens are drawn."
     report.picture(name, "speed of each mode", picture, caption, "")
     over = f"over {escaped(entries[baseline][0].label)}" if baseline is not None else "speed-up"
     report.lines += table(["mode", "n", "tok/s: median (range)", over, "ttft_ms", "accept_rate", "accept_len", "draft_ms",
@@ -176,8 +180,8 @@ def link(report, run):
         streams = whole(mode.plan.get("streamed_layers")) > 0 and not broken
         picture = timeline.link(mode, names, report.software) if streams else None
         report.picture(f"run-{run.number:04}-link-{mode.number}.png", f"what the streams of {escaped(mode.label)} did", picture,
-                       f"{escaped(mode.label)}: what each of rank 0's streams did in {timeline.SHOWN_ROUNDS} rounds or fewer, "
-                       "of those whose spans were kept (a mode's rounds 2 to 5).", why_no_link(run, mode))  # fmt: skip
+                       f"{escaped(mode.label)}: what each of rank 0's streams did in the last {timeline.SHOWN_ROUNDS} rounds whose "
+                       "spans were kept.", why_no_link(run, mode))  # fmt: skip
     dropped = whole(mapped(run.about, "spans").get("dropped"))
     if dropped:
         report.lines += [f"{dropped:,} spans were not kept: a stream had more than there was room for.", ""]
@@ -191,7 +195,8 @@ def memory(report, run):
     picture = timeline.memory([(", ".join(labels), parts) for labels, parts in plans.values()], report.software)
     report.lines += ["### Memory", ""]
     report.picture(f"run-{run.number:04}-memory.png", "memory by what it is for", picture,
-                   "What the plan gives a rank of device and host memory; modes of one plan have one bar.",
+                   "What the plan gives a rank of device and host memory. Modes of a bench whose keys and values lie alike "
+                   "share one plan, with the levels of all of them.",
                    "The record has no plan.")  # fmt: skip
 
 
@@ -221,8 +226,9 @@ def facts(run, folder):
     if trace and os.path.exists(trace):
         rows.append(["trace", f"[{escaped(os.path.basename(trace))}]({os.path.relpath(trace, folder)}), for "
                      "[ui.perfetto.dev](https://ui.perfetto.dev)"])  # fmt: skip
-    elif trace:
-        rows.append(["trace", f"{code(trace)} is not there any more"])
+    else:
+        rows.append(["trace", f"{code(trace)} is not there any more" if trace else "none: `--trace FILE` writes one for "
+                     "[ui.perfetto.dev](https://ui.perfetto.dev)"])  # fmt: skip
     return table(["", ""], rows)
 
 

@@ -11,10 +11,12 @@ import argparse
 import errno
 import importlib
 import os
+import subprocess
 import sys
 
 EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANT_CREATE, EXIT_IO, EXIT_PERMISSION = 65, 66, 69, 73, 74, 77
 NEEDED = ("h5py", "matplotlib")
+SYSTEM_PYTHON = "/usr/bin/python3"
 PAGE = "index.md"
 MARK = "<!-- written by trireme report -->"
 SOFTWARE = "trireme report"  # what the pictures say of themselves
@@ -33,11 +35,23 @@ def require_packages():
         except ImportError as e:
             broken = "" if getattr(e, "name", name) == name else f" ({e})"
             missing.append(name + broken)
+    if missing and not os.environ.get("TRIREME_PYTHON"):
+        become_the_systems()
     if missing:
         names = " ".join(name.split()[0] for name in missing)
         packages = " ".join("python3-" + name for name in names.split())
         leave(EXIT_UNAVAILABLE, f"{sys.executable} has no {', '.join(missing)}: {sys.executable} -m pip install {names}"
               f" (Debian: apt-get install {packages}), or name another Python in TRIREME_PYTHON")  # fmt: skip
+
+
+def become_the_systems():
+    """Debian's packages are of Debian's Python, which may not be the first one in PATH: goes on there if it has them."""
+    if os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON) or not os.access(SYSTEM_PYTHON, os.X_OK):
+        return
+    asked = subprocess.run([SYSTEM_PYTHON, "-c", f"import {', '.join(NEEDED)}"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, check=False)  # fmt: skip
+    if asked.returncode == 0:
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
 
 
 def is_ours(path):
