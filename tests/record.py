@@ -8,6 +8,7 @@ SIGTERM, one by SIGUSR1; `--kills` runs are killed at random moments, and four a
 "N passed, N failed". Exit status 77: h5py or matplotlib is missing."""
 
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -114,6 +115,16 @@ def same_as_report(r, run, report, ranks):
     r.check(0 < run["texts", "decode_ns"].sum() * 1e-6 <= report["decode_ms"] * 1.5 + 50, "decoding took what was reported")
 
 
+def side_by_side(r, record):
+    path = r.folder / "side.json"
+    r.run(r.generate(record, "--report-json", path, "--num-samples", 3, "-np", 3, n=12))
+    report, run = json.loads(path.read_text()), Recorded(record)
+    row = dict(zip(run.about["columns"]["texts"], run.tables["texts"][0]))
+    r.check((row["side_by_side"], row["new_tokens"], row["sample"]) == (3, 36, -1) and len(run.tables["texts"]) == 1, "one row of three", row)
+    r.check(abs(row["decode_ns"] * 1e-6 - report["decode_ms"]) < 1e-3, "what they took together")
+    r.check(int(run["rounds", "tokens"].sum()) == 36 and run["rounds", "tokens"].max() == 3, "rounds of three tokens")
+
+
 def levels(r, run, report):
     r.check([m["levels"] for m in run.about["modes"]] ==
             [[{k: level[k] for k in m} for level, m in zip(report["speculation"], run.about["modes"][0]["levels"])]],
@@ -203,6 +214,14 @@ def bench(r, record):
             r.check(bool(np.any(run["spans", "mode"] == mode)), f"{row['mode']}: spans")
 
 
+    # The second mode finds no room: the first one is recorded, and what the run ended with.
+    out, _ = r.run(["bench", "-m", MODEL, "-f", r.prompt, "-n", 8, "-r", 1, "-t", 1, "--no-progress", "-o", "json", "--record", record,
+                    "-np", "1,2000", "--device-memory", "40M"], status=71)  # fmt: skip
+    run = Recorded(record)
+    r.check(run.about["status"] == 71 and len(run.about["rows"]) == len(json.loads(out)) == 1, "a bench that ran out of memory",
+            run.about["status"])  # fmt: skip
+
+
 def others(r, record):
     turns = r.folder / "turns.jsonl"
     turns.write_text("\n".join(json.dumps({"prompt": t}) for t in ("In the beginning", "And God said", "Let there be")))
@@ -228,6 +247,19 @@ def others(r, record):
             r.check(int(run["rounds", "tokens"].sum()) == sum(made), "batch: rounds")
 
 
+def scores(r, record):
+    out, _ = r.run(["score", "-m", MODEL, "-f", r.prompt, "-t", 1, "--no-progress", "--record", record])
+    said, run = json.loads(out), Recorded(record)
+    r.check(run.about["score"] == {"tokens": len(said["tokens"]), "perplexity": said["perplexity"]}, "score", run.about["score"])
+    r.check(run["texts", "prompt_tokens"].tolist() == [len(said["tokens"])], "score: tokens")
+    pairs = r.folder / "pairs.jsonl"
+    pairs.write_text("\n".join(json.dumps({"context": c, "continuation": t}) for c, t in (("In the", " beginning"), ("And God", " said"))))
+    out, _ = r.run(["score", "-m", MODEL, "--data", pairs, "-t", 1, "--no-progress", "--record", record])
+    said, run = [json.loads(line) for line in out.splitlines()], Recorded(record)
+    r.check(run.about["score"]["pairs"] == 2 and abs(run.about["score"]["logprob"] - sum(x["logprob"] for x in said)) < 1e-9,
+            "score of pairs", run.about["score"])  # fmt: skip
+
+
 def stopped(r, record):
     """Runs that a signal ends between rounds are recorded, with what they end with."""
     for number, status, flags in ((signal.SIGTERM, 143, []), (signal.SIGUSR1, 75, ["--save-kv", r.folder / "kv.h5"])):
@@ -245,6 +277,26 @@ def stopped(r, record):
     r.check(run.about["taken_up"]["generated_tokens"] == done and run.about["taken_up"]["goes_on"] is True, "what was taken up")
     r.check(run["texts", "new_tokens"].tolist() == [10] and run["rounds", "length"][-1] == done + 10, "what came behind it",
             run.tables["texts"])  # fmt: skip
+
+
+def held(r, record):
+    """While another process holds the file: a stopped run keeps its exit code, a finished one waits."""
+    part = record.with_name(f".{record.name}.trireme-part")
+    before = everything(record)
+    with open(part, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = r.start(r.generate(record, *SLOW, n=100000))
+        process.stdout.read(20)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+        r.check(process.returncode == 143, "held: a stopped run keeps its status", process.returncode)
+        r.check("not recorded: " in err and f"process {os.getpid()} " in err, "held: says so, and who holds it", err[-400:])
+        process = r.start(r.generate(record, n=4))
+        time.sleep(1.5)
+        r.check(process.poll() is None and everything(record) == before, "held: a finished run waits")
+        part.unlink()
+    process.communicate(timeout=120)
+    r.check(process.returncode == 0 and len(everything(record)) == len(before) + 1, "held: and is recorded then")
 
 
 def killed(r, record, kills, rng):
@@ -379,8 +431,11 @@ def main():
         generates(r, record)
         bench(r, record)
         others(r, record)
+        scores(r, record)
+        side_by_side(r, record)
         stopped(r, record)
         drawn(r, record)
+        held(r, record)
         damaged(r, record, arguments.spoilt)
         killed(r, record, arguments.kills, random.Random(arguments.seed))
         at_once(r, record)

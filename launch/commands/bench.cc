@@ -88,9 +88,9 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
 }
 
 /// The levels' figures are those of the rows.
-RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log, const BenchResults& results,
+RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
                      const std::vector<nlohmann::ordered_json>& rows) {
-    RecordedRun run = {.start = start, .engine = engine, .log = log, .status = results.status};
+    RecordedRun run = {.start = start, .engine = engine, .log = log};
     for (const auto& mode : log.modes()) {
         const auto row = std::ranges::find_if(rows, [&](const nlohmann::ordered_json& r) {
             return r.at("mode") == mode.at("name") && r.at("n_parallel") == mode.at("side_by_side");
@@ -123,7 +123,6 @@ void run_bench(const Start& start, const Crew& crew) {
     const std::vector<nlohmann::ordered_json> rows = bench_rows(facts, results.modes);
     crew.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, rows)); });
     write_trace(o, crew);
-    if (log.on()) write_record(crew, recorded(start, engine, log, results, rows));
 
     const BenchResult* baseline = baseline_of(results.modes);
     if (baseline == nullptr) log::warn("no mode none was measured: there is nothing to compare with");
@@ -133,6 +132,14 @@ void run_bench(const Start& start, const Crew& crew) {
         if (other.empty()) continue;
         log::warn("{}: not exact: {}", r.mode, other);
         wrong += (wrong.empty() ? "" : ", ") + r.mode;
+    }
+    if (log.on()) {
+        RecordedRun run = recorded(start, engine, log, rows);
+        run.status = results.status != 0                 ? results.status
+                     : o.require_exact && !wrong.empty() ? static_cast<int>(Exit::kInternal)
+                     : results.refused                   ? static_cast<int>(results.refused->code())
+                                                         : 0;
+        write_record(crew, run);
     }
     if (results.status != 0) throw Stopped{results.status};
     crew.phase([&] {

@@ -37,14 +37,24 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-/// --record: a row for each sample, and all that the report says.
+/// --record: a row for each sample, or for all that were decoded side by side, and what the report says.
 void record_run(const Start& start, const Crew& crew, const RunReport& report, const std::string& json, RunLog& log,
                 Chain& chain, const std::optional<Taken>& taken, int status) {
     if (!log.on()) return;
     const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
     const GenerateStats& t = report.stats;
     const int64_t resumed = taken ? std::ssize(taken->snapshot.text().generated) : 0;
-    for (size_t i = 0; i < report.samples.size(); ++i) {
+    if (log.side_by_side() > 1) {
+        log.done({.text = 0,
+                  .sample = -1,
+                  .side_by_side = std::ssize(report.samples),
+                  .prompt_tokens = t.prompt_tokens,
+                  .new_tokens = t.new_tokens,
+                  .prefill_ns = ns(t.prefill_ms),
+                  .ttft_ns = ns(t.ttft_ms),
+                  .decode_ns = ns(t.decode_ms)});
+    }
+    for (size_t i = 0; i < report.samples.size() && log.side_by_side() == 1; ++i) {
         const auto sample = static_cast<int64_t>(i);
         log.done({.text = 0,
                   .sample = sample,

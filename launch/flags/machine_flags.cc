@@ -143,7 +143,7 @@ FlagGroup output_flags() {
                  "none"},
                 {"record",
                  {"--record"},
-                 kDecode,
+                 kForward,
                  "FILE",
                  "append the run to an HDF5 file: settings, versions, machine, memory, what every round proposed, kept "
                  "and took, what crossed the link; trireme report draws it",

@@ -18,13 +18,14 @@ namespace {
 
 constexpr std::string_view kKind = "run record", kRuns = "runs/";
 constexpr size_t kMostSetsOfRun = 16;
+constexpr int64_t kMostRuns = limits::kTensors;  // each has a data set at least
 
 bool is_there(const std::string& path) {
     struct stat st {};
     return ::lstat(path.c_str(), &st) == 0;
 }
 
-/// Calls body(offset of the first row, bytes) with all of a set, about a megabyte at a time. Errors: as reader.read.
+/// Calls body(bytes) with all of a set, about a megabyte at a time. Errors: as reader.read.
 template <class Body>
 void for_blocks(const StoreReader& reader, const StoreSet& set, const Body& body) {
     std::vector<std::byte> bytes;
@@ -43,8 +44,8 @@ std::optional<int64_t> run_of(std::string_view name) {
     int64_t number = -1;
     name.remove_prefix(kRuns.size());
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    return error == std::errc() && end != name.data() + name.size() && *end == '/' ? std::optional(number)
-                                                                                   : std::nullopt;
+    const bool is_run = error == std::errc() && end != name.data() + name.size() && *end == '/';
+    return is_run && number >= 0 && number < kMostRuns ? std::optional(number) : std::nullopt;
 }
 
 /// Sets of the file but its own "about", which is written anew.

@@ -51,6 +51,7 @@ void RunLog::mode(const std::string& name, int64_t side_by_side, const Engine& e
     if (!on_) return;
     end_spans();
     engine_ = &engine;
+    side_by_side_ = side_by_side;
     const auto found = std::ranges::find_if(
         modes_, [&](const OrderedJson& m) { return m.at("name") == name && m.at("side_by_side") == side_by_side; });
     mode_ = found - modes_.begin();

@@ -69,6 +69,8 @@ class RunLog {
     RunLog& operator=(const RunLog&) = delete;
     ~RunLog();
     bool on() const { return on_; }
+    /// Of the present mode.
+    int64_t side_by_side() const { return side_by_side_; }
 
     /// What follows is of this mode; `engine` is loaded for it, and stays so until the next call.
     void mode(const std::string& name, int64_t side_by_side, const Engine& engine);
@@ -111,6 +113,7 @@ class RunLog {
     int rank_, ranks_;
     uint64_t begin_ns_;
     const Engine* engine_ = nullptr;
+    int64_t side_by_side_ = 1;
     int64_t mode_ = 0, text_ = -1, sample_ = -1, length_ = 0;
     bool first_ = true;  // the next round is the text's first one
     Counters counters_;

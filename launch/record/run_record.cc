@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <utility>
 
 #include "dist/rank_env.h"
 #include "generated/commit.h"
@@ -23,7 +24,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of a run's sets
-constexpr std::chrono::seconds kPatience(60);
+constexpr std::chrono::seconds kPatience(60), kPatienceOfStopped(1);
 
 template <class Row>
 RecordSet table(const char* name, const std::vector<Row>& rows) {
@@ -58,8 +59,7 @@ OrderedJson machine_of_rank(const Engine& engine) {
             {"backend", engine.device().backend()},
             {"device", engine.device().name()},
             {"device_memory_bytes", engine.device().memory_total()},
-            {"threads", engine.threads()},
-            {"kv_bytes", engine.model().view().memory().device + engine.model().view().memory().host}};
+            {"threads", engine.threads()}};
 }
 
 OrderedJson versions() {
@@ -139,16 +139,31 @@ void write_record(const Crew& crew, const RecordedRun& run) {
         ranks.push_back(OrderedJson::parse(of_rank));
     }
     const std::vector<LinkRow> link = gather_link(crew.comm(), run.log.link());
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    const auto append = [&](const StillWaiting& waiting) {
         // Texts may end inside a character, and names of files may hold any bytes.
         const std::string text = about(run, ranks).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
         const int64_t number =
             append_run(o.record, text,
                        {table("texts", run.log.texts()), table("rounds", run.log.rounds()),
                         table("checks", run.log.checks()), table("link", link), table("spans", run.log.spans())},
-                       kPatience, waiting);
+                       run.status == 0 ? kPatience : kPatienceOfStopped, waiting);
         log::info("recorded as run {} of {}", number, o.record);
-    });
+    };
+    try {
+        crew.first_only_waiting(append);
+    } catch (const AgreedError& e) {  // all ranks have it
+        if (run.status == 0) throw;
+        log::warn("not recorded: {}", e.what());
+    }
+}
+
+void write_score_record(const Start& start, const Crew& crew, const Engine& engine, int64_t tokens, OrderedJson score) {
+    RunLog log(start.call.options, crew.comm().rank(), crew.comm().size());
+    log.mode(mode_name(start.call.options), 1, engine);
+    log.done({.prompt_tokens = tokens});
+    RecordedRun run = {.start = start, .engine = engine, .log = log};
+    run.facts["score"] = std::move(score);
+    write_record(crew, run);
 }
 
 }  // namespace trireme

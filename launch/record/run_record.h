@@ -29,7 +29,12 @@ struct RecordedRun {
 nlohmann::ordered_json level_facts(const Chain& chain);
 
 /// Adds the run to the file that --record names; nothing without it. All ranks pass, or all throw: errors as
-/// append_run. Makes control calls.
+/// append_run. A run whose status is not 0 keeps it, waits for others a second at most, and only warns. Makes control
+/// calls.
 void write_record(const Crew& crew, const RecordedRun& run);
+/// The same for a run that only computes what tokens were worth: one text of so many, or -1 of several; `score` is what
+/// came of it.
+void write_score_record(const Start& start, const Crew& crew, const Engine& engine, int64_t tokens,
+                        nlohmann::ordered_json score);
 
 }  // namespace trireme

@@ -205,7 +205,7 @@ def facts(run, folder):
     model, versions, settings = (mapped(about, k) for k in ("model", "versions", "settings"))
     ranks = [r for r in listed(about, "ranks") if isinstance(r, dict)]
     texts = run.tables["texts"]
-    prompts = np.unique(texts["prompt_tokens"])
+    prompts = np.unique(texts["prompt_tokens"][texts["prompt_tokens"] >= 0])
     length = f"{prompts.min():,} to {prompts.max():,}" if len(prompts) > 1 else f"{prompts[0]:,}" if len(prompts) else "?"
     status = whole(about.get("status"))
     trace = text(about.get("trace"))
@@ -213,8 +213,10 @@ def facts(run, folder):
             ["ended", f"{escaped(text(about.get('ended')))}: {STOPPED.get(status, f'stopped with {status}')}"],
             ["model", f"{escaped(text(model.get('name')) or os.path.basename(text(settings.get('model')).rstrip('/')))}, "
              f"{escaped(model.get('n_layers', '?'))} layers, weights {escaped(text(about.get('weights')))}"],
-            ["prompt", f"{length} tokens"],
+            ["text" if run.command == "score" else "prompt", f"{length} tokens"],
             ["trireme", escaped(f"{text(versions.get('trireme'))}, commit {text(versions.get('commit'))}")]]  # fmt: skip
+    rows += [[escaped(name), shown(value, 6) if isinstance(value, float) else f"{whole(value):,}"]
+             for name, value in mapped(about, "score").items()]  # fmt: skip
     for rank, r in enumerate(ranks):
         of_rank, cores = whole(r.get("threads")), whole(r.get("cores"))
         rows.append([f"rank {rank}", escaped(f"{text(r.get('device'))}, {of_rank} compute thread{'s' if of_rank != 1 else ''}, "
@@ -238,6 +240,9 @@ def run_section(report, run, folder):
     if run.newer():
         report.lines += ["A newer trireme has written it: what this one does not know is left out.", ""]
     report.lines += facts(run, folder)
+    if run.command == "score":
+        memory(report, run)
+        return
     report.lines += ["### Speed", ""]
     entries = [(mode, mode.rates()) for mode in run.modes if len(mode.rates())]
     prefix = f"run-{run.number:04}"
