@@ -42,10 +42,12 @@ class SnapshotWriter {
 
   private:
     uint64_t write_rank(const SnapshotText& text, const std::string& id, const std::vector<std::string>& parts);
+    void publish(StoreWriter& writer);
     void sweep(const std::string& id, bool of_others) const;
 
     std::string path_;
     IfThere old_;
+    bool named_ = false;  // the snapshot that is being written has its name, on rank 0
     const Crew& crew_;
     Engine& engine_;
     Chain& chain_;
