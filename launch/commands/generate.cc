@@ -139,6 +139,7 @@ void run_generate(const Start& start, const Crew& crew) {
     });
     write_trace(o, crew);
     if (status != 0) throw Stopped{exit_status(status)};
+    if (snapshots) snapshots->require_last();
 }
 
 }  // namespace trireme
