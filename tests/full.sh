@@ -230,7 +230,7 @@ item_15() {
     local program=build/release/launch/trireme shim=build/release/lib/libfault_shim.so script log=$logs/full-faults.log
     tests/faults/coverage.py "$program" "$shim" >"$log" 2>&1 || { tail -n 3 "$log"; return 1; }
     for script in kill_points io_errors; do
-        tests/faults/"$script".py "$program" "$shim" --points 2000 2>>"$log" || { grep -v ' of [0-9]*$' "$log" | tail -n 20; return 1; }
+        tests/faults/"$script".py "$program" "$shim" --rank-points 300 2>>"$log" || { grep -v ' of [0-9]*$' "$log" | tail -n 20; return 1; }
         echo
     done
     tests/faults/ranks.py "$program" --killed 400 --stopped 80 --slow 20 2>>"$log" || { tail -n 20 "$log"; return 1; }

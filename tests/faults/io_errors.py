@@ -113,12 +113,12 @@ def write_faults(operation, folder):
 
 
 def rows(runner, wanted):
-    """(name, faults) of each row of the table, made as they are asked for."""
+    """Each row of the table, and its faults."""
     for operation in operations(runner, wanted):
-        yield operation.name, write_faults(operation, runner.folder / "cases")
+        yield operation, write_faults(operation, runner.folder / "cases")
     for source in (streams, inputs):
         for thing in source(runner, wanted):
-            yield thing.name, thing.faults(runner.folder / "cases")
+            yield thing, thing.faults(runner.folder / "cases")
 
 
 def main():
@@ -127,11 +127,11 @@ def main():
     print("| output or input | failing calls | wrong |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(asked.program, asked.shim, folder)
-        for name, faults in rows(runner, asked.wanted):
-            faults, found = try_all(faults, lambda fault, where: fault.tried(where), asked, runner, name)
-            row = [len(faults), sum(map(bool, found))]
-            total = [t + r for t, r in zip(total, row)]
-            print(f"| {name} | {row[0]} | {row[1]} |", flush=True)
+        for row, faults in rows(runner, asked.wanted):
+            faults, found = try_all(faults, lambda fault, where: fault.tried(where), asked, runner, row)
+            counts = [len(faults), sum(map(bool, found))]
+            total = [t + c for t, c in zip(total, counts)]
+            print(f"| {row.name} | {counts[0]} | {counts[1]} |", flush=True)
     print(f"| all | {total[0]} | {total[1]} |")
     sys.exit(1 if total[1] or not total[0] else 0)
 

@@ -107,7 +107,7 @@ def main():
         runner = Runner(asked.program, asked.shim, folder)
         for operation in operations(runner, asked.wanted):
             points = points_of(operation, runner.folder / "cases")
-            points, found = try_all(points, kill, asked, runner, operation.name)
+            points, found = try_all(points, kill, asked, runner, operation)
             fine = [point.is_new for point, wrong in zip(points, found) if not wrong]
             row = [len(points), fine.count(False), fine.count(True), len(points) - len(fine)]
             total = [t + r for t, r in zip(total, row)]

@@ -111,6 +111,7 @@ def arguments(description):
     parser.add_argument("program")
     parser.add_argument("shim")
     parser.add_argument("--points", type=int, help="at most so many of each row")
+    parser.add_argument("--rank-points", type=int, help="the same of rows of several ranks, where a run takes seconds")
     parser.add_argument("--seed", type=int, default=1, help="draws them")
     parser.add_argument("--only", action="append", default=[], metavar="ROW", help="may be given several times")
     parser.add_argument("--without", action="append", default=[], metavar="ROW", help="the same, of rows that are left out")
@@ -120,10 +121,11 @@ def arguments(description):
     return asked
 
 
-def try_all(points, work, asked, runner, name):
+def try_all(points, work, asked, runner, row):
     """work(point, folder) of as many of the points as are asked for: those, and what each has come to. What is wrong ("" if
     nothing is) goes to stderr."""
-    points = sample(points, asked.points, asked.seed)
+    most = asked.points if row.ranks == 1 or asked.rank_points is None else asked.rank_points
+    points = sample(points, most, asked.seed)
 
     def tried(job):
         try:
@@ -141,7 +143,7 @@ def try_all(points, work, asked, runner, name):
             if wrong:
                 print(f"{points[n - 1].name}: {wrong[:1500]}", file=sys.stderr, flush=True)
             if n % 200 == 0:
-                print(f"{name}: {n} of {len(points)}", file=sys.stderr, flush=True)
+                print(f"{row.name}: {n} of {len(points)}", file=sys.stderr, flush=True)
     return points, found
 
 

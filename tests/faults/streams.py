@@ -10,6 +10,8 @@ IO = 74
 
 
 class Stream:
+    ranks = 1
+
     def __init__(self, runner, name, words):
         self.runner, self.name, self.words = runner, name, words
 
