@@ -11,6 +11,7 @@ The last line is "N passed, N failed".
 """
 
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -37,6 +38,8 @@ CHAINS = {
     "policy adakv": ["--kv-policy", "adakv", "--kv-window", "160", "--kv-every", "8"],
     "policy tova": ["--kv-policy", "tova", "--kv-window", "160"],
     "policy streaming": ["--kv-policy", "streaming", "--kv-window", "160", "--kv-positions", "rolling"],
+    "conversation": [],
+    "conversation, policy h2o": ["--kv-policy", "h2o", "--kv-window", "160"],
 }
 SLOW = ["--kv-on-chip", "0", "--link-gbps", "0.1"]  # so that a signal finds the run at work
 
@@ -47,6 +50,8 @@ class Runner:
         text = (ROOT / "tests/data/texts/kjv_12k.txt").read_text()
         self.prompt = self.folder / "prompt.txt"
         self.prompt.write_text(text[:2500])
+        self.turns = self.folder / "turns.jsonl"  # each answered with at most -n tokens
+        self.turns.write_text("".join(json.dumps({"text": text[at:at + 400]}) + "\n" for at in (0, 3000, 6000, 9000)))
         self.environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                                          "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
 
@@ -83,8 +88,8 @@ class Runner:
 
 def one_case(runner, draw, report):
     name = draw.choice(list(CHAINS))
-    bounded = name.startswith("policy")
-    other_ranks = name in ("plain", "ngram", "window") and draw.random() < 0.25
+    bounded, talks = "policy" in name, name.startswith("conversation")
+    other_ranks = name in ("plain", "ngram", "window", "conversation") and draw.random() < 0.25
     before, behind = draw.choice([(2, 1), (1, 4)]) if other_ranks else [draw.choice([1, 1, 1, 2])] * 2
     tokens = draw.randrange(20, 90)
     sampling = ["--temp", "0", "-ctk", "f32", "-ctv", "f32", "--dtype", "f32"] if other_ranks else \
@@ -93,7 +98,8 @@ def one_case(runner, draw, report):
     snapshot = runner.folder / "s.h5"
     for old in runner.folder.glob("*s.h5*"):
         old.unlink(missing_ok=True)
-    saves = ["-f", str(runner.prompt), "--save-kv", str(snapshot)]
+    given = ["--session", str(runner.turns)] if talks else ["-f", str(runner.prompt)]
+    saves = given + ["--save-kv", str(snapshot)]
     place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
     way = draw.choice(["every", "SIGUSR1", "SIGKILL"])
     every = ["--checkpoint-every", str(draw.randrange(1, tokens))]
@@ -112,7 +118,7 @@ def one_case(runner, draw, report):
             return report(what, f"ended with {status}, not 75")
     # What `auto` draws depends on times that only the snapshot knows: then two runs that go on are compared.
     place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
-    status, resumed, err = runner.run(behind, how + ["--load-kv", str(snapshot)] + place)
+    status, resumed, err = runner.run(behind, how + (given if talks else []) + ["--load-kv", str(snapshot)] + place)
     if status != 0:
         return report(what, f"going on ends with {status}: {err}")
     if name == "auto" and way == "every":
@@ -120,7 +126,7 @@ def one_case(runner, draw, report):
     elif name == "auto":
         wanted = runner.run(behind, how + ["--load-kv", str(snapshot)])[1]
     else:
-        wanted = runner.run(before, how + ["-f", str(runner.prompt)])[1]
+        wanted = runner.run(before, how + given)[1]
     report(what, "" if resumed == wanted else f"other tokens: {resumed} instead of {wanted}")
 
 

@@ -52,7 +52,7 @@ void run_generate(const Start& start, const Crew& crew) {
     });
     Engine engine(start, crew);
     share(costs, crew.comm());
-    const std::optional<Taken> taken = take_up(start, crew, engine.settings());
+    const std::optional<Taken> taken = take_up(start, crew, engine.settings(), "chain");
     if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
     const Request asked = taken ? taken->request(start, crew, engine) : read_request(start, crew, engine);
     const int64_t beside = texts_side_by_side(
@@ -71,12 +71,17 @@ void run_generate(const Start& start, const Crew& crew) {
     Chain& chain = *made;
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
+    SnapshotText said = {asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()};
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        snapshots.emplace(o, crew, engine, chain, engine.settings(),
-                          SnapshotText{asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()},
+        snapshots.emplace(o, crew, engine,
+                          Snapshots::Of{.known = known_of(chain, engine.model()),
+                                        .text = [&] { return said; },
+                                        .costs = [&]() -> const SpecCosts& { return chain.costs(); }},
                           taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
-        request.begun = [&] { snapshots->begun(taken && taken->goes_on); };
+        request.begun = [&] {
+            if (!taken || !taken->goes_on) snapshots->write();
+        };
     }
     std::optional<KvDump> dump;
     crew.phase([&] {
@@ -104,7 +109,8 @@ void run_generate(const Start& start, const Crew& crew) {
                             : snapshots && snapshot_signal_came() ? kSnapshotAsked
                                                                   : 0;
             status = agreed_status(crew, own, round, chain.digest());
-            if (snapshots) status = snapshots->round(round, status);
+            said.generated.insert(said.generated.end(), round.begin(), round.end());
+            if (snapshots) status = snapshots->round(round.size(), status);
             return status != 0;
         };
         if (taken) {

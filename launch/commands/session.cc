@@ -16,6 +16,8 @@
 #include "launch/run/outcome.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
+#include "launch/run/snapshot/snapshots.h"
+#include "launch/run/snapshot/take_up.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
 #include "runtime/log.h"
@@ -48,11 +50,12 @@ void share(std::vector<std::vector<int32_t>>& turns, Comm& comm) {
 }
 
 nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
-    const auto tokens = static_cast<double>(turn.answer.ids.size());
+    const auto tokens = static_cast<double>(static_cast<int64_t>(turn.answer.ids.size()) - turn.taken_up);
     return {{"prompt_tokens", turn.prompt_tokens},
             {"new_tokens", turn.answer.ids.size()},
             {"stop", name_of(turn.answer.stop)},
             {"reserved", turn.reserved},
+            {"taken_up", turn.taken_up},
             {"prefill_ms", turn.prefill_ms},
             {"decode_ms", turn.decode_ms},
             {"decode_tok_s", turn.decode_ms > 0 ? tokens / turn.decode_ms * 1e3 : 0},
@@ -62,19 +65,27 @@ nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
             {"text", turn.answer.text}};
 }
 
+/// What was said before the last answer, and that.
+SnapshotText text_of(const Session& session) {
+    const auto answer = session.text().begin() + session.answer_begin();
+    return {.prompt = {session.text().begin(), answer}, .generated = {answer, session.text().end()}};
+}
+
 }  // namespace
 
 void run_session(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.phase([&] {
-        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty() && !o.snapshots(), Exit::kUsage,
-                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples, "
-                "--kv-dump, --save-kv or --load-kv");
+        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty(), Exit::kUsage,
+                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples or "
+                "--kv-dump");
         require(o.bounded.window_share == 0, Exit::kConfig,
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
     });
+    if (!o.save_kv.empty()) remember_snapshot_signal();
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
+    const std::optional<Taken> taken = take_up(start, crew, engine.settings(), "session");
     std::vector<std::vector<int32_t>> turns;
     crew.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
     share(turns, crew.comm());
@@ -86,6 +97,8 @@ void run_session(const Start& start, const Crew& crew) {
         all += n + most;
         longest = std::max(longest, n);
     }
+    // A conversation that is taken up has read some of the turns; what is there may be longer than they are.
+    if (taken) all += static_cast<int64_t>(taken->snapshot.text().ids().size());
     engine.load(start, crew, std::min(all, engine.longest_context()), longest);
     warn_of_unused_bounded(o, engine.bounding(), all);
     StopRules rules = {.stop = o.stop};
@@ -97,17 +110,34 @@ void run_session(const Start& start, const Crew& crew) {
     Printer printer(o, "turn", static_cast<int64_t>(turns.size()), /*headed=*/true);
     nlohmann::ordered_json facts = nlohmann::ordered_json::array();
     int status = 0;
-    const auto agree = [&](std::span<const int32_t> round) {
-        status = agreed_status(crew, printer.reader_gone() ? kReaderGone : 0, round, 0);
+    std::optional<Snapshots> snapshots;
+    if (!o.save_kv.empty()) {
+        snapshots.emplace(o, crew, engine,
+                          Snapshots::Of{.known = known_of(session, engine.model()),
+                                        .text = [&] { return text_of(session); },
+                                        .costs = []() -> const SpecCosts& {
+                                            static const SpecCosts none;
+                                            return none;
+                                        }},
+                          taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
+        session.on_read([&] { snapshots->write(); });
+    }
+    if (taken) log::info("taken up in {:.1f} ms", taken->load(engine, session, crew));
+    // `settled`: no turn is half read, so that there is something to write.
+    const auto agree = [&](std::span<const int32_t> round, bool settled) {
+        const bool writes = snapshots && settled;
+        const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
+        status = agreed_status(crew, own, round, 0);
+        if (writes) status = snapshots->round(round.size(), status);
         return status != 0;
     };
-    for (size_t t = 0; t < turns.size() && !agree({}); ++t) {
+    for (size_t t = 0; t < turns.size() && !agree({}, !session.text().empty()); ++t) {
         const std::optional<Turn> said = session.answer(
             turns[t], most, rules,
             [&](int64_t number, int32_t id, std::string_view text) {
                 if (crew.first()) printer.take(number, id, text);
             },
-            agree);
+            [&](std::span<const int32_t> round) { return agree(round, !round.empty()); });
         if (!said) break;
         const Turn& turn = *said;
         facts.push_back(facts_of(turn, engine.model()));
@@ -118,6 +148,8 @@ void run_session(const Start& start, const Crew& crew) {
                   f["kv_bytes"].get<double>() * 1e-6,
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
+    if (snapshots && status == 0) snapshots->write();
+    if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
     crew.first_only([&] {
         write_report(
             o,

@@ -26,7 +26,8 @@ FlagGroup batch_flags() {
                  {"-o", "--output-path"},
                  kBatch | kConvert,
                  "FILE",
-                 "convert: the new folder; batch: gets a line for each request, in their order; where it has lines of "
+                 "convert: the new folder, or, with .h5 at its end, the new file; batch: gets a line for each request, "
+                 "in their order; where it has lines of "
                  "these requests, the run goes on "
                  "behind them (--force: begins anew)",
                  [](O& o, const S& s) { o.output_path = s.word(); },

@@ -18,7 +18,8 @@ void require_inputs(Command command, const Options& o) {
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
     if (command == Command::kConvert) {
-        require(!o.output_path.empty(), Exit::kUsage, "trireme convert: no output; give -o FOLDER (--output-path)");
+        require(!o.output_path.empty(), Exit::kUsage,
+                "trireme convert: no output; give -o FOLDER or -o FILE.h5 (--output-path)");
         return;
     }
     if (command == Command::kBatch) {

@@ -17,7 +17,7 @@ constexpr std::string_view kOverview =
   trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
-  trireme convert  -m MODEL -o FOLDER    write a model with another layer map
+  trireme convert  -m MODEL -o OUT       write a model as a folder or a .h5 file
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -75,9 +75,12 @@ std::string_view about(Command command) {
                    "prefill of\n"
                    "each text, by turns. A table on stdout.\n";
         case Command::kConvert:
-            return "trireme convert: write a model as a folder that transformers reads, with another layer map. Its "
-                   "safetensors\n"
-                   "have the type that most of the model's elements are stored in.\n";
+            return "trireme convert: write a model as a folder that transformers reads, or as one .h5 file that loads "
+                   "with "
+                   "digests;\n"
+                   "with another layer map, or in another type. A folder's tensors have the type that most of the "
+                   "model's elements are\n"
+                   "stored in, a .h5 file's the type that each has.\n";
     }
     return "";
 }

@@ -46,9 +46,9 @@ FlagGroup precision_flags() {
         {
             {"dtype",
              {"--dtype"},
-             kShaped,
+             kShaped | kConvert,
              "auto|f32|f16|bf16",
-             "type of the weights in memory; auto: the checkpoint's, for quantised files f16",
+             "type of the weights in memory, or that convert writes; auto: the checkpoint's, for quantised files f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
@@ -159,9 +159,9 @@ FlagGroup output_flags() {
                  "none"},
                 {"force",
                  {"--force"},
-                 kForward,
+                 kForward | kConvert,
                  "",
-                 "overwrite files that exist",
+                 "overwrite files that exist (folders stay)",
                  [](O& o, const S& s) { o.force = s.on(); },
                  [](const O& o) { return on_off(o.force); }},
                 {"no-progress",

@@ -123,10 +123,11 @@ struct Options {
     Table table = Table::kMd;
     bool require_exact = false;
 
-    std::string input, output_path;  // of a batch: the requests, and what becomes of them; of convert: the new folder
-    bool average = false;            // of convert: an owner has the mean of its readers' keys and values
-    int64_t limit = 0;               // requests; 0: all
-    std::string rouge;               // the key of what texts are compared with; empty: they are not
+    std::string input,
+        output_path;       // of a batch: the requests, and what becomes of them; of convert: the new folder or file
+    bool average = false;  // of convert: an owner has the mean of its readers' keys and values
+    int64_t limit = 0;     // requests; 0: all
+    std::string rouge;     // the key of what texts are compared with; empty: they are not
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

@@ -18,7 +18,7 @@ FlagGroup snapshot_flags() {
              {"--save-kv"},
              kGenerate,
              "FILE",
-             "write keys, values and all that the run knows to an HDF5 file: behind the prompt, as "
+             "write keys, values and all that the run knows to an HDF5 file: behind the prompt, or a turn, as "
              "--checkpoint-every says, on SIGUSR1 (then the run ends with 75), and on SIGTERM if there is time. Each "
              "one takes the place of the one before",
              [](O& o, const S& s) { o.save_kv = s.word(); },

@@ -45,7 +45,7 @@ FlagGroup prompt_flags() {
                  {"-m", "--model"},
                  kModel,
                  "PATH",
-                 "folder with config.json and safetensors, or a .gguf file",
+                 "folder with config.json and safetensors, a .gguf file, or a .h5 file of convert's",
                  [](O& o, const S& s) { o.model = s.word(); },
                  [](const O& o) { return o.model; },
                  "required"},

@@ -239,7 +239,7 @@ GgufFile read_gguf(const ByteSource& source) {
         const bool fresh = values.emplace(key, std::move(value)).second;
         require(fresh, Exit::kData, "{}: the key '{}' appears twice", source.name(), shown(key));
     }
-    GgufFile file{GgufMetadata(source.name(), std::move(values)), {}};
+    GgufFile file{GgufMetadata(source.name(), std::move(values)), {}, r.position()};
 
     r.require_room(n_tensors, 8 + 4 + 8 + 4 + 8, "the list of tensors");
     std::set<std::string_view> names;
@@ -251,6 +251,15 @@ GgufFile read_gguf(const ByteSource& source) {
     }
     place(file.tensors, r.position(), read_alignment(file.metadata), source);
     return file;
+}
+
+std::string gguf_metadata_alone(const ByteSource& source) {
+    std::string bytes(static_cast<size_t>(read_gguf(source).metadata_end), '\0');
+    source.read(0, std::as_writable_bytes(std::span(bytes)));
+    source.check_unchanged();
+    constexpr size_t kTensorCount = 8;  // behind the magic and the version
+    std::fill_n(bytes.begin() + kTensorCount, sizeof(uint64_t), '\0');
+    return bytes;
 }
 
 }  // namespace trireme

@@ -61,11 +61,15 @@ class GgufMetadata {
 struct GgufFile {
     GgufMetadata metadata;
     std::vector<GgufTensor> tensors;
+    uint64_t metadata_end = 0;  // in the file
 };
 
 /// Reads and checks the header. Nothing is allocated by a number from the file that was not first compared with the
 /// bytes left. Tensors of supported types must lie inside the file, aligned, without overlap or hole. Errors:
 /// Exit::kData, kIo.
 GgufFile read_gguf(const ByteSource& source);
+
+/// A GGUF file with the same metadata and no tensors. Errors: as read_gguf.
+std::string gguf_metadata_alone(const ByteSource& source);
 
 }  // namespace trireme

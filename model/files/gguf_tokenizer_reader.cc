@@ -48,9 +48,12 @@ GgufTokenizer gguf_tokenizer(const GgufMetadata& m) {
 }
 
 GgufTokenizer read_gguf_tokenizer(const std::filesystem::path& path) {
-    const auto source = open_file(path);
-    const GgufFile file = read_gguf(*source);
-    source->check_unchanged();
+    return read_gguf_tokenizer(*open_file(path));
+}
+
+GgufTokenizer read_gguf_tokenizer(const ByteSource& source) {
+    const GgufFile file = read_gguf(source);
+    source.check_unchanged();
     return gguf_tokenizer(file.metadata);
 }
 

@@ -11,6 +11,7 @@ namespace trireme {
 /// Reads the metadata only. Types are checked here, content by make_tokenizer().
 /// Errors: Exit::kNoInput, kPermission, kData (not a GGUF file, a key of a wrong type, no tokenizer).
 GgufTokenizer read_gguf_tokenizer(const std::filesystem::path& path);
+GgufTokenizer read_gguf_tokenizer(const ByteSource& source);
 
 /// The same from metadata already read.
 GgufTokenizer gguf_tokenizer(const GgufMetadata& metadata);

@@ -4,9 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "model/files/convert.h"
 #include "model/files/dequantise.h"
-#include "model/files/shown.h"
+#include "model/files/tensor_values.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -98,25 +97,19 @@ class SliceReader {
         if (!is_quantised(m_.type)) {
             const DType from = plain_type(m_.type);
             scan(from, run, cols_, index);
-            convert(from, run, to_, out, cols_);
+            convert_finite(whose(), from, run, to_, out, cols_, index);
         } else {
             values_.resize(static_cast<size_t>(blocks_ * layout_.elements));
             dequantise(m_.type, run, blocks_ * layout_.elements, values_.data());
             scan(DType::kF32, values_.data() + skip, cols_, index);
-            convert(DType::kF32, values_.data() + skip, to_, out, cols_);
+            convert_finite(whose(), DType::kF32, values_.data() + skip, to_, out, cols_, index);
         }
-        if (to_ != DType::kF16 || m_.type == StoredType::kF16) return;
-        const int64_t bad = first_nonfinite(DType::kF16, out, cols_);
-        require(bad < 0, Exit::kConfig,
-                "{}: tensor '{}' has a value beyond the range of f16 at element {}; hold the weights in bf16 or f32",
-                m_.source->name(), shown(name_), index + std::max<int64_t>(bad, 0));
     }
 
     void scan(DType type, const void* values, int64_t n, int64_t index) const {
-        const int64_t bad = first_nonfinite(type, values, n);
-        require(bad < 0, Exit::kData, "{}: tensor '{}' has a NaN or an infinity at element {}; the file is damaged",
-                m_.source->name(), shown(name_), index + std::max<int64_t>(bad, 0));
+        check_finite(whose(), type, values, n, index);
     }
+    ValuesOf whose() const { return {m_.source->name(), name_}; }
 
     const StoredMatrix& m_;
     std::string_view name_;

@@ -7,6 +7,7 @@
 #include "model/files/byte_source.h"
 #include "model/files/gguf_model.h"
 #include "model/files/safetensors_model.h"
+#include "model/files/store_model.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -71,8 +72,10 @@ std::unique_ptr<WeightSource> open_model(const fs::path& path) {
     const fs::path gguf = find_gguf(path);
     if (!gguf.empty()) return open_gguf_model(open_file(gguf));
     std::error_code ignored;  // find_gguf has seen that it is there
+    if (is_store_file(path)) return open_store_model(open_file(path));
     require(fs::is_directory(path, ignored), Exit::kData,
-            "{}: neither a model folder nor a .gguf file; a safetensors file is opened by the folder it lies in",
+            "{}: neither a model folder nor a .gguf file nor a .h5 file that convert has written; a safetensors file "
+            "is opened by the folder it lies in",
             path.string());
     require(has_entry(path, "config.json"), Exit::kNoInput, "{}: holds neither a config.json nor a .gguf file",
             path.string());
@@ -80,7 +83,7 @@ std::unique_ptr<WeightSource> open_model(const fs::path& path) {
 }
 
 bool has_weights(const fs::path& path) {
-    if (!find_gguf(path).empty()) return true;
+    if (!find_gguf(path).empty() || is_store_file(path)) return true;
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
         if (entry.path().extension() == ".safetensors") return true;

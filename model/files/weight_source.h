@@ -55,14 +55,16 @@ class WeightSource {
     std::map<std::string, size_t, std::less<>> index_;  // name -> tensors_
 };
 
-/// A Hugging Face folder (config.json and safetensors), a .gguf file, or a folder holding one .gguf file.
+/// A Hugging Face folder (config.json and safetensors), a .gguf file, a folder holding one .gguf file, or a store
+/// (store_model.h).
 /// Errors: Exit::kNoInput, kPermission, kData (all wrong tensors at once, as a table).
 std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 
 /// The config of such a model, or of a config.json alone: no weights are looked for in a folder. Errors: as open_model.
 LlamaConfig open_config(const std::filesystem::path& path);
 
-/// Whether the path has weights and not only a config: a .gguf file, or safetensors in a folder. Errors: as find_gguf.
+/// Whether the path has weights and not only a config: a .gguf file, a store, or safetensors in a folder. Errors: as
+/// find_gguf.
 bool has_weights(const std::filesystem::path& path);
 
 /// The GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json; empty

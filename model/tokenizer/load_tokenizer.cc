@@ -2,6 +2,8 @@
 
 #include "model/files/byte_source.h"
 #include "model/files/gguf_tokenizer_reader.h"
+#include "model/files/limits.h"
+#include "model/files/store_model.h"
 #include "model/files/weight_source.h"
 #include "model/tokenizer/sentencepiece_tokenizer.h"
 #include "model/tokenizer/special_files.h"
@@ -27,6 +29,22 @@ std::unique_ptr<Tokenizer> load_file(const ByteSource& file, const std::filesyst
                                        : tokenizer_from_spm(content, file.name(), files);
 }
 
+/// The tokenizer of a model that is one file.
+std::unique_ptr<Tokenizer> from_store(const std::filesystem::path& path) {
+    const StoredFiles files(path);
+    const auto text = [&](const char* name, uint64_t most) { return files.text(name, most); };
+    const auto special = [&] { return read_special_files(files.name(), text); };
+    if (const auto json = text("tokenizer.json", kFileBytes)) {
+        return tokenizer_from_json(*json, files.name() + ": tokenizer.json", special());
+    }
+    if (const auto spm = text("tokenizer.model", kFileBytes)) {
+        return tokenizer_from_spm(*spm, files.name() + ": tokenizer.model", special());
+    }
+    const auto gguf = text(kStoredGguf, limits::kGgufHeader);
+    require(gguf.has_value(), Exit::kNoInput, "{}: holds no tokenizer; give --tokenizer PATH", files.name());
+    return make_tokenizer(read_gguf_tokenizer(*memory_source(files.name(), std::as_bytes(std::span(*gguf)))));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
@@ -34,8 +52,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(path, ignored)) {
         if (!find_gguf(path).empty()) return make_tokenizer(read_gguf_tokenizer(path));
+        if (is_store_file(path)) return from_store(path);
         const bool known = path.extension() == ".json" || path.extension() == ".model";
-        require(known, Exit::kData, "{}: not a tokenizer: a folder, .json, .model or .gguf was wanted", path.string());
+        require(known, Exit::kData, "{}: not a tokenizer: a folder, .json, .model, .gguf or .h5 was wanted",
+                path.string());
         return load_file(*open_file(path), path);
     }
     for (const char* name : {"tokenizer.json", "tokenizer.model"}) {

@@ -16,13 +16,6 @@ namespace {
 
 constexpr uint64_t kFileBytes = uint64_t{16} << 20;  // chat templates and hundreds of reserved tokens
 
-std::optional<Json> read_if_there(const std::filesystem::path& folder, const char* name) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / name, ignored)) return std::nullopt;
-    const std::unique_ptr<ByteSource> file = open_in_folder(folder, name);
-    return parse_json(read_text(*file, kFileBytes), file->name(), {.depth = 64, .bytes = kFileBytes});
-}
-
 /// "</s>" or {"content": "</s>", ...}.
 std::optional<std::string> token_name(const JsonFields& fields, const char* name) {
     const Json* found = fields.find(name);
@@ -129,8 +122,18 @@ void SpecialFiles::set_around(std::vector<int32_t>& ids, bool wanted, int32_t id
 }
 
 SpecialFiles read_special_files(const std::filesystem::path& folder) {
+    return read_special_files(folder.string(), [&](const char* name, uint64_t most) -> std::optional<std::string> {
+        std::error_code ignored;
+        if (!std::filesystem::exists(folder / name, ignored)) return {};
+        return read_text(*open_in_folder(folder, name), most);
+    });
+}
+
+SpecialFiles read_special_files(
+    const std::string& model,
+    const std::function<std::optional<std::string>(const char* name, uint64_t most)>& text_of) {
     SpecialFiles files;
-    files.what = folder.string();
+    files.what = model;
     using Reader = void (*)(const Json&, const std::string&, SpecialFiles&);
     static constexpr std::array<std::pair<const char*, Reader>, 5> kReaders = {{
         {"tokenizer_config.json", read_tokenizer_config},
@@ -143,7 +146,10 @@ SpecialFiles read_special_files(const std::filesystem::path& folder) {
         {"config.json", read_generation},
     }};
     for (const auto& [name, read] : kReaders) {
-        if (const std::optional<Json> json = read_if_there(folder, name)) read(*json, (folder / name).string(), files);
+        const std::optional<std::string> text = text_of(name, kFileBytes);
+        if (!text) continue;
+        const std::string where = (std::filesystem::path(model) / name).string();
+        read(parse_json(*text, where, {.depth = 64, .bytes = kFileBytes}), where, files);
     }
     return files;
 }

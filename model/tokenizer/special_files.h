@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,5 +45,10 @@ struct SpecialFiles {
 
 /// Errors: Exit::kData, kIo.
 SpecialFiles read_special_files(const std::filesystem::path& folder);
+/// The same of a model that has its files elsewhere. `text_of` gives a file's text of at most so many bytes, none where
+/// there is no such file.
+SpecialFiles read_special_files(
+    const std::string& model,
+    const std::function<std::optional<std::string>(const char* name, uint64_t most)>& text_of);
 
 }  // namespace trireme

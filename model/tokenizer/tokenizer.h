@@ -51,8 +51,8 @@ class Tokenizer {
 };
 
 /// From a folder (tokenizer.json, else tokenizer.model; beside it tokenizer_config.json, special_tokens_map.json,
-/// generation_config.json, or one .gguf file), from one such file, or from a GGUF file. Errors: Exit::kNoInput,
-/// Exit::kData.
+/// generation_config.json, or one .gguf file), from one such file, from a GGUF file, or from a model in a store.
+/// Errors: Exit::kNoInput, Exit::kData.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 }  // namespace trireme

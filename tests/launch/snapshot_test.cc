@@ -215,12 +215,6 @@ TEST_F(SnapshotTest, IsRefusedWhereItIsNotWhatItSays) {
     EXPECT_EQ(bounded.status, 78) << bounded.err;
     EXPECT_EQ(trireme(generate(load(), {"--num-samples", "4", "-np", "4"})).status, 64);
     EXPECT_EQ(trireme(generate(prompt(), {"--num-samples", "4", "--save-kv", folder_ / "new.h5"})).status, 64);
-    write_file(folder_ / "turns.jsonl", R"({"content": "Who art thou?"})");
-    for (const char* flag : {"--save-kv", "--load-kv"}) {
-        const ProcessResult session = trireme(generate({"--session", folder_ / "turns.jsonl", flag, file()}));
-        EXPECT_EQ(session.status, 64) << session.err;
-        EXPECT_THAT(error_lines(session), ElementsAre(HasSubstr("--session: ")));
-    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, Resumed, testing::ValuesIn(cases()),

@@ -59,6 +59,18 @@ Buffer<Space::kHost> staging_for(Engine& engine) {
     return {engine.device(), tile_staging_bytes(engine.model().view().shape())};
 }
 
+void take(const StoreReader& store, const std::string& name, const Buffer<Space::kHost>& staging,
+          const std::function<void(Archive&)>& state) {
+    ArchiveFromStore ar(store, name, staging);
+    state(ar);
+    ar.finish();
+}
+
+void require_full(Engine& engine, const std::string& path) {
+    require(full_view_of(engine) != nullptr, Exit::kConfig,
+            "--load-kv {}: with --kv-policy a run goes on as it was, with the same flags and ranks", path);
+}
+
 std::string new_id() {
     uint64_t number = 0;
     require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "getrandom failed");
@@ -72,11 +84,16 @@ std::string part_name(const std::string& path, int rank, int ranks, const std::s
 
 }  // namespace
 
-SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine, Chain& chain,
-                               KeyValues settings)
-    : path_(std::move(path)), old_(old), crew_(crew), engine_(engine), chain_(chain), settings_(std::move(settings)) {}
+SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine,
+                               std::vector<Remembered> known, KeyValues settings)
+    : path_(std::move(path)),
+      old_(old),
+      crew_(crew),
+      engine_(engine),
+      known_(std::move(known)),
+      settings_(std::move(settings)) {}
 
-uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const std::string& id,
+uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& costs, const std::string& id,
                                     const std::vector<std::string>& parts) {
     const int rank = crew_.comm().rank();
     FullView* const full = full_view_of(engine_);
@@ -89,28 +106,27 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const std::string&
                   {"rank", rank},
                   {"first_head", shard.kv_begin},
                   {"heads", shard.n_kv_heads},
-                  {"costs", Json::parse(as_json(chain_.costs()))},
+                  {"costs", Json::parse(as_json(costs))},
                   {"parts", parts}};
     for (const auto& [name, value] : settings_) about["settings"][name] = value;
 
-    ArchiveToStore of_chain, of_level;
-    if (full != nullptr) engine_.model().state(of_level, /*tiles=*/false);
-    chain_.state(of_chain);
     std::vector<StoreSet> sets = {{"ids", DType::kI32, {static_cast<int64_t>(ids.size())}}};
     const auto add = [&](const std::vector<StoreSet>& more) {
         const size_t first = sets.size();
         sets.insert(sets.end(), more.begin(), more.end());
         return first;
     };
-    const size_t chain_at = add(of_chain.sets("chain")), level_at = add(of_level.sets("level"));
-    std::vector<std::pair<size_t, ArchiveToStore>> of_sets;
+    std::vector<std::pair<size_t, ArchiveToStore>> archives;
+    const auto remember = [&](const std::string& name, const std::function<void(Archive&)>& state) {
+        ArchiveToStore ar;
+        state(ar);
+        const size_t at = add(ar.sets(name));
+        archives.emplace_back(at, std::move(ar));
+    };
+    for (const Remembered& r : known_) remember(r.name, r.state);
     if (engine_.proposing() != nullptr) {
         for (const auto& [name, set] : engine_.proposing()->sets()) {
-            if (set == nullptr) continue;
-            ArchiveToStore ar;
-            set->state(ar);
-            const size_t at = add(ar.sets(name));
-            of_sets.emplace_back(at, std::move(ar));
+            if (KvSet* const s = set) remember(name, [s](Archive& ar) { s->state(ar); });
         }
     }
     const size_t tiles_at = full == nullptr ? 0 : add(tile_sets(full->shape(), tokens));
@@ -120,9 +136,7 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const std::string&
                        about.dump());
     const Buffer<Space::kHost> staging = staging_for(engine_);
     writer.append(0, std::as_bytes(std::span(ids)));
-    of_chain.write(writer, chain_at, staging);
-    of_level.write(writer, level_at, staging);
-    for (const auto& [at, ar] : of_sets) ar.write(writer, at, staging);
+    for (const auto& [at, ar] : archives) ar.write(writer, at, staging);
     if (full != nullptr) write_tiles(*full, writer, tiles_at, staging);
     if (part) {
         writer.publish();
@@ -143,7 +157,7 @@ void SnapshotWriter::publish(StoreWriter& writer) {
     named_ = true;
 }
 
-uint64_t SnapshotWriter::write(const SnapshotText& text) {
+uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs) {
     const int ranks = crew_.comm().size();
     std::string id;
     crew_.first_only([&] { id = new_id(); });
@@ -153,7 +167,7 @@ uint64_t SnapshotWriter::write(const SnapshotText& text) {
     uint64_t bytes = 0;
     named_ = false;
     try {
-        crew_.phase([&] { bytes = write_rank(text, id, parts); });
+        crew_.phase([&] { bytes = write_rank(text, costs, id, parts); });
         crew_.first_only([&] {
             if (parts.empty()) return;
             // The parts' names are in their folder already: each has been written to the disk with it.
@@ -243,29 +257,37 @@ std::string SnapshotReader::other_chain(const KeyValues& mine) const {
     return difference(settings_, mine, [](const std::string& name) { return !in(kModel, name) && !in(kFree, name); });
 }
 
-void SnapshotReader::load_tiles(Engine& engine, const Buffer<Space::kHost>& staging) const {
+bool SnapshotReader::remembers(const std::string& name) const {
+    return (parts_.empty() ? *manifest_ : *parts_[0]).find(name + "/values") != nullptr;
+}
+
+void SnapshotReader::fill(Engine& engine, const Buffer<Space::kHost>& staging) const {
     FullView* const full = full_view_of(engine);
     require(full == nullptr || tokens_ > 0, Exit::kConfig,
             "--load-kv {}: it has what a bounded cache kept, and this run keeps all tokens", path_);
     if (full != nullptr) read_tiles(*full, tokens_, engine.weights().shard().kv_begin, tiles_, staging);
 }
 
-void SnapshotReader::load(Engine& engine, Chain& chain, const Crew& crew) const {
+void SnapshotReader::load(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const {
     crew.phase([&] {
         const Buffer<Space::kHost> staging = staging_for(engine);
-        load_tiles(engine, staging);
+        fill(engine, staging);
         const StoreReader& store = own(crew);
-        const auto take = [&](const char* name, const auto& into) {
-            ArchiveFromStore ar(store, name, staging);
-            into(ar);
-            ar.finish();
-        };
         if (engine.proposing() != nullptr) {
             for (const auto& [name, set] : engine.proposing()->sets()) {
-                if (KvSet* const s = set) take(name, [s](Archive& ar) { s->state(ar); });
+                if (KvSet* const s = set) take(store, name, staging, [s](Archive& ar) { s->state(ar); });
             }
         }
-        take("chain", [&](Archive& ar) { chain.state(ar); });
+        for (const Remembered& r : known) take(store, r.name, staging, r.state);
+    });
+}
+
+void SnapshotReader::load_tiles(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const {
+    crew.phase([&] {
+        require_full(engine, path_);
+        const Buffer<Space::kHost> staging = staging_for(engine);
+        fill(engine, staging);
+        for (const Remembered& r : known) take(parts_.empty() ? *manifest_ : *parts_[0], r.name, staging, r.state);
     });
 }
 
@@ -275,25 +297,18 @@ void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) c
     const std::vector<int32_t> ids = text_.ids();
     const bool logits_there = same_ranks && behind_prompt;
     crew.phase([&] {
-        require(full_view_of(engine) != nullptr, Exit::kConfig,
-                "--load-kv {}: with --kv-policy a run goes on as it was, with the same flags and ranks", path_);
+        require_full(engine, path_);
         const Buffer<Space::kHost> staging = staging_for(engine);
-        load_tiles(engine, staging);
+        fill(engine, staging);
         const StoreReader& store = own(crew);
-        if (logits_there) {
-            ArchiveFromStore ar(store, "level", staging);
-            level.state(ar, /*tiles=*/false);
-            ar.finish();
-        }
+        if (logits_there) take(store, "level", staging, [&](Archive& ar) { level.state(ar, /*tiles=*/false); });
         if (engine.proposing() == nullptr) return;
         for (const auto& [name, set] : engine.proposing()->sets()) {
             if (set == nullptr) continue;
             require(logits_there && store.find(std::string(name) + "/values") != nullptr, Exit::kConfig,
                     "--load-kv {}: it has nothing {} for this chain{}; save it with this --spec, and as many ranks",
                     path_, name, behind_prompt ? "" : " behind generated tokens");
-            ArchiveFromStore ar(store, name, staging);
-            set->state(ar);
-            ar.finish();
+            take(store, name, staging, [s = set](Archive& ar) { s->state(ar); });
         }
     });
     if (!logits_there) {

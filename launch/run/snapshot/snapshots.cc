@@ -14,41 +14,33 @@ constexpr double kFixed_s = 0.05;       // names, metadata
 
 }  // namespace
 
-Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Chain& chain, KeyValues settings,
-                     SnapshotText text, IfThere old)
-    : writer_(o.save_kv, old, crew, engine, chain, std::move(settings)),
+Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Of of, IfThere old)
+    : of_(std::move(of)),
+      writer_(o.save_kv, old, crew, engine, of_.known, engine.settings()),
       crew_(crew),
       model_(engine.model()),
-      text_(std::move(text)),
       every_(o.checkpoint_every),
       grace_s_(o.grace_s) {}
 
 void Snapshots::write() {
     const uint64_t begin = trace::now();
-    bytes_ = static_cast<double>(writer_.write(text_));
+    const SnapshotText text = of_.text();
+    bytes_ = static_cast<double>(writer_.write(text, of_.costs()));
     const double s = static_cast<double>(trace::now() - begin) * 1e-9;
     bytes_per_s_ = bytes_ / std::max(s - kFixed_s, 1e-3);
     since_ = 0;
     missing_.reset();
     log::info("snapshot {}: {} tokens, {:.1f} MB in {:.2f} s", writer_.path(),
-              text_.prompt.size() + text_.generated.size(), bytes_ * 1e-6, s);
+              text.prompt.size() + text.generated.size(), bytes_ * 1e-6, s);
 }
 
 double Snapshots::expected_s() const {
-    const double bytes =
-        bytes_ > 0
-            ? bytes_
-            : static_cast<double>(model_.kv_bytes(static_cast<int64_t>(text_.prompt.size() + text_.generated.size())));
+    const double bytes = bytes_ > 0 ? bytes_ : static_cast<double>(model_.kv_bytes(model_.length()));
     return kFixed_s + bytes / (bytes_per_s_ > 0 ? bytes_per_s_ : kAssumedRate);
 }
 
-void Snapshots::begun(bool resumed) {
-    if (!resumed) write();
-}
-
-int Snapshots::round(std::span<const int32_t> tokens, int agreed) {
-    text_.generated.insert(text_.generated.end(), tokens.begin(), tokens.end());
-    since_ += static_cast<int64_t>(tokens.size());
+int Snapshots::round(size_t tokens, int agreed) {
+    since_ += static_cast<int64_t>(tokens);
     if (agreed == kSnapshotAsked) {
         write();
         return kSaved;

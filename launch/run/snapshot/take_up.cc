@@ -7,17 +7,44 @@
 
 namespace trireme {
 
-std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings) {
+namespace {
+
+Remembered remembered(Level& model) {
+    return {"level", [&model](Archive& ar) { model.state(ar, /*tiles=*/false); }};
+}
+Remembered remembered(Chain& chain) {
+    return {"chain", [&chain](Archive& ar) { chain.state(ar); }};
+}
+Remembered remembered(Session& session) {
+    return {"session", [&session](Archive& ar) { session.state(ar); }};
+}
+
+}  // namespace
+
+std::vector<Remembered> known_of(Chain& chain, Level& model) {
+    std::vector<Remembered> all = {remembered(chain)};
+    // For other chains. What a bounded view keeps is of use to none, and this one tells it.
+    if (dynamic_cast<FullView*>(&model.view()) != nullptr) all.push_back(remembered(model));
+    return all;
+}
+
+std::vector<Remembered> known_of(Session& session, Level& model) {
+    return {remembered(session), remembered(model)};
+}
+
+std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings, const char* what) {
     const Options& o = start.call.options;
     if (o.load_kv.empty()) return std::nullopt;
     Taken taken{.snapshot = SnapshotReader(o.load_kv, crew)};
     const SnapshotReader& s = taken.snapshot;
     s.require_same_model(settings);
     const std::string other = s.other_chain(settings);
-    taken.goes_on = other.empty() && s.ranks() == crew.comm().size();
+    const bool same = s.remembers(what);
+    taken.goes_on = same && other.empty() && s.ranks() == crew.comm().size();
     log::info("{}: {} tokens of a prompt, {} behind it; {}", o.load_kv, s.text().prompt.size(),
               s.text().generated.size(),
               taken.goes_on   ? "the run goes on with the very tokens"
+              : !same         ? fmt::format("another run, which has no {}: tokens of its law", what)
               : other.empty() ? fmt::format("written by {} ranks: tokens of the same law", s.ranks())
                               : fmt::format("another run: {}: tokens of its law", other));
     return taken;
@@ -53,11 +80,26 @@ void Taken::load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest
     request.resumed = snapshot.text().generated;
     request.goes_on = goes_on;
     if (goes_on) {
-        snapshot.load(engine, chain, crew);
+        snapshot.load(engine, {remembered(chain)}, crew);
     } else {
         snapshot.load_text(engine, chain, crew);
     }
     stats.taken_up_ms = static_cast<double>(trace::now() - begin) * 1e-6;
+}
+
+double Taken::load(Engine& engine, Session& session, const Crew& crew) const {
+    const uint64_t begin = trace::now();
+    if (goes_on) {
+        snapshot.load(engine, known_of(session, engine.model()), crew);
+        crew.phase([&] { session.taken_up(/*logits=*/true); });
+    } else if (snapshot.remembers("session")) {
+        snapshot.load_tiles(engine, {remembered(session)}, crew);
+        session.taken_up(/*logits=*/false);
+    } else {
+        snapshot.load_tiles(engine, {}, crew);
+        session.adopt(snapshot.text().ids());
+    }
+    return static_cast<double>(trace::now() - begin) * 1e-6;
 }
 
 }  // namespace trireme

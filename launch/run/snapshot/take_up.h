@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "decode/generate.h"
+#include "decode/session.h"
 #include "launch/run/request.h"
 #include "launch/run/snapshot/snapshot_file.h"
 
@@ -18,9 +19,15 @@ struct Taken {
     Request request(const Start& start, const Crew& crew, const Engine& engine) const;
     /// Fills engine and chain, and tells the request what is there.
     void load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const;
+    /// Fills engine and session: the conversation goes on, or begins behind the snapshot's text. Returns milliseconds.
+    double load(Engine& engine, Session& session, const Crew& crew) const;
 };
 
-/// Nothing without --load-kv. Says which of the two it is. Errors: as SnapshotReader.
-std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings);
+/// What snapshots are told of a run over a chain, and of a conversation.
+std::vector<Remembered> known_of(Chain& chain, Level& model);
+std::vector<Remembered> known_of(Session& session, Level& model);
+
+/// Nothing without --load-kv. `what` the run is: "chain" or "session". Says how it goes on. Errors: as SnapshotReader.
+std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings, const char* what);
 
 }  // namespace trireme

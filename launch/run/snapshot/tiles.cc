@@ -20,12 +20,11 @@ class TilesFromStores final : public Archive {
         const int64_t rows = shape.owner_layers * tiles_for(tokens);
         for (const TilePart& p : parts) {
             const std::vector<int64_t> wanted = {rows, p.heads, kTileTokens, layout_.head_dim};
-            Source s{.part = p, .k = &p.store->set("k", layout_.k_type, 4), .v = &p.store->set("v", layout_.v_type, 4)};
-            require(s.k->shape == wanted && s.v->shape == wanted, Exit::kData,
+            const StoreSet &k_set = p.store->set("k", layout_.k_type, 4), &v_set = p.store->set("v", layout_.v_type, 4);
+            require(k_set.shape == wanted && v_set.shape == wanted, Exit::kData,
                     "{}: keys of {} tiles, {} heads of {}, where {} of {} heads of {} were expected", p.store->name(),
-                    s.k->shape[0], s.k->shape[1], s.k->shape[3], rows, p.heads, layout_.head_dim);
-            s.row.resize(s.k->row_bytes() + s.v->row_bytes());
-            sources_.push_back(std::move(s));
+                    k_set.shape[0], k_set.shape[1], k_set.shape[3], rows, p.heads, layout_.head_dim);
+            sources_.push_back({.part = p, .k = {p.store, &k_set}, .v = {p.store, &v_set}});
         }
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
             const auto there = std::ranges::find_if(sources_, [&](const Source& s) {
@@ -42,14 +41,11 @@ class TilesFromStores final : public Archive {
         const HostTensor from = staging_.tensor(DType::kU8, tile.shape());
         auto* const to = static_cast<std::byte*>(from.data());
         const size_t k = head_bytes(layout_, layout_.k_type), v = head_bytes(layout_, layout_.v_type);
-        for (size_t i = 0; i < sources_.size(); ++i) {
-            if (std::ranges::find(of_head_, i) != of_head_.end()) read_row(sources_[i]);
-        }
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
-            const Source& s = sources_[of_head_[static_cast<size_t>(h)]];
+            Source& s = sources_[of_head_[static_cast<size_t>(h)]];
             const auto in = static_cast<size_t>(first_head_ + h - s.part.first_head), here = static_cast<size_t>(h);
-            std::memcpy(to + here * k, s.row.data() + in * k, k);
-            std::memcpy(to + layout_.k_bytes() + here * v, s.row.data() + s.k->row_bytes() + in * v, v);
+            std::memcpy(to + here * k, s.k.row(next_) + in * k, k);
+            std::memcpy(to + layout_.k_bytes() + here * v, s.v.row(next_) + in * v, v);
         }
         stream.copy(tile, from, "snapshot");
         stream.synchronize();
@@ -65,16 +61,27 @@ class TilesFromStores final : public Archive {
     }
 
   private:
+    /// Rows of a set in their order. A digest is of many: they are read together.
+    struct Rows {
+        const StoreReader* store;
+        const StoreSet* set;
+        std::vector<std::byte> block = {};
+        int64_t begin = 0, n = 0;  // in it
+
+        const std::byte* row(int64_t i) {
+            if (i < begin || i >= begin + n) {
+                begin = i / set->block_rows() * set->block_rows();
+                n = std::min(set->block_rows(), set->rows() - begin);
+                block.resize(static_cast<size_t>(static_cast<uint64_t>(n) * set->row_bytes()));
+                store->read(*set, begin, n, block);
+            }
+            return block.data() + static_cast<size_t>(static_cast<uint64_t>(i - begin) * set->row_bytes());
+        }
+    };
     struct Source {
         TilePart part;
-        const StoreSet *k, *v;
-        std::vector<std::byte> row = {};  // of both
+        Rows k, v;
     };
-    void read_row(Source& s) const {
-        const std::span<std::byte> row(s.row);
-        s.part.store->read(*s.k, next_, 1, row.first(s.k->row_bytes()));
-        s.part.store->read(*s.v, next_, 1, row.subspan(s.k->row_bytes()));
-    }
 
     KvLayout layout_;
     const Buffer<Space::kHost>& staging_;

@@ -34,7 +34,7 @@ TEST(LoadTokenizer, SaysWhatIsMissing) {
     expect_error([&] { load_tokenizer(folder.path()); }, Exit::kNoInput, {"no tokenizer.json or tokenizer.model"});
     expect_error([&] { load_tokenizer(folder.path() / "nowhere"); }, Exit::kNoInput, {"nowhere"});
     const auto text = folder.write("tokenizer.txt", "x");
-    expect_error([&] { load_tokenizer(text); }, Exit::kData, {"tokenizer.txt", ".json, .model or .gguf"});
+    expect_error([&] { load_tokenizer(text); }, Exit::kData, {"tokenizer.txt", ".json, .model, .gguf or .h5"});
     const auto gguf = folder.write("x.gguf", "GGUF");
     expect_error([&] { load_tokenizer(gguf); }, Exit::kData, {"x.gguf"});
     const auto json = folder.write("tokenizer.json", "{\"model\": ");
