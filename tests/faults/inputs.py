@@ -75,6 +75,10 @@ def inputs(runner, wanted=lambda row: True):
         of_model(folder)
         (folder / "ids").write_text("[1, 2, 3]")
 
+    def of_store(folder):
+        made = runner.run(["convert", "-m", MODEL, "-o", str(folder / "model.h5")])
+        expect(made.status == 0, made.err)
+
     def of_snapshot(folder):
         made = runner.run(["generate", "-m", MODEL, "-f", prompt, *ids, "-n", "1", "--save-kv", str(folder / "s.h5")])
         expect(made.status == 0, made.err)
@@ -96,6 +100,7 @@ def inputs(runner, wanted=lambda row: True):
         "model folder": (of_model, lambda f: ["generate", "-m", str(f / "model"), "-f", prompt, *ids]),
         "model, for ids": (of_ids, lambda f: ["generate", "-m", str(f / "model"), "--prompt-ids", str(f / "ids"), *ids]),
         "model folder, rank 1": (of_model, lambda f: ["generate", "-m", str(f / "model"), "-f", prompt, *ids], 2),
+        "model as .h5": (of_store, lambda f: ["generate", "-m", str(f / "model.h5"), "-f", prompt, *ids]),
         "draft model": (lambda f: shutil.copytree(DRAFT, f / "model"),
                         lambda f: ["generate", "-m", MODEL, "--spec", "draft", "-md", str(f / "model"), "--gamma", "4",
                                    "-f", prompt, *ids]),

@@ -77,6 +77,22 @@ class Operation:
         expect(result.out == wanted.out, f"{what} gives {result.out} instead of {wanted.out}")
 
 
+def boundaries_of_store(path):
+    """User block, the first and last block of each data set (blocks have digests of their own)."""
+    sizes, block = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i64": 8, "u8": 1}, 1 << 20
+    manifest = manifest_of(path)
+    found = {0, 8192, manifest["file_bytes"]}
+    for entry in manifest["sets"]:
+        row = sizes[entry["type"]]
+        for extent in entry["shape"][1:]:
+            row *= extent
+        rows, begin = entry["shape"][0], entry["offset"]
+        of_block = max(1, block // row) * row if row else 1
+        end = begin + rows * row
+        found |= {begin, min(begin + of_block, end), begin + max(0, rows * row - 1) // of_block * of_block, end}
+    return sorted(found)
+
+
 class Save(Operation):
     """Snapshots behind the prompt and behind every token, each over the one before."""
 
@@ -166,19 +182,50 @@ class Save(Operation):
         expect(names_in(folder) == there, f"the run that went on leaves {names_in(folder)}, not {there}")
 
     def boundaries(self, folder):
-        """User block, the first and last block of each data set (blocks have digests of their own)."""
-        sizes, block = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i64": 8, "u8": 1}, 1 << 20
-        manifest = manifest_of(folder / self.target)
-        found = {0, 8192, manifest["file_bytes"]}
-        for entry in manifest["sets"]:
-            row = sizes[entry["type"]]
-            for extent in entry["shape"][1:]:
-                row *= extent
-            rows, begin = entry["shape"][0], entry["offset"]
-            of_block = max(1, block // row) * row if row else 1
-            end = begin + rows * row
-            found |= {begin, min(begin + of_block, end), begin + max(0, rows * row - 1) // of_block * of_block, end}
-        return sorted(found)
+        return boundaries_of_store(folder / self.target)
+
+
+class Talk(Save):
+    """Snapshots of a conversation: behind each turn that is read, and at the end. None of them may be missing."""
+
+    def __init__(self, runner):
+        Operation.__init__(self, runner)
+        self.resumes = False
+        self.turns = runner.folder / "turns.jsonl"
+        text = runner.prompt.read_text()
+        self.turns.write_text("".join(json.dumps({"text": t}) + "\n" for t in (text, text[:60])))
+        self.wanted = runner.run(self.generate(None))
+        folder = runner.folder / "talk"
+        folder.mkdir()
+        calls, _ = runner.calls(self.generate(folder), folder)
+        self.states = [None]
+        for call in calls:
+            if is_publication(call, self.target):
+                runner.run([*self.generate(folder), "--force"], under=folder, fault=f"kill-after:{call.number}")
+                self.states.append(self.state(folder))
+
+    def generate(self, folder, load=False):
+        words = ["generate", "-m", MODEL, "--session", str(self.turns), "-n", "4", "-t", "1", "--no-progress", "--ignore-eos",
+                 "--temp", "0.9", "--seed", "3"]  # fmt: skip
+        words += ["--load-kv", str(folder / self.target)] if load else []
+        return words + (["--save-kv", str(folder / self.target)] if folder else [])
+
+    def state(self, folder):
+        if not (folder / self.target).exists():
+            return None
+        return set_of(folder / self.target, "ids")[0][0]
+
+    def outcome(self, calls, i, lasting, rank):
+        named = [j for j in range(i) if is_publication(calls[j], self.target)]
+        return 74, self.states[len(named)]
+
+    def go_on(self, folder, state):
+        if state is not None:
+            words = [*self.generate(None), "--load-kv", str(folder / self.target)]
+            self.same_as_uninterrupted(self.runner.run(words), self.wanted, "taking it up")
+        result = self.runner.run(self.generate(folder, load=state is not None))
+        self.same_as_uninterrupted(result, self.wanted, "going on")
+        expect(names_in(folder) == [self.target], f"the run that went on leaves {names_in(folder)}")
 
 
 class Convert(Operation):
@@ -186,9 +233,9 @@ class Convert(Operation):
 
     target = "model"
 
-    def __init__(self, runner):
+    def __init__(self, runner, whole="converted"):
         super().__init__(runner)
-        self.whole = runner.folder / "converted"
+        self.whole = runner.folder / whole
         made = runner.run(self.convert(self.whole))
         expect(made.status == 0, made.err)
         self.wanted = self.generate(self.whole)
@@ -235,6 +282,27 @@ class Convert(Operation):
             header = json.loads(f.read(length))
         ends = {t["data_offsets"][i] + 8 + length for name, t in header.items() if name != "__metadata__" for i in (0, 1)}
         return sorted({0, 8, 8 + length} | ends)
+
+
+class ConvertToStore(Convert):
+    """A model as one HDF5 file."""
+
+    target = "model.h5"
+
+    def __init__(self, runner):
+        super().__init__(runner, "converted.h5")
+
+    def state(self, folder):
+        made = folder / self.target
+        if not made.exists():
+            return None
+        expect(made.read_bytes() == self.whole.read_bytes(), "the file is another one")
+        return "whole"
+
+    may_be_left, may_be_cut = Operation.may_be_left, Operation.may_be_cut
+
+    def boundaries(self, folder):
+        return boundaries_of_store(folder / self.target)
 
 
 class OneFile(Operation):
@@ -362,7 +430,9 @@ OPERATIONS = {
     "resume": lambda runner: Save(runner, resumes=True),
     "save, 2 ranks": lambda runner: Save(runner, ranks=2),
     "resume, 2 ranks": lambda runner: Save(runner, ranks=2, resumes=True),
+    "save, a conversation": Talk,
     "convert": Convert,
+    "convert to .h5": ConvertToStore,
     "batch": Batch,
     "--report-json": report_json,
     "--trace": trace,
