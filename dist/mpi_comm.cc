@@ -15,9 +15,11 @@
 
 #include "dist/mpi_exchange.h"
 #include "dist/ordered_sum.h"
+#include "dist/peer_watch.h"
 #include "dist/rank_env.h"
 #include "dist/slices.h"
 #include "runtime/env.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -84,6 +86,7 @@ class MpiComm::Impl {
                 "the launcher started {} ranks, MPI sees {}: start them with this MPI's own mpirun, or with "
                 "srun --mpi=pmix",
                 ranks, size_);
+        peers_.emplace(gather(process_name()), [this](int rank) { died(rank); });
     }
 
     int rank() const { return rank_; }
@@ -98,6 +101,7 @@ class MpiComm::Impl {
     Slice slice(int64_t n, int rank) const { return kSlicing.of(n, rank, size_); }
     void grow(int64_t elements);
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
+    [[noreturn]] void died(int rank) const;
 
     int rank_ = rank_env(std::getenv).rank, size_ = 0;  // until MPI says
     std::mutex mutex_;
@@ -105,7 +109,8 @@ class MpiComm::Impl {
     Watchdog watchdog_;
     Library library_;
     MpiExchange device_, control_;
-    std::vector<float> scratch_;  // what peers sent, rank by rank
+    std::vector<float> scratch_;      // what peers sent, rank by rank
+    std::optional<PeerWatch> peers_;  // until MPI_Finalize, in which all wait for each other
 };
 
 /// Room for what an all_reduce of `elements` receives, and of all shorter ones.
@@ -184,6 +189,14 @@ void MpiComm::Impl::hang(const char* call, uint64_t sequence, double seconds) {
     leave_soon(Exit::kUnavailable);
     say_that_it_hangs(rank_, call, sequence, seconds);
     abort(Exit::kUnavailable);
+}
+
+/// Nothing can be computed without it. A launcher that ends the others, too, is given the time to: Open MPI's sends
+/// SIGTERM after a second, which a run that has printed nothing answers with a line of its own, and SIGKILL after two.
+void MpiComm::Impl::died(int rank) const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    log::warn("rank {} has ended before the run has; this rank ends, too", rank);
+    _exit(static_cast<int>(Exit::kUnavailable));
 }
 
 MpiComm::MpiComm(int ranks) : impl_(std::make_unique<Impl>(ranks)) {}

@@ -17,7 +17,7 @@ namespace trireme {
 class PartFile {
   public:
     /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or is there and may not be
-    /// replaced; another process is writing it), kPermission.
+    /// replaced; another process is writing it), or as exit_of_creation() says.
     PartFile(std::filesystem::path path, IfThere old);
     /// The same; null where another process holds it.
     static std::unique_ptr<PartFile> unless_held(std::filesystem::path path, IfThere old);
@@ -35,6 +35,8 @@ class PartFile {
     /// All of it goes to the disk, then it takes its name, then the folder goes to the disk. Errors: as the
     /// constructor, Exit::kIo.
     void publish();
+    /// Whether it has its name: publish() may fail behind that, when the folder cannot be flushed.
+    bool published() const { return published_; }
     const std::filesystem::path& path() const { return path_; }
 
   private:

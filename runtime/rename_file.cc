@@ -25,6 +25,25 @@ std::string reason_of(int error) {
     return std::generic_category().message(error);
 }
 
+Exit exit_of_creation(int error) {
+    switch (error) {
+        case EACCES:
+        case EPERM:
+        case EROFS:
+            return Exit::kPermission;
+        case ENOSPC:
+        case EDQUOT:
+        case EIO:
+            return Exit::kIo;
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+            return Exit::kOs;
+        default:
+            return Exit::kCantCreate;
+    }
+}
+
 void require_replaceable(const fs::path& path, IfThere old) {
     require(path.has_filename(), Exit::kCantCreate, "{}: not a file name", path.string());
     struct stat st {};
@@ -41,11 +60,7 @@ void cannot_create(const fs::path& path, int error) {
         "{}: exists by now, though it did not when the work began: another run wrote it, and it stays as it is; name "
         "another file, or overwrite it with --force",
         path.string());
-    const bool denied = error == EACCES || error == EPERM || error == EROFS;
-    fail(denied                                               ? Exit::kPermission
-         : error == ENOSPC || error == EDQUOT || error == EIO ? Exit::kIo
-                                                              : Exit::kCantCreate,
-         "{}: cannot create: {}", path.string(), reason_of(error));
+    fail(exit_of_creation(error), "{}: cannot create: {}", path.string(), reason_of(error));
 }
 
 int rename_over(const fs::path& from, const fs::path& to) {

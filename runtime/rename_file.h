@@ -6,13 +6,16 @@
 #include <string>
 
 #include "runtime/atomic_file.h"
+#include "runtime/error.h"
 
 namespace trireme {
 
 std::string reason_of(int error);
+/// What a program ends with that cannot create a file, for this reason: Exit::kCantCreate, kPermission, kIo or kOs.
+Exit exit_of_creation(int error);
 /// Errors: Exit::kCantCreate unless `path` names a file, and is free or a regular file that may be replaced.
 void require_replaceable(const std::filesystem::path& path, IfThere old);
-/// Exit::kCantCreate, kPermission or kIo, as the reason is.
+/// Errors: exit_of_creation().
 [[noreturn]] void cannot_create(const std::filesystem::path& path, int error);
 int rename_over(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Gives the finished file at `from` the name `to`, if that is free, in one step: nobody else can take the name

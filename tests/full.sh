@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13,14' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -64,6 +64,7 @@ item_title=(
     [12]='Bounded KV'
     [13]='Layers that share keys and values, texts side by side'
     [14]='Snapshots, stores, Slurm'
+    [15]='Faults'
 )
 
 item_1() {
@@ -222,6 +223,18 @@ item_14() {
     tests/resume.py "$program" --stops 200 --kills 200 || return
     /usr/bin/python3 tests/record.py "$program" --kills 400 --spoilt 200 || return
     tests/slurm.sh "$program"
+}
+
+# Runs that are killed at every call that changes a file; calls that fail, of every output and input; ranks that die, stop,
+# are slow.
+item_15() {
+    local program=build/release/launch/trireme shim=build/release/lib/libfault_shim.so script log=$logs/full-faults.log
+    tests/faults/coverage.py "$program" "$shim" >"$log" 2>&1 || { tail -n 3 "$log"; return 1; }
+    for script in kill_points io_errors; do
+        tests/faults/"$script".py "$program" "$shim" --rank-points 300 2>>"$log" || { grep -v ' of [0-9]*$' "$log" | tail -n 20; return 1; }
+        echo
+    done
+    tests/faults/ranks.py "$program" --killed 400 --stopped 80 --slow 20 2>>"$log" || { tail -n 20 "$log"; return 1; }
 }
 
 # demo: the demo model as a folder, which the reference reads.

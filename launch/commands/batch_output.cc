@@ -1,9 +1,7 @@
 #include "launch/commands/batch_output.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,22 +9,13 @@
 #include "launch/report/output.h"
 #include "launch/run/text_file.h"
 #include "runtime/log.h"
+#include "runtime/rename_file.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 32;
 constexpr const char* kInstead = "name another file, or begin anew with --force";
-
-/// A file's name survives a crash once its folder is on the disk.
-void flush_folder(const std::string& path) {
-    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-    const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool flushed = fd >= 0 && ::fsync(fd) == 0;
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    require(flushed, Exit::kIo, "{}: cannot flush its folder to the disk: {}", path, std::strerror(error));
-}
 
 }  // namespace
 
@@ -63,12 +52,13 @@ std::string BatchOutput::where(int64_t index) const {
 void BatchOutput::open(int creation) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | creation, 0666);
     if (fd_ < 0) {
-        const bool denied = errno == EACCES || errno == EPERM || errno == EROFS;
-        fail(denied ? Exit::kPermission : Exit::kCantCreate, "--output-path {}: cannot be opened: {}", path_,
-             errno == EEXIST ? "another run has created it meanwhile" : std::strerror(errno));
+        const int error = errno;
+        fail(exit_of_creation(error), "--output-path {}: cannot be opened: {}", path_,
+             error == EEXIST ? "another run has created it meanwhile" : reason_of(error));
     }
     // The lock goes when the process does. Where a file system has no locks nobody keeps a second run off.
-    require(::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, Exit::kCantCreate,
+    const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    require(error != EWOULDBLOCK, Exit::kCantCreate,
             "--output-path {}: another run is writing it; wait for its end, or name another file", path_);
 }
 
@@ -100,13 +90,13 @@ std::string BatchOutput::text(int64_t index) const {
 void BatchOutput::begin() {
     if (fd_ < 0) {
         open(O_CREAT | O_EXCL);
-        flush_folder(path_);
+        sync_folder(path_);  // the name survives a crash
     }
     struct stat info = {};
     const bool measured = ::fstat(fd_, &info) == 0;
     require(measured && info.st_size >= kept_, Exit::kIo, "{}: cannot be measured, or is shorter than it was", path_);
-    require(info.st_size == kept_ || ::ftruncate(fd_, kept_) == 0, Exit::kIo, "{}: cannot be cut to {} bytes: {}",
-            path_, kept_, std::strerror(errno));
+    const int error = info.st_size == kept_ || ::ftruncate(fd_, kept_) == 0 ? 0 : errno;
+    require(error == 0, Exit::kIo, "{}: cannot be cut to {} bytes: {}", path_, kept_, reason_of(error));
 }
 
 void BatchOutput::append(std::string line) {
@@ -115,11 +105,13 @@ void BatchOutput::append(std::string line) {
     while (!rest.empty()) {
         const ssize_t n = ::write(fd_, rest.data(), rest.size());
         if (n < 0 && errno == EINTR) continue;
+        const int error = n < 0 ? errno : ENOSPC;
         require(n > 0, Exit::kIo, "{}: cannot write {} bytes: {}; the lines before are there", path_, rest.size(),
-                std::strerror(n < 0 ? errno : ENOSPC));
+                reason_of(error));
         rest.remove_prefix(static_cast<size_t>(n));
     }
-    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot flush to the disk: {}", path_, std::strerror(errno));
+    const int error = ::fsync(fd_) == 0 ? 0 : errno;
+    require(error == 0, Exit::kIo, "{}: cannot flush to the disk: {}", path_, reason_of(error));
 }
 
 }  // namespace trireme

@@ -195,6 +195,7 @@ void run_generate(const Start& start, const Crew& crew) {
     write_trace(o, crew);
     record_run(start, crew, report, json, record, chain, taken, exit_status(status));
     if (status != 0) throw Stopped{exit_status(status)};
+    if (snapshots) snapshots->require_last();
 }
 
 }  // namespace trireme

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <sys/stat.h>
@@ -12,6 +11,8 @@
 #include "launch/record/record_file.h"
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/part_file.h"
+#include "runtime/rename_file.h"
 
 namespace trireme {
 namespace {
@@ -34,11 +35,12 @@ bool same_file(const fs::path& a, const fs::path& b) {
 bool TextOut::write(std::string_view text) {
     while (!text.empty() && !closed_) {
         const ssize_t n = ::write(fd_, text.data(), text.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EPIPE) {
+        const int error = n < 0 ? errno : n == 0 ? ENOSPC : 0;
+        if (error == EINTR) continue;
+        if (error == EPIPE) {
             closed_ = true;
-        } else if (n < 0) {
-            fail(Exit::kIo, "stdout: cannot be written: {}", std::strerror(errno));
+        } else if (error != 0) {
+            fail(Exit::kIo, "stdout: cannot be written: {}", reason_of(error));
         } else {
             last_ = text[static_cast<size_t>(n) - 1];
             text.remove_prefix(static_cast<size_t>(n));
@@ -49,20 +51,11 @@ bool TextOut::write(std::string_view text) {
 
 void probe_output(std::string_view flag, const std::string& path, bool force) {
     if (path.empty()) return;
-    struct stat info = {};
-    if (::lstat(path.c_str(), &info) == 0) {
-        require(S_ISREG(info.st_mode), Exit::kCantCreate, "{} {}: exists and is no regular file; name another one",
-                flag, path);
-        require(force, Exit::kCantCreate, "{} {}: exists; name another file, or overwrite it with --force", flag, path);
+    try {
+        const PartFile part(path, force ? IfThere::kReplace : IfThere::kRefuse);
+    } catch (const Error& e) {
+        fail(e.code(), "{} {}", flag, e.what());
     }
-    std::string probe = (folder_of(path) / ".trireme-probe-XXXXXX").string();
-    const int fd = fs::path(path).filename().empty() ? (errno = EISDIR, -1) : ::mkstemp(probe.data());
-    if (fd < 0) {
-        const Exit code = errno == EACCES || errno == EPERM ? Exit::kPermission : Exit::kCantCreate;
-        fail(code, "{} {}: cannot be created: {}", flag, path, std::strerror(errno));
-    }
-    ::close(fd);
-    ::unlink(probe.c_str());
 }
 
 void probe_outputs(const Options& o) {

@@ -25,8 +25,9 @@ class TextOut {
     char last_ = '\n';
 };
 
-/// Checks that a file can be created at `path`, and leaves nothing behind; does nothing for an empty path. `flag`: for
-/// messages. Errors: Exit::kCantCreate (exists, without `force`; no regular file; no folder for it), kPermission.
+/// Checks that a file can be created at `path`, by its part (runtime/part_file.h), and leaves nothing behind; does
+/// nothing for an empty path. `flag`: for messages. Errors: Exit::kCantCreate where it exists, without `force`;
+/// PartFile's.
 void probe_output(std::string_view flag, const std::string& path, bool force);
 
 /// The same of every file that the run will write, but for a batch's, no two of which may be one, however they are

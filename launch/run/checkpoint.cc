@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "launch/run/outcome.h"
 #include "model/files/mapped_model.h"
 #include "runtime/log.h"
 
@@ -17,10 +16,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
     const bool ids_in = o.prompt_from == PromptFrom::kIds || o.prompt_from == PromptFrom::kData;
     const bool needed = !ids_in || text_out || !o.tokenizer.empty();
     if (needed) return load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
-    std::unique_ptr<Tokenizer> own;
-    const Outcome loaded = attempt([&] { own = load_tokenizer(o.model); });
-    if (loaded.status != 0) log::debug("goes on without a tokenizer: {}", loaded.message);
-    return own;
+    return optional_tokenizer(o.model, "goes on without a tokenizer");
 }
 
 std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* tokenizer) {
@@ -33,6 +29,16 @@ std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* to
 }
 
 }  // namespace
+
+std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::string_view without) {
+    try {
+        return load_tokenizer(model);
+    } catch (const Error& e) {
+        if (e.code() == Exit::kIo || e.code() == Exit::kOs) throw;
+        log::debug("{}: {}", without, e.what());
+        return nullptr;
+    }
+}
 
 Checkpoint open_checkpoint(Command command, const Options& o) {
     Checkpoint c;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/flags/options.h"
@@ -20,6 +22,10 @@ struct Checkpoint {
 
     const LlamaConfig& config() const { return source->config(); }
 };
+
+/// The tokenizer of a model where it can be done without: null, and a line of the debug log, if there is none, or none
+/// that is understood. Errors: Exit::kIo and kOs: what it says cannot be known then.
+std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::string_view without);
 
 /// Opens what --model and --tokenizer name. Errors: as open_model and load_tokenizer.
 Checkpoint open_checkpoint(Command command, const Options& options);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "decode/held_laws.h"
-#include "launch/run/outcome.h"
+#include "launch/run/checkpoint.h"
 #include "model/footprint.h"
 #include "offload/policies/window_view.h"
 #include "runtime/log.h"
@@ -31,13 +31,10 @@ void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const C
     require(draft.vocab == target.config().vocab, Exit::kConfig,
             "--model-draft {}: its vocabulary has {} tokens, the model's {}; want a draft made for this model",
             o.model_draft, draft.vocab, target.config().vocab);
-    std::unique_ptr<Tokenizer> own;
-    const Outcome loaded = attempt([&] { own = load_tokenizer(o.model_draft); });
-    if (loaded.status != 0 || !target.tokenizer) {
-        log::debug("the draft's tokens are not compared: {}",
-                   loaded.status != 0 ? loaded.message : "ids go in and out");
-        return;
-    }
+    const std::string_view without = "the draft's tokens are not compared";
+    if (!target.tokenizer) return log::debug("{}: ids go in and out", without);
+    const std::unique_ptr<Tokenizer> own = optional_tokenizer(o.model_draft, without);
+    if (!own) return;
     for (int32_t id = 0; id < std::min(own->vocab(), target.tokenizer->vocab()); ++id) {
         require(own->piece(id) == target.tokenizer->piece(id), Exit::kConfig,
                 "--model-draft {}: its token {} is '{}', the model's '{}'; want a draft made for this model",

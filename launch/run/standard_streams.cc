@@ -15,8 +15,9 @@ void hold_standard_streams() {
     constexpr int kWrongWay[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-        require(::open("/dev/null", kWrongWay[fd]) == fd, Exit::kOs,
-                "descriptor {} is closed, and /dev/null cannot be opened in its place: {}", fd, std::strerror(errno));
+        const int error = ::open("/dev/null", kWrongWay[fd]) == fd ? 0 : errno;
+        require(error == 0, Exit::kOs, "descriptor {} is closed, and /dev/null cannot be opened in its place: {}", fd,
+                std::strerror(error));
     }
 }
 

@@ -48,7 +48,8 @@ class FileSource final : public ByteSource {
 
     void check_unchanged() const override {
         struct stat now {};
-        require(::fstat(fd_, &now) == 0, Exit::kIo, "{}: {}", name(), reason_of(errno));
+        const int error = ::fstat(fd_, &now) == 0 ? 0 : errno;
+        require(error == 0, Exit::kIo, "{}: {}", name(), reason_of(error));
         require(now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino && now.st_size == opened_.st_size &&
                     now.st_mtim.tv_sec == opened_.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec,
                 Exit::kIo, "{}: the file changed while it was read; run again when nothing writes to it", name());
@@ -58,9 +59,10 @@ class FileSource final : public ByteSource {
     void do_read(uint64_t offset, std::span<std::byte> out) const override {
         while (!out.empty()) {
             const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
-            if (n < 0 && errno == EINTR) continue;
-            require(n >= 0, Exit::kIo, "{}: cannot read {} bytes at {}: {}", name(), out.size(), offset,
-                    reason_of(errno));
+            const int error = n < 0 ? errno : 0;
+            if (error == EINTR) continue;
+            require(error == 0, Exit::kIo, "{}: cannot read {} bytes at {}: {}", name(), out.size(), offset,
+                    reason_of(error));
             require(n > 0, Exit::kIo, "{}: the file was cut to {} bytes while it was read (it had {})", name(), offset,
                     size());
             offset += static_cast<uint64_t>(n);

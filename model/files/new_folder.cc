@@ -19,13 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void sync(const fs::path& folder) {
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    ::fsync(fd);
-    ::close(fd);
-}
-
 bool is_there(const fs::path& path) {
     std::error_code ignored;
     return fs::exists(fs::symlink_status(path, ignored));
@@ -44,7 +37,7 @@ int rename_folder_if_free(const fs::path& from, const fs::path& to) {
 
 NewFile::NewFile(const fs::path& path)
     : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    require(fd_ >= 0, Exit::kCantCreate, "{}: cannot be made: {}", path.string(), reason_of(errno));
+    if (fd_ < 0) cannot_create(path, errno);
 }
 
 NewFile::~NewFile() {
@@ -55,16 +48,18 @@ void NewFile::write(const void* bytes, size_t n) {
     for (const char* at = static_cast<const char*>(bytes); n > 0;) {
         const ssize_t some = ::write(fd_, at, n);
         if (some < 0 && errno == EINTR) continue;
-        require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
+        const int error = some < 0 ? errno : ENOSPC;
+        require(some > 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(error));
         at += some;
         n -= static_cast<size_t>(some);
     }
 }
 
 void NewFile::finish() {
-    require(::fsync(fd_) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
-    const int fd = std::exchange(fd_, -1);
-    require(::close(fd) == 0, Exit::kIo, "{}: cannot be written: {}", path_.string(), reason_of(errno));
+    int error = ::fsync(fd_) == 0 ? 0 : errno;
+    require(error == 0, Exit::kIo, "{}: cannot flush to the disk: {}", path_.string(), reason_of(error));
+    error = ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno;
+    require(error == 0, Exit::kIo, "{}: cannot close: {}", path_.string(), reason_of(error));
 }
 
 NewFolder::NewFolder(const fs::path& path, std::span<const char* const> names)
@@ -97,13 +92,14 @@ void NewFolder::take() {
 
 /// Makes the part, or finds it, and locks it. False: it has gone, or was replaced, before it was locked.
 bool NewFolder::try_to_take() {
-    require(::mkdir(part_.c_str(), 0777) == 0 || errno == EEXIST, Exit::kCantCreate, "{}: cannot be made: {}",
-            part_.string(), reason_of(errno));
+    int error = ::mkdir(part_.c_str(), 0777) == 0 ? 0 : errno;
+    if (error != 0 && error != EEXIST) cannot_create(part_, error);
     fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd_ < 0 && errno == ENOENT) return false;
-    require(fd_ >= 0, Exit::kCantCreate, "{}: is there and cannot be opened as a folder: {}; remove it", part_.string(),
-            reason_of(errno));
-    const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    error = fd_ >= 0 ? 0 : errno;
+    if (error == ENOENT) return false;
+    require(error == 0, Exit::kCantCreate, "{}: is there and cannot be opened as a folder: {}; remove it",
+            part_.string(), reason_of(error));
+    error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     require(error != EWOULDBLOCK, Exit::kCantCreate,
             "{}: another conversion is writing it; wait for that, or name "
             "another folder",
@@ -136,18 +132,18 @@ void NewFolder::clear() const {
                 part_.string(), shown(name));
     }
     for (const std::string& name : left) {
-        require(::unlinkat(fd_, name.c_str(), 0) == 0, Exit::kCantCreate, "{}: cannot be removed: {}",
-                (part_ / name).string(), reason_of(errno));
+        const int error = ::unlinkat(fd_, name.c_str(), 0) == 0 ? 0 : errno;
+        require(error == 0, Exit::kCantCreate, "{}: cannot be removed: {}", (part_ / name).string(), reason_of(error));
     }
 }
 
 void NewFolder::finish() {
-    sync(part_);
+    sync_folder(part_ / "");
     const int error = rename_folder_if_free(part_, path_);
-    require(error == 0, Exit::kCantCreate, "{}: cannot be made: {}", path_.string(),
-            error == EEXIST ? "it has appeared meanwhile" : reason_of(error));
+    require(error != EEXIST, Exit::kCantCreate, "{}: cannot be made: it has appeared meanwhile", path_.string());
+    if (error != 0) cannot_create(path_, error);
     done_ = true;
-    sync(fs::absolute(path_).parent_path());
+    sync_folder(path_);
 }
 
 }  // namespace trireme

@@ -236,12 +236,7 @@ class StoreModel final : public WeightSource {
 
 bool is_store_file(const fs::path& path) {
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) return false;
-    try {
-        return is_store(*open_file(path));
-    } catch (const Error&) {  // whoever opens it for good says why not
-        return false;
-    }
+    return fs::is_regular_file(path, ignored) && is_store(*open_file(path));
 }
 
 std::unique_ptr<WeightSource> open_store_model(std::unique_ptr<ByteSource> source) {

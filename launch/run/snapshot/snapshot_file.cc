@@ -138,8 +138,23 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& c
     writer.append(0, std::as_bytes(std::span(ids)));
     for (const auto& [at, ar] : archives) ar.write(writer, at, staging);
     if (full != nullptr) write_tiles(*full, writer, tiles_at, staging);
-    writer.publish();
+    if (part) {
+        writer.publish();
+    } else {
+        publish(writer);
+    }
     return writer.bytes();
+}
+
+/// Gives the snapshot its name. It has it even if an error follows, when its folder cannot be flushed.
+void SnapshotWriter::publish(StoreWriter& writer) {
+    try {
+        writer.publish();
+    } catch (...) {
+        named_ = writer.published();
+        throw;
+    }
+    named_ = true;
 }
 
 uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs) {
@@ -150,16 +165,22 @@ uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs)
     std::vector<std::string> parts;
     for (int r = 0; ranks > 1 && r < ranks; ++r) parts.push_back(part_name(path_, r, ranks, id));
     uint64_t bytes = 0;
+    named_ = false;
     try {
         crew_.phase([&] { bytes = write_rank(text, costs, id, parts); });
         crew_.first_only([&] {
             if (parts.empty()) return;
             // The parts' names are in their folder already: each has been written to the disk with it.
             Json about = {{"parts", parts}, {"id", id}};
-            StoreWriter(path_, old_, std::string(kKind), {}, about.dump()).publish();
+            StoreWriter manifest(path_, old_, std::string(kKind), {}, about.dump());
+            publish(manifest);
         });
     } catch (...) {
-        sweep(id, /*of_others=*/false);
+        if (named_) {
+            old_ = IfThere::kReplace;
+        } else if (crew_.first()) {
+            sweep(id, /*of_others=*/false);
+        }
         throw;
     }
     crew_.first_only([&] { sweep(id, /*of_others=*/true); });

@@ -53,10 +53,12 @@ class SnapshotWriter {
   private:
     uint64_t write_rank(const SnapshotText& text, const SpecCosts& costs, const std::string& id,
                         const std::vector<std::string>& parts);
+    void publish(StoreWriter& writer);
     void sweep(const std::string& id, bool of_others) const;
 
     std::string path_;
     IfThere old_;
+    bool named_ = false;  // the snapshot that is being written has its name, on rank 0
     const Crew& crew_;
     Engine& engine_;
     std::vector<Remembered> known_;

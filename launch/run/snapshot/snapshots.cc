@@ -29,6 +29,7 @@ void Snapshots::write() {
     const double s = static_cast<double>(trace::now() - begin) * 1e-9;
     bytes_per_s_ = bytes_ / std::max(s - kFixed_s, 1e-3);
     since_ = 0;
+    missing_.reset();
     log::info("snapshot {}: {} tokens, {:.1f} MB in {:.2f} s", writer_.path(),
               text.prompt.size() + text.generated.size(), bytes_ * 1e-6, s);
 }
@@ -59,11 +60,16 @@ int Snapshots::round(size_t tokens, int agreed) {
     if (agreed != 0 || every_ == 0 || since_ < every_) return agreed;
     try {
         write();
-    } catch (const Error& e) {  // all ranks have it
+    } catch (const AgreedError& e) {
         since_ = 0;
-        log::warn("no snapshot: {}; the one before stands, and the run goes on", e.what());
+        missing_ = e;
+        log::warn("no snapshot: {}; the last whole one stands, and the run goes on", e.what());
     }
     return agreed;
+}
+
+void Snapshots::require_last() const {
+    if (missing_) throw AgreedError(missing_->code(), fmt::format("no snapshot of the end: {}", missing_->what()));
 }
 
 }  // namespace trireme

@@ -26,6 +26,8 @@ class Snapshots {
     /// is to do: `agreed`, or kSaved where it is to end because all of it is written. A snapshot that is not asked for
     /// by a signal and cannot be written leaves the one before, and a warning.
     int round(size_t tokens, int agreed);
+    /// At the end of a run: an AgreedError if the last snapshot that was due could not be written.
+    void require_last() const;
 
   private:
     double expected_s() const;
@@ -38,6 +40,7 @@ class Snapshots {
     double grace_s_;
     double bytes_per_s_ = 0;  // of the last one; 0: there was none
     double bytes_ = 0;
+    std::optional<AgreedError> missing_;
 };
 
 }  // namespace trireme

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Does the shim see every system call by which the program changes a file, or reads one?
+
+  coverage.py PROGRAM SHIM
+
+Each operation, and the reading of each input, runs once under strace with the shim in it. What strace saw of the folder
+and what the shim counted must be the same calls, in the same order. Ends with 1 if they are not, and with 77 where there
+is no strace.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+
+from inputs import inputs
+from operations import expect, operations
+from runner import Runner, emptied
+
+NAMES = {"openat": "open", "pread64": "pread", "pwrite64": "pwrite", "unlinkat": "unlink", "rmdir": "unlink", "mkdirat": "mkdir", "linkat": "link",
+         "renameat": "rename"}  # fmt: skip
+SEEN = ("open openat creat write writev pwrite64 pwritev pwritev2 fallocate ftruncate truncate fsync fdatasync sync_file_range "
+        "rename renameat renameat2 link linkat unlink unlinkat rmdir mkdir mkdirat mknod mknodat symlink symlinkat "
+        "copy_file_range sendfile close mmap")  # fmt: skip
+SEEN_READS = "open openat read readv pread64 preadv preadv2 mmap"
+
+
+def of_folder(text, folder):
+    """(name, arguments, result) of each call that was made on something in the folder."""
+    for line in text.splitlines():
+        found = re.match(r"(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)", line)
+        if found and str(folder) in found[2]:
+            yield found.groups()
+
+
+def reads_by_strace(text, folder):
+    calls = []
+    for name, arguments, result in of_folder(text, folder):
+        expect(name != "mmap", f"a file is mapped: {arguments}")
+        if name in ("open", "openat") and re.search("O_DIRECTORY|O_WRONLY|O_RDWR", arguments):
+            continue
+        calls.append(NAMES.get(name, name))
+    return calls
+
+
+def changes_by_strace(text, folder):
+    calls, writable = [], set()
+    for name, arguments, result in of_folder(text, folder):
+        if name == "mmap":
+            expect("MAP_SHARED" not in arguments or "PROT_WRITE" not in arguments, f"a file is mapped for writing: {arguments}")
+            continue
+        if name in ("openat", "open"):
+            if not re.search("O_WRONLY|O_RDWR|O_CREAT", arguments):
+                continue
+            writable.add(result)
+        if name == "close":
+            descriptor = re.match(r"\d+", arguments)[0]
+            if descriptor not in writable:
+                continue
+            writable.discard(descriptor)
+        # The shim renames by renameat2, without flags.
+        if name == "renameat2" and re.search(r", 0$", arguments):
+            name = "rename"
+        calls.append(NAMES.get(name, name))
+    return calls
+
+
+def compare(runner, thing, prepare, names, by_strace, calls=None):
+    files, trace = emptied(runner.folder / "cases"), runner.folder / "trace"
+    prepare(files)
+    tracer = ["strace", "-f", "-y", "-s", "0", "-o", str(trace), "-e", "trace=" + ",".join("?" + n for n in names.split())]
+    found, result = runner.calls(thing.words(files), files, calls=calls, before=tracer)
+    expect(result.status == 0, result.err)
+    seen, counted = by_strace(trace.read_text(), files), [call.name for call in found]
+    expect(seen == counted, f"{thing.name}: strace saw {seen}, the shim {counted}")
+    print(f"{thing.name}: {len(seen)} calls, all of them counted", flush=True)
+
+
+def main():
+    if not shutil.which("strace"):
+        print("coverage.py: there is no strace")
+        sys.exit(77)
+    program, shim = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(program, shim, folder)
+        for operation in operations(runner):
+            if operation.ranks == 1:
+                compare(runner, operation, operation.prepare, SEEN, changes_by_strace)
+        for read in inputs(runner):
+            if read.ranks == 1:
+                compare(runner, read, read.fill, SEEN_READS, reads_by_strace, calls="reads")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Kills runs with SIGKILL before and behind every call that changes a file, and within writes. What is there then?
+
+  kill_points.py PROGRAM SHIM [--points N] [--seed 1] [--only ROW ...] [--without ROW ...] [--jobs 2]
+
+The shim counts the calls of an operation (operations.py) and kills the run at one of them. Behind it the files must be
+those that were there before or those that were being written, whichever the count says, and complete; nothing else may
+lie beside them but the documented part; and a run that goes on from there must give what the run that was never killed
+gave, and leave nothing. Writes are cut, too: in half, and at ten bytes around every place of a file where one kind of
+bytes ends and another begins (header, blocks of data sets, digests, lines). With several ranks each of them is killed
+at each of its calls.
+
+Prints a table. --points: at most so many of each row, drawn by --seed. Ends with 1 if a point was wrong.
+"""
+
+import sys
+import tempfile
+
+from operations import expect, is_publication, names_in, operations
+from runner import Runner, arguments, emptied, try_all
+
+AROUND = (-4096, -512, -64, -8, -1, 0, 1, 8, 512, 4096)  # bytes from a boundary
+WRITES = ("write", "pwrite")
+
+
+class Point:
+    """One place where a run is killed, and what is to be there then."""
+
+    def __init__(self, operation, rank, calls, how, index, cut=None):
+        self.operation, self.rank = operation, rank
+        call = calls[index]
+        done = calls[: index + 1] if how == "kill-after" else calls[:index]
+        self.fault = f"{how}:{call.number}" + ("" if cut is None else f":{cut}")
+        self.state = operation.reached(done, rank, next_call=call if how == "kill-before" else None)
+        self.name = f"{operation.name}, rank {rank}, {self.fault} ({call.name} of {call.path})"
+        # New is what has got its name, until the next one is begun.
+        named = [i for i, c in enumerate(done) if is_publication(c, operation.target)]
+        begun = [i for i, c in enumerate(done) if c.name == "open"]
+        self.is_new = bool(named) and named[-1] > max(begun, default=-1)
+
+
+def parts_of(calls, target):
+    """Indices of calls, one list for each time that the target gets its name; all of them where it never does."""
+    parts, part = [], []
+    for i, call in enumerate(calls):
+        part.append(i)
+        if is_publication(call, target):
+            parts.append(part)
+            part = []
+    return parts or [part]
+
+
+def cuts(operation, calls, folder):
+    """(index of a write, bytes of it that are written) around each boundary of each file that is written."""
+    found = set()
+    for part in parts_of(calls, operation.target):
+        # The file as it was written: a run that ends as soon as it has its name.
+        operation.prepare(emptied(folder))
+        operation.runner.run(operation.words(folder), under=folder, fault=f"kill-after:{calls[part[-1]].number}")
+        writes = [i for i in part if calls[i].name in WRITES and operation.may_be_cut(calls[i])]
+        for boundary in operation.boundaries(folder):
+            for offset in (boundary + around for around in AROUND):
+                for i in writes:
+                    if calls[i].offset <= offset < calls[i].offset + calls[i].size:
+                        found.add((i, offset - calls[i].offset))
+    return sorted(found)
+
+
+def points_of(operation, folder):
+    points = []
+    for rank in range(operation.ranks):
+        operation.prepare(emptied(folder))
+        calls, result = operation.runner.calls(
+            operation.words(folder), folder, operation.ranks, rank if operation.ranks > 1 else None)
+        expect(result.status == 0 and calls, f"{operation.name} ends with {result.status}: {result.err[-500:]}")
+        state = operation.state(folder)
+        expect(rank > 0 or operation.reached(calls, rank) == state, f"{operation.name}: {state} at the end")
+        for i, call in enumerate(calls):
+            points.append(Point(operation, rank, calls, "kill-before", i))
+            points.append(Point(operation, rank, calls, "kill-after", i))
+            if call.name in WRITES and call.size > 1:
+                points.append(Point(operation, rank, calls, "kill-at", i, -1))
+        if operation.ranks == 1:
+            points += [Point(operation, rank, calls, "kill-at", i, cut) for i, cut in cuts(operation, calls, folder)]
+    return points
+
+
+def kill(point, folder):
+    """Kills a run there. Raises Wrong where something else is there than must be."""
+    operation = point.operation
+    operation.prepare(emptied(folder))
+    killed = operation.runner.run(operation.words(folder), operation.ranks, under=folder, fault=point.fault,
+                                  rank=str(point.rank) if operation.ranks > 1 else None)  # fmt: skip
+    expect(killed.status != 0 and (operation.ranks > 1 or killed.status == 128 + 9), f"ended with {killed.status}")
+    state = operation.state(folder)
+    expect(state == point.state, f"found {state}, want {point.state}")
+    stray = [n for n in names_in(folder) if not operation.is_own(n) and not operation.may_be_left(n)]
+    expect(not stray, f"left {stray}")
+    operation.go_on(folder, state)
+
+
+def main():
+    asked = arguments(__doc__)
+    total = [0, 0, 0, 0]
+    print("| operation | points | old | new | wrong |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(asked.program, asked.shim, folder)
+        for operation in operations(runner, asked.wanted):
+            points = points_of(operation, runner.folder / "cases")
+            points, found = try_all(points, kill, asked, runner, operation)
+            fine = [point.is_new for point, wrong in zip(points, found) if not wrong]
+            row = [len(points), fine.count(False), fine.count(True), len(points) - len(fine)]
+            total = [t + r for t, r in zip(total, row)]
+            print(f"| {operation.name} | " + " | ".join(map(str, row)) + " |", flush=True)
+    print("| all | " + " | ".join(map(str, total)) + " |")
+    sys.exit(1 if total[3] or not total[0] else 0)
+
+
+if __name__ == "__main__":
+    main()
