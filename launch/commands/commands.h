@@ -29,6 +29,8 @@ void run_tokenize(const Start& start, const Crew& crew);
 void run_plan(const Start& start, const Crew& crew);
 void run_doctor(const Start& start, const Crew& crew);
 void run_convert(const Start& start, const Crew& crew);
+/// convert --tokens.
+void run_convert_tokens(const Start& start, const Crew& crew);
 /// A line for each device that --device may name.
 std::string list_devices();
 

@@ -8,6 +8,7 @@ namespace trireme {
 
 void run_convert(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
+    if (!o.tokens.empty()) return run_convert_tokens(start, crew);
     remember_signals();  // on every rank: rank 0 has a folder to remove
     crew.first_only_waiting([&](const StillWaiting& still_waiting) {
         write_model_folder(o.model, o.output_path, o.layer_map, o.average, [&] {

@@ -19,26 +19,23 @@ FlagGroup batch_flags() {
                  "FILE",
                  "the requests, a JSON object a line: prompt (or article) has the text, or input_ids its ids; "
                  "max_tokens, temperature, top_p, top_k, stop and seed stand above the flags; - is stdin",
-                 [](O& o, const S& s) { o.input = s.word(); },
+                 [](O& o, const S& s) {
+                     o.input = s.word();
+                     if (o.prompt_from == PromptFrom::kData) o.prompt_from = PromptFrom::kNowhere;
+                 },
                  [](const O& o) { return o.input; },
-                 "required"},
+                 "required, or --data"},
                 {"output-path",
                  {"-o", "--output-path"},
                  kBatch | kConvert,
                  "FILE",
-                 "convert: the new folder; batch: gets a line for each request, in their order; where it has lines of "
+                 "convert: the new folder, or with --tokens the new HDF5 file; batch: gets a line for each request, in "
+                 "their order; where it has lines of "
                  "these requests, the run goes on "
                  "behind them (--force: begins anew)",
                  [](O& o, const S& s) { o.output_path = s.word(); },
                  [](const O& o) { return o.output_path; },
                  "required"},
-                {"limit",
-                 {"--limit", "--sample_num"},
-                 kBatch,
-                 "COUNT",
-                 "only the first COUNT requests; 0: all",
-                 [](O& o, const S& s) { o.limit = s.integer(0, int64_t{1} << 40); },
-                 [](const O& o) { return shown(o.limit); }},
                 {"rouge",
                  {"--rouge"},
                  kBatch,

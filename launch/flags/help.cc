@@ -18,6 +18,7 @@ constexpr std::string_view kOverview =
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
   trireme convert  -m MODEL -o FOLDER    write a model with another layer map
+  trireme convert  -m MODEL --tokens TEXTS -o FILE.h5   token ids of many texts, for --data
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -77,7 +78,12 @@ std::string_view about(Command command) {
         case Command::kConvert:
             return "trireme convert: write a model as a folder that transformers reads, with another layer map. Its "
                    "safetensors\n"
-                   "have the type that most of the model's elements are stored in.\n";
+                   "have the type that most of the model's elements are stored in. With --tokens: write the token ids "
+                   "of\n"
+                   "texts to an HDF5 file that --data reads (trireme convert -m MODEL --tokens books/ -o books.h5); "
+                   "the "
+                   "model is only\n"
+                   "asked for its tokenizer.\n";
     }
     return "";
 }

@@ -66,14 +66,16 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 7> files = {{{"--input", &o.input},
+    const std::array<std::pair<std::string_view, const std::string*>, 9> files = {{{"--input", &o.input},
+                                                                                   {"--data", &o.data},
+                                                                                   {"--tokens", &o.tokens},
                                                                                    {"--output-path", &o.output_path},
                                                                                    {"--report-json", &report},
                                                                                    {"--dump-logits", &o.dump_logits},
                                                                                    {"--trace", &o.trace},
                                                                                    {"--kv-dump", &o.kv_dump},
                                                                                    {"--save-kv", &o.save_kv}}};
-    constexpr size_t kOfBatch = 2;  // the first two: one is read, and the other one may be there
+    constexpr size_t kNotProbed = 4;  // three are read, and commands look after --output-path themselves
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {
@@ -81,7 +83,7 @@ void probe_outputs(const Options& o) {
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
         // A run that goes on writes over the snapshot that it has taken up.
-        if (i >= kOfBatch) probe_output(flag, *path, o.force || *path == o.load_kv);
+        if (i >= kNotProbed) probe_output(flag, *path, o.force || *path == o.load_kv);
     }
 }
 
