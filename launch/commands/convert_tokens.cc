@@ -64,6 +64,7 @@ void write_tokens(const Options& o, const StillWaiting& waiting) {
     const bool add_special = o.add_special.value_or(true);
     TokenStoreWriter store(o.output_path, o.old_outputs(), TokenizerIdentity::of(*tokenizer), add_special);
     Lost lost;
+    log::debug("reads texts of {}", o.tokens);
     auto told = Clock::now();
     for_texts(o.tokens, waiting, [&](DataText t) {
         waiting();

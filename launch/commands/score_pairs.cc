@@ -145,11 +145,14 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     for (const Pair& p : pairs) longest = std::max(longest, static_cast<int64_t>(p.ids.size()));
     engine.load(start, crew, longest, longest);
     ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
-    int64_t done = 0, greedy = 0;
+    int64_t done = 0, greedy = 0, tokens = 0;
+    double logprob = 0;
     std::string lines;
     for (const Pair& pair : pairs) {
         const Likelihood one = score(engine.model(), pair);
         greedy += one.greedy ? 1 : 0;
+        logprob += one.logprob;
+        tokens += static_cast<int64_t>(pair.ids.size()) - pair.begin;
         const nlohmann::ordered_json line = {{"index", done},
                                              {"logprob", one.logprob},
                                              {"greedy", one.greedy},
@@ -159,7 +162,8 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     }
     remember_signals();  // from here on results are written even if a signal comes
     crew.first_only([&] { TextOut(STDOUT_FILENO).write(lines); });
-    log::info("{} pairs, {} continuations are the greedy ones", pairs.size(), greedy);
+    log::info("{} pairs, {} continuations are the greedy ones; perplexity {:.6f} over their {} tokens", pairs.size(),
+              greedy, std::exp(-logprob / static_cast<double>(tokens)), tokens);
     write_trace(o, crew);
 }
 
