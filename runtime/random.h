@@ -8,11 +8,11 @@
 namespace trireme {
 
 /// What a uniform is drawn for. Two purposes never share a number.
-enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kBonus = 3, kDraft = 4 };
+enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kBonus = 3, kDraft = 4, kShuffle = 5 };
 
 /// Where in a run a uniform belongs. Every field takes part: no two draws of a run have the same key.
 struct DrawKey {
-    uint32_t sample = 0;  // which continuation of the prompt (--num-samples)
+    uint32_t sample = 0;  // which continuation of the prompt (--num-samples); of a shuffle: the place that is filled
     uint32_t round = 0;   // of the level's own: drafting the same place again is another round
     uint32_t level = 0;   // of the chain, 0 is the full target; below 2^8
     uint32_t node = 0;    // within the round's tree; below 2^16

@@ -1,6 +1,7 @@
 #include "launch/commands/batch_books.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/log.h"
 
@@ -19,10 +20,17 @@ Books open_books(const Options& o, const StillWaiting& waiting) {
     Books books;
     books.output = std::make_unique<BatchOutput>(o.output_path, o.force);
     const int64_t done = books.output->done();
-    books.lines = read_batch_lines(o, o.limit == 0 ? 0 : std::max(o.limit, done), waiting);
+    DataChoice choice = o.choice;
+    if (choice.limit > 0) choice.limit = std::max(choice.limit, done);  // what is done is compared
+    if (o.prompt_from == PromptFrom::kData) {
+        books.data = read_data(o, choice, waiting);
+        books.lines = lines_of(std::exchange(books.data.texts, {}));
+    } else {
+        books.lines = read_batch_lines(o, choice, waiting);
+    }
     books.output->require_of(books.lines);
     const auto there = static_cast<int64_t>(books.lines.size());
-    books.wanted = o.limit == 0 ? there : std::min(o.limit, there);
+    books.wanted = o.choice.limit == 0 ? there : std::min(o.choice.limit, there);
     for (int64_t i = 0; i < books.wanted && !o.rouge.empty(); ++i) {
         const BatchLine& line = books.lines[static_cast<size_t>(i)];
         const std::string reference = line.reference(o.rouge);
@@ -36,6 +44,7 @@ Books open_books(const Options& o, const StillWaiting& waiting) {
 
 std::vector<BatchRequest> left_of(const Books& books, const Options& o, const Engine& engine,
                                   const StillWaiting& waiting) {
+    books.data.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
     std::vector<BatchRequest> left;
     for (int64_t i = books.output->done(); i < books.wanted; ++i) {
         waiting();

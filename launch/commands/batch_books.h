@@ -16,6 +16,7 @@ namespace trireme {
 
 struct Books {
     std::vector<BatchLine> lines;
+    DataSet data;  // of --data: its texts are in `lines`
     std::unique_ptr<BatchOutput> output;
     int64_t wanted = 0;  // requests, those included that are done
     std::vector<Rouge> rouge;
@@ -24,7 +25,7 @@ struct Books {
 /// `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData where a text to compare
 /// with is empty.
 Books open_books(const Options& options, const StillWaiting& waiting);
-/// The requests that are not done. Errors: as prompt_of.
+/// The requests that are not done. Errors: as prompt_of, and as DataSet::require_made_by.
 std::vector<BatchRequest> left_of(const Books& books, const Options& options, const Engine& engine,
                                   const StillWaiting& waiting);
 /// The line of a finished request. The request stands in it as it does in the input.

@@ -2,7 +2,10 @@
 
 #include <array>
 
+#include <xxhash.h>
+
 #include "launch/flags/flags.h"
+#include "launch/run/data_choice.h"
 #include "launch/run/prompt.h"
 #include "launch/run/text_file.h"
 
@@ -95,26 +98,50 @@ std::string BatchLine::reference(const std::string& key) const {
     return found->get<std::string>();
 }
 
-std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, int64_t limit,
+std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting) {
+    std::vector<std::pair<std::string_view, int64_t>> lines;
+    for_lines(text, [&](std::string_view line, int64_t number) { lines.emplace_back(line, number); });
     std::vector<BatchLine> all;
-    for_lines(text, [&](std::string_view line, int64_t number) {
-        if (limit > 0 && static_cast<int64_t>(all.size()) == limit) return;
+    for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), choice, name, "requests")) {
         if (waiting) waiting();
+        const auto& [line, number] = lines[static_cast<size_t>(i)];
         all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
-    });
+    }
     return all;
 }
 
-std::vector<BatchLine> read_batch_lines(const Options& o, int64_t limit, const StillWaiting& waiting) {
+std::vector<BatchLine> read_batch_lines(const Options& o, const DataChoice& choice, const StillWaiting& waiting) {
     const std::string name = o.input == "-" ? "stdin" : o.input;
+    require(!is_data_store(o.input), Exit::kData, "{}: is an HDF5 file; token ids are given with --data", name);
     std::vector<BatchLine> all =
-        parse_batch_lines(read_text_file_or_stdin(o.input, kMostBytes, waiting), name, limit, waiting);
+        parse_batch_lines(read_text_file_or_stdin(o.input, kMostBytes, waiting), name, choice, waiting);
     require(!all.empty(), Exit::kNoInput, "{}: has no lines; want a JSON object a line", name);
     return all;
 }
 
+std::vector<BatchLine> lines_of(std::vector<DataText> texts) {
+    std::vector<BatchLine> all;
+    for (DataText& t : texts) {
+        const uint64_t digest = t.ids ? XXH3_64bits(t.ids->data(), t.ids->size() * sizeof(int64_t))
+                                      : XXH3_64bits(t.text.data(), t.text.size());
+        const Json said = {{"source", t.name}, {"digest", fmt::format("{:016x}", digest)}};
+        BatchLine line = {.where = t.where,
+                          .text = said.dump(-1, ' ', false, Json::error_handler_t::replace),
+                          .object = {},
+                          .settings = {},
+                          .data = std::move(t)};
+        line.object = Json::parse(line.text);  // a name may be no UTF-8: as the output will have it
+        all.push_back(std::move(line));
+    }
+    return all;
+}
+
 std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Checkpoint& files, int64_t context) {
+    if (line.data) {
+        return checked_ids(ids_of(*line.data, files.tokenizer.get(), o.add_special.value_or(true)),
+                           files.config().vocab, context, Command::kBatch, line.where);
+    }
     const std::string key = prompt_key(line);
     const Json& prompt = line.object.at(key);
     std::vector<int64_t> ids;

@@ -2,6 +2,7 @@
 /// The requests of a batch: a JSON object a line.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "launch/run/checkpoint.h"
 #include "launch/run/crew.h"
+#include "launch/run/data_set.h"
 #include "model/files/json.h"
 
 namespace trireme {
@@ -31,18 +33,22 @@ struct BatchLine {
     std::string text;   // the whole line, without its end
     Json object;
     std::vector<std::pair<std::string, std::string>> settings;  // as in BatchRequest
+    std::optional<DataText> data = {};                          // of --data: the prompt, which `object` does not have
 
     /// What the generated text is compared with. Errors: Exit::kData.
     std::string reference(const std::string& key) const;
 };
 
-/// The first `limit` requests (0: all) of `text`, which `name` holds; lines of blanks are none. `waiting`: as
-/// read_text_file_or_stdin, line by line. Errors: Exit::kData for a line that is no request, kConfig for a setting out
-/// of range.
-std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, int64_t limit,
+/// The requests that `choice` takes of `text`, which `name` holds; lines of blanks are none, and what is not taken is
+/// not looked at. `waiting`: as read_text_file_or_stdin, line by line. Errors: Exit::kData for a line that is no
+/// request, kConfig for a setting out of range; those of chosen().
+std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting = {});
 /// The same of what --input names. Errors: of the file, too; Exit::kNoInput where there are none.
-std::vector<BatchLine> read_batch_lines(const Options& options, int64_t limit, const StillWaiting& waiting = {});
+std::vector<BatchLine> read_batch_lines(const Options& options, const DataChoice& choice,
+                                        const StillWaiting& waiting = {});
+/// Texts as requests without settings of their own: {"source", "digest"}, the XXH3 of the text, or of its ids.
+std::vector<BatchLine> lines_of(std::vector<DataText> texts);
 
 /// The ids of a request's prompt. Errors: Exit::kData for ids that are none, kConfig for ids outside the vocabulary and
 /// for more than `context` tokens leave room for.

@@ -3,110 +3,32 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
+#include <utility>
 
+#include "launch/run/data_set.h"
 #include "launch/run/prompt.h"
-#include "launch/run/text_file.h"
-#include "model/files/json.h"
 #include "runtime/log.h"
 
 namespace trireme {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr size_t kMostBytes = size_t{1} << 30;  // of one file
-constexpr size_t kFirstOfGs = 20;               // TriForce's
-
-bool holds_lines(const fs::path& path) {
-    return path.extension() == ".jsonl" || path.extension() == ".json";
-}
-
-/// One line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
-DataText text_of_line(std::string_view line, const std::string& where) {
-    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytes});
-    require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or input_ids", where,
-            json.type_name());
-    DataText out = {.where = where, .text = "", .ids = {}};
-    if (const auto ids = json.find("input_ids"); ids != json.end()) {
-        out.ids = parse_ids(ids->dump(), where + ": input_ids");
-        require(!out.ids.empty(), Exit::kData, "{}: input_ids is empty", where);
-        return out;
-    }
-    for (const char* key : {"prompt", "text"}) {
-        const auto found = json.find(key);
-        if (found == json.end()) continue;
-        require(found->is_string(), Exit::kData, "{}: {} is {}, want a text", where, key, found->type_name());
-        out.text = found->get<std::string>();
-        return out;
-    }
-    fail(Exit::kData, "{}: has neither prompt nor text nor input_ids", where);
-}
-
-void read_file(std::vector<DataText>& all, const fs::path& path, const StillWaiting& waiting) {
-    std::string text = read_text_file_or_stdin(path.string(), kMostBytes, waiting);
-    if (!holds_lines(path)) {
-        all.push_back({.where = path.string(), .text = std::move(text), .ids = {}});
-        return;
-    }
-    for_lines(text, [&](std::string_view line, int64_t number) {
-        all.push_back(text_of_line(line, fmt::format("{}:{}", path.string(), number)));
-    });
-}
-
-/// A folder's texts; what is none is said.
-std::vector<fs::path> texts_in(const fs::path& folder) {
-    std::vector<fs::path> files, others;
-    std::error_code error;
-    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-        const fs::path& path = it->path();
-        const bool text = path.extension() == ".txt" || holds_lines(path);
-        (text ? files : others).push_back(path);
-    }
-    require(!error, Exit::kNoInput, "{}: cannot be read: {}", folder.string(), error.message());
-    require(!files.empty(), Exit::kNoInput, "{}: no texts there; want files that end in .txt, .jsonl or .json",
-            folder.string());
-    if (!others.empty()) {
-        log::warn("{}: {} of its files are no texts (.txt, .jsonl, .json), the first is {}", folder.string(),
-                  others.size(), std::min_element(others.begin(), others.end())->filename().string());
-    }
-    std::sort(files.begin(), files.end());
-    return files;
-}
-
-bool is_folder(const fs::path& path) {
-    std::error_code ignored;  // whoever opens it says why not
-    return fs::is_directory(path, ignored);
-}
-
-fs::path folder_of(const Options& o) {
-    const fs::path all = o.data.empty() ? "data" : o.data;
-    const fs::path own = all / (o.dataset == "gs" || o.dataset == "128k" ? "pg19" : o.dataset);
-    require(is_folder(own), Exit::kNoInput,
-            "--dataset {}: no folder {}; put its texts there, or say with --data where the data sets are", o.dataset,
-            own.string());
-    return own;
-}
-
 /// The ids of every text that has been read, before any is cut.
 std::vector<DataText> all_ids(const Options& o, const Checkpoint& files, const StillWaiting& waiting) {
     const bool special = o.add_special.value_or(true);
     if (o.prompt_from != PromptFrom::kData) {
-        return {
-            {.where = "the prompt", .text = "", .ids = read_prompt_ids(o, files.tokenizer.get(), special, waiting)}};
+        return {{.where = "the prompt",
+                 .name = "",
+                 .text = "",
+                 .ids = read_prompt_ids(o, files.tokenizer.get(), special, waiting)}};
     }
-    std::vector<DataText> all = read_data(o, waiting);
-    for (DataText& t : all) {
+    DataSet set = read_data(o, o.choice, waiting, o.prefill > 0 ? o.prefill : INT64_MAX);
+    set.require_made_by(files.tokenizer.get(), o.add_special);
+    for (DataText& t : set.texts) {
         waiting();
-        if (t.ids.empty()) {
-            require(files.tokenizer != nullptr, Exit::kNoInput,
-                    "{}: a text, and the model brings no tokenizer; give --tokenizer PATH, or input_ids", t.where);
-            const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, t.text, special);
-            t.ids.assign(ids.begin(), ids.end());
-            t.text = {};
-        }
+        t.ids = ids_of(t, files.tokenizer.get(), special);
+        t.text = {};
     }
-    return all;
+    return std::move(set.texts);
 }
 
 BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Checkpoint& files, int64_t longest,
@@ -117,7 +39,7 @@ BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Check
     BenchTexts out;
     size_t most = 0;
     for (const DataText& text : texts) {
-        std::vector<int64_t> ids = text.ids;
+        std::vector<int64_t> ids = text.ids.value();
         most = std::max(most, ids.size());
         if (static_cast<int64_t>(ids.size()) < o.prefill) {
             ++out.left_out;
@@ -160,23 +82,6 @@ BenchTexts shared(const Crew& crew, const BenchTexts& mine) {
 }
 
 }  // namespace
-
-std::vector<DataText> read_data(const Options& o, const StillWaiting& waiting) {
-    const fs::path path = o.dataset.empty() ? fs::path(o.data) : folder_of(o);
-    std::vector<DataText> all;
-    if (!is_folder(path)) {
-        read_file(all, path, waiting);
-        require(!all.empty(), Exit::kNoInput, "{}: has no lines", path.string());
-        return all;
-    }
-    for (const fs::path& file : texts_in(path)) {
-        read_file(all, file, waiting);
-        if (o.dataset == "gs" && all.size() >= kFirstOfGs) break;
-    }
-    require(!all.empty(), Exit::kNoInput, "{}: its files have no lines", path.string());
-    if (o.dataset == "gs" && all.size() > kFirstOfGs) all.resize(kFirstOfGs);
-    return all;
-}
 
 BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& engine, int64_t n) {
     BenchTexts mine;

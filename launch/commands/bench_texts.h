@@ -2,7 +2,6 @@
 /// The texts that a bench's modes continue.
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "launch/commands/commands.h"
@@ -10,24 +9,14 @@
 
 namespace trireme {
 
-/// A text as a file has it: characters, or ids.
-struct DataText {
-    std::string where;  // "books.jsonl:3"
-    std::string text;
-    std::vector<int64_t> ids;  // instead, where there are any
-};
-
-/// What --data and --dataset name, in the order of the files' names. `waiting`: as read_text_file_or_stdin.
-/// Errors: of the files; Exit::kNoInput where there are none, kData for a line that holds no text.
-std::vector<DataText> read_data(const Options& options, const StillWaiting& waiting = {});
-
 struct BenchTexts {
     std::vector<std::vector<int32_t>> ids;  // of each text; all of one length where there are several
     int64_t left_out = 0;                   // texts that are shorter than --prefill
     int64_t tokens() const { return static_cast<int64_t>(ids.front().size()); }
 };
 
-/// Rank 0 reads what --prompt, --file, --prompt-ids, --data or --dataset name, cuts it to --prefill tokens and sends it
+/// Rank 0 reads what --prompt, --file, --prompt-ids, --data or --dataset name, takes of it what
+/// --shuffle, --skip and --limit say, cuts it to --prefill tokens and sends it
 /// to the others. All ranks pass, or all throw: errors of the sources; Exit::kUsage for several texts without
 /// --prefill; kConfig where none is long enough, and for `n` tokens behind it that exceed the longest context.
 BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& engine, int64_t n);

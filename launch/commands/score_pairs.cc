@@ -11,6 +11,8 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/data_choice.h"
+#include "launch/run/data_set.h"
 #include "launch/run/engine.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
@@ -52,25 +54,38 @@ Pair encode(const Tokenizer& tokenizer, std::string context, std::string continu
     return pair;
 }
 
-std::vector<Pair> read_pairs(const Options& o, const Engine& engine, const StillWaiting& waiting) {
+std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const std::string text = read_text_file_or_stdin(o.data, kMostBytes, waiting);
     const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
+    std::vector<std::pair<std::string_view, int64_t>> lines;
+    for_lines(text, [&](std::string_view line, int64_t number) { lines.emplace_back(line, number); });
+    require(!lines.empty(), Exit::kNoInput, "{}: holds no pairs of context and continuation", o.data);
     std::vector<Pair> pairs;
-    int64_t number = 0;
-    for (size_t at = 0; at < text.size();) {
-        const size_t end = std::min(text.find('\n', at), text.size());
-        const std::string_view line = std::string_view(text).substr(at, end - at);
-        const std::string where = fmt::format("{}:{}", o.data, ++number);
-        at = end + 1;
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), o.choice, o.data, "pairs")) {
         waiting();
+        const auto& [line, number] = lines[static_cast<size_t>(i)];
+        const std::string where = fmt::format("{}:{}", o.data, number);
         const Json json = parse_json(line, where);
+        require(tokenizer != nullptr, Exit::kNoInput,
+                "{}: a text, and the model brings no tokenizer; give --tokenizer PATH", where);
         pairs.push_back(encode(*tokenizer, text_of(json, "context", where), text_of(json, "continuation", where),
                                o.add_special.value_or(true), where));
         checked_ids({pairs.back().ids.begin(), pairs.back().ids.end()}, engine.checkpoint().config().vocab,
                     engine.longest_context(), Command::kScore, where);
     }
-    require(!pairs.empty(), Exit::kNoInput, "{}: holds no pairs of context and continuation", o.data);
+    return pairs;
+}
+
+/// Texts of a store: all behind the first token is continuation, as lm-evaluation-harness has it of rolling windows.
+std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const StillWaiting& waiting) {
+    const DataSet set = read_data(o, o.choice, waiting);
+    set.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
+    std::vector<Pair> pairs;
+    for (const DataText& t : set.texts) {
+        pairs.push_back({.ids = checked_ids(t.ids.value(), engine.checkpoint().config().vocab, engine.longest_context(),
+                                            Command::kScore, t.where),
+                         .begin = 1});
+    }
     return pairs;
 }
 
@@ -124,19 +139,22 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     std::vector<Pair> pairs;
-    crew.first_only_waiting([&](const StillWaiting& waiting) { pairs = read_pairs(o, engine, waiting); });
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
+        pairs = is_data_store(o.data) ? pairs_of_store(o, engine, waiting) : pairs_of_lines(o, engine, waiting);
+    });
     share(pairs, crew);
     int64_t longest = 0;
     for (const Pair& p : pairs) longest = std::max(longest, static_cast<int64_t>(p.ids.size()));
     engine.load(start, crew, longest, longest);
     ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
-    int64_t done = 0, greedy = 0;
+    int64_t done = 0, greedy = 0, tokens = 0;
     double logprob = 0;
     std::string lines;
     for (const Pair& pair : pairs) {
         const Likelihood one = score(engine.model(), pair);
         greedy += one.greedy ? 1 : 0;
         logprob += one.logprob;
+        tokens += static_cast<int64_t>(pair.ids.size()) - pair.begin;
         const nlohmann::ordered_json line = {{"index", done},
                                              {"logprob", one.logprob},
                                              {"greedy", one.greedy},
@@ -146,7 +164,8 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     }
     remember_signals();  // from here on results are written even if a signal comes
     crew.first_only([&] { TextOut(STDOUT_FILENO).write(lines); });
-    log::info("{} pairs, {} continuations are the greedy ones", pairs.size(), greedy);
+    log::info("{} pairs, {} continuations are the greedy ones; perplexity {:.6f} over their {} tokens", pairs.size(),
+              greedy, std::exp(-logprob / static_cast<double>(tokens)), tokens);
     write_trace(o, crew);
     write_score_record(start, crew, engine, -1, {{"pairs", pairs.size()}, {"greedy", greedy}, {"logprob", logprob}});
 }

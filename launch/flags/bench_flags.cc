@@ -81,34 +81,6 @@ FlagGroup bench_flags() {
                  "of a prompt that --parallel's texts share",
                  [](O& o, const S& s) { o.prefill = s.size(0, kMostTokens); },
                  [](const O& o) { return shown(o.prefill); }},
-                {"data",
-                 {"--data"},
-                 kBench | kScore,
-                 "PATH",
-                 "score: a .jsonl file of pairs, each an object with context and continuation (- is stdin); bench: "
-                 "texts: a file with one, a .jsonl file with one a line (prompt, text or input_ids), or a folder of "
-                 "such files; with --dataset: the folder of data sets",
-                 [](O& o, const S& s) {
-                     o.data = s.word();
-                     o.prompt_from = PromptFrom::kData;
-                 },
-                 [](const O& o) { return o.data; },
-                 "none; with --dataset: data",
-                 {"prompt", "file", "prompt-ids", "session"}},
-                {"dataset",
-                 {"--dataset"},
-                 kBench,
-                 "gs|128k|lwm|demo",
-                 "one of TriForce's data sets, in the folder of data sets: pg19 (gs: its first 20 texts, 128k: all), "
-                 "lwm, demo",
-                 [](O& o, const S& s) {
-                     s.one_of({"gs", "128k", "lwm", "demo"});
-                     o.dataset = s.text;
-                     o.prompt_from = PromptFrom::kData;
-                 },
-                 [](const O& o) { return o.dataset; },
-                 "none",
-                 {"prompt", "file", "prompt-ids", "session"}},
                 {"output",
                  {"-o", "--output"},
                  kBench,

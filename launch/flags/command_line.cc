@@ -1,5 +1,7 @@
 #include "launch/flags/command_line.h"
 
+#include <algorithm>
+
 #include "launch/flags/nearest.h"
 #include "launch/flags/sources.h"
 #include "runtime/error.h"
@@ -23,12 +25,13 @@ void require_inputs(Command command, const Options& o) {
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
     if (command == Command::kConvert) {
-        require(!o.output_path.empty(), Exit::kUsage,
-                "trireme convert: no output; give -o FOLDER or -o FILE.h5 (--output-path)");
+        require(!o.output_path.empty(), Exit::kUsage, "trireme convert: no output; give -o {} (--output-path)",
+                o.tokens.empty() ? "FOLDER or -o FILE.h5" : "FILE.h5");
         return;
     }
     if (command == Command::kBatch) {
-        require(!o.input.empty(), Exit::kUsage, "trireme batch: no requests; give --input FILE, a JSON object a line");
+        require(!o.input.empty() || o.prompt_from == PromptFrom::kData, Exit::kUsage,
+                "trireme batch: no requests; give --input FILE, a JSON object a line, or texts with --data PATH");
         require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
         return;
     }
@@ -37,6 +40,17 @@ void require_inputs(Command command, const Options& o) {
             command == Command::kTokenize ? ""
             : command == Command::kBench  ? ", ids with --prompt-ids FILE, or several with --data PATH"
                                           : ", or ids with --prompt-ids FILE");
+}
+
+// A batch continues requests or texts. Files and variables may name both, for two commands; batch then cannot know.
+void require_one_input(Command command, const std::vector<Assignment>& source) {
+    const auto given = [&](std::string_view name) {
+        return std::ranges::find(source, name, [](const Assignment& a) { return a.flag->name; });
+    };
+    const auto input = given("input"), data = given("data");
+    require(command != Command::kBatch || input == source.end() || data == source.end(), Exit::kUsage,
+            "{}: contradicts {}; give one of them", data == source.end() ? "" : data->setting.where,
+            input == source.end() ? "" : input->setting.where);
 }
 
 }  // namespace
@@ -90,9 +104,11 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     Options named;  // only to learn which file: the command line's, else the environment's
     assign_all(*call.command, named, variables);
     assign_all(*call.command, named, line.assignments);
-    if (!named.config.empty()) assign_all(*call.command, call.options, read_ini(named.config));
-    assign_all(*call.command, call.options, variables);
-    assign_all(*call.command, call.options, line.assignments);
+    const std::vector<Assignment> file = named.config.empty() ? std::vector<Assignment>() : read_ini(named.config);
+    for (const std::vector<Assignment>* source : {&file, &variables, &line.assignments}) {
+        require_one_input(*call.command, *source);
+        assign_all(*call.command, call.options, *source);
+    }
     require_inputs(*call.command, call.options);
     return call;
 }

@@ -23,6 +23,7 @@ constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | k
 constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
 constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;
 constexpr unsigned kText = kForward | kTokenize;  // what reads texts
+constexpr unsigned kEncode = kText | kConvert;    // what may make ids of them
 constexpr unsigned kPrompted = kText & ~kBatch;   // that flags name
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
@@ -39,6 +40,7 @@ FlagGroup speculation_flags();
 FlagGroup machine_flags();
 FlagGroup snapshot_flags();
 FlagGroup bench_flags();
+FlagGroup data_flags();
 FlagGroup batch_flags();
 FlagGroup output_flags();
 

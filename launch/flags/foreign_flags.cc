@@ -73,6 +73,10 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--draft"}, "use --gamma COUNT for the number of tokens, --model-draft PATH for the model"},
         {{"--target"}, "use --model PATH"},
         {{"--speculative-config"}, "use --spec draft, --model-draft PATH and --gamma COUNT"},
+        {{"--dataset-path", "--dataset-name", "--tasks"},
+         "use --data PATH: texts in files, or token ids (trireme convert --tokens)"},
+        {{"--num-prompts", "--num_prompts", "--max-samples"}, "use --limit COUNT"},
+        {{"--disable-shuffle", "--no-shuffle"}, "not supported: texts keep their order unless --shuffle SEED is given"},
         {{"--baseline", "--compare-baseline"}, "use trireme bench --modes none, with the other modes behind it"},
     };
     return all;

@@ -187,7 +187,7 @@ FlagGroup output_flags() {
                  {"--force"},
                  kForward | kConvert,
                  "",
-                 "overwrite files that exist (folders stay)",
+                 "overwrite files that exist (never a folder)",
                  [](O& o, const S& s) { o.force = s.on(); },
                  [](const O& o) { return on_off(o.force); }},
                 {"no-progress",

@@ -62,6 +62,12 @@ struct BoundedOptions {
     int64_t window_or(int64_t fallback) const { return window == 0 ? fallback : window; }
 };
 
+/// Which texts of a data set: put into an order, some left out, some taken.
+struct DataChoice {
+    std::optional<uint64_t> shuffle = {};  // the order's seed; nothing: as they come
+    int64_t skip = 0, limit = 0;           // texts; limit 0: all
+};
+
 struct Options {
     std::string config;  // an INI file
 
@@ -119,15 +125,16 @@ struct Options {
     std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of a bench
     int64_t repetitions = 5;                                        // llama-bench's
     int64_t prefill = 0;                                            // tokens of each text; 0: all of it
-    std::string data;                                               // a file or a folder of texts
+    std::string data;                                               // a file or a folder of texts; a store of ids
     std::string dataset;                                            // TriForce's name of one; empty: none
     Table table = Table::kMd;
     bool require_exact = false;
 
     std::string input,
         output_path;       // of a batch: the requests, and what becomes of them; of convert: the new folder or file
+    std::string tokens;    // of convert: texts that become token ids; empty: a model is converted
+    DataChoice choice;     // of what --data or --input names
     bool average = false;  // of convert: an owner has the mean of its readers' keys and values
-    int64_t limit = 0;     // requests; 0: all
     std::string rouge;     // the key of what texts are compared with; empty: they are not
 
     std::string device = "auto";

@@ -60,15 +60,17 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 8> files = {{{"--input", &o.input},
-                                                                                   {"--output-path", &o.output_path},
-                                                                                   {"--record", &o.record},
-                                                                                   {"--report-json", &report},
-                                                                                   {"--dump-logits", &o.dump_logits},
-                                                                                   {"--trace", &o.trace},
-                                                                                   {"--kv-dump", &o.kv_dump},
-                                                                                   {"--save-kv", &o.save_kv}}};
-    constexpr size_t kMayBeThere = 3;  // the first three: one is read, and the others get more behind what they have
+    const std::array<std::pair<std::string_view, const std::string*>, 10> files = {{{"--input", &o.input},
+                                                                                    {"--data", &o.data},
+                                                                                    {"--tokens", &o.tokens},
+                                                                                    {"--output-path", &o.output_path},
+                                                                                    {"--record", &o.record},
+                                                                                    {"--report-json", &report},
+                                                                                    {"--dump-logits", &o.dump_logits},
+                                                                                    {"--trace", &o.trace},
+                                                                                    {"--kv-dump", &o.kv_dump},
+                                                                                    {"--save-kv", &o.save_kv}}};
+    constexpr size_t kNotProbed = 5;  // three are read, and commands look after --output-path and --record themselves
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {
@@ -76,7 +78,7 @@ void probe_outputs(const Options& o) {
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
         // A run that goes on writes over the snapshot that it has taken up.
-        if (i >= kMayBeThere) probe_output(flag, *path, o.force || *path == o.load_kv);
+        if (i >= kNotProbed) probe_output(flag, *path, o.force || *path == o.load_kv);
     }
     probe_record(o.record);
 }

@@ -11,7 +11,8 @@ namespace {
 // The model's tokenizer, unless --tokenizer names one. A run with ids in and ids out does not need it, and it may be
 // missing then; if there is one, it still says which tokens end a text.
 std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
-    const bool text_out = command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty());
+    const bool text_out =
+        command == Command::kBatch || (command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty()));
     // Of data, ids may come, or texts: whoever reads a text says if there is no tokenizer for it.
     const bool ids_in = o.prompt_from == PromptFrom::kIds || o.prompt_from == PromptFrom::kData;
     const bool needed = !ids_in || text_out || !o.tokenizer.empty();

@@ -51,29 +51,57 @@ bool ready(int fd) {
     return found > 0 || (found < 0 && errno != EINTR);
 }
 
-std::string read_all(int fd, const std::string& what, size_t limit, const std::function<void()>& waiting) {
-    std::string text;
+int open_to_read(const std::string& path) {
+    // Without O_NONBLOCK this would block until somebody opens a pipe's other end, without calling `waiting` meanwhile.
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
+    return fd;
+}
+
+/// Calls `take` with all that there is to read, block by block, until it returns false.
+void read_blocks(int fd, const std::string& what, const std::function<void()>& waiting,
+                 const std::function<bool(std::string_view)>& take) {
     char block[1 << 16];
     for (;;) {
         if (waiting) waiting();
         if (!ready(fd)) continue;
         const ssize_t n = ::read(fd, block, sizeof block);
-        if (n == 0) return text;
+        if (n == 0) return;
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         require(n >= 0 || errno != EBADF, Exit::kIo, "{}: is closed, or not open for reading; name a file instead of -",
                 what);
         if (n < 0) fail(code_of(errno), "{}: cannot be read: {}", what, std::strerror(errno));
-        text.append(block, static_cast<size_t>(n));
-        require(text.size() <= limit, Exit::kData, "{}: more than {} bytes; that is no text for this", what, limit);
+        if (!take({block, static_cast<size_t>(n)})) return;
     }
 }
 
+/// The same of a file, or of stdin.
+void read_blocks(const std::string& path, const std::function<void()>& waiting,
+                 const std::function<bool(std::string_view)>& take) {
+    if (path == "-") return read_blocks(STDIN_FILENO, "stdin", waiting, take);
+    const Descriptor file(open_to_read(path));
+    read_blocks(file.get(), path, waiting, take);
+}
+
+std::string read_all(int fd, const std::string& what, size_t limit, const std::function<void()>& waiting) {
+    std::string text;
+    read_blocks(fd, what, waiting, [&](std::string_view block) {
+        text += block;
+        require(text.size() <= limit, Exit::kData, "{}: more than {} bytes; that is no text for this", what, limit);
+        return true;
+    });
+    return text;
+}
+
 std::string read_file(const std::string& path, size_t limit, const std::function<void()>& waiting) {
-    // Without O_NONBLOCK this would block until somebody opens a pipe's other end, without calling `waiting` meanwhile.
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
-    const Descriptor file(fd);
+    const Descriptor file(open_to_read(path));
     return read_all(file.get(), path, limit, waiting);
+}
+
+/// Without the "\r" of its end; nothing where it holds blanks alone.
+std::string_view content_of(std::string_view line) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line.find_first_not_of(" \t\r") == std::string_view::npos ? std::string_view() : line;
 }
 
 }  // namespace
@@ -90,11 +118,35 @@ void for_lines(std::string_view text, const std::function<void(std::string_view 
     int64_t number = 1;
     for (size_t from = 0; from < text.size(); ++number) {
         const size_t end = std::min(text.find('\n', from), text.size());
-        std::string_view line = text.substr(from, end - from);
+        const std::string_view line = content_of(text.substr(from, end - from));
         from = end + 1;
-        if (line.ends_with('\r')) line.remove_suffix(1);
-        if (line.find_first_not_of(" \t\r") != std::string_view::npos) visit(line, number);
+        if (!line.empty()) visit(line, number);
     }
+}
+
+void for_lines_of(const std::string& path, size_t longest, const std::function<void()>& waiting,
+                  const std::function<bool(std::string_view line, int64_t number)>& visit) {
+    std::string left;  // of a line whose end has not come yet
+    int64_t number = 1;
+    bool more = true;
+    const auto take = [&](std::string_view line) {
+        const std::string_view content = content_of(line);
+        if (!content.empty()) more = visit(content, number);
+        ++number;
+    };
+    read_blocks(path, waiting, [&](std::string_view block) {
+        for (size_t end = block.find('\n'); more && end != std::string_view::npos; end = block.find('\n')) {
+            left += block.substr(0, end);
+            block.remove_prefix(end + 1);
+            take(left);
+            left.clear();
+        }
+        left += block;
+        require(left.size() <= longest, Exit::kData, "{}:{}: more than {} bytes; that is no text for this", path,
+                number, longest);
+        return more;
+    });
+    if (more && !left.empty()) take(left);
 }
 
 }  // namespace trireme

@@ -42,12 +42,13 @@ void try_request(const BatchLine& line) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return fuzz::run([&] {
-        const std::vector<BatchLine> lines = parse_batch_lines(fuzz::text_of(data, size), "requests.jsonl", 0);
+        const std::vector<BatchLine> lines = parse_batch_lines(fuzz::text_of(data, size), "requests.jsonl", {});
         for (const BatchLine& line : lines) {
             fuzz::run([&] { try_request(line); });
             fuzz::run([&] { line.reference("summary_gt"); });
         }
-        const std::vector<BatchLine> first = parse_batch_lines(fuzz::text_of(data, size), "requests.jsonl", 1);
+        const std::vector<BatchLine> first =
+            parse_batch_lines(fuzz::text_of(data, size), "requests.jsonl", {.limit = 1});
         fuzz::expect(first.size() == std::min<size_t>(1, lines.size()), "a limit that does not hold");
     });
 }

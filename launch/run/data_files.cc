@@ -1,0 +1,104 @@
+#include "launch/run/data_files.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "launch/run/prompt.h"
+#include "launch/run/text_file.h"
+#include "model/files/json.h"
+#include "model/files/store/reader.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // of one text
+
+bool holds_lines(const fs::path& path) {
+    return path.extension() == ".jsonl" || path.extension() == ".json";
+}
+
+/// One line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
+DataText text_of_line(std::string_view line, const std::string& where, std::string name) {
+    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytes});
+    require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or input_ids", where,
+            json.type_name());
+    DataText out = {.where = where, .name = std::move(name), .text = "", .ids = {}};
+    if (const auto ids = json.find("input_ids"); ids != json.end()) {
+        out.ids = parse_ids(ids->dump(), where + ": input_ids");
+        require(!out.ids->empty(), Exit::kData, "{}: input_ids is empty", where);
+        return out;
+    }
+    for (const char* key : {"prompt", "text"}) {
+        const auto found = json.find(key);
+        if (found == json.end()) continue;
+        require(found->is_string(), Exit::kData, "{}: {} is {}, want a text", where, key, found->type_name());
+        out.text = found->get<std::string>();
+        return out;
+    }
+    fail(Exit::kData, "{}: has neither prompt nor text nor input_ids", where);
+}
+
+/// Returns false once `visit` has.
+bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const OnText& visit) {
+    const std::string where = path.string(), name = where == "-" ? "stdin" : path.filename().string();
+    require(!is_data_store(path), Exit::kData, "{}: is a store of token ids already, or another HDF5 file; want texts",
+            where);
+    if (!holds_lines(path)) {
+        return visit(
+            {.where = where, .name = name, .text = read_text_file_or_stdin(where, kMostBytes, waiting), .ids = {}});
+    }
+    bool more = true;
+    for_lines_of(where, kMostBytes, waiting, [&](std::string_view line, int64_t number) {
+        more = visit(text_of_line(line, fmt::format("{}:{}", where, number), fmt::format("{}:{}", name, number)));
+        return more;
+    });
+    return more;
+}
+
+/// A folder's texts; what is none is said.
+std::vector<fs::path> texts_in(const fs::path& folder) {
+    std::vector<fs::path> files, others;
+    std::error_code error;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+        const fs::path& path = it->path();
+        const bool text = path.extension() == ".txt" || holds_lines(path);
+        (text ? files : others).push_back(path);
+    }
+    require(!error, Exit::kNoInput, "{}: cannot be read: {}", folder.string(), error.message());
+    require(!files.empty(), Exit::kNoInput, "{}: no texts there; want files that end in .txt, .jsonl or .json",
+            folder.string());
+    if (!others.empty()) {
+        log::warn("{}: {} of its files are no texts (.txt, .jsonl, .json), the first is {}", folder.string(),
+                  others.size(), std::min_element(others.begin(), others.end())->filename().string());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+}  // namespace
+
+bool is_folder(const fs::path& path) {
+    std::error_code ignored;  // whoever opens it says why not
+    return fs::is_directory(path, ignored);
+}
+
+bool is_data_store(const fs::path& path) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) return false;
+    return path.extension() == ".h5" || path.extension() == ".hdf5" || is_store(*open_file(path));
+}
+
+void for_texts(const fs::path& path, const StillWaiting& waiting, const OnText& visit) {
+    if (!is_folder(path)) {
+        for_texts_of_file(path, waiting, visit);
+        return;
+    }
+    for (const fs::path& file : texts_in(path)) {
+        if (!for_texts_of_file(file, waiting, visit)) return;
+    }
+}
+
+}  // namespace trireme

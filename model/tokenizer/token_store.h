@@ -1,0 +1,79 @@
+#pragma once
+/// Token ids of texts, in a store (model/files/store/sets.h) of the kind "token data set":
+///
+///   ids           i32 [tokens]     of all texts, one behind the other
+///   offsets       i64 [texts + 1]  text t has ids [offsets[t], offsets[t + 1])
+///   names         u8  [bytes]      of all sources, one behind the other
+///   name_offsets  i64 [texts + 1]  text t comes from names [name_offsets[t], name_offsets[t + 1]): "book.jsonl:3"
+///   about                          {"texts", "tokens", "add_special", "tokenizer": a TokenizerIdentity}
+///
+/// Digests tell that a store is what was written, not who wrote it: its numbers are checked like any file's.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/files/store/reader.h"
+#include "model/tokenizer/tokenizer_identity.h"
+#include "runtime/atomic_file.h"
+#include "runtime/unnamed_file.h"
+
+namespace trireme {
+
+constexpr std::string_view kTokenStore = "token data set";
+
+/// Takes texts one by one, without holding any: where a store's sets lie depends on their sizes, so what comes is put
+/// into files without names, in the folder of the store, and copied once all is there. The disk holds it twice for that
+/// time, memory a megabyte.
+class TokenStoreWriter {
+  public:
+    /// `add_special`: the ids have what the tokenizer puts around a text. Errors: as UnnamedFile.
+    TokenStoreWriter(std::filesystem::path path, IfThere old, TokenizerIdentity tokenizer, bool add_special);
+    /// The next text. Errors: Exit::kData for an id outside the vocabulary, kIo.
+    void add(std::string_view name, std::span<const int32_t> ids);
+    /// Writes the store, whole or not at all. `proceed` is called once a megabyte and may throw, to end the work.
+    /// Errors: as PartFile.
+    void publish(const std::function<void()>& proceed);
+    int64_t texts() const { return texts_; }
+    int64_t tokens() const { return tokens_; }
+
+  private:
+    std::filesystem::path path_;
+    IfThere old_;
+    TokenizerIdentity tokenizer_;
+    bool add_special_;
+    UnnamedFile ids_, offsets_, names_, name_offsets_;
+    int64_t texts_ = 0, tokens_ = 0;
+};
+
+class TokenStore {
+  public:
+    /// Reads everything but ids and names. Errors: Exit::kData for what is no such store, is damaged, or has offsets
+    /// that are out of order or lead outside.
+    explicit TokenStore(std::unique_ptr<ByteSource> source);
+
+    int64_t texts() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+    const TokenizerIdentity& tokenizer() const { return tokenizer_; }
+    bool add_special() const { return add_special_; }
+    const std::string& path() const { return reader_.name(); }
+
+    int64_t length(int64_t text) const { return offsets_[at(text) + 1] - offsets_[at(text)]; }
+    std::string name(int64_t text) const;
+    /// The first `most` ids. Errors: Exit::kData for one outside the vocabulary, and for damage.
+    std::vector<int32_t> ids(int64_t text, int64_t most = INT64_MAX) const;
+
+  private:
+    size_t at(int64_t text) const;
+
+    StoreReader reader_;
+    TokenizerIdentity tokenizer_;
+    bool add_special_ = false;
+    std::vector<int64_t> offsets_, name_offsets_;  // [texts + 1], checked
+};
+
+}  // namespace trireme

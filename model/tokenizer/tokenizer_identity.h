@@ -1,0 +1,33 @@
+#pragma once
+/// What token ids depend on besides the text, in a few numbers: two tokenizers that have the same make the same ids.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/files/json.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace trireme {
+
+struct TokenizerIdentity {
+    int64_t vocab = 0;            // one more than the largest id
+    uint64_t pieces = 0;          // XXH3 of the bytes of every id, with their lengths, by id
+    uint64_t special = 0;         // XXH3 of which ids are control tokens
+    int32_t bos = -1, eos = -1;   // -1: none
+    std::vector<int32_t> ends;    // every id that ends a text
+    std::vector<int32_t> around;  // what stands around a text (BOS, EOS)
+    uint64_t probe = 0;           // XXH3 of the ids of a fixed text, and of every piece as text: rules, merges
+
+    /// Encodes some hundred kilobytes.
+    static TokenizerIdentity of(const Tokenizer& tokenizer);
+    /// As to_json() says it. Errors: Exit::kData; `where` names the file.
+    static TokenizerIdentity from_json(const Json& json, std::string_view where);
+    Json to_json() const;
+
+    /// In which of these the other one differs first: "the vocabulary has 49152 tokens, not 32000". Empty: in none.
+    std::string difference(const TokenizerIdentity& other) const;
+};
+
+}  // namespace trireme
