@@ -19,7 +19,8 @@ namespace trireme {
 inline constexpr const char *kStoredModel = "set of weights", *kStoredGguf = "metadata.gguf",
                             *kRopeFactors = "rope.factors";
 
-/// Whether the path is a store, of whatever kind. False for what is no regular file. Errors: as open_file and its reads.
+/// Whether the path is a store, of whatever kind. False for what is no regular file. Errors: as open_file and its
+/// reads.
 bool is_store_file(const std::filesystem::path& path);
 
 /// Errors: those of open_model. Nothing is read that its digest does not confirm, by several threads at once where it
