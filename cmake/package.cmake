@@ -26,7 +26,7 @@ set(CPACK_DEBIAN_TRIREME_PACKAGE_NAME trireme)
 set(CPACK_DEBIAN_TRIREME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/lib)
 set(CPACK_DEBIAN_TRIREME_PACKAGE_RECOMMENDS "openmpi-bin, bash-completion")
-set(CPACK_DEBIAN_TRIREME_PACKAGE_SUGGESTS trireme-cuda)
+set(CPACK_DEBIAN_TRIREME_PACKAGE_SUGGESTS "trireme-cuda, python3-h5py, python3-matplotlib")
 set(CPACK_COMPONENT_TRIREME_DESCRIPTION "exact decoding of Llama models with long contexts
 Decodes one request whose keys and values are larger than a device's memory:
 layers that do not fit are streamed through it, or tokens are proposed by

@@ -176,8 +176,9 @@ void Speculate::round(int64_t limit) {
         verifier.stream().wait(proposed.back().law.ready);
         answer = verifier.accept(sampling_, proposals_);
     }
+    const uint64_t verified = trace::now();
     stats_.draft_ns += drafted - begin;
-    stats_.verify_ns += trace::now() - drafted;
+    stats_.verify_ns += verified - drafted;
 
     path_.clear();
     int64_t place = pending - 1;  // the row behind which the next token stands
@@ -193,6 +194,16 @@ void Speculate::round(int64_t limit) {
     digest(proposed, answer);
     text_.computed(path_);
     text_.append(answer.next);
+    if (options_.keeps_rounds) {
+        kept_.push_back({.sample = sample_,
+                         .asked = asked_for_,
+                         .proposed = static_cast<int64_t>(proposed.size()),
+                         .accepted = static_cast<int64_t>(answer.stays.size()),
+                         .length = text_.length(),
+                         .begin_ns = begin,
+                         .drafted_ns = drafted,
+                         .verified_ns = verified});
+    }
     inner_.commit(answer.stays, answer.next);
     if (options_.level == 0) settle();
 }

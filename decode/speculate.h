@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/draft_length.h"
@@ -40,6 +41,14 @@ struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
 
+/// All of a round, for those who ask for it (Options::keeps_rounds). Tokens; times as trace::now() has them.
+struct KeptRound {
+    uint32_t sample = 0;
+    int64_t asked = 0, proposed = 0, accepted = 0;
+    int64_t length = 0;  // of the text behind the round, prompt included; of an inner level it may be taken back
+    uint64_t begin_ns = 0, drafted_ns = 0, verified_ns = 0;
+};
+
 class Speculate final : public Decoder {
   public:
     /// What sets an inner one apart from the outermost.
@@ -50,6 +59,7 @@ class Speculate final : public Decoder {
         HeldLaws* held = nullptr;       // of `verifier`'s laws, for whoever checks what is proposed; null: nobody does
         /// How much `inner` is asked for, and is told what became of it; its own. Null: as much as there is room for.
         DraftLength* lengths = nullptr;
+        bool keeps_rounds = false;  // for take_kept_rounds()
     };
     /// `inner` proposes, `verifier` checks; both are this object's own while it lives. Errors: Exit::kConfig for
     /// sampling parameters out of range.
@@ -62,6 +72,8 @@ class Speculate final : public Decoder {
     const SpeculationStats& stats() const { return stats_; }
     /// Of every round that the stats are of, in order.
     const std::vector<RoundStats>& rounds() const { return rounds_; }
+    /// All rounds since the last call, of whatever texts; none unless Options asks for them.
+    std::vector<KeptRound> take_kept_rounds() { return std::exchange(kept_, {}); }
     /// Of every round since begin(): how many tokens it asked for, what was proposed, what stayed and what came behind
     /// it. Ranks that decode the same text have the same.
     uint64_t digest() const { return digest_; }
@@ -96,6 +108,7 @@ class Speculate final : public Decoder {
     std::string name_;
     SpeculationStats stats_;
     std::vector<RoundStats> rounds_;
+    std::vector<KeptRound> kept_;
     std::vector<Row> rows_;
     std::vector<Proposal> proposals_;
     std::vector<double> uniforms_;

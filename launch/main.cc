@@ -124,6 +124,8 @@ void run_command(const Start& start, const Crew& crew) {
             return run_doctor(start, crew);
         case Command::kConvert:
             return run_convert(start, crew);
+        case Command::kReport:
+            break;  // no ranks were started for it
     }
 }
 
@@ -155,13 +157,17 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
         env();
         start.call = parse_command_line(words, environment);
         if (launched.rank == 0) require_stdout();
-        if (start.call.what == Invocation::What::kRun) {
+        if (start.call.what == Invocation::What::kRun && *start.call.command == Command::kReport) {
+            warn(start.call.warnings);
+            if (launched.rank == 0) run_report(start.call.options);
+        } else if (start.call.what == Invocation::What::kRun) {
             settle(start, launched);
         } else if (launched.rank == 0) {
             print_about(start.call, environment);
         }
     });
-    if (parsed.status == 0 && start.call.what != Invocation::What::kRun) return 0;
+    const bool reports = start.call.command == Command::kReport;
+    if (parsed.status == 0 && (reports || start.call.what != Invocation::What::kRun)) return 0;
 
     std::unique_ptr<Comm> comm;
     const Outcome outcome = attempt([&] {

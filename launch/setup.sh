@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages of launch/packages.txt that are missing; says which. Does nothing if all are there.
-#   launch/setup.sh [--build | --bundle | --package | --test | --full] [--list]
+#   launch/setup.sh [--build | --bundle | --package | --report | --test | --full] [--list]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -10,10 +10,11 @@ for arg in "$@"; do
         --build) stages='build' ;;
         --bundle) stages='build|bundle' ;;
         --package) stages='build|bundle|package' ;;
-        --test) stages='build|test' ;;
-        --full) stages='build|test|full' ;;
+        --report) stages='build|report' ;;
+        --test) stages='build|report|test' ;;
+        --full) stages='build|report|test|full' ;;
         --list) list=1 ;;
-        *) echo "setup: unknown argument '$arg'; want --build, --bundle, --package, --test, --full or --list" >&2; exit 64 ;;
+        *) echo "setup: unknown argument '$arg'; want --build, --bundle, --package, --report, --test, --full or --list" >&2; exit 64 ;;
     esac
 done
 mapfile -t wanted < <(awk -v stages="^($stages)\$" '$1 ~ stages { print $2 }' "$here/packages.txt")

@@ -68,7 +68,8 @@ std::vector<int64_t> prompt_places(const LayerMap& map) {
     std::vector<int64_t> places(lives.size());
     std::vector<LayerIndex> used_until;
     for (const auto& [life, owner] : lives) {
-        const auto free = std::ranges::find_if(used_until, [&](LayerIndex last) { return last < life.first; });
+        const auto free =
+            std::ranges::find_if(used_until, [first = life.first](LayerIndex last) { return last < first; });
         places[owner.at()] = free - used_until.begin();
         if (free == used_until.end()) {
             used_until.push_back(life.last);

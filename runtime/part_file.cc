@@ -1,9 +1,15 @@
 #include "runtime/part_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -15,35 +21,81 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-PartFile::PartFile(fs::path path, IfThere old) : path_(std::move(path)), old_(old) {
+namespace {
+
+constexpr const char* kSomebody = "another process";
+constexpr size_t kMostOfCommand = 200;
+
+fs::path part_of(const fs::path& path) {
+    return path.parent_path() / ("." + path.filename().string() + ".trireme-part");
+}
+
+}  // namespace
+
+PartFile::PartFile(fs::path path, IfThere old, Unlocked) : path_(std::move(path)), part_(part_of(path_)), old_(old) {
     require_replaceable(path_, old);
-    part_ = path_.parent_path() / ("." + path_.filename().string() + ".trireme-part");
-    try {
-        while (!try_to_take()) {
-        }
-    } catch (...) {
-        if (fd_ >= 0) ::close(fd_);
-        throw;
-    }
-    if (::ftruncate(fd_, 0) == 0) return;
-    const int error = errno;
-    ::unlink(part_.c_str());
-    ::close(fd_);
-    fail(Exit::kIo, "{}: cannot be emptied: {}", part_.string(), reason_of(error));
+}
+
+PartFile::PartFile(fs::path path, IfThere old) : PartFile(std::move(path), old, Unlocked()) {
+    require(take(), Exit::kCantCreate, "{}: {} is writing it; wait for that, or name another file", path_.string(),
+            holder(path_));
+}
+
+std::unique_ptr<PartFile> PartFile::unless_held(fs::path path, IfThere old) {
+    std::unique_ptr<PartFile> file(new PartFile(std::move(path), old, Unlocked()));
+    return file->take() ? std::move(file) : nullptr;
 }
 
 PartFile::~PartFile() {
+    if (fd_ < 0) return;
     if (!published_) ::unlink(part_.c_str());
-    if (fd_ >= 0) ::close(fd_);
+    ::close(fd_);
 }
 
-/// Makes the part, or finds it, and locks it. False: it has gone, or was replaced, before it was locked.
-bool PartFile::try_to_take() {
+bool PartFile::take() {
+    try {
+        Lock lock = Lock::kReplaced;
+        while (lock == Lock::kReplaced) lock = try_to_take();
+        if (lock == Lock::kTaken) {
+            if (::ftruncate(fd_, 0) == 0) return true;
+            const int error = errno;
+            ::unlink(part_.c_str());
+            fail(Exit::kIo, "{}: cannot be emptied: {}", part_.string(), reason_of(error));
+        }
+    } catch (...) {
+        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+        throw;
+    }
+    ::close(std::exchange(fd_, -1));
+    return false;
+}
+
+std::string PartFile::holder(const fs::path& path) {
+    struct stat st {};
+    std::ifstream locks("/proc/locks");
+    if (::stat(part_of(path).c_str(), &st) != 0) return kSomebody;
+    // "1: FLOCK  ADVISORY  WRITE 123 fe:01:4711 0 EOF"
+    const std::string file = fmt::format("{:02x}:{:02x}:{}", major(st.st_dev), minor(st.st_dev), st.st_ino);
+    for (std::string line; std::getline(locks, line);) {
+        std::istringstream words(line);
+        std::string number, kind, how, access, process, where;
+        words >> number >> kind >> how >> access >> process >> where;
+        if (kind != "FLOCK" || where != file || process.find_first_not_of("0123456789") != std::string::npos) continue;
+        std::ifstream command("/proc/" + process + "/cmdline");
+        std::string text((std::istreambuf_iterator<char>(command)), {});
+        while (text.ends_with('\0')) text.pop_back();
+        std::ranges::replace(text, '\0', ' ');
+        return fmt::format("process {}{}", process, text.empty() ? "" : " (" + text.substr(0, kMostOfCommand) + ")");
+    }
+    return kSomebody;
+}
+
+/// Makes the part, or finds it, and locks it. kReplaced: it has gone, or was replaced, before it was locked.
+PartFile::Lock PartFile::try_to_take() {
     fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd_ < 0) cannot_create(path_, errno);
     int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    require(error != EWOULDBLOCK, Exit::kCantCreate,
-            "{}: another run is writing it; wait for that, or name another file", path_.string());
+    if (error == EWOULDBLOCK) return Lock::kHeld;
     struct stat here {};
     // Without locks (some network file systems) nobody can tell whether it is being written.
     const int unlocked = error;
@@ -52,9 +104,9 @@ bool PartFile::try_to_take() {
     require(unlocked == 0 || here.st_size == 0, Exit::kCantCreate,
             "{}: is there and cannot be locked: {}; if no run is writing it, remove it", part_.string(),
             reason_of(unlocked));
-    if (has_name(fd_, part_)) return true;
+    if (has_name(fd_, part_)) return Lock::kTaken;
     ::close(std::exchange(fd_, -1));
-    return false;
+    return Lock::kReplaced;
 }
 
 void PartFile::reserve(uint64_t bytes) {

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "runtime/atomic_file.h"
 
@@ -17,6 +19,11 @@ class PartFile {
     /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or is there and may not be
     /// replaced; another process is writing it), or as exit_of_creation() says.
     PartFile(std::filesystem::path path, IfThere old);
+    /// The same; null where another process holds it.
+    static std::unique_ptr<PartFile> unless_held(std::filesystem::path path, IfThere old);
+    /// Who holds the part of `path`: "process 123 (trireme generate ...)"; where this system does not know, as for
+    /// another node's process, "another process".
+    static std::string holder(const std::filesystem::path& path);
     PartFile(const PartFile&) = delete;
     PartFile& operator=(const PartFile&) = delete;
     ~PartFile();
@@ -33,7 +40,13 @@ class PartFile {
     const std::filesystem::path& path() const { return path_; }
 
   private:
-    bool try_to_take();
+    enum class Lock { kTaken, kReplaced, kHeld };
+    /// Without a lock yet.
+    struct Unlocked {};
+    PartFile(std::filesystem::path path, IfThere old, Unlocked);
+    /// False: another process holds it.
+    bool take();
+    Lock try_to_take();
 
     std::filesystem::path path_, part_;
     IfThere old_;

@@ -45,6 +45,7 @@ struct Lane {
     static constexpr size_t kNames = 128;
     std::atomic<const char*> name{"host"};
     std::array<Counter, kNames> totals{};
+    std::mutex mutex;  // of what follows: free but while somebody reads it
     std::vector<SpanRecord> spans;
     size_t dropped = 0;
 };
@@ -55,7 +56,7 @@ struct Registry {
     std::mutex mutex;
     std::vector<std::unique_ptr<Lane>> lanes;
     std::atomic<bool> recording{false};
-    size_t max_spans = 0;
+    std::atomic<size_t> max_spans{0};
     uint64_t start_ns = 0;
 };
 
@@ -71,6 +72,8 @@ Lane& lane() {
 
 void keep(Lane& l, const SpanRecord& span) {
     if (!recording()) return;
+    const std::lock_guard lock(l.mutex);
+    if (!recording()) return;  // stop() came in between
     if (l.spans.size() < registry().max_spans) {
         l.spans.push_back(span);
     } else {
@@ -176,13 +179,49 @@ void start(size_t max_spans) {
     r.recording = true;
 }
 
+void stop() {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    r.recording = false;
+    for (const auto& l : r.lanes) {
+        const std::lock_guard own(l->mutex);
+        l->spans = {};
+        l->dropped = 0;
+    }
+}
+
+std::vector<Span> spans(uint64_t begin_ns) {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    std::vector<Span> all;
+    for (const auto& l : r.lanes) {
+        const std::lock_guard own(l->mutex);
+        for (const SpanRecord& s : l->spans) {
+            if (s.begin >= begin_ns) all.push_back({l->name.load(), s.name, s.begin, s.end, s.bytes});
+        }
+    }
+    return all;
+}
+
+size_t dropped() {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    size_t all = 0;
+    for (const auto& l : r.lanes) {
+        const std::lock_guard own(l->mutex);
+        all += l->dropped;
+    }
+    return all;
+}
+
 std::string json(int rank) {
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
     std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     out += fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}"}}}})", rank);
     for (size_t tid = 0; tid < r.lanes.size(); ++tid) {
-        const Lane& l = *r.lanes[tid];
+        Lane& l = *r.lanes[tid];
+        const std::lock_guard own(l.mutex);
         out += fmt::format(
             ",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}", rank,
             tid, l.name.load());

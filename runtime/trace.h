@@ -1,6 +1,6 @@
 #pragma once
 /// Spans of time with the bytes they moved. Totals are always kept (two clock reads a span); the spans themselves only
-/// between start() and write(), as Chrome trace events that Perfetto opens.
+/// behind start(), as Chrome trace events that Perfetto opens.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,19 @@ Total total(const char* name);
 Total total(const Lane& lane, const char* name);
 void reset_totals();
 
-/// Keeps spans from now on (at most `max_spans` a thread; what is dropped is counted and said).
+/// Keeps spans from now on (at most `max_spans` a lane; what is dropped is counted and said).
 void start(size_t max_spans = 1u << 20);
+/// Keeps none from now on, and forgets those that were kept. Totals stay.
+void stop();
+/// A span that was kept. Times as now() has them.
+struct Span {
+    const char *lane, *name;
+    uint64_t begin, end, bytes;
+};
+/// Those that began at `begin_ns` or later, lane by lane; streams may be at work meanwhile.
+std::vector<Span> spans(uint64_t begin_ns);
+/// How many were not kept since start().
+size_t dropped();
 /// The spans as Chrome trace JSON. `rank` becomes the process id.
 std::string json(int rank);
 

@@ -59,6 +59,7 @@ fuzzed_files() {
         config_json | gguf | layer_map | safetensors)
             echo 'model/files model/config.* model/layer_map.* model/layer_sharing.* model/passes.* model/rope.*' ;;
         store) echo 'model/files/store model/files/json.*' ;;
+        model_store) echo 'model/files model/config.* model/layer_map.*' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
         batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;

@@ -216,11 +216,12 @@ item_13() {
     "$python" tests/bench/lckv_grid.py "$program"
 }
 
-# Runs that are stopped and go on, that are killed as they write; every bit of a store; batch jobs.
+# Runs that are stopped and go on, that are killed as they write, that are recorded; every bit of a store; batch jobs.
 item_14() {
     local program=build/release/launch/trireme
     suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest)|fuzz_replay_store)' || return
     tests/resume.py "$program" --stops 200 --kills 200 || return
+    /usr/bin/python3 tests/record.py "$program" --kills 400 --spoilt 200 || return
     tests/slurm.sh "$program"
 }
 

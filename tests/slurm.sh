@@ -147,6 +147,7 @@ TRIREME_MODES='none;window;retrieval --budget 128' sbatch --quiet --wait --time=
     "$root/launch/slurm/modes.sbatch" generate -m "$model" --load-kv prompt.h5 -n 40 --temp 0 --ignore-eos -t 1 --no-progress || status=$?
 for i in 1 2; do cmp -s mode-0.txt "mode-$i.txt" || status=1; done
 (($(find . -name 'trireme-*_?.json' | wc -l) == 3)) || status=1
+"$program" report trireme-*.h5 -o pages && (($(grep -c '^## Run .* of trireme-' pages/index.md) == 3)) || status=1
 verdict 'modes.sbatch, three modes behind one snapshot' "$status"
 
 # Wait until a job's state is one of these; fails after 60 s.

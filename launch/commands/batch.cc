@@ -1,9 +1,11 @@
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "launch/commands/batch_books.h"
 #include "launch/commands/batch_runs.h"
 #include "launch/commands/commands.h"
+#include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/chain.h"
@@ -25,9 +27,19 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
     std::vector<BatchRequest> left;
     crew.first_only_waiting([&](const StillWaiting& waiting) { left = left_of(books, o, engine, waiting); });
     left = shared(crew, left);
+    RunLog log(o, crew.comm().rank(), crew.comm().size());
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
         crew.first_only(
             [&] { books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds)); });
+        const int64_t prefill_ns = std::llround(d.prefill_ms * 1e6), behind = std::ssize(d.made.ids) - 1;
+        log.done({.text = request.index,
+                  .sample = 0,
+                  .side_by_side = 1,
+                  .prompt_tokens = request.tokens(),
+                  .new_tokens = std::ssize(d.made.ids),
+                  .prefill_ns = prefill_ns,
+                  .ttft_ns = -1,
+                  .decode_ns = d.tok_s > 0 ? std::llround(static_cast<double>(behind) / d.tok_s * 1e9) : -1});
         log::info("request {} of {}: {} tokens, prefill {:.1f} ms, then {} tokens, {:.1f} tok/s, {}", request.index + 1,
                   left.back().index + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
                   name_of(d.made.stop));
@@ -37,9 +49,10 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
         if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
         return requests.run(done);
     };
-    const int status = o.side_by_side() ? run(BatchSideBySide(start, crew, engine, left))
-                                        : run(BatchOneByOne(start, crew, engine, left, std::move(costs)));
+    const int status = o.side_by_side() ? run(BatchSideBySide(start, crew, engine, left, log))
+                                        : run(BatchOneByOne(start, crew, engine, left, std::move(costs), log));
     write_trace(o, crew);
+    write_record(crew, {.start = start, .engine = engine, .log = log, .status = status});
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "launch/commands/batch_runs.h"
+#include "launch/record/run_record.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/bounded.h"
 #include "launch/run/chain.h"
@@ -13,8 +14,8 @@ namespace trireme {
 
 /// Memory for the longest of the requests, and for the longest prompt, so that all find room in it.
 BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engine,
-                             const std::vector<BatchRequest>& requests, SpecCosts costs)
-    : start_(start), crew_(crew), engine_(engine), requests_(requests), costs_(std::move(costs)) {
+                             const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
+    : start_(start), crew_(crew), engine_(engine), requests_(requests), log_(log), costs_(std::move(costs)) {
     const Options& o = start_.call.options;
     for (const BatchRequest& r : requests) {
         const int64_t n_predict = r.options(o).n_predict;
@@ -57,6 +58,8 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     if (chain->wants_costs()) warm_up = [&] { chain->warm_up(crew_, asked.ids.back()); };
     GenerateRequest request = {.prompt = asked.ids, .max_new = o.n_predict, .stops = {.stop = o.stop}};
     if (!o.ignore_eos) request.stops.eos = engine_.checkpoint().eos;
+    log_.mode(mode_name(o), 1, engine_);
+    log_.text(asked.index, 0);
     std::vector<Continuation> made;
     try {
         made = generate(
@@ -67,6 +70,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
                 if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
+                log_.round(round);
                 status_ = agreed_status(crew_, 0, round, chain->digest());
                 return status_ != 0;
             },
@@ -74,6 +78,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     } catch (const Interrupted&) {
         return std::nullopt;
     }
+    log_.checks(chain->take_kept_rounds());
     costs_ = chain->costs();
     if (made.empty() || made[0].stop == StopReason::kInterrupted) return std::nullopt;
     return std::move(made[0]);

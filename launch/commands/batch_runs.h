@@ -12,6 +12,7 @@
 #include "decode/places.h"
 #include "launch/commands/batch_requests.h"
 #include "launch/commands/commands.h"
+#include "launch/record/run_log.h"
 #include "launch/run/engine.h"
 #include "launch/run/spec_costs.h"
 
@@ -32,7 +33,7 @@ class BatchOneByOne {
   public:
     /// Loads `engine` with room for all of the requests. All must outlive the object. Errors: as Engine::load.
     BatchOneByOne(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
-                  SpecCosts costs);
+                  SpecCosts costs, RunLog& log);
     /// Returns 0, or the status of a signal that came before the last request was done.
     int run(const OnBatchDone& done);
 
@@ -46,6 +47,7 @@ class BatchOneByOne {
     const Crew& crew_;
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
+    RunLog& log_;
     SpecCosts costs_;  // of the first request's, for all
     int64_t context_ = 0, longest_prompt_ = 0, loaded_for_ = 0;
     std::optional<uint64_t> loaded_seed_;
@@ -56,7 +58,8 @@ class BatchOneByOne {
 /// By the model alone, as many in one forward as --parallel says. A finished request's place goes to the next.
 class BatchSideBySide {
   public:
-    BatchSideBySide(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests);
+    BatchSideBySide(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
+                    RunLog& log);
     int run(const OnBatchDone& done);
 
   private:
@@ -73,6 +76,7 @@ class BatchSideBySide {
     const Crew& crew_;
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
+    RunLog& log_;
     int64_t parallel_ = 0;
     std::vector<Options> options_;         // [requests]
     std::vector<StopRules> rules_;         // [requests]

@@ -5,6 +5,7 @@
 
 #include "decode/places.h"
 #include "launch/commands/batch_runs.h"
+#include "launch/record/run_record.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
 #include "launch/run/request.h"
@@ -24,8 +25,8 @@ double ms(uint64_t ns) {
 }  // namespace
 
 BatchSideBySide::BatchSideBySide(const Start& start, const Crew& crew, Engine& engine,
-                                 const std::vector<BatchRequest>& requests)
-    : start_(start), crew_(crew), engine_(engine), requests_(requests), under_way_(requests.size()) {
+                                 const std::vector<BatchRequest>& requests, RunLog& log)
+    : start_(start), crew_(crew), engine_(engine), requests_(requests), log_(log), under_way_(requests.size()) {
     const Options& o = start_.call.options;
     int64_t context = 0, longest_prompt = 0;
     for (const BatchRequest& r : requests) {
@@ -47,6 +48,8 @@ int BatchSideBySide::run(const OnBatchDone& done) {
     Places places(engine_.model(), parallel_,
                   [this](int64_t id, Continuation text) { ended(static_cast<size_t>(id), std::move(text)); });
     std::vector<int32_t> round;
+    log_.mode(mode_name(start_.call.options), parallel_, engine_);
+    log_.text(-1, -1);
     try {
         for (size_t next = 0; next < requests_.size() || !places.empty();) {
             for (auto place = places.vacant(); place && next < requests_.size(); place = places.vacant()) {
@@ -55,6 +58,7 @@ int BatchSideBySide::run(const OnBatchDone& done) {
                 tell(done);
             }
             places.step(round);
+            log_.round(round);
             tell(done);
             status_ = agreed_status(crew_, 0, round, 0);
             if (status_ != 0) break;

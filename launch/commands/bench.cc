@@ -7,6 +7,7 @@
 #include "launch/commands/bench_texts.h"
 #include "launch/flags/flags.h"
 #include "launch/flags/modes.h"
+#include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
@@ -86,6 +87,20 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
                     {"reselect_queries", o.reselect_queries}}};
 }
 
+/// The levels' figures are those of the rows.
+RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
+                     const std::vector<nlohmann::ordered_json>& rows) {
+    RecordedRun run = {.start = start, .engine = engine, .log = log};
+    for (const auto& mode : log.modes()) {
+        const auto row = std::ranges::find_if(rows, [&](const nlohmann::ordered_json& r) {
+            return r.at("mode") == mode.at("name") && r.at("n_parallel") == mode.at("side_by_side");
+        });
+        run.levels.push_back(row == rows.end() ? nlohmann::ordered_json::array() : row->at("levels"));
+    }
+    run.facts["rows"] = rows;
+    return run;
+}
+
 }  // namespace
 
 void run_bench(const Start& start, const Crew& crew) {
@@ -101,10 +116,12 @@ void run_bench(const Start& start, const Crew& crew) {
     const BenchTexts texts = read_bench_texts(start, crew, engine, n);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
 
-    const BenchResults results = run_modes(start, crew, engine, texts, n);
+    RunLog log(o, crew.comm().rank(), crew.comm().size());
+    const BenchResults results = run_modes(start, crew, engine, texts, n, log);
     if (results.status != 0) log::info("stopped by signal {}", results.status - 128);
     const BenchFacts facts = facts_of(start, crew, engine, texts, n);
-    crew.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, bench_rows(facts, results.modes))); });
+    const std::vector<nlohmann::ordered_json> rows = bench_rows(facts, results.modes);
+    crew.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, rows)); });
     write_trace(o, crew);
 
     const BenchResult* baseline = baseline_of(results.modes);
@@ -115,6 +132,14 @@ void run_bench(const Start& start, const Crew& crew) {
         if (other.empty()) continue;
         log::warn("{}: not exact: {}", r.mode, other);
         wrong += (wrong.empty() ? "" : ", ") + r.mode;
+    }
+    if (log.on()) {
+        RecordedRun run = recorded(start, engine, log, rows);
+        run.status = results.status != 0                 ? results.status
+                     : o.require_exact && !wrong.empty() ? static_cast<int>(Exit::kInternal)
+                     : results.refused                   ? static_cast<int>(results.refused->code())
+                                                         : 0;
+        write_record(crew, run);
     }
     if (results.status != 0) throw Stopped{results.status};
     crew.phase([&] {

@@ -31,8 +31,13 @@ class Group {
   public:
     /// `results`: of these modes, in order, each with so many samples side by side.
     Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, int64_t beside,
-          std::vector<BenchResult*> results)
-        : options_(start.call.options), crew_(crew), engine_(engine), beside_(beside), results_(std::move(results)) {
+          std::vector<BenchResult*> results, RunLog& log)
+        : options_(start.call.options),
+          crew_(crew),
+          engine_(engine),
+          beside_(beside),
+          results_(std::move(results)),
+          log_(log) {
         request_.max_new = n;
         request_.num_samples = beside;
         // All chains are there before the prompt is read: whoever watches the target's tiles sees it.
@@ -87,6 +92,7 @@ class Group {
                 chain.warm_up(crew_, request_.prompt.back());
             }
             continue_text(m, 0, 0);
+            chains_[m]->take_kept_rounds();  // these were none
             for (const Speculate* level : chains_[m]->levels()) {
                 results_[m]->levels.push_back({level->name(), level->stats()});
             }
@@ -94,7 +100,7 @@ class Group {
     }
 
     /// Repetitions draw each its own tokens, all modes the same uniforms.
-    BenchRun continue_text(size_t mode, size_t text, int64_t repetition) {
+    BenchRun continue_text(size_t mode, size_t text, int64_t repetition, RunLog* log = nullptr) {
         request_.first_sample = repetition * beside_;
         Decoder& decoder = chains_[mode]->decoder();
         GenerateStats stats = prefilled_;
@@ -103,6 +109,7 @@ class Group {
         const double adopt_ms = ms_since(begin);
         const double allreduce_before = allreduce_ms();
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
+            if (log != nullptr) log->round(round);
             status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
             return status_ != 0;
         };
@@ -124,8 +131,20 @@ class Group {
     }
 
     void run(size_t mode, size_t text, int64_t repetition) {
-        const BenchRun measured = continue_text(mode, text, repetition);
+        log_.mode(results_[mode]->mode, beside_, engine_);
+        log_.text(static_cast<int64_t>(text), beside_ == 1 ? repetition : -1);
+        const BenchRun measured = continue_text(mode, text, repetition, &log_);
+        log_.checks(chains_[mode]->take_kept_rounds());
         if (status_ != 0) return;
+        const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
+        log_.done({.text = static_cast<int64_t>(text),
+                   .sample = repetition,
+                   .side_by_side = beside_,
+                   .prompt_tokens = prefilled_.prompt_tokens,
+                   .new_tokens = measured.tokens,
+                   .prefill_ns = ns(prefilled_.prefill_ms),
+                   .ttft_ns = ns(measured.ttft_ms),
+                   .decode_ns = ns(measured.decode_ms)});
         log::debug("{}: {} tokens, {:.2f} tok/s", results_[mode]->mode, measured.tokens, measured.tokens_per_s());
         results_[mode]->runs.push_back(measured);
     }
@@ -154,6 +173,7 @@ class Group {
     Engine& engine_;
     int64_t beside_;  // samples side by side
     std::vector<BenchResult*> results_;
+    RunLog& log_;
     std::vector<std::unique_ptr<Chain>> chains_;
     ProgressSink sink_ = stderr_progress(crew_.first() && !options_.no_progress);
     GenerateRequest request_;
@@ -166,7 +186,8 @@ class Group {
 
 }  // namespace
 
-BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n) {
+BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n,
+                       RunLog& log) {
     const Options& o = start.call.options;
     // Where keys and values lie, and which.
     const auto place_of = [&](const Mode& mode) {
@@ -201,7 +222,7 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
                     log::info("{} samples side by side are the most that there is memory for", beside);
                 }
                 engine.load(own, crew, context, texts.tokens(), {.texts = beside, .of_one_prompt = true});
-                group.emplace(own, crew, engine, n, beside, results);
+                group.emplace(own, crew, engine, n, beside, results, log);
             } catch (const AgreedError& e) {
                 if (first) throw;
                 out.refused = e;

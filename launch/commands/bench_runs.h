@@ -8,6 +8,7 @@
 
 #include "decode/speculate.h"
 #include "launch/commands/bench_texts.h"
+#include "launch/record/run_log.h"
 #include "offload/stream/transport.h"
 
 namespace trireme {
@@ -63,7 +64,9 @@ struct BenchResults {
 /// prefill of each text, and turns: text by text, repetition by repetition, mode by mode, after one round to warm up.
 /// Residencies, policies of what is kept, and numbers of samples side by side follow each other. Errors, of the first
 /// of them: as Engine::load, read_prompt and Chain.
-BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n);
+/// `log` gets a row of each measured continuation, and its rounds.
+BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n,
+                       RunLog& log);
 
 /// The autoregressive row: the first plain mode that has runs. Null: there is none.
 const BenchResult* baseline_of(const std::vector<BenchResult>& all);

@@ -66,24 +66,10 @@ void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) 
     row["passes"] = r.passes;
 }
 
-/// Counts by place in the proposal, up to the last place that had a token.
-OrderedJson by_place(const std::array<int64_t, kMaxRows>& counts, const std::array<int64_t, kMaxRows>& proposed) {
-    const auto last = std::find_if(proposed.rbegin(), proposed.rend(), [](int64_t n) { return n > 0; });
-    return std::vector<int64_t>(counts.begin(), counts.begin() + (proposed.rend() - last));
-}
-
-OrderedJson level_facts(const BenchLevel& level) {
-    const SpeculationStats& s = level.stats;
-    OrderedJson facts = speculation_facts(level.chain, s);
-    facts["proposed_at"] = by_place(s.proposed_at, s.proposed_at);
-    facts["accepted_at"] = by_place(s.accepted_at, s.proposed_at);
-    return facts;
-}
-
 /// Of the outermost level, those of the others in a list.
 void add_levels(OrderedJson& row, const BenchResult& r) {
     OrderedJson levels = OrderedJson::array();
-    for (const BenchLevel& level : r.levels) levels.push_back(level_facts(level));
+    for (const BenchLevel& level : r.levels) levels.push_back(speculation_facts(level.chain, level.stats));
     for (const char* name : {"accept_rate", "accept_len", "alpha", "draft_ms", "verify_ms"}) {
         row[name] = levels.empty() ? OrderedJson() : levels[0][name];
     }

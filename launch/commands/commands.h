@@ -29,6 +29,9 @@ void run_tokenize(const Start& start, const Crew& crew);
 void run_plan(const Start& start, const Crew& crew);
 void run_doctor(const Start& start, const Crew& crew);
 void run_convert(const Start& start, const Crew& crew);
+/// Becomes the script that draws records, after their bytes have been confirmed. No rank is needed: returns only by
+/// throwing. Errors: as open_record; Exit::kUnavailable without Python, or without the script.
+[[noreturn]] void run_report(const Options& options);
 /// A line for each device that --device may name.
 std::string list_devices();
 

@@ -7,6 +7,7 @@
 
 #include "decode/side_by_side.h"
 #include "launch/commands/commands.h"
+#include "launch/record/run_record.h"
 #include "launch/report/kv_dump.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
@@ -34,6 +35,47 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
         .prompt = asked.ids, .max_new = o.n_predict, .num_samples = o.num_samples, .stops = {.stop = o.stop}};
     if (!o.ignore_eos) request.stops.eos = engine.checkpoint().eos;
     return request;
+}
+
+/// --record: a row for each sample, or for all that were decoded side by side, and what the report says.
+void record_run(const Start& start, const Crew& crew, const RunReport& report, const std::string& json, RunLog& log,
+                Chain& chain, const std::optional<Taken>& taken, int status) {
+    if (!log.on()) return;
+    const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
+    const GenerateStats& t = report.stats;
+    const int64_t resumed = taken ? std::ssize(taken->snapshot.text().generated) : 0;
+    if (log.side_by_side() > 1) {
+        log.done({.text = 0,
+                  .sample = -1,
+                  .side_by_side = std::ssize(report.samples),
+                  .prompt_tokens = t.prompt_tokens,
+                  .new_tokens = t.new_tokens,
+                  .prefill_ns = ns(t.prefill_ms),
+                  .ttft_ns = ns(t.ttft_ms),
+                  .decode_ns = ns(t.decode_ms)});
+    }
+    for (size_t i = 0; i < report.samples.size() && log.side_by_side() == 1; ++i) {
+        const auto sample = static_cast<int64_t>(i);
+        log.done({.text = 0,
+                  .sample = sample,
+                  .side_by_side = 1,
+                  .prompt_tokens = t.prompt_tokens,
+                  .new_tokens = std::ssize(report.samples[i].ids) - (i == 0 ? resumed : 0),
+                  .prefill_ns = taken ? -1 : ns(t.prefill_ms),
+                  .ttft_ns = i == 0 ? ns(t.ttft_ms) : -1,
+                  .decode_ns = log.decode_ns(0, sample)});
+    }
+    log.checks(chain.take_kept_rounds());
+    RecordedRun run = {.start = start, .engine = report.engine, .log = log, .status = status};
+    run.levels.push_back(level_facts(chain));
+    run.facts["report"] = nlohmann::ordered_json::parse(json);
+    if (taken) {
+        run.facts["taken_up"] = {{"file", start.call.options.load_kv},
+                                 {"prompt_tokens", taken->snapshot.text().prompt.size()},
+                                 {"generated_tokens", taken->snapshot.text().generated.size()},
+                                 {"goes_on", taken->goes_on}};
+    }
+    write_record(crew, run);
 }
 
 }  // namespace
@@ -91,6 +133,10 @@ void run_generate(const Start& start, const Crew& crew) {
         dump.emplace(engine, crew, asked.tokens());
     });
     GenerateStats stats;
+    RunLog record(o, crew.comm().rank(), crew.comm().size());
+    record.mode(mode_name(o), beside, engine);
+    int64_t recorded = beside > 1 ? -1 : 0;  // the sample that rounds are of
+    record.text(0, recorded, taken ? std::ssize(taken->snapshot.text().generated) : 0);
     std::vector<Continuation> samples;
     int status = 0;
     {
@@ -98,6 +144,7 @@ void run_generate(const Start& start, const Crew& crew) {
         const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
         const OnToken show = [&](int64_t sample, int32_t id, std::string_view text) {
             if (crew.first()) printer.take(sample, id, text);
+            if (beside == 1 && sample != recorded) record.text(0, recorded = sample);
         };
         const Progress progress = [&](int64_t done, int64_t total) {
             prefill(done, total);
@@ -105,6 +152,7 @@ void run_generate(const Start& start, const Crew& crew) {
         };
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (dump) dump->take();
+            record.round(round);
             const int own = printer.reader_gone()                 ? kReaderGone
                             : snapshots && snapshot_signal_came() ? kSnapshotAsked
                                                                   : 0;
@@ -139,11 +187,13 @@ void run_generate(const Start& start, const Crew& crew) {
                               .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);
+    const std::string json = report_json(report);
     crew.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
-        write_report(o, report_json(report));
+        write_report(o, json);
     });
     write_trace(o, crew);
+    record_run(start, crew, report, json, record, chain, taken, exit_status(status));
     if (status != 0) throw Stopped{exit_status(status)};
     if (snapshots) snapshots->require_last();
 }

@@ -7,6 +7,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/score_pairs.h"
+#include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
@@ -60,6 +61,7 @@ void run_score(const Start& start, const Crew& crew) {
         if (image) image->save(o.dump_logits, o.old_outputs());
     });
     write_trace(o, crew);
+    write_score_record(start, crew, engine, tokens, {{"tokens", tokens}, {"perplexity", score.perplexity}});
 }
 
 }  // namespace trireme

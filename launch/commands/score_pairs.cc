@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
@@ -120,6 +121,7 @@ void run_score_pairs(const Start& start, const Crew& crew) {
             "--kv-policy {} beside --data: pairs are scored with all keys and values; want --kv-policy full",
             name_of(o.bounded.policy));
     require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits beside --data: want one text (-f, -p, --prompt-ids)");
+    crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);
     std::vector<Pair> pairs;
     crew.first_only_waiting([&](const StillWaiting& waiting) { pairs = read_pairs(o, engine, waiting); });
@@ -129,10 +131,12 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     engine.load(start, crew, longest, longest);
     ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
     int64_t done = 0, greedy = 0;
+    double logprob = 0;
     std::string lines;
     for (const Pair& pair : pairs) {
         const Likelihood one = score(engine.model(), pair);
         greedy += one.greedy ? 1 : 0;
+        logprob += one.logprob;
         const nlohmann::ordered_json line = {{"index", done},
                                              {"logprob", one.logprob},
                                              {"greedy", one.greedy},
@@ -144,6 +148,7 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     crew.first_only([&] { TextOut(STDOUT_FILENO).write(lines); });
     log::info("{} pairs, {} continuations are the greedy ones", pairs.size(), greedy);
     write_trace(o, crew);
+    write_score_record(start, crew, engine, -1, {{"pairs", pairs.size()}, {"greedy", greedy}, {"logprob", logprob}});
 }
 
 }  // namespace trireme

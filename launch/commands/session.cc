@@ -7,6 +7,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/session_turns.h"
+#include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
@@ -123,15 +124,19 @@ void run_session(const Start& start, const Crew& crew) {
         session.on_read([&] { snapshots->write(); });
     }
     if (taken) log::info("taken up in {:.1f} ms", taken->load(engine, session, crew));
+    RunLog record(o, crew.comm().rank(), crew.comm().size());
+    record.mode(mode_name(o), 1, engine);
     // `settled`: no turn is half read, so that there is something to write.
     const auto agree = [&](std::span<const int32_t> round, bool settled) {
         const bool writes = snapshots && settled;
         const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
+        record.round(round);
         status = agreed_status(crew, own, round, 0);
         if (writes) status = snapshots->round(round.size(), status);
         return status != 0;
     };
     for (size_t t = 0; t < turns.size() && !agree({}, !session.text().empty()); ++t) {
+        record.text(static_cast<int64_t>(t), 0);
         const std::optional<Turn> said = session.answer(
             turns[t], most, rules,
             [&](int64_t number, int32_t id, std::string_view text) {
@@ -141,6 +146,19 @@ void run_session(const Start& start, const Crew& crew) {
         if (!said) break;
         const Turn& turn = *said;
         facts.push_back(facts_of(turn, engine.model()));
+        // What an earlier run has drawn took no time here.
+        const int64_t drawn = std::ssize(turn.answer.ids) - turn.taken_up;
+        const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
+        const int64_t behind_first = record.decode_ns(static_cast<int64_t>(t), 0);
+        if (drawn > 0)
+            record.done({.text = static_cast<int64_t>(t),
+                         .sample = 0,
+                         .side_by_side = 1,
+                         .prompt_tokens = turn.prompt_tokens,
+                         .new_tokens = drawn,
+                         .prefill_ns = ns(turn.prefill_ms),
+                         .ttft_ns = ns(turn.prefill_ms + turn.decode_ms) - std::max<int64_t>(0, behind_first),
+                         .decode_ns = behind_first});
         const auto& f = facts.back();
         log::info("turn {} of {}: {} + {} tokens, prefill {:.1f} ms, {:.1f} tok/s, {} of {} tokens kept, {:.1f} MB{}",
                   t + 1, turns.size(), turn.prompt_tokens, turn.answer.ids.size(), turn.prefill_ms,
@@ -157,6 +175,11 @@ void run_session(const Start& start, const Crew& crew) {
                 "\n");
     });
     write_trace(o, crew);
+    if (record.on()) {
+        RecordedRun run = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
+        run.facts["turns"] = facts;
+        write_record(crew, run);
+    }
     if (status != 0) throw Stopped{exit_status(status)};
 }
 

@@ -15,6 +15,11 @@ void assign_all(Command command, Options& options, const std::vector<Assignment>
 
 void require_inputs(Command command, const Options& o) {
     if (command == Command::kDoctor) return;
+    if (command == Command::kReport) {
+        require(!o.records.empty(), Exit::kUsage, "trireme report: no records; give files that --record has written");
+        require(!o.output_path.empty(), Exit::kUsage, "trireme report: no output; give -o FOLDER (--output-path)");
+        return;
+    }
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     if (command == Command::kPlan) return;
     if (command == Command::kConvert) {
@@ -40,7 +45,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     Invocation call;
     if (words.empty())
         fail(Exit::kUsage,
-             "no command; want generate, batch, tokenize, score, bench, plan, convert or doctor, see trireme --help");
+             "no command; want generate, batch, tokenize, score, bench, plan, convert, report or doctor, see trireme "
+             "--help");
     const std::string& first = words.front();
     if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
         call.what = Invocation::What::kHelp;
@@ -68,8 +74,9 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty() ? "want generate, batch, tokenize, score, bench, plan, convert or doctor, see trireme --help"
-                          : fmt::format("the nearest is {}", best));
+             best.empty()
+                 ? "want generate, batch, tokenize, score, bench, plan, convert, report or doctor, see trireme --help"
+                 : fmt::format("the nearest is {}", best));
     }
 
     const CommandLine line = read_words(*call.command, words.subspan(1));

@@ -18,9 +18,10 @@ constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
 constexpr unsigned kConvert = static_cast<unsigned>(Command::kConvert);
 constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert;
+constexpr unsigned kReport = static_cast<unsigned>(Command::kReport);
+constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert | kReport;
 constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
-constexpr unsigned kModel = kEvery & ~kDoctor;
+constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;
 constexpr unsigned kText = kForward | kTokenize;  // what reads texts
 constexpr unsigned kPrompted = kText & ~kBatch;   // that flags name
 

@@ -84,8 +84,9 @@ std::string shown(double number) {
 }
 
 std::span<const Command> commands() {
-    static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
-                                        Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
+    static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore,
+                                        Command::kPlan,     Command::kDoctor,   Command::kBench,
+                                        Command::kBatch,    Command::kConvert,  Command::kReport};
     return kAll;
 }
 
@@ -107,6 +108,8 @@ std::string_view name_of(Command command) {
             return "batch";
         case Command::kConvert:
             return "convert";
+        case Command::kReport:
+            return "report";
     }
     return "";
 }

@@ -18,6 +18,7 @@ constexpr std::string_view kOverview =
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
   trireme convert  -m MODEL -o OUT       write a model as a folder or a .h5 file
+  trireme report   FILE... -o FOLDER     pages with pictures of runs that --record has kept
   trireme plan     -m MODEL              memory and time of a run, before it is started
   trireme doctor                         how fast memory, link and ranks are here
 
@@ -81,6 +82,10 @@ std::string_view about(Command command) {
                    "with another layer map, or in another type. A folder's tensors have the type that most of the "
                    "model's elements are\n"
                    "stored in, a .h5 file's the type that each has.\n";
+        case Command::kReport:
+            return "trireme report: a page in Markdown with pictures of the runs in files that --record has written. "
+                   "Drawn by\n"
+                   "Python (python3, or TRIREME_PYTHON) with h5py and matplotlib. Reads no model.\n";
     }
     return "";
 }

@@ -141,6 +141,32 @@ FlagGroup output_flags() {
                  [](O& o, const S& s) { o.report_json = s.word(); },
                  [](const O& o) { return o.report_json; },
                  "none"},
+                {"record",
+                 {"--record"},
+                 kForward,
+                 "FILE",
+                 "append the run to an HDF5 file: settings, versions, machine, memory, what every round proposed, kept "
+                 "and took, what crossed the link; trireme report draws it",
+                 [](O& o, const S& s) { o.record = s.word(); },
+                 [](const O& o) { return o.record; },
+                 "not recorded"},
+                {"records",
+                 {"--records"},
+                 kReport,
+                 "FILE",
+                 "what --record has written; may be given several times, and a word without a flag is such a file, too",
+                 [](O& o, const S& s) {
+                     if (s.first) o.records.clear();
+                     o.records.push_back(s.word());
+                 },
+                 [](const O& o) {
+                     std::string all;
+                     for (const std::string& file : o.records) all += (all.empty() ? "" : " ") + file;
+                     return all;
+                 },
+                 "required",
+                 {},
+                 /*repeatable=*/true},
                 {"dump-logits",
                  {"--dump-logits"},
                  kScore,

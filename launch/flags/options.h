@@ -26,7 +26,8 @@ enum class Command : unsigned {
     kDoctor = 16,
     kBench = 32,
     kBatch = 64,
-    kConvert = 128
+    kConvert = 128,
+    kReport = 256
 };
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
@@ -135,9 +136,11 @@ struct Options {
     bool bind = true;             // widen the binding to the rank's share of the cores
     int64_t tensor_parallel = 0;  // number of ranks that there must be; 0: any
 
-    std::string save_kv, load_kv;  // files; empty: none
-    int64_t checkpoint_every = 0;  // tokens; 0: never
-    double grace_s = 1;            // from SIGTERM to SIGKILL
+    std::string save_kv, load_kv;      // files; empty: none
+    int64_t checkpoint_every = 0;      // tokens; 0: never
+    double grace_s = 1;                // from SIGTERM to SIGKILL
+    std::string record;                // a file of run records; empty: the run is not recorded
+    std::vector<std::string> records;  // of report: such files
     std::string report_json, dump_logits, trace,
         kv_dump;  // files; empty: none. report_json "-": stdout, and nothing else there
     bool report_to_stdout() const { return report_json == "-"; }

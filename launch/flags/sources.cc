@@ -63,6 +63,14 @@ constexpr std::string_view kHelpName = "help";
 // Takes one flag, with its value, from the front of `words`. Boost calls it until nothing is left.
 std::vector<po::option> take_flag(Command command, std::vector<std::string>& words) {
     const std::string word = words.front();
+    if (command == Command::kReport && !word.empty() && word[0] != '-') {
+        po::option file;
+        file.string_key = "records";
+        file.value = {word};
+        file.original_tokens = {"--records"};
+        words.erase(words.begin());
+        return {file};
+    }
     if (word.size() < 2 || word[0] != '-') {
         fail(Exit::kUsage, "'{}': a word without a flag; trireme {} --help lists the flags", word, name_of(command));
     }
@@ -145,7 +153,7 @@ std::vector<std::string> misspelt_variables(std::span<const std::string> lines) 
     // Read by runtime/env, by scripts, by runtime/module, and by tests.
     std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG",        "TRIREME_CACHE",
                                       "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV",
-                                      "TRIREME_TEST_DATA", "TRIREME_MUTANT"};
+                                      "TRIREME_TEST_DATA", "TRIREME_MUTANT",     "TRIREME_PYTHON"};
     for (const Flag& flag : flags()) known.push_back(flag.env_name());
     constexpr size_t kSlips = 2;
     std::vector<std::string> warnings;

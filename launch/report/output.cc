@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "launch/record/record_file.h"
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/part_file.h"
@@ -59,14 +60,15 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 7> files = {{{"--input", &o.input},
+    const std::array<std::pair<std::string_view, const std::string*>, 8> files = {{{"--input", &o.input},
                                                                                    {"--output-path", &o.output_path},
+                                                                                   {"--record", &o.record},
                                                                                    {"--report-json", &report},
                                                                                    {"--dump-logits", &o.dump_logits},
                                                                                    {"--trace", &o.trace},
                                                                                    {"--kv-dump", &o.kv_dump},
                                                                                    {"--save-kv", &o.save_kv}}};
-    constexpr size_t kOfBatch = 2;  // the first two: one is read, and the other one may be there
+    constexpr size_t kMayBeThere = 3;  // the first three: one is read, and the others get more behind what they have
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {
@@ -74,8 +76,9 @@ void probe_outputs(const Options& o) {
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
         // A run that goes on writes over the snapshot that it has taken up.
-        if (i >= kOfBatch) probe_output(flag, *path, o.force || *path == o.load_kv);
+        if (i >= kMayBeThere) probe_output(flag, *path, o.force || *path == o.load_kv);
     }
+    probe_record(o.record);
 }
 
 void write_report(const Options& o, const std::string& text) {

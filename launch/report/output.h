@@ -31,7 +31,7 @@ class TextOut {
 void probe_output(std::string_view flag, const std::string& path, bool force);
 
 /// The same of every file that the run will write, but for a batch's, no two of which may be one, however they are
-/// spelt, nor a batch's requests (Exit::kUsage).
+/// spelt, nor a batch's requests (Exit::kUsage). What is to get a run record must be a file of them, or free.
 void probe_outputs(const Options& options);
 
 /// Writes the report where --report-json asks for it: stdout, or a file, as a whole or not at all.

@@ -61,29 +61,6 @@ double mb(uint64_t bytes) {
     return static_cast<double>(bytes) * 1e-6;
 }
 
-OrderedJson model_facts(const LlamaConfig& c) {
-    return {{"name", c.name},
-            {"arch", c.arch},
-            {"n_layers", c.n_layers},
-            {"dim", c.dim},
-            {"n_heads", c.n_heads},
-            {"n_kv_heads", c.n_kv_heads},
-            {"head_dim", c.head_dim},
-            {"ffn_dim", c.ffn_dim},
-            {"vocab", c.vocab},
-            {"context", c.context},
-            {"rope_scaling", name_of(c.rope.scaling)},
-            {"tied_embeddings", c.tied_embeddings}};
-}
-
-OrderedJson settings(const RunReport& r) {
-    OrderedJson all = OrderedJson::object();
-    for (const Flag& flag : flags()) {
-        if (flag.belongs_to(*r.call.command)) all[std::string(flag.name)] = flag.show(r.call.options);
-    }
-    return all;
-}
-
 /// The link's figures, of rank 0: over `steps` forwards that took `took_ms` together. Times of a card's copies are
 /// known only with --trace.
 OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
@@ -154,6 +131,29 @@ OrderedJson residency_facts(const RunReport& r) {
 }
 
 }  // namespace
+
+OrderedJson model_facts(const LlamaConfig& c) {
+    return {{"name", c.name},
+            {"arch", c.arch},
+            {"n_layers", c.n_layers},
+            {"dim", c.dim},
+            {"n_heads", c.n_heads},
+            {"n_kv_heads", c.n_kv_heads},
+            {"head_dim", c.head_dim},
+            {"ffn_dim", c.ffn_dim},
+            {"vocab", c.vocab},
+            {"context", c.context},
+            {"rope_scaling", name_of(c.rope.scaling)},
+            {"tied_embeddings", c.tied_embeddings}};
+}
+
+OrderedJson shown_settings(const Invocation& call) {
+    OrderedJson all = OrderedJson::object();
+    for (const Flag& flag : flags()) {
+        if (flag.belongs_to(*call.command)) all[std::string(flag.name)] = flag.show(call.options);
+    }
+    return all;
+}
 
 std::string utc_now() {
     const std::time_t t = std::time(nullptr);
@@ -249,7 +249,7 @@ std::string report_json(const RunReport& r) {
         {"test_time", utc_now()},
         {"command_line", r.command_line},
         {"seed", r.call.options.seed.value()},
-        {"settings", settings(r)},
+        {"settings", shown_settings(r.call)},
         {"model", model_facts(r.engine.checkpoint().config())},
         {"weights",
          {{"dtype", name_of(r.engine.checkpoint().weight_type.type)},

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "decode/generate.h"
 #include "decode/speculate.h"
 #include "launch/run/engine.h"
@@ -44,6 +46,11 @@ struct RunReport {
 
 /// "2026-01-31T12:00:00Z"
 std::string utc_now();
+
+/// A model's shape.
+nlohmann::ordered_json model_facts(const LlamaConfig& config);
+/// Every flag of the command as a user would write it.
+nlohmann::ordered_json shown_settings(const Invocation& call);
 
 std::vector<std::string> report_lines(const RunReport& report);
 std::string report_json(const RunReport& report);

@@ -80,7 +80,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of who checks
-        Speculate::Options checks = {.level = static_cast<uint32_t>(level)};
+        Speculate::Options checks = {.level = static_cast<uint32_t>(level), .keeps_rounds = !o.record.empty()};
         if (!lengths_.empty()) checks.lengths = &lengths_[level];
         if (level > 0) {
             const size_t part = n - level;
@@ -126,6 +126,13 @@ void Chain::warm_up(const Crew& crew, int32_t token) {
 std::vector<const Speculate*> Chain::levels() const {
     std::vector<const Speculate*> outermost_first;
     for (auto s = speculates_.rbegin(); s != speculates_.rend(); ++s) outermost_first.push_back(s->get());
+    return outermost_first;
+}
+
+std::vector<std::vector<KeptRound>> Chain::take_kept_rounds() {
+    std::vector<std::vector<KeptRound>> outermost_first;
+    for (auto s = speculates_.rbegin(); s != speculates_.rend(); ++s)
+        outermost_first.push_back((*s)->take_kept_rounds());
     return outermost_first;
 }
 

@@ -33,6 +33,8 @@ class Chain {
     Decoder& decoder() { return *decoder_; }
     /// What checked tokens so far, the outermost first; empty: nothing was proposed to anybody.
     std::vector<const Speculate*> levels() const;
+    /// Of each of levels(), its rounds since the last call: with --record; else none.
+    std::vector<std::vector<KeptRound>> take_kept_rounds();
     /// Of what these have done since the text began (Speculate::digest).
     uint64_t digest() const;
 

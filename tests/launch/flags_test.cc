@@ -106,6 +106,8 @@ const std::map<std::string, std::string> kExamples = {
     {"bind", "none"},
     {"tensor-parallel-size", "2"},
     {"report-json", "r.json"},
+    {"record", "runs.h5"},
+    {"records", "runs.h5"},
     {"dump-logits", "l.h5"},
     {"trace", "t.json"},
     {"force", "on"},
@@ -115,8 +117,9 @@ const std::map<std::string, std::string> kExamples = {
     {"config", ""},
 };
 
-constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
-                                 Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert};
+constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore,
+                                 Command::kPlan,     Command::kDoctor,   Command::kBench,
+                                 Command::kBatch,    Command::kConvert,  Command::kReport};
 
 Command command_of(const Flag& flag) {
     for (const Command c : kCommands) {
@@ -139,6 +142,7 @@ std::string seen(const Flag& flag, const Words& line, const Words& environment) 
     Words lines = environment;
     if (flag.name != "model") lines.push_back("TRIREME_MODEL=M");
     if (!names_text(flag)) lines.push_back("TRIREME_PROMPT=P");
+    if (flag.name != "records") lines.push_back("TRIREME_RECORDS=R");
     if (flag.name != "input") lines.push_back("TRIREME_INPUT=I");
     if (flag.name != "output-path") lines.push_back("TRIREME_OUTPUT_PATH=O");
     return flag.show(parse_command_line(words, lines).options);

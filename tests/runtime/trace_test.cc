@@ -67,5 +67,58 @@ TEST(Trace, WritesSpansAsChromeEvents) {
     EXPECT_NE(json.find(R"("bytes":7)"), std::string::npos);
 }
 
+/// Of these lanes alone: those of other tests are there, too.
+std::vector<trace::Span> spans_of(std::string_view lane, uint64_t begin_ns) {
+    std::vector<trace::Span> all = trace::spans(begin_ns);
+    std::erase_if(all, [&](const trace::Span& s) { return lane != s.lane; });
+    return all;
+}
+
+TEST(Trace, GivesTheSpansSinceATimeAndForgetsThem) {
+    trace::start(4);
+    CpuStream s("lane_of_spans", 1);
+    s.enqueue("before", 1, [] {});
+    s.synchronize();
+    const uint64_t begin = trace::now();
+    s.enqueue("first", 2, [] {});
+    s.enqueue("second", 3, [] {});
+    s.synchronize();
+
+    const std::vector<trace::Span> kept = spans_of("lane_of_spans", begin);
+    ASSERT_EQ(kept.size(), 2u);
+    EXPECT_STREQ(kept[0].name, "first");
+    EXPECT_EQ(kept[1].bytes, 3u);
+    EXPECT_LE(kept[0].end, kept[1].begin);
+    EXPECT_EQ(spans_of("lane_of_spans", 0).size(), 3u);
+
+    const size_t dropped = trace::dropped();
+    for (int i = 0; i < 5; ++i) s.enqueue("more", 1, [] {});
+    s.synchronize();
+    EXPECT_EQ(spans_of("lane_of_spans", 0).size(), 4u);
+    EXPECT_EQ(trace::dropped(), dropped + 4);
+
+    trace::stop();
+    EXPECT_FALSE(trace::recording());
+    s.enqueue("unseen", 1, [] {});
+    s.synchronize();
+    EXPECT_TRUE(trace::spans(0).empty());
+    EXPECT_EQ(trace::dropped(), 0u);
+}
+
+TEST(Trace, GivesSpansWhileAStreamAdds) {
+    trace::start(1000);
+    CpuStream s("lane_at_work", 1);
+    size_t seen = 0;
+    for (int i = 0; i < 200; ++i) {
+        s.enqueue("added", 1, [] {});
+        const size_t now = spans_of("lane_at_work", 0).size();
+        EXPECT_GE(now, seen);
+        seen = now;
+    }
+    s.synchronize();
+    EXPECT_EQ(spans_of("lane_at_work", 0).size(), 200u);
+    trace::stop();
+}
+
 }  // namespace
 }  // namespace trireme::test

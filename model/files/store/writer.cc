@@ -23,7 +23,11 @@ std::vector<std::byte> bytes_between(const StoreRange& range, const std::vector<
 
 StoreWriter::StoreWriter(std::filesystem::path path, IfThere old, std::string kind, std::vector<StoreSet> sets,
                          std::string_view about)
-    : file_(std::move(path), old) {
+    : StoreWriter(std::make_unique<PartFile>(std::move(path), old), std::move(kind), std::move(sets), about) {}
+
+StoreWriter::StoreWriter(std::unique_ptr<PartFile> file, std::string kind, std::vector<StoreSet> sets,
+                         std::string_view about)
+    : file_(std::move(file)) {
     int64_t blocks = 0;
     sets.push_back({.name = kStoreAbout, .type = DType::kU8, .shape = {static_cast<int64_t>(about.size())}});
     for (const StoreSet& set : sets) blocks += set.blocks();
@@ -33,7 +37,7 @@ StoreWriter::StoreWriter(std::filesystem::path path, IfThere old, std::string ki
     filled_.resize(sets.size());
     manifest_ = {
         .kind = std::move(kind), .sets = std::move(sets), .offsets = layout_.offsets, .file_bytes = layout_.file_bytes};
-    file_.reserve(layout_.file_bytes);
+    file_->reserve(layout_.file_bytes);
     append(manifest_.sets.size() - 2, std::as_bytes(std::span(about)));
 }
 
@@ -44,7 +48,7 @@ void StoreWriter::append(size_t i, std::span<const std::byte> bytes) {
     const uint64_t block = static_cast<uint64_t>(set.block_rows()) * set.row_bytes();
     while (!bytes.empty()) {
         const auto some = bytes.first(std::min<size_t>(bytes.size(), block - f.bytes % block));
-        file_.write(layout_.offsets[i] + f.bytes, some);
+        file_->write(layout_.offsets[i] + f.bytes, some);
         f.block.add(some);
         f.bytes += some.size();
         bytes = bytes.subspan(some.size());
@@ -71,11 +75,11 @@ void StoreWriter::publish() {
     for (const StoreRange& range : ranges_between(manifest_, user_block_, "store")) {
         const std::vector<std::byte> bytes = bytes_between(range, layout_.pieces);
         rest.add(bytes);
-        file_.write(range.begin, bytes);
+        file_->write(range.begin, bytes);
     }
     manifest_.rest = rest.value();
-    file_.write(0, manifest_.bytes(user_block_));
-    file_.publish();
+    file_->write(0, manifest_.bytes(user_block_));
+    file_->publish();
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 /// Writes a store (sets.h) without a second copy of its data.
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ class StoreWriter {
     /// and PartFile::reserve.
     StoreWriter(std::filesystem::path path, IfThere old, std::string kind, std::vector<StoreSet> sets,
                 std::string_view about);
+    /// The same in a part that is held already.
+    StoreWriter(std::unique_ptr<PartFile> file, std::string kind, std::vector<StoreSet> sets, std::string_view about);
     /// The next bytes of a set, of any number; sets may be filled by turns. Errors: Exit::kIo.
     void append(size_t set, std::span<const std::byte> bytes);
     /// All sets must be full. Errors: as PartFile::publish.
@@ -31,7 +34,7 @@ class StoreWriter {
         Digest block;
         std::vector<uint64_t> digests = {};  // of full blocks
     };
-    PartFile file_;
+    std::unique_ptr<PartFile> file_;
     StoreManifest manifest_;
     uint64_t user_block_ = 0;
     StoreLayout layout_;

@@ -167,7 +167,7 @@ TEST(Store, AppearsWholeOrNotAtAll) {
     // One at a time; and what a killed process has left is taken over.
     StoreWriter writer(path, IfThere::kReplace, "test", {{"a", DType::kU8, {3}}}, "{}");
     expect_error([&] { StoreWriter(path, IfThere::kReplace, "test", {}, "{}"); }, Exit::kCantCreate,
-                 {"another run is writing it"});
+                 {"is writing it; wait for that"});
     writer.append(0, bytes_of("abc"));
     writer.publish();
     folder.write(".s.h5.trireme-part", std::string(100000, 'x'));

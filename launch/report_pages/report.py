@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""A page in Markdown, with pictures, of the runs in files that `trireme ... --record FILE` has written.
+
+  report.py -o FOLDER FILE...          the same as: trireme report FILE... -o FOLDER
+
+FOLDER/index.md and the pictures that it shows take the place of those of an earlier report; a file of one of these names
+that no report has written stays, and nothing is written (73). Other exit codes: 65 a damaged record, 66 no such file,
+69 h5py or matplotlib is missing, 74 and 77 the folder cannot be written."""
+
+import argparse
+import errno
+import importlib
+import os
+import subprocess
+import sys
+
+EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANT_CREATE, EXIT_IO, EXIT_PERMISSION = 65, 66, 69, 73, 74, 77
+NEEDED = ("h5py", "matplotlib")
+SYSTEM_PYTHON = "/usr/bin/python3"
+PAGE = "index.md"
+MARK = "<!-- written by trireme report -->"
+SOFTWARE = "trireme report"  # what the pictures say of themselves
+
+
+def leave(code, text):
+    print(f"trireme: error: report: {text}", file=sys.stderr)
+    sys.exit(code)
+
+
+def require_packages():
+    missing = []
+    for name in NEEDED:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            broken = "" if getattr(e, "name", name) == name else f" ({e})"
+            missing.append(name + broken)
+    if missing and not os.environ.get("TRIREME_PYTHON"):
+        become_the_systems()
+    if missing:
+        names = " ".join(name.split()[0] for name in missing)
+        packages = " ".join("python3-" + name for name in names.split())
+        leave(EXIT_UNAVAILABLE, f"{sys.executable} has no {', '.join(missing)}: {sys.executable} -m pip install {names}"
+              f" (Debian: apt-get install {packages}), or name another Python in TRIREME_PYTHON")  # fmt: skip
+
+
+def become_the_systems():
+    """Debian's packages are of Debian's Python, which may not be the first one in PATH: goes on there if it has them."""
+    if os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON) or not os.access(SYSTEM_PYTHON, os.X_OK):
+        return
+    asked = subprocess.run([SYSTEM_PYTHON, "-c", f"import {', '.join(NEEDED)}"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, check=False)  # fmt: skip
+    if asked.returncode == 0:
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
+
+
+def is_ours(path):
+    """Whether an earlier report has written the file."""
+    with open(path, "rb") as file:
+        begin = file.read(4096)
+    if path.endswith(".md"):
+        return begin.startswith(MARK.encode())
+    return begin.startswith(b"\x89PNG") and b"Software\0" + SOFTWARE.encode() in begin
+
+
+def write(folder, files):
+    """All of the files, each as a whole; nothing if one of the names is somebody else's."""
+    os.makedirs(folder, exist_ok=True)
+    for name in files:
+        path = os.path.join(folder, name)
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path) or not is_ours(path)):
+            leave(EXIT_CANT_CREATE, f"{path}: is there and no report has written it; name another folder (-o)")
+    for name, content in files.items():
+        part = os.path.join(folder, f".{name}.trireme-part")
+        with open(part, "wb") as file:
+            file.write(content)
+        os.replace(part, os.path.join(folder, name))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="trireme report", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("-o", "--output-path", required=True, metavar="FOLDER")
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    arguments = parser.parse_args()
+    require_packages()
+
+    import pages
+    import records
+
+    try:
+        runs = [run for path in arguments.files for run in records.load(path)]
+    except records.RecordError as e:
+        leave(EXIT_DATA, str(e))
+    except OSError as e:
+        if e.errno == errno.ENOENT:
+            leave(EXIT_NO_INPUT, f"{e.filename}: no such file")
+        leave(EXIT_IO, str(e))
+    if not runs:
+        leave(EXIT_DATA, f"{', '.join(arguments.files)}: no run is recorded there")
+    folder = arguments.output_path
+    try:
+        files = pages.make(runs, folder, mark=MARK, page=PAGE, software=SOFTWARE)
+        write(folder, files)
+    except (records.RecordError, TypeError, ValueError, LookupError, ArithmeticError) as e:
+        leave(EXIT_DATA, f"{', '.join(arguments.files)}: what is recorded does not fit together ({e!r}): damaged, or of "
+              "another version")  # fmt: skip
+    except PermissionError as e:
+        leave(EXIT_PERMISSION, str(e))
+    except (FileExistsError, NotADirectoryError) as e:
+        leave(EXIT_CANT_CREATE, str(e))
+    except OSError as e:
+        leave(EXIT_IO, str(e))
+    size = sum(len(content) for content in files.values())
+    print(f"{os.path.join(folder, PAGE)}: {len(runs)} runs, {len(files) - 1} pictures, {size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

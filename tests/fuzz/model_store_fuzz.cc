@@ -1,0 +1,146 @@
+// Models in stores (convert -o NAME.h5), with right digests of everything, so that what is wrong is what they hold. The
+// first two bytes say how long the config.json is that follows; each byte behind it is of a tensor that this config
+// asks for, in order: how it is stored.
+
+#include <algorithm>
+#include <cstring>
+
+#include <xxhash.h>
+
+#include "model/files/expected_tensors.h"
+#include "model/files/json.h"
+#include "model/files/store/manifest.h"
+#include "model/files/store_model.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace trireme;
+
+namespace {
+
+struct Content {
+    StoreSet set;
+    std::vector<std::byte> bytes;
+};
+
+uint64_t digest_of(std::span<const std::byte> bytes) {
+    return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto* from = reinterpret_cast<const std::byte*>(text.data());
+    return {from, from + text.size()};
+}
+
+/// A store without HDF5's structures, which no reader of ours looks at.
+std::vector<std::byte> store_of(std::vector<Content> contents) {
+    contents.push_back({{.name = kStoreAbout, .type = DType::kU8, .shape = {2}}, bytes_of("{}")});
+    StoreManifest m = {.kind = kStoredModel, .sets = {}, .offsets = {}};
+    std::vector<std::byte> tail;
+    std::vector<uint64_t> digests;
+    for (const auto& [set, bytes] : contents) {
+        m.sets.push_back(set);
+        m.offsets.push_back(tail.size());
+        const uint64_t block = static_cast<uint64_t>(set.block_rows()) * set.row_bytes();
+        for (int64_t b = 0; b < set.blocks(); ++b) {
+            const uint64_t begin = static_cast<uint64_t>(b) * block;
+            digests.push_back(
+                digest_of(std::span(bytes).subspan(begin, std::min<uint64_t>(block, bytes.size() - begin))));
+        }
+        tail.insert(tail.end(), bytes.begin(), bytes.end());
+    }
+    m.sets.push_back({.name = kStoreDigests, .type = DType::kI64, .shape = {static_cast<int64_t>(digests.size())}});
+    m.offsets.push_back(tail.size());
+    const std::span<const std::byte> all = std::as_bytes(std::span(digests));
+    tail.insert(tail.end(), all.begin(), all.end());
+    m.digests = digest_of(all);
+    m.rest = digest_of({});
+    const uint64_t user_block = StoreManifest::user_block(m.kind, m.sets);
+    for (uint64_t& offset : m.offsets) offset += user_block;
+    m.file_bytes = user_block + tail.size();
+    std::vector<std::byte> file = m.bytes(user_block);
+    file.insert(file.end(), tail.begin(), tail.end());
+    return file;
+}
+
+/// A set of that shape, filled with ones of half precision or with a NaN.
+Content tensor(std::string name, DType type, std::vector<int64_t> shape, bool nan) {
+    Content c = {{.name = std::move(name), .type = type, .shape = std::move(shape)}, {}};
+    c.bytes.assign(c.set.bytes(), std::byte{0x3C});
+    if (nan && !c.bytes.empty())
+        std::fill(c.bytes.end() - static_cast<std::ptrdiff_t>(c.set.row_bytes()), c.bytes.end(), std::byte{0xFF});
+    return c;
+}
+
+/// One tensor as the byte says: whole, as blocks of columns that make it up, or wrong in some way.
+void add(std::vector<Content>& to, const ExpectedTensor& want, uint8_t how) {
+    constexpr DType types[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kI32};
+    const DType type = types[how >> 3 & 3];
+    const bool nan = (how & 0xE0) == 0xE0;
+    std::vector<int64_t> shape = {want.shape[0]};
+    if (want.shape.rank() == 2) shape.push_back(want.shape[1]);
+    const int64_t last = shape.back();
+    switch (how & 7) {
+        case 1:  // missing
+            return;
+        case 2:
+            shape.back() = last + 1;
+            break;
+        case 3:
+            shape.push_back(1);
+            break;
+        case 4:
+        case 5: {  // columns of two ranks, the last one missing or too few
+            shape.back() = last / 2;
+            to.push_back(tensor(want.name + "/0", type, shape, nan));
+            shape.back() = last - last / 2 - ((how & 7) == 5 ? 1 : 0);
+            if (shape.back() >= 0) to.push_back(tensor(want.name + "/1", type, shape, nan));
+            return;
+        }
+        case 6:
+            to.push_back(tensor(want.name + "/0", type, shape, nan));
+            return;
+        case 7:
+            to.push_back(tensor(want.name + ".more", type, shape, nan));
+            break;
+        default:
+            break;
+    }
+    to.push_back(tensor(want.name, type, shape, nan));
+}
+
+void read_all(const WeightSource& source) {
+    for (const TensorInfo& t : source.tensors()) {
+        const bool vector = t.shape.rank() == 1;
+        const int64_t rows = t.shape[0], cols = vector ? 1 : t.shape[1], n = (rows + 1) / 2, m = (cols + 1) / 2;
+        std::vector<f16> out(static_cast<size_t>(n * m));
+        const Shape some = vector ? Shape{n} : Shape{n, m};
+        fuzz::run(
+            [&] { source.read(t.name, rows - n, vector ? 0 : cols - m, HostTensor(out.data(), DType::kF16, some)); });
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < 2) return 0;
+    const size_t length = std::min<size_t>(size_t{data[0]} | size_t{data[1]} << 8, size - 2);
+    const std::string_view config = fuzz::text_of(data + 2, length);
+    const std::span<const uint8_t> how(data + 2 + length, size - 2 - length);
+    std::vector<Content> contents = {
+        {{.name = "files/config.json", .type = DType::kU8, .shape = {static_cast<int64_t>(length)}}, bytes_of(config)}};
+    bool small = true;
+    fuzz::run([&] {
+        const LlamaConfig c = parse_config(parse_json(config, "config.json"), "config.json");
+        small = c.n_layers <= 64;
+        if (!small) return;
+        int64_t elements = 0;
+        const std::vector<ExpectedTensor> all = expected_tensors(c);
+        for (const ExpectedTensor& t : all) {
+            small = small && !__builtin_add_overflow(elements, t.shape.elements(), &elements) && elements < (1 << 20);
+        }
+        for (size_t i = 0; small && i < all.size(); ++i) add(contents, all[i], i < how.size() ? how[i] : 0);
+    });
+    if (!small) return 0;
+    const std::vector<std::byte> file = store_of(std::move(contents));
+    return fuzz::run([&] { read_all(*open_store_model(memory_source("fuzz", file))); });
+}
