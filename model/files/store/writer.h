@@ -25,7 +25,7 @@ class StoreWriter {
     void append(size_t set, std::span<const std::byte> bytes);
     /// All sets must be full. Errors: as PartFile::publish.
     void publish();
-    bool published() const { return file_.published(); }
+    bool published() const { return file_->published(); }
     uint64_t bytes() const { return layout_.file_bytes; }
 
   private:
