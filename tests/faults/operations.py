@@ -1,7 +1,7 @@
 """The table of what kill_points.py kills, and whose calls io_errors.py lets fail. A new output is one row here."""
 
 from conversions import Convert, ConvertToStore
-from outputs import Batch, dump_logits, kv_dump, report_json, trace
+from outputs import Batch, Record, dump_logits, kv_dump, report_json, trace
 from snapshots import Save, Talk
 
 OPERATIONS = {
@@ -13,6 +13,7 @@ OPERATIONS = {
     "convert": Convert,
     "convert to .h5": ConvertToStore,
     "batch": Batch,
+    "--record": Record,
     "--report-json": report_json,
     "--trace": trace,
     "--kv-dump": kv_dump,

@@ -1,9 +1,10 @@
 """Outputs that are one file: reports, traces, dumps, and the lines of a batch."""
 
 import json
+import shutil
 
-from operation import Operation, expect, names_in
-from runner import MODEL
+from operation import Operation, boundaries_of_store, expect, names_in
+from runner import MODEL, manifest_of, set_of
 
 
 class OneFile(Operation):
@@ -37,6 +38,44 @@ class OneFile(Operation):
 
     def boundaries(self, folder):
         return [0, (folder / self.target).stat().st_size]
+
+
+class Record(Operation):
+    """A run that is added to a file of one."""
+
+    target, states = "runs.h5", [1, 2]
+
+    def __init__(self, runner):
+        super().__init__(runner)
+        self.before = runner.folder / "runs"
+        self.before.mkdir()
+        made = runner.run(self.words(self.before))
+        expect(made.status == 0, made.err)
+        self.first = self.sets_of_first(self.before)
+
+    def sets_of_first(self, folder):
+        path = folder / self.target
+        names = [entry["name"] for entry in manifest_of(path)["sets"] if entry["name"].startswith("runs/0000/")]
+        return {name: set_of(path, name) for name in names}
+
+    def prepare(self, folder):
+        shutil.copy(self.before / self.target, folder)
+
+    def words(self, folder):
+        return [*generate(self.runner), "--record", str(folder / self.target)]
+
+    def state(self, folder):
+        expect(self.sets_of_first(folder) == self.first, "the first run is another one")
+        return json.loads(set_of(folder / self.target, "about")[1])["runs"]
+
+    def go_on(self, folder, state):
+        result = self.runner.run(self.words(folder))
+        expect(result.status == 0, f"adding a run ends with {result.status}: {result.err[-500:]}")
+        expect(self.state(folder) == state + 1, "the run was not added")
+        expect(names_in(folder) == [self.target], f"adding a run leaves {names_in(folder)}")
+
+    def boundaries(self, folder):
+        return boundaries_of_store(folder / self.target)
 
 
 class Batch(Operation):
