@@ -87,8 +87,14 @@ std::unique_ptr<StoreReader> open_record(const std::string& path) {
 }
 
 void probe_record(const std::string& path) {
-    probe_output("--record", path, /*force=*/true);
-    if (path.empty() || !is_there(path)) return;
+    if (path.empty()) return;
+    try {
+        // If another run holds it, it can be written; append_run() waits for that run.
+        PartFile::unless_held(path, IfThere::kReplace);
+    } catch (const Error& e) {
+        fail(e.code(), "--record {}", e.what());
+    }
+    if (!is_there(path)) return;
     require_room(path, open_record(path)->sets().size());
 }
 

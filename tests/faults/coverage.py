@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 from inputs import inputs
-from operations import expect, operations
+from operation import expect
+from operations import operations
 from runner import Runner, emptied
 
 NAMES = {"openat": "open", "pread64": "pread", "pwrite64": "pwrite", "unlinkat": "unlink", "rmdir": "unlink", "mkdirat": "mkdir", "linkat": "link",

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 
-from operations import expect
+from operation import expect
 from runner import DRAFT, MODEL, emptied, error_lines
 
 DATA, NO_INPUT, OS, IO, PERMISSION = 65, 66, 71, 74, 77

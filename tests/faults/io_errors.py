@@ -20,7 +20,8 @@ import sys
 import tempfile
 
 from inputs import inputs
-from operations import expect, names_in, operations
+from operation import expect, names_in
+from operations import operations
 from runner import Runner, arguments, emptied, error_lines, try_all
 from streams import streams
 

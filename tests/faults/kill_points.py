@@ -16,7 +16,8 @@ Prints a table. --points: at most so many of each row, drawn by --seed. Ends wit
 import sys
 import tempfile
 
-from operations import expect, is_publication, names_in, operations
+from operation import expect, is_publication, names_in
+from operations import operations
 from runner import Runner, arguments, emptied, try_all
 
 AROUND = (-4096, -512, -64, -8, -1, 0, 1, 8, 512, 4096)  # bytes from a boundary

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from operations import expect
+from operation import expect
 from runner import DRAFT, MODEL, emptied, error_lines
 
 IO = 74

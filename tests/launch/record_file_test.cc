@@ -131,7 +131,7 @@ TEST_F(RecordFileTest, RefusesWhatIsNoRecord) {
 
     EXPECT_THAT(error_of([&] { probe_record(folder_.path()); }, Exit::kCantCreate), HasSubstr("no regular file"));
     EXPECT_THAT(error_of([&] { probe_record(folder_ / "none/runs.h5"); }, Exit::kCantCreate),
-                HasSubstr("--record " + (folder_ / "none/runs.h5") + ": cannot be created"));
+                HasSubstr("--record " + (folder_ / "none/runs.h5") + ": cannot create"));
     EXPECT_THAT(folder_.names(), ElementsAre("runs.h5"));
 }
 
@@ -166,6 +166,13 @@ TEST_F(RecordFileTest, WaitsForWhoeverIsWritingAndSaysWhoItIs) {
     late.join();
     EXPECT_GT(waited, 1);
     EXPECT_EQ(open_record(path())->sets().size(), 3u + 1u + 1u);
+}
+
+// It will be done by the time that this run is at its end.
+TEST_F(RecordFileTest, MayBeginWhileAnotherRunIsWriting) {
+    const PartFile held(path(), IfThere::kReplace);
+
+    EXPECT_NO_THROW(probe_record(path()));
 }
 
 TEST_F(RecordFileTest, LosesNoRunOfProcessesThatAppendAtOnce) {

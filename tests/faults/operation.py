@@ -1,0 +1,90 @@
+"""What the program does to files, as the scripts see it: how it is started, what states its files have, and how a run goes
+on from each of them.
+
+A state is None, where there is nothing yet, or whatever says which of the complete ones it is. An incomplete one raises
+Wrong.
+"""
+
+from runner import Wrong, manifest_of
+
+PART = ".trireme-part"
+
+
+def names_in(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def expect(fine, what):
+    if not fine:
+        raise Wrong(what)
+
+
+def is_publication(call, target):
+    return call.name in ("rename", "renameat2", "link") and call.path == target
+
+
+class Operation:
+    """`states`: the state before the first file gets its name, then the one behind each; `target` is that name."""
+
+    name, ranks, target = "", 1, ""
+    closes_to_publish = True  # closing a file is a step on which its name depends
+
+    def __init__(self, runner):
+        self.runner = runner
+
+    def prepare(self, folder):
+        """Fills an empty folder with what there is before."""
+
+    def words(self, folder):
+        raise NotImplementedError
+
+    def state(self, folder):
+        raise NotImplementedError
+
+    def reached(self, done, rank, next_call=None):
+        """The state behind these calls of a rank, before the next one: each name that the target gets is one further."""
+        return self.states[sum(is_publication(call, self.target) for call in done)]
+
+    def outcome(self, calls, i, lasting, rank):
+        """(status, state) of a run whose call `i` fails, once or from there on, where that is an error."""
+        return 74, self.reached(calls[:i], rank=0)
+
+    def is_own(self, name):
+        """Whether a name in the folder is the target, or belongs to it."""
+        return name == self.target
+
+    def may_be_cut(self, call):
+        """Whether a write is one of the target's."""
+        return call.path in (self.target, f".{self.target}{PART}")
+
+    def may_be_left(self, name):
+        """Besides the target: what a killed run leaves."""
+        return name == f".{self.target}{PART}"
+
+    def go_on(self, folder, state):
+        """Ends what was begun, and compares it with the run that was not killed."""
+        raise NotImplementedError
+
+    def boundaries(self, folder):
+        """Offsets within the target where one kind of bytes ends and another begins."""
+        raise NotImplementedError
+
+    def same_as_uninterrupted(self, result, wanted, what):
+        expect(result.status == 0, f"{what} ends with {result.status}: {result.err[-500:]}")
+        expect(result.out == wanted.out, f"{what} gives {result.out} instead of {wanted.out}")
+
+
+def boundaries_of_store(path):
+    """User block, the first and last block of each data set (blocks have digests of their own)."""
+    sizes, block = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i64": 8, "u8": 1}, 1 << 20
+    manifest = manifest_of(path)
+    found = {0, 8192, manifest["file_bytes"]}
+    for entry in manifest["sets"]:
+        row = sizes[entry["type"]]
+        for extent in entry["shape"][1:]:
+            row *= extent
+        rows, begin = entry["shape"][0], entry["offset"]
+        of_block = max(1, block // row) * row if row else 1
+        end = begin + rows * row
+        found |= {begin, min(begin + of_block, end), begin + max(0, rows * row - 1) // of_block * of_block, end}
+    return sorted(found)
