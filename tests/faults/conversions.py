@@ -1,4 +1,4 @@
-"""convert: a model as a folder, and as one file."""
+"""convert: a model as a folder, and as one file; texts as a data set."""
 
 import json
 
@@ -11,9 +11,9 @@ class Convert(Operation):
 
     target = "model"
 
-    def __init__(self, runner, whole="converted"):
+    def __init__(self, runner):
         super().__init__(runner)
-        self.whole = runner.folder / whole
+        self.whole = runner.folder / f"whole-{self.target}"
         made = runner.run(self.convert(self.whole))
         expect(made.status == 0, made.err)
         self.wanted = self.generate(self.whole)
@@ -67,9 +67,6 @@ class ConvertToStore(Convert):
 
     target = "model.h5"
 
-    def __init__(self, runner):
-        super().__init__(runner, "converted.h5")
-
     def state(self, folder):
         made = folder / self.target
         if not made.exists():
@@ -81,3 +78,21 @@ class ConvertToStore(Convert):
 
     def boundaries(self, folder):
         return boundaries_of_store(folder / self.target)
+
+
+class ConvertTokens(ConvertToStore):
+    """Three texts as token ids."""
+
+    target = "ids.h5"
+
+    def __init__(self, runner):
+        self.texts = runner.folder / "texts.jsonl"
+        text = runner.prompt.read_text()
+        self.texts.write_text("".join(json.dumps({"text": text[:n]}) + "\n" for n in (900, 300, 7)))
+        super().__init__(runner)
+
+    def convert(self, to):
+        return ["convert", "-m", MODEL, "--tokens", str(self.texts), "-o", str(to)]
+
+    def generate(self, made):
+        return self.runner.run(["score", "-m", MODEL, "--data", str(made), "-t", "1", "--no-progress"])

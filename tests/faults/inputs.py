@@ -79,6 +79,14 @@ def inputs(runner, wanted=lambda row: True):
         made = runner.run(["convert", "-m", MODEL, "-o", str(folder / "model.h5")])
         expect(made.status == 0, made.err)
 
+    def of_texts(folder):
+        (folder / "in.jsonl").write_text(json.dumps({"text": "In the beginning"}) + "\n")
+
+    def of_data(folder):
+        of_texts(folder)
+        made = runner.run(["convert", "-m", MODEL, "--tokens", str(folder / "in.jsonl"), "-o", str(folder / "ids.h5")])
+        expect(made.status == 0, made.err)
+
     def of_snapshot(folder):
         made = runner.run(["generate", "-m", MODEL, "-f", prompt, *ids, "-n", "1", "--save-kv", str(folder / "s.h5")])
         expect(made.status == 0, made.err)
@@ -112,6 +120,8 @@ def inputs(runner, wanted=lambda row: True):
         "configuration": (lambda f: (f / "c.ini").write_text("seed = 3\n"),
                           lambda f: ["generate", "--config", str(f / "c.ini"), "-m", MODEL, "-f", prompt, *ids]),
         "requests": (of_request, batch),
+        "texts": (of_texts, lambda f: ["convert", "-m", MODEL, "--tokens", str(f / "in.jsonl"), "-o", str(f / "ids.h5")]),
+        "data set": (of_data, lambda f: ["score", "-m", MODEL, "--data", str(f / "ids.h5"), "-t", "1"]),
         "lines of a batch": (of_lines, batch),
     }  # fmt: skip
     for name, row in table.items():

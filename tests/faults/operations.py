@@ -1,6 +1,6 @@
 """The table of what kill_points.py kills, and whose calls io_errors.py lets fail. A new output is one row here."""
 
-from conversions import Convert, ConvertToStore
+from conversions import Convert, ConvertTokens, ConvertToStore
 from outputs import Batch, Record, dump_logits, kv_dump, report_json, trace
 from snapshots import Save, Talk
 
@@ -12,6 +12,7 @@ OPERATIONS = {
     "save, a conversation": Talk,
     "convert": Convert,
     "convert to .h5": ConvertToStore,
+    "convert --tokens": ConvertTokens,
     "batch": Batch,
     "--record": Record,
     "--report-json": report_json,
