@@ -63,8 +63,8 @@ struct BoundedOptions {
 
 /// Which texts of a data set: put into an order, some left out, some taken.
 struct DataChoice {
-    std::optional<uint64_t> shuffle;  // the order's seed; nothing: as they come
-    int64_t skip = 0, limit = 0;      // texts; limit 0: all
+    std::optional<uint64_t> shuffle = {};  // the order's seed; nothing: as they come
+    int64_t skip = 0, limit = 0;           // texts; limit 0: all
 };
 
 struct Options {

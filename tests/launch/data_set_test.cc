@@ -153,7 +153,7 @@ TEST(DataChoice, IsOfEveryKindOfData) {
     }
     write_file(folder / "lines.jsonl", lines);
     const DataChoice choice = {.shuffle = 0, .skip = 1, .limit = 3};
-    for (const std::string path : {folder / "texts", folder / "lines.jsonl"}) {
+    for (const std::string& path : {folder / "texts", folder / "lines.jsonl"}) {
         const auto texts = [&](const DataChoice& c) {
             std::vector<std::string> all;
             for (const DataText& t : read(path, "", c)) all.push_back(t.text);

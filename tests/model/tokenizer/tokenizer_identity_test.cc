@@ -15,7 +15,7 @@ TokenizerIdentity of(const GgufTokenizer& gguf) {
 }
 
 GgufTokenizer made() {
-    return gguf_byte_level("gpt-2", {"ab", "abc"}, {"a b", "ab c"});
+    return gguf_byte_level("gpt-2", {"ab", "abc", "12"}, {"1 2", "a b", "ab c"});
 }
 
 /// In what a tokenizer differs that `change` has changed.
@@ -32,15 +32,15 @@ TEST(TokenizerIdentity, SaysWhatIsAnother) {
                   g.tokens.emplace_back("new");
                   g.token_types.push_back(1);
               }),
-              "its vocabulary has 259 tokens, not 260");
+              "its vocabulary has 260 tokens, not 261");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.tokens[4] = "<unused>"; }), "the texts of its tokens are others");
     EXPECT_EQ(difference([](GgufTokenizer& g) { std::swap(g.tokens[3], g.tokens[4]); }),
               "the texts of its tokens are others");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.token_types[257] = 3; }), "other tokens are control tokens");
-    EXPECT_EQ(difference([](GgufTokenizer& g) { g.bos = 1; }), "its BOS is 258, not 1");
-    EXPECT_EQ(difference([](GgufTokenizer& g) { g.eos = 2; }), "its EOS is 258, not 2");
-    EXPECT_EQ(difference([](GgufTokenizer& g) { g.eot = 7; }), "texts end with [258], not [7, 258]");
-    EXPECT_EQ(difference([](GgufTokenizer& g) { g.add_bos = true; }), "special tokens around a text are [], not [258]");
+    EXPECT_EQ(difference([](GgufTokenizer& g) { g.bos = 1; }), "its BOS is 259, not 1");
+    EXPECT_EQ(difference([](GgufTokenizer& g) { g.eos = 2; }), "its EOS is 259, not 2");
+    EXPECT_EQ(difference([](GgufTokenizer& g) { g.eot = 7; }), "texts end with [259], not [7, 259]");
+    EXPECT_EQ(difference([](GgufTokenizer& g) { g.add_bos = true; }), "special tokens around a text are [], not [259]");
     // What only the ids of texts show: a pre-tokenizer, the order of merges, a merge.
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.pre = "smollm"; }), "its rules cut texts in another way");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.merges.pop_back(); }), "its rules cut texts in another way");
@@ -67,10 +67,10 @@ TEST(TokenizerIdentity, ComesBackFromJson) {
             refused(key, value);
     }
     for (const char* key : {"bos", "eos"}) {
-        for (const Json& value : {Json(-2), Json(259), Json(UINT64_MAX), Json(1.0), Json("<s>")}) refused(key, value);
+        for (const Json& value : {Json(-2), Json(260), Json(UINT64_MAX), Json(1.0), Json("<s>")}) refused(key, value);
     }
     for (const char* key : {"ends", "around"}) {
-        for (const Json& value : {Json(3), Json({1, -1}), Json({259}), Json({"x"}), Json(std::vector<int>(65, 1))}) {
+        for (const Json& value : {Json(3), Json({1, -1}), Json({260}), Json({"x"}), Json(std::vector<int>(65, 1))}) {
             refused(key, value);
         }
     }
