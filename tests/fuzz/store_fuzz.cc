@@ -120,8 +120,7 @@ std::vector<std::byte> token_store(Numbers from) {
     std::vector<std::byte> tail;
     const auto add = [&](const char* name, DType type, std::span<const std::byte> bytes) {
         tail.resize((tail.size() + 7) / 8 * 8);
-        m.sets.push_back(
-            {.name = name, .type = type, .shape = {static_cast<int64_t>(bytes.size() / size_of(type))}});
+        m.sets.push_back({.name = name, .type = type, .shape = {static_cast<int64_t>(bytes.size() / size_of(type))}});
         m.offsets.push_back(tail.size());
         tail.insert(tail.end(), bytes.begin(), bytes.end());
     };

@@ -303,6 +303,10 @@ TEST_F(DataSets, MayHoldHugeLinesAndAreLeftAloneByASignal) {
         EXPECT_THAT(error_lines(stopped), IsEmpty());
         EXPECT_THAT(folder_.names(), ElementsAre("lines.jsonl", "many.txt"));
     }
+    const ProcessResult two = trireme_on(2, convert(folder_ / "many.txt", {"--log-level", "debug"}),
+                                         {.signal_at_output = SIGTERM, .signal_at_error = "reads texts of"});
+    EXPECT_NE(two.status, 0) << two.err;
+    EXPECT_THAT(folder_.names(), ElementsAre("lines.jsonl", "many.txt"));
 }
 
 }  // namespace
