@@ -58,10 +58,10 @@ fuzzed_files() {
     case $1 in
         config_json | gguf | layer_map | safetensors)
             echo 'model/files model/config.* model/layer_map.* model/layer_sharing.* model/passes.* model/rope.*' ;;
-        store) echo 'model/files/store model/files/json.*' ;;
+        store) echo 'model/files/store model/files/json.* model/tokenizer/token_store.* model/tokenizer/tokenizer_identity.*' ;;
         model_store) echo 'model/files model/config.* model/layer_map.*' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
-        batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
+        batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/data_choice.* launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;
         *) echo . ;;  # not known: anything
     esac

@@ -39,7 +39,7 @@ DataSet from_store(const fs::path& path, const DataChoice& choice, const StillWa
         require(held <= kMostHeld, Exit::kData, "{}: more than {} bytes at once; take fewer texts with --limit",
                 path.string(), kMostHeld);
         set.texts.push_back({.where = fmt::format("{}: text {} ({})", path.string(), t, shown(store.name(t))),
-                             .name = store.name(t),
+                             .name = std::string(store.name(t)),
                              .text = "",
                              .ids = std::vector<int64_t>(ids.begin(), ids.end())});
     }

@@ -88,17 +88,21 @@ void TokenStoreWriter::publish(const std::function<void()>& proceed) {
     writer.publish();
 }
 
-TokenStore::TokenStore(std::unique_ptr<ByteSource> source) : reader_(std::move(source), kTokenStore) {
+TokenStore::TokenStore(std::unique_ptr<ByteSource> source)
+    : reader_(std::move(source), kTokenStore), all_ids_(reader_.set("ids", DType::kI32, 1)) {
     const Keys about(reader_.about(), path());
     const int64_t texts = count_of(about, "texts", path()), tokens = count_of(about, "tokens", path());
     add_special_ = about.required(about.boolean("add_special"), "add_special");
     const Json* const tokenizer = about.find("tokenizer");
     require(tokenizer != nullptr, Exit::kData, "{}: it does not say by which tokenizer", path());
     tokenizer_ = TokenizerIdentity::from_json(*tokenizer, path());
-    const int64_t rows = reader_.set("ids", DType::kI32, 1).rows();
-    require(rows == tokens, Exit::kData, "{}: it has {} ids, and says that it has {}", path(), rows, tokens);
+    require(all_ids_.rows() == tokens, Exit::kData, "{}: it has {} ids, and says that it has {}", path(),
+            all_ids_.rows(), tokens);
     offsets_ = offsets_of(reader_, "offsets", texts, tokens);
-    name_offsets_ = offsets_of(reader_, "name_offsets", texts, reader_.set("names", DType::kU8, 1).rows());
+    const StoreSet& names = reader_.set("names", DType::kU8, 1);
+    name_offsets_ = offsets_of(reader_, "name_offsets", texts, names.rows());
+    names_.resize(static_cast<size_t>(names.rows()));
+    reader_.read(names, 0, names.rows(), std::as_writable_bytes(std::span(names_)));
 }
 
 size_t TokenStore::at(int64_t text) const {
@@ -106,17 +110,29 @@ size_t TokenStore::at(int64_t text) const {
     return static_cast<size_t>(text);
 }
 
-std::string TokenStore::name(int64_t text) const {
-    const int64_t begin = name_offsets_[at(text)], n = name_offsets_[at(text) + 1] - begin;
-    std::string name(static_cast<size_t>(n), '\0');
-    reader_.read(reader_.set("names", DType::kU8, 1), begin, n, std::as_writable_bytes(std::span(name)));
-    return name;
+std::string_view TokenStore::name(int64_t text) const {
+    const int64_t begin = name_offsets_[at(text)], end = name_offsets_[at(text) + 1];
+    return std::string_view(names_).substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
 std::vector<int32_t> TokenStore::ids(int64_t text, int64_t most) const {
-    const int64_t n = std::min(length(text), most);
-    std::vector<int32_t> ids(static_cast<size_t>(n));
-    reader_.read(reader_.set("ids", DType::kI32, 1), offsets_[at(text)], n, std::as_writable_bytes(std::span(ids)));
+    const int64_t begin = offsets_[at(text)], end = begin + std::min(length(text), most);
+    std::vector<int32_t> ids;
+    ids.reserve(static_cast<size_t>(end - begin));
+    for (int64_t row = begin; row < end;) {
+        if (row < block_begin_ || row - block_begin_ >= static_cast<int64_t>(block_.size())) {
+            block_begin_ = row / all_ids_.block_rows() * all_ids_.block_rows();
+            const int64_t rows = std::min(all_ids_.block_rows(), all_ids_.rows() - block_begin_);
+            std::vector<int32_t> read(static_cast<size_t>(rows));
+            block_.clear();  // none, should what is read be damaged
+            reader_.read(all_ids_, block_begin_, rows, std::as_writable_bytes(std::span(read)));
+            block_ = std::move(read);
+        }
+        const auto first = block_.begin() + (row - block_begin_);
+        const int64_t some = std::min<int64_t>(end - row, block_.end() - first);
+        ids.insert(ids.end(), first, first + some);
+        row += some;
+    }
     const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id < 0 || id >= tokenizer_.vocab; });
     require(wrong == ids.end(), Exit::kData, "{}: text {} has the id {} at index {}, outside its vocabulary of {}",
             path(), text, wrong == ids.end() ? 0 : *wrong, wrong - ids.begin(), tokenizer_.vocab);

@@ -51,9 +51,10 @@ class TokenStoreWriter {
     int64_t texts_ = 0, tokens_ = 0;
 };
 
+/// One thread at a time.
 class TokenStore {
   public:
-    /// Reads everything but ids and names. Errors: Exit::kData for what is no such store, is damaged, or has offsets
+    /// Reads everything but the ids. Errors: Exit::kData for what is no such store, is damaged, or has offsets
     /// that are out of order or lead outside.
     explicit TokenStore(std::unique_ptr<ByteSource> source);
 
@@ -63,7 +64,7 @@ class TokenStore {
     const std::string& path() const { return reader_.name(); }
 
     int64_t length(int64_t text) const { return offsets_[at(text) + 1] - offsets_[at(text)]; }
-    std::string name(int64_t text) const;
+    std::string_view name(int64_t text) const;
     /// The first `most` ids. Errors: Exit::kData for one outside the vocabulary, and for damage.
     std::vector<int32_t> ids(int64_t text, int64_t most = INT64_MAX) const;
 
@@ -71,9 +72,14 @@ class TokenStore {
     size_t at(int64_t text) const;
 
     StoreReader reader_;
+    const StoreSet& all_ids_;
     TokenizerIdentity tokenizer_;
     bool add_special_ = false;
     std::vector<int64_t> offsets_, name_offsets_;  // [texts + 1], checked
+    std::string names_;
+    // The block of ids that was read last: a digest is of a megabyte, and texts are mostly read in their order.
+    mutable std::vector<int32_t> block_;
+    mutable int64_t block_begin_ = 0;
 };
 
 }  // namespace trireme

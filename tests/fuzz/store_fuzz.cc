@@ -1,5 +1,6 @@
-// Stores. The first byte says how the rest becomes a file: as it is; as a manifest's text, whose digest is right; or as
-// data sets that are described in bytes, with right digests of everything, so that what is wrong is the description.
+// Stores, and what token stores hold. The first byte says how the rest becomes a file: as it is; as a manifest's text,
+// whose digest is right; as data sets that are described in bytes, with right digests of everything, so that what is
+// wrong is the description; or as a token store of numbers in bytes, in which nothing is wrong but these.
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <xxhash.h>
 
 #include "model/files/store/reader.h"
+#include "model/tokenizer/token_store.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace trireme;
@@ -47,31 +49,16 @@ uint64_t digest_of(std::span<const std::byte> bytes) {
     return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-/// Sets as the numbers say, in a file of what is left of them. Where a set lies in the file its digests are right.
-std::vector<std::byte> described(Numbers from) {
-    StoreManifest m;
-    m.kind = "test";
-    const uint64_t n = from.next(1) % 5;
-    for (uint64_t i = 0; i < n; ++i) {
-        StoreSet set{.name = i == 0 ? kStoreAbout : std::string(1 + from.next(1) % 3, 'a'),
-                     .type = i == 0 ? DType::kU8 : static_cast<DType>(from.next(1) % 6),
-                     .shape = {}};
-        const uint64_t dims = i == 0 ? 1 : 1 + from.next(1) % 4;
-        for (uint64_t d = 0; d < dims; ++d) {
-            const uint64_t width = from.next(1) % 8;
-            set.shape.push_back(static_cast<int64_t>(from.next(width == 7 ? 6 : 1)));
-        }
-        m.sets.push_back(set);
-        m.offsets.push_back(from.next(2));
-    }
+/// A file of what lies behind the user block, with its manifest. Where a set lies in the file its digests are right;
+/// they go to `digests_at`.
+std::vector<std::byte> with_digests(StoreManifest m, uint64_t digests_at, std::vector<std::byte> tail) {
     int64_t blocks = 0;
     for (const StoreSet& set : m.sets) {
         if (__builtin_add_overflow(blocks, set.blocks(), &blocks)) return {};
     }
     m.sets.push_back({.name = kStoreDigests, .type = DType::kI64, .shape = {blocks}});
-    m.offsets.push_back(from.next(2));
+    m.offsets.push_back(digests_at);
     const uint64_t user_block = StoreManifest::user_block(m.kind, m.sets);
-    std::vector<std::byte> tail = from.rest();
     for (uint64_t& offset : m.offsets) offset += user_block;
     m.file_bytes = user_block + tail.size();
     const auto at = [&](uint64_t offset, uint64_t bytes) -> std::span<std::byte> {
@@ -106,15 +93,96 @@ std::vector<std::byte> described(Numbers from) {
     return file;
 }
 
+/// Sets as the numbers say, in a file of what is left of them.
+std::vector<std::byte> described(Numbers from) {
+    StoreManifest m;
+    m.kind = "test";
+    const uint64_t n = from.next(1) % 5;
+    for (uint64_t i = 0; i < n; ++i) {
+        StoreSet set{.name = i == 0 ? kStoreAbout : std::string(1 + from.next(1) % 3, 'a'),
+                     .type = i == 0 ? DType::kU8 : static_cast<DType>(from.next(1) % 6),
+                     .shape = {}};
+        const uint64_t dims = i == 0 ? 1 : 1 + from.next(1) % 4;
+        for (uint64_t d = 0; d < dims; ++d) {
+            const uint64_t width = from.next(1) % 8;
+            set.shape.push_back(static_cast<int64_t>(from.next(width == 7 ? 6 : 1)));
+        }
+        m.sets.push_back(set);
+        m.offsets.push_back(from.next(2));
+    }
+    const uint64_t digests_at = from.next(2);
+    return with_digests(std::move(m), digests_at, from.rest());
+}
+/// A token store whose counts, offsets and ids are the numbers, each often right.
+std::vector<std::byte> token_store(Numbers from) {
+    StoreManifest m;
+    m.kind = kTokenStore;
+    std::vector<std::byte> tail;
+    const auto add = [&](const char* name, DType type, std::span<const std::byte> bytes) {
+        tail.resize((tail.size() + 7) / 8 * 8);
+        m.sets.push_back({.name = name, .type = type, .shape = {static_cast<int64_t>(bytes.size() / size_of(type))}});
+        m.offsets.push_back(tail.size());
+        tail.insert(tail.end(), bytes.begin(), bytes.end());
+    };
+    const auto odd = [&](int64_t right) {
+        const uint64_t how = from.next(1) % 16;
+        return how < 12 ? right : how == 12 ? right + 1 : how == 13 ? -right : static_cast<int64_t>(from.next(8));
+    };
+    const auto offsets = [&](uint64_t texts) {
+        std::vector<int64_t> all = {odd(0)};
+        for (uint64_t t = 0; t < texts; ++t) all.push_back(odd(all.back() + static_cast<int64_t>(from.next(1) % 4)));
+        return all;
+    };
+    const uint64_t texts = from.next(1) % 6;
+    const std::vector<int64_t> of_ids = offsets(texts), of_names = offsets(texts);
+    const auto rows = [&](int64_t n) { return static_cast<size_t>(n < 0 || n > 64 ? 3 : n); };
+    std::vector<int32_t> ids(rows(odd(of_ids.back())));
+    for (int32_t& id : ids) id = static_cast<int32_t>(odd(7));
+    const std::string names(rows(odd(of_names.back())), 'n');
+    TokenizerIdentity tokenizer;
+    tokenizer.vocab = odd(8);
+    tokenizer.bos = static_cast<int32_t>(odd(1));
+    const Json about = {{"texts", odd(static_cast<int64_t>(texts))},
+                        {"tokens", odd(static_cast<int64_t>(ids.size()))},
+                        {"add_special", true},
+                        {"tokenizer", tokenizer.to_json()}};
+    const std::string said = from.next(1) % 8 == 7 ? std::string("{}") : about.dump();
+    add("ids", DType::kI32, std::as_bytes(std::span(ids)));
+    add("offsets", DType::kI64, std::as_bytes(std::span(of_ids)));
+    add("names", DType::kU8, std::as_bytes(std::span(names)));
+    add("name_offsets", DType::kI64, std::as_bytes(std::span(of_names)));
+    add(kStoreAbout, DType::kU8, std::as_bytes(std::span(said)));
+    tail.resize((tail.size() + 7) / 8 * 8);
+    const uint64_t digests_at = tail.size();
+    int64_t blocks = 0;
+    for (const StoreSet& set : m.sets) blocks += set.blocks();
+    tail.resize(tail.size() + static_cast<size_t>(blocks) * 8);
+    return with_digests(std::move(m), digests_at, std::move(tail));
+}
+
+void read_tokens(std::span<const std::byte> file) {
+    const TokenStore store(memory_source("fuzz", file));
+    for (int64_t t = 0; t < store.texts(); ++t) {
+        fuzz::expect(store.length(t) >= 0, "a text of less than no ids");
+        for (const int32_t id : store.ids(t)) {
+            fuzz::expect(id >= 0 && id < store.tokenizer().vocab, "an id outside the vocabulary");
+        }
+        store.name(t);
+        fuzz::expect(store.ids(t, 1).size() <= 1, "more ids than were asked for");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
     const std::string_view text = fuzz::text_of(data + 1, size - 1);
     const auto bytes = std::as_bytes(std::span(text));
-    const std::vector<std::byte> file = data[0] % 3 == 0   ? std::vector(bytes.begin(), bytes.end())
-                                        : data[0] % 3 == 1 ? with_text(text, bytes, 1024)
-                                                           : described(Numbers(data + 1, size - 1));
+    const std::vector<std::byte> file = data[0] % 4 == 0   ? std::vector(bytes.begin(), bytes.end())
+                                        : data[0] % 4 == 1 ? with_text(text, bytes, 1024)
+                                        : data[0] % 4 == 2 ? described(Numbers(data + 1, size - 1))
+                                                           : token_store(Numbers(data + 1, size - 1));
+    if (data[0] % 4 == 3) return fuzz::run([&] { read_tokens(file); });
     return fuzz::run([&] {
         const StoreReader reader(memory_source("fuzz", file), "test");
         for (const StoreSet& set : reader.sets()) {

@@ -161,7 +161,7 @@ TEST_F(DataSets, AreContinuedLikeTheirTexts) {
     for (size_t i = 0; i < kTexts.size(); ++i) {
         const ProcessResult one =
             trireme({"generate", "-m", model(), "-p", kTexts[i], "-n", "6", "--temp", "0", "-t", "1"});
-        EXPECT_EQ(of_ids[i].at("/result/choices/0/text"_json_pointer).get<std::string>() + "\n", one.out);
+        EXPECT_EQ(of_ids[i].at("/result/choices/0/text"_json_pointer).get<std::string>(), one.out);
         EXPECT_EQ(of_ids[i]["request"]["source"], "lines.jsonl:" + std::to_string(i + 1));
     }
     EXPECT_EQ(batch(out(), {"-np", "3"}), of_ids);
@@ -303,6 +303,10 @@ TEST_F(DataSets, MayHoldHugeLinesAndAreLeftAloneByASignal) {
         EXPECT_THAT(error_lines(stopped), IsEmpty());
         EXPECT_THAT(folder_.names(), ElementsAre("lines.jsonl", "many.txt"));
     }
+    const ProcessResult two = trireme_on(2, convert(folder_ / "many.txt", {"--log-level", "debug"}),
+                                         {.signal_at_output = SIGTERM, .signal_at_error = "reads texts of"});
+    EXPECT_NE(two.status, 0) << two.err;
+    EXPECT_THAT(folder_.names(), ElementsAre("lines.jsonl", "many.txt"));
 }
 
 }  // namespace

@@ -51,6 +51,26 @@ TEST(TokenStore, GivesBackWhatWasAdded) {
     expect_error([&] { (void)store.ids(4); }, Exit::kInternal, {"text 4 of 4"});
 }
 
+// Texts of some 100,000 ids, whose ends lie in all places of blocks (262,144), in every order of reading.
+TEST(TokenStore, GivesTextsInAnyOrder) {
+    const TempFolder folder;
+    TokenStoreWriter writer(folder.path() / "t.h5", IfThere::kRefuse, identity(), false);
+    std::vector<std::vector<int32_t>> texts;
+    for (int32_t t = 0; t < 12; ++t) {
+        texts.emplace_back();
+        for (int32_t i = 0; i < 87381 + t * 4099; ++i) texts.back().push_back((i * 31 + t) % 257);
+        writer.add("", texts.back());
+    }
+    writer.publish([] {});
+    const TokenStore store(open_file(folder.path() / "t.h5"));
+    for (const int64_t step : {1, 5, 7, 11}) {
+        for (int64_t i = 0; i < 12; ++i) {
+            const int64_t t = i * step % 12;
+            ASSERT_EQ(store.ids(t), texts[static_cast<size_t>(t)]) << t;
+        }
+    }
+}
+
 TEST(TokenStore, MayHaveNoTextsOrNoIds) {
     const TempFolder folder;
     for (const int texts : {0, 1, 2}) {
