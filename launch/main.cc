@@ -3,7 +3,6 @@
 #include <malloc.h>
 #include <memory>
 #include <string>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "launch/run/standard_streams.h"
 #include "runtime/env.h"
 #include "runtime/log.h"
+#include "runtime/random.h"
 
 namespace trireme {
 namespace {
@@ -91,10 +91,7 @@ void settle(Start& start, const RankEnv& rank) {
 // Rank 0 draws the seed for all ranks, so that all draw the same random numbers from it.
 void draw_seed(Start& start, const Crew& crew) {
     uint64_t drawn = 0;
-    crew.first_only([&] {
-        require(::getrandom(&drawn, sizeof drawn, 0) == sizeof drawn, Exit::kOs,
-                "--seed -1: the system draws no number");
-    });
+    crew.first_only([&] { drawn = drawn_by_system("--seed -1"); });
     drawn = crew.comm().gather_values(drawn).front();
     start.seed_drawn = !start.call.options.seed;
     if (start.seed_drawn) start.call.options.seed = drawn;

@@ -1,5 +1,7 @@
 #include "runtime/random.h"
 
+#include <sys/random.h>
+
 #include "runtime/error.h"
 
 namespace trireme {
@@ -21,6 +23,12 @@ double uniform(uint64_t seed, const DrawKey& d) {
                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
     const uint64_t mantissa = (uint64_t{bits[0]} << 21) ^ (bits[1] >> 11);
     return static_cast<double>(mantissa & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
+}
+
+uint64_t drawn_by_system(std::string_view what) {
+    uint64_t number = 0;
+    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "{}: the system draws no number", what);
+    return number;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace trireme {
 
@@ -23,5 +24,9 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 /// Uniform in [0, 1), 53 bits.
 double uniform(uint64_t seed, const DrawKey& key);
+
+/// What no seed says: a number that the system draws, another one for every call. `what`: for messages. Errors:
+/// Exit::kOs.
+uint64_t drawn_by_system(std::string_view what);
 
 }  // namespace trireme

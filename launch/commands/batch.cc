@@ -1,4 +1,3 @@
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -31,15 +30,15 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
         crew.first_only(
             [&] { books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds)); });
-        const int64_t prefill_ns = std::llround(d.prefill_ms * 1e6), behind = std::ssize(d.made.ids) - 1;
+        const int64_t behind = std::ssize(d.made.ids) - 1;
         log.done({.text = request.index,
                   .sample = 0,
                   .side_by_side = 1,
                   .prompt_tokens = request.tokens(),
                   .new_tokens = std::ssize(d.made.ids),
-                  .prefill_ns = prefill_ns,
+                  .prefill_ns = ns_of(d.prefill_ms),
                   .ttft_ns = -1,
-                  .decode_ns = d.tok_s > 0 ? std::llround(static_cast<double>(behind) / d.tok_s * 1e9) : -1});
+                  .decode_ns = d.tok_s > 0 ? ns_of(static_cast<double>(behind) / d.tok_s * 1e3) : -1});
         log::info("request {} of {}: {} tokens, prefill {:.1f} ms, then {} tokens, {:.1f} tok/s, {}", request.index + 1,
                   left.back().index + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
                   name_of(d.made.stop));

@@ -136,15 +136,14 @@ class Group {
         const BenchRun measured = continue_text(mode, text, repetition, &log_);
         log_.checks(chains_[mode]->take_kept_rounds());
         if (status_ != 0) return;
-        const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
         log_.done({.text = static_cast<int64_t>(text),
                    .sample = repetition,
                    .side_by_side = beside_,
                    .prompt_tokens = prefilled_.prompt_tokens,
                    .new_tokens = measured.tokens,
-                   .prefill_ns = ns(prefilled_.prefill_ms),
-                   .ttft_ns = ns(measured.ttft_ms),
-                   .decode_ns = ns(measured.decode_ms)});
+                   .prefill_ns = ns_of(prefilled_.prefill_ms),
+                   .ttft_ns = ns_of(measured.ttft_ms),
+                   .decode_ns = ns_of(measured.decode_ms)});
         log::debug("{}: {} tokens, {:.2f} tok/s", results_[mode]->mode, measured.tokens, measured.tokens_per_s());
         results_[mode]->runs.push_back(measured);
     }

@@ -37,11 +37,11 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-/// --record: a row for each sample, or for all that were decoded side by side, and what the report says.
+/// --record: a row for each sample, or for all that were decoded side by side, and what the report says (`json`, on the
+/// first rank).
 void record_run(const Start& start, const Crew& crew, const RunReport& report, const std::string& json, RunLog& log,
                 Chain& chain, const std::optional<Taken>& taken, int status) {
     if (!log.on()) return;
-    const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
     const GenerateStats& t = report.stats;
     const int64_t resumed = taken ? std::ssize(taken->snapshot.text().generated) : 0;
     if (log.side_by_side() > 1) {
@@ -50,9 +50,9 @@ void record_run(const Start& start, const Crew& crew, const RunReport& report, c
                   .side_by_side = std::ssize(report.samples),
                   .prompt_tokens = t.prompt_tokens,
                   .new_tokens = t.new_tokens,
-                  .prefill_ns = ns(t.prefill_ms),
-                  .ttft_ns = ns(t.ttft_ms),
-                  .decode_ns = ns(t.decode_ms)});
+                  .prefill_ns = ns_of(t.prefill_ms),
+                  .ttft_ns = ns_of(t.ttft_ms),
+                  .decode_ns = ns_of(t.decode_ms)});
     }
     for (size_t i = 0; i < report.samples.size() && log.side_by_side() == 1; ++i) {
         const auto sample = static_cast<int64_t>(i);
@@ -61,14 +61,14 @@ void record_run(const Start& start, const Crew& crew, const RunReport& report, c
                   .side_by_side = 1,
                   .prompt_tokens = t.prompt_tokens,
                   .new_tokens = std::ssize(report.samples[i].ids) - (i == 0 ? resumed : 0),
-                  .prefill_ns = taken ? -1 : ns(t.prefill_ms),
-                  .ttft_ns = i == 0 ? ns(t.ttft_ms) : -1,
+                  .prefill_ns = taken ? -1 : ns_of(t.prefill_ms),
+                  .ttft_ns = i == 0 ? ns_of(t.ttft_ms) : -1,
                   .decode_ns = log.decode_ns(0, sample)});
     }
     log.checks(chain.take_kept_rounds());
     RecordedRun run = {.start = start, .engine = report.engine, .log = log, .status = status};
     run.levels.push_back(level_facts(chain));
-    run.facts["report"] = nlohmann::ordered_json::parse(json);
+    if (crew.first()) run.facts["report"] = nlohmann::ordered_json::parse(json);
     if (taken) {
         run.facts["taken_up"] = {{"file", start.call.options.load_kv},
                                  {"prompt_tokens", taken->snapshot.text().prompt.size()},
@@ -113,14 +113,14 @@ void run_generate(const Start& start, const Crew& crew) {
     Chain& chain = *made;
     WarmUp warm_up;
     if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
-    SnapshotText said = {asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()};
+    SnapshotText said;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
+        said = {asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()};
         snapshots.emplace(o, crew, engine,
                           Snapshots::Of{.known = known_of(chain, engine.model()),
                                         .text = [&] { return said; },
-                                        .costs = [&]() -> const SpecCosts& { return chain.costs(); }},
-                          taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
+                                        .costs = [&] { return chain.costs(); }});
         request.begun = [&] {
             if (!taken || !taken->goes_on) snapshots->write();
         };
@@ -157,8 +157,10 @@ void run_generate(const Start& start, const Crew& crew) {
                             : snapshots && snapshot_signal_came() ? kSnapshotAsked
                                                                   : 0;
             status = agreed_status(crew, own, round, chain.digest());
-            said.generated.insert(said.generated.end(), round.begin(), round.end());
-            if (snapshots) status = snapshots->round(round.size(), status);
+            if (snapshots) {
+                said.generated.insert(said.generated.end(), round.begin(), round.end());
+                status = snapshots->round(round.size(), status);
+            }
             return status != 0;
         };
         if (taken) {
@@ -187,9 +189,10 @@ void run_generate(const Start& start, const Crew& crew) {
                               .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);
-    const std::string json = report_json(report);
+    std::string json;
     crew.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
+        json = report_json(report);
         write_report(o, json);
     });
     write_trace(o, crew);

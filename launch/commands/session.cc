@@ -113,14 +113,9 @@ void run_session(const Start& start, const Crew& crew) {
     int status = 0;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        snapshots.emplace(o, crew, engine,
-                          Snapshots::Of{.known = known_of(session, engine.model()),
-                                        .text = [&] { return text_of(session); },
-                                        .costs = []() -> const SpecCosts& {
-                                            static const SpecCosts none;
-                                            return none;
-                                        }},
-                          taken && o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs());
+        snapshots.emplace(o, crew, engine, Snapshots::Of{.known = known_of(session, engine.model()), .text = [&] {
+                                                             return text_of(session);
+                                                         }});
         session.on_read([&] { snapshots->write(); });
     }
     if (taken) log::info("taken up in {:.1f} ms", taken->load(engine, session, crew));
@@ -148,7 +143,6 @@ void run_session(const Start& start, const Crew& crew) {
         facts.push_back(facts_of(turn, engine.model()));
         // What an earlier run has drawn took no time here.
         const int64_t drawn = std::ssize(turn.answer.ids) - turn.taken_up;
-        const auto ns = [](double ms) { return static_cast<int64_t>(ms * 1e6); };
         const int64_t behind_first = record.decode_ns(static_cast<int64_t>(t), 0);
         if (drawn > 0)
             record.done({.text = static_cast<int64_t>(t),
@@ -156,8 +150,8 @@ void run_session(const Start& start, const Crew& crew) {
                          .side_by_side = 1,
                          .prompt_tokens = turn.prompt_tokens,
                          .new_tokens = drawn,
-                         .prefill_ns = ns(turn.prefill_ms),
-                         .ttft_ns = ns(turn.prefill_ms + turn.decode_ms) - std::max<int64_t>(0, behind_first),
+                         .prefill_ns = ns_of(turn.prefill_ms),
+                         .ttft_ns = ns_of(turn.prefill_ms + turn.decode_ms) - std::max<int64_t>(0, behind_first),
                          .decode_ns = behind_first});
         const auto& f = facts.back();
         log::info("turn {} of {}: {} + {} tokens, prefill {:.1f} ms, {:.1f} tok/s, {} of {} tokens kept, {:.1f} MB{}",
@@ -166,7 +160,6 @@ void run_session(const Start& start, const Crew& crew) {
                   f["kv_bytes"].get<double>() * 1e-6,
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
-    if (snapshots && status == 0) snapshots->write();
     if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
     crew.first_only([&] {
         write_report(
@@ -180,6 +173,7 @@ void run_session(const Start& start, const Crew& crew) {
         run.facts["turns"] = facts;
         write_record(crew, run);
     }
+    if (snapshots && status == 0) snapshots->write();
     if (status != 0) throw Stopped{exit_status(status)};
 }
 

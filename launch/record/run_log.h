@@ -17,6 +17,10 @@ namespace trireme {
 
 // Rows of the tables of a run. Times are nanoseconds; `_at` since the log was made. -1: not measured, or of several.
 
+inline int64_t ns_of(double ms) {
+    return static_cast<int64_t>(ms * 1e6);
+}
+
 /// A continuation: of a turn, a request, a sample, a repetition.
 struct TextRow {
     int64_t mode = 0, text = 0, sample = 0;

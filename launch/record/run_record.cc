@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <sys/random.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "launch/report/report.h"
 #include "launch/report/speculation_facts.h"
 #include "runtime/log.h"
+#include "runtime/random.h"
 
 namespace trireme {
 namespace {
@@ -66,12 +66,6 @@ OrderedJson versions() {
     return {{"trireme", TRIREME_VERSION}, {"commit", TRIREME_COMMIT}, {"text", version_text()}};
 }
 
-std::string new_id() {
-    uint64_t number = 0;
-    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "getrandom failed");
-    return fmt::format("{:016x}", number);
-}
-
 /// Of all ranks, in their order.
 std::vector<LinkRow> gather_link(Comm& comm, const std::vector<LinkRow>& mine) {
     std::vector<LinkRow> all;
@@ -93,7 +87,7 @@ OrderedJson about(const RecordedRun& run, const OrderedJson& ranks) {
         modes[m]["levels"] = m < run.levels.size() ? run.levels[m] : OrderedJson::array();
     }
     OrderedJson all = {{"format", kFormat},
-                       {"id", new_id()},
+                       {"id", fmt::format("{:016x}", drawn_by_system("an id"))},
                        {"command", name_of(*run.start.call.command)},
                        {"status", run.status},
                        {"ended", utc_now()},

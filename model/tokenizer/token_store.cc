@@ -89,15 +89,15 @@ void TokenStoreWriter::publish(const std::function<void()>& proceed) {
 }
 
 TokenStore::TokenStore(std::unique_ptr<ByteSource> source)
-    : reader_(std::move(source), kTokenStore), all_ids_(reader_.set("ids", DType::kI32, 1)) {
+    : reader_(std::move(source), kTokenStore), all_ids_(reader_, reader_.set("ids", DType::kI32, 1)) {
     const Keys about(reader_.about(), path());
     const int64_t texts = count_of(about, "texts", path()), tokens = count_of(about, "tokens", path());
     add_special_ = about.required(about.boolean("add_special"), "add_special");
     const Json* const tokenizer = about.find("tokenizer");
     require(tokenizer != nullptr, Exit::kData, "{}: it does not say by which tokenizer", path());
     tokenizer_ = TokenizerIdentity::from_json(*tokenizer, path());
-    require(all_ids_.rows() == tokens, Exit::kData, "{}: it has {} ids, and says that it has {}", path(),
-            all_ids_.rows(), tokens);
+    const int64_t there = all_ids_.set().rows();
+    require(there == tokens, Exit::kData, "{}: it has {} ids, and says that it has {}", path(), there, tokens);
     offsets_ = offsets_of(reader_, "offsets", texts, tokens);
     const StoreSet& names = reader_.set("names", DType::kU8, 1);
     name_offsets_ = offsets_of(reader_, "name_offsets", texts, names.rows());
@@ -117,22 +117,8 @@ std::string_view TokenStore::name(int64_t text) const {
 
 std::vector<int32_t> TokenStore::ids(int64_t text, int64_t most) const {
     const int64_t begin = offsets_[at(text)], end = begin + std::min(length(text), most);
-    std::vector<int32_t> ids;
-    ids.reserve(static_cast<size_t>(end - begin));
-    for (int64_t row = begin; row < end;) {
-        if (row < block_begin_ || row - block_begin_ >= static_cast<int64_t>(block_.size())) {
-            block_begin_ = row / all_ids_.block_rows() * all_ids_.block_rows();
-            const int64_t rows = std::min(all_ids_.block_rows(), all_ids_.rows() - block_begin_);
-            std::vector<int32_t> read(static_cast<size_t>(rows));
-            block_.clear();  // none, should what is read be damaged
-            reader_.read(all_ids_, block_begin_, rows, std::as_writable_bytes(std::span(read)));
-            block_ = std::move(read);
-        }
-        const auto first = block_.begin() + (row - block_begin_);
-        const int64_t some = std::min<int64_t>(end - row, block_.end() - first);
-        ids.insert(ids.end(), first, first + some);
-        row += some;
-    }
+    std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+    all_ids_.read(begin, std::as_writable_bytes(std::span(ids)));
     const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id < 0 || id >= tokenizer_.vocab; });
     require(wrong == ids.end(), Exit::kData, "{}: text {} has the id {} at index {}, outside its vocabulary of {}",
             path(), text, wrong == ids.end() ? 0 : *wrong, wrong - ids.begin(), tokenizer_.vocab);

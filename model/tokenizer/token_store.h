@@ -72,14 +72,11 @@ class TokenStore {
     size_t at(int64_t text) const;
 
     StoreReader reader_;
-    const StoreSet& all_ids_;
+    mutable StoreRows all_ids_;  // texts are mostly read in their order
     TokenizerIdentity tokenizer_;
     bool add_special_ = false;
     std::vector<int64_t> offsets_, name_offsets_;  // [texts + 1], checked
     std::string names_;
-    // The block of ids that was read last: a digest is of a megabyte, and texts are mostly read in their order.
-    mutable std::vector<int32_t> block_;
-    mutable int64_t block_begin_ = 0;
 };
 
 }  // namespace trireme

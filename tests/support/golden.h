@@ -1,6 +1,7 @@
 #pragma once
 /// Reads what the scripts of tests/reference/ have written. Shares no code with the product's readers.
 
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -25,5 +26,11 @@ struct GoldenTensor {
 };
 using Golden = std::map<std::string, GoldenTensor>;
 Golden read_golden(const std::filesystem::path& path);
+
+/// A model's path as the name of a test's case: "tiny/heads9-kv3" is tiny_heads9_kv3.
+inline std::string case_name(std::string path) {
+    for (char& c : path) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    return path;
+}
 
 }  // namespace trireme::test

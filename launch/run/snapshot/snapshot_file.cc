@@ -4,12 +4,12 @@
 #include <array>
 #include <filesystem>
 #include <map>
-#include <sys/random.h>
 
 #include "launch/run/spec_costs.h"
 #include "model/files/keys.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/random.h"
 
 namespace trireme {
 namespace {
@@ -69,12 +69,6 @@ void take(const StoreReader& store, const std::string& name, const Buffer<Space:
 void require_full(Engine& engine, const std::string& path) {
     require(full_view_of(engine) != nullptr, Exit::kConfig,
             "--load-kv {}: with --kv-policy a run goes on as it was, with the same flags and ranks", path);
-}
-
-std::string new_id() {
-    uint64_t number = 0;
-    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "getrandom failed");
-    return fmt::format("{:016x}", number);
 }
 
 /// "FILE.rank-0-of-2.ID", without its folder.
@@ -160,7 +154,7 @@ void SnapshotWriter::publish(StoreWriter& writer) {
 uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs) {
     const int ranks = crew_.comm().size();
     std::string id;
-    crew_.first_only([&] { id = new_id(); });
+    crew_.first_only([&] { id = fmt::format("{:016x}", drawn_by_system("an id")); });
     crew_.comm().broadcast(id);
     std::vector<std::string> parts;
     for (int r = 0; ranks > 1 && r < ranks; ++r) parts.push_back(part_name(path_, r, ranks, id));

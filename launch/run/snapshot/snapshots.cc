@@ -14,9 +14,10 @@ constexpr double kFixed_s = 0.05;       // names, metadata
 
 }  // namespace
 
-Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Of of, IfThere old)
+Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Of of)
     : of_(std::move(of)),
-      writer_(o.save_kv, old, crew, engine, of_.known, engine.settings()),
+      writer_(o.save_kv, o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs(), crew, engine, of_.known,
+              engine.settings()),
       crew_(crew),
       model_(engine.model()),
       every_(o.checkpoint_every),
@@ -25,7 +26,7 @@ Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Of of, 
 void Snapshots::write() {
     const uint64_t begin = trace::now();
     const SnapshotText text = of_.text();
-    bytes_ = static_cast<double>(writer_.write(text, of_.costs()));
+    bytes_ = static_cast<double>(writer_.write(text, of_.costs ? of_.costs() : SpecCosts()));
     const double s = static_cast<double>(trace::now() - begin) * 1e-9;
     bytes_per_s_ = bytes_ / std::max(s - kFixed_s, 1e-3);
     since_ = 0;

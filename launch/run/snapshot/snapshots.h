@@ -15,10 +15,10 @@ class Snapshots {
     struct Of {
         std::vector<Remembered> known;
         std::function<SnapshotText()> text;
-        std::function<const SpecCosts&()> costs;
+        std::function<SpecCosts()> costs = {};  // that draft lengths go by; empty: there are none
     };
-    /// `old`: of what is at the path when the run begins.
-    Snapshots(const Options& options, const Crew& crew, Engine& engine, Of of, IfThere old);
+    /// What is at the path may be replaced with --force, or where the run has taken it up.
+    Snapshots(const Options& options, const Crew& crew, Engine& engine, Of of);
 
     /// A prompt, or a turn, is read, or the run is at its end: writes it. Errors: as SnapshotWriter.
     void write();

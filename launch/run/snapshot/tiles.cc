@@ -24,7 +24,7 @@ class TilesFromStores final : public Archive {
             require(k_set.shape == wanted && v_set.shape == wanted, Exit::kData,
                     "{}: keys of {} tiles, {} heads of {}, where {} of {} heads of {} were expected", p.store->name(),
                     k_set.shape[0], k_set.shape[1], k_set.shape[3], rows, p.heads, layout_.head_dim);
-            sources_.push_back({.part = p, .k = {p.store, &k_set}, .v = {p.store, &v_set}});
+            sources_.push_back({.part = p, .k = {*p.store, k_set}, .v = {*p.store, v_set}});
         }
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
             const auto there = std::ranges::find_if(sources_, [&](const Source& s) {
@@ -61,26 +61,9 @@ class TilesFromStores final : public Archive {
     }
 
   private:
-    /// Rows of a set in their order. A digest is of many: they are read together.
-    struct Rows {
-        const StoreReader* store;
-        const StoreSet* set;
-        std::vector<std::byte> block = {};
-        int64_t begin = 0, n = 0;  // in it
-
-        const std::byte* row(int64_t i) {
-            if (i < begin || i >= begin + n) {
-                begin = i / set->block_rows() * set->block_rows();
-                n = std::min(set->block_rows(), set->rows() - begin);
-                block.resize(static_cast<size_t>(static_cast<uint64_t>(n) * set->row_bytes()));
-                store->read(*set, begin, n, block);
-            }
-            return block.data() + static_cast<size_t>(static_cast<uint64_t>(i - begin) * set->row_bytes());
-        }
-    };
     struct Source {
         TilePart part;
-        Rows k, v;
+        StoreRows k, v;
     };
 
     KvLayout layout_;

@@ -1,7 +1,6 @@
 #include "model/files/store/archive.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trireme {
 
@@ -24,7 +23,7 @@ void ArchiveToStore::write(StoreWriter& writer, size_t first, const Buffer<Space
 ArchiveFromStore::ArchiveFromStore(const StoreReader& store, const std::string& name,
                                    const Buffer<Space::kHost>& staging)
     : store_(store),
-      memory_(store.set(name + "/memory", DType::kU8, 1)),
+      memory_(store, store.set(name + "/memory", DType::kU8, 1)),
       staging_(staging),
       values_(store.all<std::byte>(store.set(name + "/values", DType::kU8, 1))) {}
 
@@ -37,22 +36,10 @@ void ArchiveFromStore::bytes(std::span<std::byte> bytes) {
 
 void ArchiveFromStore::take(std::span<std::byte> out) {
     const auto n = static_cast<int64_t>(out.size());
-    require(n <= memory_.rows() - memory_at_, Exit::kData, "{}: {} bytes of memory are wanted, {} are left", where(), n,
-            memory_.rows() - memory_at_);
-    const int64_t block = memory_.block_rows();
-    while (!out.empty()) {
-        if (block_.empty() || memory_at_ < block_begin_ ||
-            memory_at_ >= block_begin_ + static_cast<int64_t>(block_.size())) {
-            block_begin_ = memory_at_ / block * block;
-            block_.resize(static_cast<size_t>(std::min(block, memory_.rows() - block_begin_)));
-            store_.read(memory_, block_begin_, static_cast<int64_t>(block_.size()), block_);
-        }
-        const auto from = static_cast<size_t>(memory_at_ - block_begin_);
-        const size_t some = std::min(out.size(), block_.size() - from);
-        std::memcpy(out.data(), block_.data() + from, some);
-        out = out.subspan(some);
-        memory_at_ += static_cast<int64_t>(some);
-    }
+    const int64_t left = memory_.set().rows() - memory_at_;
+    require(n <= left, Exit::kData, "{}: {} bytes of memory are wanted, {} are left", where(), n, left);
+    memory_.read(memory_at_, out);
+    memory_at_ += n;
 }
 
 void ArchiveFromStore::memory(Stream& stream, const Tensor& tensor) {
@@ -71,9 +58,9 @@ void ArchiveFromStore::memory(Stream& stream, const HostTensor& tensor) {
 }
 
 void ArchiveFromStore::finish() const {
-    require(left() == 0 && memory_at_ == memory_.rows(), Exit::kData,
-            "{}: {} bytes are left over: it is of another chain", where(),
-            left() + static_cast<uint64_t>(memory_.rows() - memory_at_));
+    const int64_t of_memory = memory_.set().rows() - memory_at_;
+    require(left() == 0 && of_memory == 0, Exit::kData, "{}: {} bytes are left over: it is of another chain", where(),
+            left() + static_cast<uint64_t>(of_memory));
 }
 
 }  // namespace trireme

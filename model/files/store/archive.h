@@ -86,13 +86,11 @@ class ArchiveFromStore final : public Archive {
     void take(std::span<std::byte> out);
 
     const StoreReader& store_;
-    const StoreSet& memory_;
+    StoreRows memory_;  // bytes
     const Buffer<Space::kHost>& staging_;
     std::vector<std::byte> values_;
-    size_t at_ = 0;          // in values_
-    int64_t memory_at_ = 0;  // bytes
-    std::vector<std::byte> block_;
-    int64_t block_begin_ = 0;
+    size_t at_ = 0;  // in values_
+    int64_t memory_at_ = 0;
 };
 
 }  // namespace trireme

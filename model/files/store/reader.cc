@@ -129,4 +129,29 @@ void StoreReader::read(const StoreSet& set, int64_t first, int64_t n, std::span<
     }
 }
 
+const std::byte* StoreRows::row(int64_t i) {
+    const uint64_t row_bytes = set_->row_bytes();
+    if (i < begin_ || i >= begin_ + n_) {
+        const int64_t begin = i / set_->block_rows() * set_->block_rows();
+        const int64_t n = std::min(set_->block_rows(), set_->rows() - begin);
+        n_ = 0;  // none, should what is read be damaged
+        block_.resize(static_cast<size_t>(static_cast<uint64_t>(n) * row_bytes));
+        store_->read(*set_, begin, n, block_);
+        begin_ = begin;
+        n_ = n;
+    }
+    return block_.data() + static_cast<size_t>(static_cast<uint64_t>(i - begin_) * row_bytes);
+}
+
+void StoreRows::read(int64_t first, std::span<std::byte> out) {
+    while (!out.empty()) {
+        const std::byte* const from = row(first);
+        const auto left = static_cast<size_t>(block_.data() + block_.size() - from);
+        const size_t some = std::min(out.size(), left);
+        std::memcpy(out.data(), from, some);
+        out = out.subspan(some);
+        first = begin_ + n_;
+    }
+}
+
 }  // namespace trireme

@@ -49,4 +49,23 @@ class StoreReader {
     Json about_;
 };
 
+/// Rows of a set that are asked for mostly in their order: a digest is of a block of rows (about a megabyte), and the
+/// last block that was read is kept.
+class StoreRows {
+  public:
+    /// Both must outlive it.
+    StoreRows(const StoreReader& store, const StoreSet& set) : store_(&store), set_(&set) {}
+    const StoreSet& set() const { return *set_; }
+    /// Row `i`, which is in the set; valid until the next call. Errors: as StoreReader::read.
+    const std::byte* row(int64_t i);
+    /// As many rows from `first` on as `out` has room for.
+    void read(int64_t first, std::span<std::byte> out);
+
+  private:
+    const StoreReader* store_;
+    const StoreSet* set_;
+    std::vector<std::byte> block_;
+    int64_t begin_ = 0, n_ = 0;  // rows in it
+};
+
 }  // namespace trireme

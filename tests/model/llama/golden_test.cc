@@ -113,11 +113,8 @@ TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()), [](const auto& param) {
-    std::string name = param.param.model;
-    for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()),
+                         [](const auto& param) { return case_name(param.param.model); });
 
 }  // namespace
 }  // namespace trireme::test

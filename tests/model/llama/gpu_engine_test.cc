@@ -95,11 +95,7 @@ TEST(GpuGraphs, ChangeNoBitOnTwoRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GpuEngine, testing::Values("models/kjv-draft", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
-                         [](const auto& param) {
-                             std::string name = param.param;
-                             for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                             return name;
-                         });
+                         [](const auto& param) { return case_name(param.param); });
 
 }  // namespace
 }  // namespace trireme::test

@@ -51,11 +51,7 @@ TEST_P(Ranks, GiveTheSameBitsForAnyNumberOfThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
-                         [](const auto& param) {
-                             std::string name = param.param;
-                             for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                             return name;
-                         });
+                         [](const auto& param) { return case_name(param.param); });
 
 TEST(Ranks, NineShareNineHeads) {
     EXPECT_EQ(greedy("tiny/heads9-kv3", 9, 1).tokens, greedy("tiny/heads9-kv3", 1, 1).tokens);

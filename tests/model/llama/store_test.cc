@@ -10,6 +10,7 @@
 
 #include "model/files/model_store.h"
 #include "tests/support/engine.h"
+#include "tests/support/golden.h"
 #include "tests/support/near.h"
 
 namespace trireme::test {
@@ -39,11 +40,7 @@ TEST_P(StoredWeights, GiveTheBitsOfTheFolder) {
 
 INSTANTIATE_TEST_SUITE_P(Models, StoredWeights,
                          testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
-                         [](const auto& param) {
-                             std::string name = param.param;
-                             for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                             return name;
-                         });
+                         [](const auto& param) { return case_name(param.param); });
 
 }  // namespace
 }  // namespace trireme::test
