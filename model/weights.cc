@@ -5,19 +5,13 @@
 #include <string>
 
 #include "model/passes.h"
+#include "model/weight_loader.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
-
-/// A slice of a checkpoint tensor and the rows of a device tensor it fills.
-struct Piece {
-    std::string name;
-    int64_t row0, col0;
-    Tensor to;
-};
 
 /// Shapes of this rank's tensors.
 struct Shapes {
@@ -39,53 +33,6 @@ struct Shapes {
     const LlamaConfig& config;
     int64_t q_rows, kv_rows;
     Shape norm, wo, gate_up, down, embedding, head;
-};
-
-/// Copies pieces through two pinned buffers: one is filled from the file while the other is copied to the device.
-class Loader {
-  public:
-    Loader(Device& device, Stream& stream, const WeightSource& source, const Progress& progress, int64_t total)
-        : stream_(stream), source_(source), progress_(progress), total_(total) {
-        for (Slot& slot : slots_) slot.buffer = Buffer<Space::kHost>(device, kBytes);
-    }
-    Loader(const Loader&) = delete;
-    Loader& operator=(const Loader&) = delete;
-    ~Loader() { stream_.drain(); }  // a bad tensor throws while the copy of the one before may run
-
-    void load(const Piece& piece) {
-        const int64_t rows = piece.to.rows(), cols = piece.to.cols();
-        if (rows == 0 || cols == 0) return;
-        const size_t row_bytes = static_cast<size_t>(cols) * size_of(piece.to.dtype());
-        check(row_bytes <= kBytes, "{}: a row of {} bytes does not fit the staging buffer", piece.name, row_bytes);
-        const int64_t step = std::min(rows, static_cast<int64_t>(kBytes / row_bytes));
-        for (int64_t r = 0; r < rows; r += step) {
-            const int64_t n = std::min(step, rows - r);
-            Slot& slot = slots_[next_];
-            next_ = 1 - next_;
-            if (slot.free.stream != nullptr) stream_.synchronize(slot.free);
-            const Shape shape = piece.to.shape().rank() == 1 ? Shape{n} : Shape{n, cols};
-            const HostTensor host = slot.buffer.tensor(piece.to.dtype(), shape);
-            source_.read(piece.name, piece.row0 + r, piece.col0, host);
-            stream_.copy(piece.to.slice_rows(r, n), host);
-            slot.free = stream_.record();
-            done_ += static_cast<int64_t>(host.bytes());
-            if (progress_) progress_(done_, total_);
-        }
-    }
-
-  private:
-    static constexpr size_t kBytes = size_t{16} << 20;
-    struct Slot {
-        Buffer<Space::kHost> buffer;
-        Event free;
-    };
-
-    Stream& stream_;
-    const WeightSource& source_;
-    const Progress& progress_;
-    Slot slots_[2];
-    int next_ = 0;
-    int64_t done_ = 0, total_;
 };
 
 }  // namespace
@@ -126,7 +73,7 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
     const LlamaConfig& c = config_;
     const Shapes s(c, shard);
 
-    std::vector<Piece> pieces;
+    std::vector<WeightPiece> pieces;
     embedding = arena_.take(dtype, s.embedding);
     pieces.push_back({"model.embed_tokens.weight", 0, 0, embedding});
     for (int64_t l = 0; l < c.n_layers; ++l) {
@@ -165,11 +112,8 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
     }
     kv_of_head = arena_.take(DType::kI32, Shape{shard.n_heads});
 
-    int64_t total = 0;
-    for (const Piece& p : pieces) total += static_cast<int64_t>(p.to.bytes());
     const std::unique_ptr<Stream> stream = device.make_stream("load");
-    Loader loader(device, *stream, source, progress, total);
-    for (const Piece& p : pieces) loader.load(p);
+    load_pieces(device, *stream, source, pieces, progress);
     const Buffer<Space::kHost> heads(device, kv_of_head.bytes());
     std::memcpy(heads.data(), shard.kv_of_head.data(), heads.bytes());
     stream->copy(kv_of_head, heads.tensor(DType::kI32, kv_of_head.shape()));

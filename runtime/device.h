@@ -29,6 +29,8 @@ class Device {
     virtual std::string place() const { return ""; }
     /// So many ranks have opened it: what memory_free() divides by. Until told, what local ranks and cards suggest.
     virtual void shared_by(int) {}
+    /// The host's threads may read and write device memory while no stream works on it.
+    virtual bool host_reaches_memory() const { return false; }
 
     /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
     virtual void* allocate(Space space, size_t bytes) = 0;

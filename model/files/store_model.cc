@@ -1,13 +1,9 @@
 #include "model/files/store_model.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <exception>
 #include <map>
-#include <mutex>
 #include <system_error>
-#include <thread>
 
 #include "model/files/expected_tensors.h"
 #include "model/files/json.h"
@@ -21,8 +17,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMostThreads = 4;  // copy and digest at more than any disk gives
 
 std::optional<StoredType> stored_type(DType type) {
     if (type == DType::kF32) return StoredType::kF32;
@@ -43,34 +37,6 @@ std::optional<std::string> text_in(const StoreReader& store, const std::string& 
             set.bytes(), most);
     const std::vector<char> bytes = store.all<char>(set);
     return std::string(bytes.begin(), bytes.end());
-}
-
-/// Calls body(0) .. body(n - 1), on several threads. The first error of any is thrown when all have ended.
-void for_all(size_t n, const std::function<void(size_t)>& body) {
-    std::atomic<size_t> next = 0;
-    std::mutex mutex;
-    std::exception_ptr error;
-    const auto work = [&] {
-        for (size_t i = next++; i < n; i = next++) {
-            try {
-                body(i);
-            } catch (...) {
-                const std::lock_guard lock(mutex);
-                if (!error) error = std::current_exception();
-                next = n;
-            }
-        }
-    };
-    {
-        std::vector<std::jthread> others;
-        const size_t threads = std::min({n, kMostThreads, size_t{std::thread::hardware_concurrency()}});
-        try {
-            while (others.size() + 1 < threads) others.emplace_back(work);
-        } catch (const std::system_error&) {  // no further thread is to be had: those that there are do it
-        }
-        work();
-    }
-    if (error) std::rethrow_exception(error);
 }
 
 class StoreModel final : public WeightSource {
@@ -158,6 +124,8 @@ class StoreModel final : public WeightSource {
         return !columns.empty() && fits && end == want.shape[1];
     }
 
+    int64_t do_rows_together(size_t tensor) const override { return stored_[tensor].front().set->block_rows(); }
+
     void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
         const Shape& shape = tensors_[tensor].shape;
         const bool vector = shape.rank() == 1;
@@ -184,13 +152,12 @@ class StoreModel final : public WeightSource {
     /// The wanted columns, which are some of `from`, of rows that lie `stride` bytes apart in `out`.
     void read_rows(size_t tensor, const Columns& from, int64_t row0, int64_t rows, Range wanted, DType to,
                    std::byte* out, size_t stride) const {
-        const int64_t block = from.set->block_rows(), first = row0 / block;
-        const auto blocks = static_cast<size_t>((row0 + rows + block - 1) / block - first);
-        for_all(blocks, [&](size_t i) {
-            const int64_t at = (first + static_cast<int64_t>(i)) * block, begin = std::max(row0, at);
-            const int64_t n = std::min(row0 + rows, at + block) - begin;
-            read_block(tensor, from, begin, n, wanted, to, out + static_cast<size_t>(begin - row0) * stride, stride);
-        });
+        const int64_t block = from.set->block_rows(), end = row0 + rows;
+        for (int64_t begin = row0, past = 0; begin < end; begin = past) {
+            past = std::min(end, (begin / block + 1) * block);
+            read_block(tensor, from, begin, past - begin, wanted, to, out + static_cast<size_t>(begin - row0) * stride,
+                       stride);
+        }
     }
 
     /// Of rows that lie in one block, which is what has a digest.

@@ -39,6 +39,11 @@ void WeightSource::read(std::string_view name, int64_t row0, int64_t col0, const
     do_read(index_.find(name)->second, row0, col0, out);
 }
 
+int64_t WeightSource::rows_together(std::string_view name) const {
+    info(name);
+    return do_rows_together(index_.find(name)->second);
+}
+
 void WeightSource::add_tensor(TensorInfo info) {
     index_.emplace(info.name, tensors_.size());
     tensors_.push_back(std::move(info));

@@ -40,8 +40,11 @@ class WeightSource {
     /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
     /// kIo (a read failed, or the file is not the one that was opened).
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
+    /// Rows [i n, (i + 1) n) of a tensor are read at once, whatever is wanted of them: n.
+    int64_t rows_together(std::string_view name) const;
 
   protected:
+    virtual int64_t do_rows_together(size_t) const { return 1; }
     /// `tensor` indexes tensors(); `out` has as many dimensions. Does all else that read() promises.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
 

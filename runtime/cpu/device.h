@@ -16,6 +16,7 @@ class CpuDevice : public Device {
     std::string name() const override;
     size_t memory_total() const override;
     size_t memory_free() const override;
+    bool host_reaches_memory() const override { return true; }
     void* allocate(Space space, size_t bytes) override;
     void release(Space space, void* data, size_t bytes) noexcept override;
     std::unique_ptr<Stream> make_stream(const char* name) override;

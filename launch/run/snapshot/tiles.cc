@@ -57,7 +57,8 @@ class TilesFromStores final : public Archive {
     void bytes(std::span<std::byte>) override { check(false, "tiles have no values"); }
     uint64_t left() const override { return 0; }
     std::string_view where() const override {
-        return sources_.empty() ? "the snapshot" : sources_[0].part.store->name();
+        if (sources_.empty()) return "the snapshot";
+        return sources_[0].part.store->name();
     }
 
   private:

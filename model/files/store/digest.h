@@ -5,7 +5,11 @@
 #include <memory>
 #include <span>
 
+#ifdef TRIREME_XXH3_DISPATCH
+#include <xxh_x86dispatch.h>  // XXH3_64bits is the one for this CPU
+#else
 #include <xxhash.h>
+#endif
 
 namespace trireme {
 

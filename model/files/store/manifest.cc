@@ -5,11 +5,10 @@
 #include <cstring>
 #include <set>
 
-#include <xxhash.h>
-
 #include "model/files/checked.h"
 #include "model/files/keys.h"
 #include "model/files/limits.h"
+#include "model/files/store/digest.h"
 
 namespace trireme {
 namespace {

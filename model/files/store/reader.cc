@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include <xxhash.h>
-
 #include "model/files/checked.h"
 #include "model/files/shown.h"
 #include "model/files/store/digest.h"

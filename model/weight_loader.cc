@@ -1,0 +1,159 @@
+#include "model/weight_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "runtime/buffer.h"
+#include "runtime/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostThreads = 4;              // read, check and convert at more than most disks give
+constexpr size_t kPartBytes = size_t{2} << 20;  // that a thread reads at a time
+constexpr size_t kStagingBytes = size_t{16} << 20;
+
+/// Calls body(0) .. body(n - 1), on several threads and the calling one. When all have ended, the error of the lowest
+/// index that had one is thrown: indices are handed out in order, so it is the same one whatever the threads do.
+void for_all(size_t n, const std::function<void(size_t)>& body) {
+    std::atomic<size_t> next = 0;
+    std::mutex mutex;
+    std::exception_ptr error;
+    size_t failed = n;
+    const auto work = [&] {
+        for (size_t i = next++; i < n; i = next++) {
+            try {
+                body(i);
+            } catch (...) {
+                const std::lock_guard lock(mutex);
+                if (i < failed) error = std::current_exception();
+                failed = std::min(failed, i);
+                next = n;
+            }
+        }
+    };
+    {
+        std::vector<std::jthread> others;
+        const size_t threads = std::min({n, kMostThreads, size_t{std::thread::hardware_concurrency()}});
+        try {
+            while (others.size() + 1 < threads) others.emplace_back(work);
+        } catch (const std::system_error&) {  // no further thread is to be had: those that there are do it
+        }
+        work();
+    }
+    if (error) std::rethrow_exception(error);
+}
+
+/// Rows of a piece.
+struct Part {
+    const WeightPiece* piece;
+    int64_t begin, n;
+};
+
+size_t row_bytes(const WeightPiece& piece) {
+    return static_cast<size_t>(piece.to.cols()) * size_of(piece.to.dtype());
+}
+
+/// Rows [begin, begin + n) of a piece in parts of about kPartBytes. A part ends where rows that the checkpoint reads
+/// together do.
+void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<Part>& out) {
+    const int64_t end = begin + n;
+    const auto fit = static_cast<int64_t>(kPartBytes / row_bytes(piece));
+    while (begin < end) {
+        const int64_t past = (piece.row0 + begin + std::max(fit, together)) / together * together - piece.row0;
+        const int64_t next = std::clamp(past, begin + 1, end);
+        out.push_back({&piece, begin, next - begin});
+        begin = next;
+    }
+}
+
+class Loader {
+  public:
+    Loader(const WeightSource& source, std::span<const WeightPiece> pieces,
+           const std::function<void(int64_t, int64_t)>& progress)
+        : source_(source), pieces_(pieces), progress_(progress) {
+        for (const WeightPiece& p : pieces) total_ += static_cast<int64_t>(p.to.bytes());
+    }
+
+    /// Into memory that the host reaches.
+    void load_in_place() {
+        std::vector<Part> parts;
+        for (const WeightPiece& p : pieces_) {
+            if (p.to.bytes() > 0) cut(p, 0, p.to.rows(), source_.rows_together(p.name), parts);
+        }
+        read(parts, [](const Part& part) {
+            const Tensor to = part.piece->to.slice_rows(part.begin, part.n);
+            return HostTensor(to.data(), to.dtype(), to.shape());
+        });
+    }
+
+    /// Through two pinned buffers: one is filled from the file while the other one is copied to the device.
+    void load_staged(Device& device, Stream& stream) {
+        struct Slot {
+            Buffer<Space::kHost> buffer;
+            Event free;
+        } slots[2];
+        for (Slot& slot : slots) slot.buffer = Buffer<Space::kHost>(device, kStagingBytes);
+        // A bad tensor throws while the copy of the one before may run.
+        const std::unique_ptr<Stream, void (*)(Stream*)> drained(&stream, [](Stream* s) { s->drain(); });
+        size_t turn = 0;
+        for (const WeightPiece& p : pieces_) {
+            if (p.to.bytes() == 0) continue;
+            const size_t row = row_bytes(p);
+            check(row <= kStagingBytes, "{}: a row of {} bytes does not fit the staging buffer", p.name, row);
+            const int64_t step = std::min(p.to.rows(), static_cast<int64_t>(kStagingBytes / row));
+            for (int64_t r = 0; r < p.to.rows(); r += step) {
+                const int64_t n = std::min(step, p.to.rows() - r);
+                Slot& slot = slots[turn++ % 2];
+                if (slot.free.stream != nullptr) stream.synchronize(slot.free);
+                const HostTensor host =
+                    slot.buffer.tensor(p.to.dtype(), p.to.shape().rank() == 1 ? Shape{n} : Shape{n, p.to.cols()});
+                std::vector<Part> parts;
+                cut(p, r, n, source_.rows_together(p.name), parts);
+                read(parts, [&](const Part& part) { return host.slice_rows(part.begin - r, part.n); });
+                stream.copy(p.to.slice_rows(r, n), host);
+                slot.free = stream.record();
+            }
+        }
+    }
+
+  private:
+    template <class Place>
+    void read(const std::vector<Part>& parts, const Place& place) {
+        const std::thread::id caller = std::this_thread::get_id();
+        for_all(parts.size(), [&](size_t i) {
+            const Part& part = parts[i];
+            const HostTensor to = place(part);
+            source_.read(part.piece->name, part.piece->row0 + part.begin, part.piece->col0, to);
+            done_ += static_cast<int64_t>(to.bytes());
+            if (progress_ && std::this_thread::get_id() == caller) progress_(done_, total_);
+        });
+        if (progress_) progress_(done_, total_);
+    }
+
+    const WeightSource& source_;
+    std::span<const WeightPiece> pieces_;
+    const std::function<void(int64_t, int64_t)>& progress_;
+    std::atomic<int64_t> done_ = 0;
+    int64_t total_ = 0;
+};
+
+}  // namespace
+
+void load_pieces(Device& device, Stream& stream, const WeightSource& source, std::span<const WeightPiece> pieces,
+                 const std::function<void(int64_t, int64_t)>& progress) {
+    Loader loader(source, pieces, progress);
+    if (device.host_reaches_memory()) {
+        loader.load_in_place();
+    } else {
+        loader.load_staged(device, stream);
+    }
+}
+
+}  // namespace trireme
