@@ -125,12 +125,14 @@ std::vector<std::byte> token_store(Numbers from) {
         tail.insert(tail.end(), bytes.begin(), bytes.end());
     };
     const auto odd = [&](int64_t right) {
-        const uint64_t how = from.next(1) % 16;
-        return how < 12 ? right : how == 12 ? right + 1 : how == 13 ? -right : static_cast<int64_t>(from.next(8));
+        const uint64_t how = from.next(1) % 16, bits = static_cast<uint64_t>(right);  // unsigned: it may wrap
+        return static_cast<int64_t>(how < 12 ? bits : how == 12 ? bits + 1 : how == 13 ? -bits : from.next(8));
     };
     const auto offsets = [&](uint64_t texts) {
         std::vector<int64_t> all = {odd(0)};
-        for (uint64_t t = 0; t < texts; ++t) all.push_back(odd(all.back() + static_cast<int64_t>(from.next(1) % 4)));
+        for (uint64_t t = 0; t < texts; ++t) {
+            all.push_back(odd(static_cast<int64_t>(static_cast<uint64_t>(all.back()) + from.next(1) % 4)));
+        }
         return all;
     };
     const uint64_t texts = from.next(1) % 6;
