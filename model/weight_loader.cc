@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <sched.h>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -40,7 +41,9 @@ void for_all(size_t n, const std::function<void(size_t)>& body) {
     };
     {
         std::vector<std::jthread> others;
-        const size_t threads = std::min({n, kMostThreads, size_t{std::thread::hardware_concurrency()}});
+        cpu_set_t cpus;  // that this rank may use: it is bound to them
+        const int own = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+        const size_t threads = std::min({n, kMostThreads, static_cast<size_t>(own)});
         try {
             while (others.size() + 1 < threads) others.emplace_back(work);
         } catch (const std::system_error&) {  // no further thread is to be had: those that there are do it
@@ -78,7 +81,10 @@ class Loader {
     Loader(const WeightSource& source, std::span<const WeightPiece> pieces,
            const std::function<void(int64_t, int64_t)>& progress)
         : source_(source), pieces_(pieces), progress_(progress) {
-        for (const WeightPiece& p : pieces) total_ += static_cast<int64_t>(p.to.bytes());
+        for (const WeightPiece& p : pieces) {
+            check(p.to.contiguous(), "{}: rows that lie apart are not loaded", p.name);
+            total_ += static_cast<int64_t>(p.to.bytes());
+        }
     }
 
     /// Into memory that the host reaches.

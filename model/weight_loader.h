@@ -18,9 +18,9 @@ struct WeightPiece {
     Tensor to;
 };
 
-/// Blocks until all that can fail on the host is done; copies to a card may still be under way on `stream`. `progress`
-/// gets bytes done and bytes in all, on the calling thread. Errors: as WeightSource::read, of the first piece that has
-/// one.
+/// Blocks until the pieces are there; they are contiguous. `progress` gets bytes done and bytes in all, on the calling
+/// thread. Errors: as WeightSource::read, of the first piece that has one; a copy's are seen when `stream` is
+/// synchronized.
 void load_pieces(Device& device, Stream& stream, const WeightSource& source, std::span<const WeightPiece> pieces,
                  const std::function<void(int64_t done, int64_t total)>& progress);
 

@@ -85,6 +85,8 @@ void run_generate(const Start& start, const Crew& crew) {
     require_side_by_side(o);
     require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
             o.num_samples);
+    require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
+            "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
     SpecCosts costs;
     if (!o.save_kv.empty()) remember_snapshot_signal();

@@ -69,7 +69,7 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     constexpr std::array own = {"prompt",  "file",    "prompt-ids",  "session",     "input",   "output-path", "limit",
                                 "skip",    "shuffle", "rouge",       "data",        "dataset", "spec-costs",  "config",
                                 "threads", "bind",    "report-json", "dump-logits", "trace",   "kv-dump",     "save-kv",
-                                "load-kv", "force",   "no-progress", "log-level",   "verbose"};
+                                "load-kv", "force",   "no-progress", "log-level",   "verbose", "record"};
     KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;

@@ -1,5 +1,6 @@
 #include "model/files/gguf_model.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -86,6 +87,9 @@ class GgufModel final : public WeightSource {
         read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
     }
 
+    int64_t do_rows_together(size_t tensor) const override {  // of a head, where they are stored as pairs
+        return std::max<int64_t>(1, stored_[tensor].paired_rows);
+    }
     StoredMatrix matrix(const GgufTensor& t) const {
         const bool vector = t.dims.size() == 1;
         return {.source = source_.get(),

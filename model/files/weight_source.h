@@ -40,7 +40,8 @@ class WeightSource {
     /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
     /// kIo (a read failed, or the file is not the one that was opened).
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
-    /// Rows [i n, (i + 1) n) of a tensor are read at once, whatever is wanted of them: n.
+    /// Rows [i n, (i + 1) n) of a tensor are read at once, whatever is wanted of them: n. Who reads a tensor in parts
+    /// that end there does not read these rows twice.
     int64_t rows_together(std::string_view name) const;
 
   protected:

@@ -75,24 +75,48 @@ void RetrievalSet::reader_leaves() noexcept {
     read_ = {};
 }
 
+// Of tiles and means only those in use: another run's context may have other numbers of them.
 void RetrievalSet::state(Archive& ar) {
     ar.section("retrieved");
     const std::array<int64_t, 4> shape = {shape_.budget, shape_.chunk, shape_.queries, kv_.owner_layers};
-    ar.same(shape, "what is retrieved (--budget, --chunk, --chunk-queries)");
+    ar.same(shape, "what is retrieved (--retrieval-budget, --retrieval-chunk, --reselect-queries)");
     compute_.wait(read_);
     for (int64_t* n : {&tokens_, &since_}) ar.value(*n);
     for (ChunkPick* pick : {&pick_here_, &pick_prompt_}) ar.value(*pick);
     for (bool* b : {&reading_prompt_, &choosing_, &chooses_, &moved_}) ar.value(*b);
-    ar.memory(compute_, tiles_);
-    for (const Tensor& means : means_) ar.memory(compute_, means);
+    const int64_t in_prompt = pick_prompt_.slots(shape_.chunk);
+    for (const int64_t n : {slots(), in_prompt}) {
+        require(n >= 0 && n <= most_slots_, Exit::kData, "what was retrieved has {} slots, here is room for {}", n,
+                most_slots_);
+    }
+    require(tokens_ >= 0 && tokens_ <= kv_.context, Exit::kData,
+            "tokens were retrieved from a text of {}, here is room for {}", tokens_, kv_.context);
+    tiles_state(ar, tiles_, slots());
+    const int64_t all = shape_.chunks(kv_), used = tiles_for(tokens_) * (kTileTokens / shape_.chunk);
+    for (const Tensor& means : means_) {
+        const Tensor by_chunk(means.data(), means.dtype(), {kv_.layout.kv_heads * all, kv_.layout.head_dim});
+        for (int64_t head = 0; used > 0 && head < kv_.layout.kv_heads; ++head) {
+            ar.memory(compute_, by_chunk.slice_rows(head * all, used));
+        }
+    }
     if (history_) history_->state(ar);
     // What the prompt chose, for a text that comes back: of one that does not, it is what is there.
     bool comes_back = static_cast<bool>(prompt_tiles_);
     const bool mine = comes_back;
     ar.value(comes_back);
     require(!mine || comes_back || !moved_, Exit::kData, "what the prompt chose was not kept: one sample can go on");
-    if (mine && comes_back) ar.memory(compute_, prompt_tiles_);
+    if (mine && comes_back) tiles_state(ar, prompt_tiles_, in_prompt);
     ready_ = compute_.record();
+}
+
+/// Of each owner's tiles those that so many slots fill.
+template <class T>
+void RetrievalSet::tiles_state(Archive& ar, const T& tiles, int64_t slots) {
+    const auto bytes = static_cast<int64_t>(kv_.layout.tile_bytes());
+    const int64_t each = shape_.tiles(kv_.context) * bytes, used = tiles_for(slots) * bytes;
+    for (int64_t owner = 0; used > 0 && owner < kv_.owner_layers; ++owner) {
+        ar.memory(compute_, tiles.slice_rows(owner * each, used));
+    }
 }
 
 int64_t RetrievalSet::slots_of(int64_t tokens) const {

@@ -66,6 +66,8 @@ class RetrievalSet final : public KvFollower, public KvSet {
     bool passes_by(OwnerIndex owner) const;
     int64_t slots_of(int64_t tokens) const;
     void send(const ChunkPick& pick);
+    template <class T>
+    void tiles_state(Archive& ar, const T& tiles, int64_t slots);
 
     RetrievalShape shape_;
     KvShape kv_;

@@ -97,6 +97,22 @@ TEST_P(Resumed, GivesTheTokensOfTheRunThatWentOn) {
     }
 }
 
+// A snapshot of a prompt serves runs that are longer or shorter by many tiles, whose sets have other sizes.
+TEST_P(Resumed, RunsOfAnyLengthGoOn) {
+    if (GetParam().adapts) GTEST_SKIP() << "lengths follow what forwards take";
+    const Words how = GetParam().flags + Words{"--temp", "0.9", "--seed", "11"};
+    for (const auto& [saved, wanted] : {std::pair("1", "400"), std::pair("400", "30")}) {
+        const ProcessResult plain = trireme(generate(prompt(), how, wanted));
+        ASSERT_EQ(plain.status, 0) << plain.err;
+        ASSERT_EQ(trireme(generate(prompt(), how + save(), saved)).status, 0);
+        const ProcessResult resumed = trireme(generate(load(), how + Words{"--record", folder_ / "runs.h5"}, wanted));
+        ASSERT_EQ(resumed.status, 0) << resumed.err;
+        EXPECT_THAT(resumed.err, HasSubstr("the run goes on with the very tokens"));
+        EXPECT_EQ(resumed.out, plain.out) << saved << " " << wanted;
+        fs::remove(file());
+    }
+}
+
 // The prompt is read once, and every way to go on finds it.
 TEST_F(SnapshotTest, BehindAPromptAnyChainGoesOn) {
     const ProcessResult saving =
@@ -215,6 +231,7 @@ TEST_F(SnapshotTest, IsRefusedWhereItIsNotWhatItSays) {
     EXPECT_EQ(bounded.status, 78) << bounded.err;
     EXPECT_EQ(trireme(generate(load(), {"--num-samples", "4", "-np", "4"})).status, 64);
     EXPECT_EQ(trireme(generate(prompt(), {"--num-samples", "4", "--save-kv", folder_ / "new.h5"})).status, 64);
+    EXPECT_EQ(trireme(generate(prompt(), {"--checkpoint-every", "4"})).status, 64);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, Resumed, testing::ValuesIn(cases()),
