@@ -27,21 +27,25 @@ bool begins_as_gguf(const fs::path& path) {
 
 }  // namespace
 
-const TensorInfo& WeightSource::info(std::string_view name) const {
+size_t WeightSource::index_of(std::string_view name) const {
     const auto it = index_.find(name);
     check(it != index_.end(), "no tensor '{}' in this checkpoint", name);
-    return tensors_[it->second];
+    return it->second;
+}
+
+const TensorInfo& WeightSource::info(std::string_view name) const {
+    return tensors_[index_of(name)];
 }
 
 void WeightSource::read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const {
-    const TensorInfo& tensor = info(name);
-    check(out.shape().rank() == tensor.shape.rank(), "tensor '{}' {} read as {}", name, tensor.shape, out.shape());
-    do_read(index_.find(name)->second, row0, col0, out);
+    const size_t i = index_of(name);
+    const Shape& shape = tensors_[i].shape;
+    check(out.shape().rank() == shape.rank(), "tensor '{}' {} read as {}", name, shape, out.shape());
+    do_read(i, row0, col0, out);
 }
 
 int64_t WeightSource::rows_together(std::string_view name) const {
-    info(name);
-    return do_rows_together(index_.find(name)->second);
+    return do_rows_together(index_of(name));
 }
 
 void WeightSource::add_tensor(TensorInfo info) {

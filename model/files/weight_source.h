@@ -45,9 +45,9 @@ class WeightSource {
     int64_t rows_together(std::string_view name) const;
 
   protected:
-    virtual int64_t do_rows_together(size_t) const { return 1; }
     /// `tensor` indexes tensors(); `out` has as many dimensions. Does all else that read() promises.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
+    virtual int64_t do_rows_together(size_t) const { return 1; }
 
     void add_tensor(TensorInfo info);
 
@@ -56,6 +56,8 @@ class WeightSource {
     std::vector<TensorInfo> tensors_;
 
   private:
+    size_t index_of(std::string_view name) const;
+
     std::map<std::string, size_t, std::less<>> index_;  // name -> tensors_
 };
 

@@ -13,6 +13,7 @@ class SimtDevice final : public CpuDevice {
     using CpuDevice::CpuDevice;
     std::string_view backend() const override { return "simt"; }
     bool graphs() const override { return true; }
+    bool host_reaches_memory() const override { return false; }  // as on a card: weights pass through pinned buffers
     /// A card's memory is not zeros either: here it is NaN.
     void* allocate(Space space, size_t bytes) override {
         void* data = CpuDevice::allocate(space, bytes);
