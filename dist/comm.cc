@@ -6,7 +6,7 @@
 namespace trireme {
 
 void Comm::turn(Stream& stream) {
-    if (stream_ != nullptr && stream_ != &stream && size() > 1) stream.wait(stream_->record(), "wait_for_level");
+    if (stream_ != nullptr && stream_ != &stream && streams_share()) stream.wait(stream_->record(), "wait_for_level");
     stream_ = &stream;
 }
 

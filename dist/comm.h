@@ -75,9 +75,11 @@ class Comm {
 
     virtual void do_all_reduce(Stream& stream, const Tensor& x) = 0;
     virtual void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) = 0;
-    /// The one primitive of control calls: what every rank gave, in rank order. Blocks. Sizes may differ.
     /// Another stream may come to lie where this one was.
     virtual void do_leave(const Stream&) noexcept {}
+    /// Whether device calls of several streams share anything: buffers, or the order in which ranks meet.
+    virtual bool streams_share() const { return true; }
+    /// The one primitive of control calls: what every rank gave, in rank order. Blocks. Sizes may differ.
     virtual std::vector<std::string> do_gather(const std::string& mine) = 0;
 
     /// Gathers with a header, so that ranks in different calls find out. Errors: AgreedError, Exit::kInternal.

@@ -16,6 +16,7 @@ class SelfComm final : public Comm {
   private:
     void do_all_reduce(Stream& stream, const Tensor& x) override;
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
+    bool streams_share() const override { return false; }
     std::vector<std::string> do_gather(const std::string& mine) override;
 };
 

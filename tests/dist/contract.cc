@@ -109,6 +109,29 @@ void repeats_without_waiting(Comm& comm) {
     }
 }
 
+void takes_streams_by_turns(Comm& comm) {
+    constexpr int kCalls = 200;
+    constexpr size_t kElements = 3000;
+    CpuStream even("even", 1), odd("odd", 1);
+    std::vector<std::vector<float>> x;
+    for (int c = 0; c < kCalls; ++c) x.emplace_back(kElements, static_cast<float>(c + comm.rank()));
+
+    for (int c = 0; c < kCalls; ++c) {
+        CpuStream& stream = c % 2 == 0 ? even : odd;
+        comm.turn(stream);
+        comm.all_reduce(stream, tensor(x[static_cast<size_t>(c)]));
+    }
+    even.synchronize();
+    odd.synchronize();
+    comm.leave(odd);
+
+    const int ranks = comm.size(), of_ranks = ranks * (ranks - 1) / 2;
+    for (int c = 0; c < kCalls; ++c) {
+        const std::vector<float> want(kElements, static_cast<float>(ranks * c + of_ranks));
+        EXPECT_TRUE(same_bits<float>(x[static_cast<size_t>(c)], want)) << "call " << c;
+    }
+}
+
 void leaves_neighbours_alone(Comm& comm) {
     CpuStream stream("collectives", 1);
     constexpr int64_t kRows = 5, kCols = 3333;
@@ -282,6 +305,7 @@ constexpr ContractCase kCases[] = {
     {"AllReduceAddsInRankOrder", adds_in_rank_order},
     {"AllReduceCancelsAsWritten", cancels_as_written},
     {"AllReduceRepeatsWithoutWaiting", repeats_without_waiting},
+    {"AllReduceTakesStreamsByTurns", takes_streams_by_turns},
     {"AllReduceLeavesNeighboursAlone", leaves_neighbours_alone},
     {"AllGatherIsInRankOrder", gathers_parts_in_rank_order},
     {"AllGatherTakesMatrices", gathers_matrices},

@@ -26,9 +26,25 @@ SEEN = ("open openat creat write writev pwrite64 pwritev pwritev2 fallocate ftru
 SEEN_READS = "open openat read readv pread64 preadv preadv2 mmap"
 
 
+def whole_calls(text):
+    """The lines of a trace. strace cuts a call in two where another thread's call begins before it ends: such a call
+    is put together again, where it began."""
+    lines, begun = [], {}
+    for line in text.splitlines():
+        thread = line.split(maxsplit=1)[0]
+        if line.endswith("<unfinished ...>"):
+            begun[thread] = len(lines)
+            lines.append(line.removesuffix("<unfinished ...>"))
+        elif rest := re.match(r"\d+ +<\.\.\. \w+ resumed>(.*)", line):
+            lines[begun.pop(thread)] += rest[1]
+        else:
+            lines.append(line)
+    return lines
+
+
 def of_folder(text, folder):
     """(name, arguments, result) of each call that was made on something in the folder."""
-    for line in text.splitlines():
+    for line in whole_calls(text):
         found = re.match(r"(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)", line)
         if found and str(folder) in found[2]:
             yield found.groups()
