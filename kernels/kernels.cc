@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cuda/scratch.h"
 
@@ -484,6 +485,10 @@ Registry<KernelsMaker>& kernels_makers() {
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads) {
     if (backend == "cpu") return cpu_scratch(phase, limits, threads);
     return gpu::scratch_bytes(limits) + (phase == Phase::kPrefill ? gpu::kMultiplyWorkspace : 0);
+}
+
+bool multiplies_bf16_faster(std::string_view backend) {
+    return backend == "cpu" && bf16_dots();
 }
 
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {

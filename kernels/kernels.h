@@ -209,6 +209,9 @@ Registry<KernelsMaker>& kernels_makers();
 /// Device memory that an object asks for; "cpu" with `threads` threads, or a GPU's. Known without the device.
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads);
 
+/// Whether products of bf16 are faster than those of f16: on CPUs with dot products of bf16.
+bool multiplies_bf16_faster(std::string_view backend);
+
 /// The backend is the device's. `device` must outlive the object.
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 

@@ -46,6 +46,7 @@ struct Sequence {
     Matrix<const int32_t> slots = {}, cached = {}, ancestors = {};
     const HeadRun* runs = nullptr;
     int64_t n_runs = 0, heads = 0, id = 0, rows = 0;
+    bool pairs = false;  // DecodeItem's
     int64_t dim_padded = 0, record = 0;
     int64_t shared = 0, stored = 0, tiles = 0;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin = 0, part_end = 0;       // tiles of this call
@@ -62,7 +63,7 @@ struct Sequence {
         for (int64_t i = 0; i < n_runs; ++i) {
             for (int64_t r = 0; r < rows; ++r) {
                 for (int64_t h = runs[i].begin; h < runs[i].end; ++h, to += dim_padded) {
-                    scale_query(in.row(r) + h * layout.head_dim, scale, to, layout.head_dim, dim_padded);
+                    scale_query(in.row(r) + h * layout.head_dim, scale, pairs, to, layout.head_dim, dim_padded);
                 }
             }
         }
@@ -83,7 +84,7 @@ struct Sequence {
                       .first = slot0,
                       .rows = rows,
                       .group = run.end - run.begin,
-                      .shared = std::clamp(shared + run.shift - slot0, int64_t{0}, kTileTokens),
+                      .shared = std::clamp(shared + run.shift - slot0, int64_t{0}, kTileTokens) / kKeyBlock * kKeyBlock,
                       .slots = slots.data,
                       .cached = cached.data,
                       .ancestors = ancestors.data,
@@ -92,6 +93,7 @@ struct Sequence {
                       .shift = run.shift,
                       .ranks = nullptr,
                       .angles = {},
+                      .pairs = pairs,
                       .q = q + run.begin * rows * dim_padded,
                       .records = records + ((t - first) * heads + run.begin) * rows * record,
                       .weights = nullptr,
@@ -112,7 +114,7 @@ struct Sequence {
             it.tops_stride = tops.stride;
         }
         if (next < items() && in_tile(runs[next % n_runs], tile_of(next))) {
-            it.next = access->key(tile(runs[next % n_runs], tile_of(next)), runs[next % n_runs].head, 0);
+            it.next = access->key_blocks<char>(tile(runs[next % n_runs], tile_of(next)), runs[next % n_runs].head);
         }
         return it;
     }
@@ -235,6 +237,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
     const Matrix<const int32_t> ids = rows.sequences.as<const int32_t>();
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
+    const bool pairs = !kv.angles && attends_in_pairs(kv.layout);
     const Scratch at(limits, parallel_width());
     float* floats = static_cast<float*>(scratch);
 
@@ -286,6 +289,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .heads = heads,
                          .id = id,
                          .rows = end - begin,
+                         .pairs = pairs,
                          .dim_padded = dim_padded,
                          .record = record,
                          .shared = shared,

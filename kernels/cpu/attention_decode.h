@@ -19,13 +19,14 @@ struct DecodeItem {
     int64_t head;                               // KV head
     int64_t first;                              // the tile's first slot
     int64_t rows, group;                        // rows of the sequence, query heads of this KV head
-    int64_t shared;                             // leading slots of the tile that every row has cached
+    int64_t shared;                             // leading slots of the tile that every row has cached, in 16s
     const int32_t *slots, *cached, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
     int64_t window;        // slots that a row sees (RowsView)
     int64_t shift;         // what this head's slots are counted on from those of the rows by (LayerKv::counts), else 0
     const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
     Matrix<const float> angles;
+    bool pairs;             // attends_in_pairs, and no rotation
     const float* q;         // [rows * group, dim_padded], from scale_query
     float* records;         // [rows * group, kRecordHead + dim_padded]
     float *weights, *tops;  // of the first query head in this tile, or null (AttentionReport)
@@ -42,7 +43,9 @@ void attend_item(const DecodeItem& item, float* scratch);
 void merge_record(float* running, const float* partial, int64_t dim_padded);
 /// out = accumulator / sum.
 void finish_record(const float* record, float* out, int64_t dim);
-/// to = scale * log2(e) * q, padded with zeros.
-void scale_query(const float* q, float scale, float* to, int64_t dim, int64_t dim_padded);
+/// to = scale * log2(e) * q, padded with zeros; with `pairs` bf16 numbers, at the same place.
+void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded);
+/// Whether attention over such keys and values, which need no rotation, is made of dot products of bf16 pairs.
+bool attends_in_pairs(const KvLayout& layout);
 
 }  // namespace trireme

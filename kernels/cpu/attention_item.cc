@@ -16,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/pair_gemm-inl.h"
 #include "kernels/cpu/rotate-inl.h"
 #include "kernels/cpu/softmax-inl.h"
 // clang-format on
@@ -51,14 +52,22 @@ struct Rows {
     Upcoming ahead;
 };
 
+/// visit(row, begin, end, slots) for each row of the queries [q0, q1): its queries, and its slots of this tile.
+template <class Visit>
+HWY_INLINE void for_own(const DecodeItem& it, int64_t q0, int64_t q1, const Visit& visit) {
+    for (int64_t r = q0 / it.group; r * it.group < q1; ++r) {
+        visit(r, std::max(q0, r * it.group), std::min(q1, (r + 1) * it.group),
+              std::min(kTileTokens, it.slots[r] + it.shift + 1 - it.first));
+    }
+}
+
 /// visit(Rows) for everything the queries [q0, q1) attend in this tile: the shared slots for all of them at once,
 /// `most` at a time, then what each row has of its own, copied together. `ahead`: what is read after the shared slots.
 /// copy_to(row, place, to) copies a row that stands in that place of the head's text; `direct`: the shared ones need
 /// not be copied.
-template <class T, class From, class CopyTo, class Visit>
-HWY_INLINE void walk(const DecodeItem& it, const HeadRows<From>& tile, const HeadRows<From>& staged, const char* ahead,
-                     int64_t q0, int64_t q1, int64_t most, T* copy, bool direct, const CopyTo& copy_to,
-                     const Visit& visit) {
+template <class T, class Tile, class From, class CopyTo, class Visit>
+HWY_INLINE void walk(const DecodeItem& it, Tile& tile, const HeadRows<From>& staged, const char* ahead, int64_t q0,
+                     int64_t q1, int64_t most, T* copy, bool direct, const CopyTo& copy_to, const Visit& visit) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
     if (!direct) most = kBlock;
     const auto place = [&](int64_t slot) { return it.ranks ? it.ranks[slot] - it.shift : 0; };
@@ -69,16 +78,14 @@ HWY_INLINE void walk(const DecodeItem& it, const HeadRows<From>& tile, const Hea
                   : Upcoming{};
         if constexpr (std::is_same_v<T, From>) {
             if (direct) {
-                visit(Rows<T>{tile.row(b), tile.stride, n, b, q0, q1 - q0, fetch});
+                visit(Rows<T>{tile.row(b), dim, n, b, q0, q1 - q0, fetch});
                 continue;
             }
         }
         for (int64_t i = 0; i < n; ++i) copy_to(tile.row(b + i), place(b + i), copy + i * padded);
         visit(Rows<T>{copy, padded, n, b, q0, q1 - q0, fetch});
     }
-    for (int64_t r = q0 / it.group; r * it.group < q1; ++r) {
-        const int64_t begin = std::max(q0, r * it.group), end = std::min(q1, (r + 1) * it.group);
-        const int64_t slots = std::min(kTileTokens, it.slots[r] + it.shift + 1 - it.first);
+    for_own(it, q0, q1, [&](int64_t r, int64_t begin, int64_t end, int64_t slots) HWY_ATTR {
         const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
         for (int64_t b = it.shared; b < slots; b += kBlock) {
             const int64_t n = std::min(kBlock, slots - b);
@@ -92,60 +99,111 @@ HWY_INLINE void walk(const DecodeItem& it, const HeadRows<From>& tile, const Hea
             }
             visit(Rows<T>{copy, padded, n, b, begin, end - begin, Upcoming{}});
         }
-    }
+    });
 }
 
-/// The same with rows as they are; heads that are not whole vectors are copied, else a vector could reach beyond the
-/// tile's last row.
-template <class T, class Visit>
-HWY_INLINE void walk_plain(const DecodeItem& it, const HeadRows<T>& tile, const HeadRows<T>& staged, const char* ahead,
-                           int64_t q0, int64_t q1, int64_t most, T* copy, const Visit& visit) {
-    const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
-    walk(
-        it, tile, staged, ahead, q0, q1, most, copy, /*direct=*/dim % kLanes == 0,
-        [&](const T* row, int64_t, T* to) { copy_row(row, dim, to, padded); }, visit);
+/// scores[q - q0][slot] = q . key, of keys that are read as they lie. While keys are multiplied the values travel.
+template <class T, class Multiply>
+HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, T* copy,
+                             const Multiply& multiply) {
+    const int64_t dim = it.layout.head_dim;
+    const T* keys = it.access->template key_blocks<T>(it.tile, it.head);
+    const HeadRows<T> staged = it.access->template staged_keys<T>(it.head);
+    multiply(keys, it.shared, q0, q1 - q0, scores, it.access->value(it.tile, it.head, 0));
+    // What a row has of its own begins with a block of 16, of which some keys may be in the tile.
+    for_own(it, q0, q1, [&](int64_t r, int64_t begin, int64_t end, int64_t slots) HWY_ATTR {
+        const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
+        const KeyBlocks block(reinterpret_cast<char*>(copy), it.layout.k_type, dim);
+        for (int64_t b = it.shared; b < slots; b += kKeyBlock) {
+            const int64_t staged_from =
+                it.cached[r] + it.shift - it.first - b;  // keys of the block that are in the tile
+            if (staged_from > 0) {
+                std::memcpy(static_cast<void*>(copy), keys + b * dim, static_cast<size_t>(kKeyBlock * dim) * sizeof(T));
+            }
+            for (int64_t i = std::max(int64_t{0}, staged_from); i < std::min(kKeyBlock, slots - b); ++i) {
+                block.put(i, reinterpret_cast<const char*>(staged.row(ancestors[i - staged_from])));
+            }
+            multiply(copy, std::min(kKeyBlock, slots - b), begin, end - begin, scores + (begin - q0) * kScoreStride + b,
+                     nullptr);
+        }
+    });
 }
 
-/// scores[q - q0][slot] = q . key. While keys are multiplied the values travel.
+/// The same in f32.
 template <class T>
 void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, float* panels, float* copy) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
-    const char* values = it.access->value(it.tile, it.head, 0);
-    const HeadRows<T> keys = it.access->template keys<T>(it.tile, it.head);
-    const HeadRows<T> staged = it.access->template staged_keys<T>(it.head);
-    const auto multiply_block = [&](const auto& k, auto* packed) HWY_ATTR {
-        const int64_t widest = widest_strip<std::remove_pointer_t<decltype(packed)>>(k.queries);
-        // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
-        // idle afterwards.
-        const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
-        pack_transposed(k.at, k.stride, k.n, dim, packed, widest, half);
-        multiply_panels<false>(it.q + k.q * it.dim_padded, it.dim_padded, k.queries, packed, dim,
-                               scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest, k.ahead.next);
-    };
     if (it.ranks == nullptr) {
-        walk_plain(it, keys, staged, values, q0, q1, kBlock, reinterpret_cast<T*>(copy),
-                   [&](const Rows<T>& k) HWY_ATTR { multiply_block(k, reinterpret_cast<T*>(panels)); });
-    } else {
-        walk(
-            it, keys, staged, values, q0, q1, kBlock, copy, /*direct=*/false,
-            [&](const T* row, int64_t place, float* to)
-                HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
-            [&](const Rows<float>& k) HWY_ATTR { multiply_block(k, panels); });
+        return score_blocks(it, q0, q1, scores, reinterpret_cast<T*>(copy),
+                            [&](const T* keys, int64_t n, int64_t q, int64_t queries, float* to, const char* ahead)
+                                HWY_ATTR {
+                                    multiply_keys(it.q + q * padded, padded, queries, keys, 0, n, dim, to, kScoreStride,
+                                                  widest_strip<T>(queries), ahead);
+                                });
     }
+    // Keys that need rotation, as rows.
+    KeyRows<T> keys(it.access->template key_blocks<T>(it.tile, it.head), dim,
+                    reinterpret_cast<T*>(copy + kBlock * padded), padded);
+    walk(
+        it, keys, it.access->template staged_keys<T>(it.head), it.access->value(it.tile, it.head, 0), q0, q1, kBlock,
+        copy, /*direct=*/false,
+        [&](const T* row, int64_t place, float* to)
+            HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
+        [&](const Rows<float>& k) HWY_ATTR {
+            const int64_t widest = widest_strip<float>(k.queries);
+            // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
+            // idle afterwards.
+            const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
+            pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
+            multiply_panels<false>(it.q + k.q * padded, padded, k.queries, panels, dim,
+                                   scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest,
+                                   k.ahead.next);
+        });
+}
+
+/// visit(Rows) for the values that the queries [q0, q1) attend; heads that are not whole vectors are copied, else a
+/// vector could reach beyond the tile's last row.
+template <class T, class Visit>
+HWY_INLINE void walk_values(const DecodeItem& it, int64_t q0, int64_t q1, T* copy, const Visit& visit) {
+    const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
+    const HeadRows<T> values = it.access->template values<T>(it.tile, it.head);
+    walk(
+        it, values, it.access->template staged_values<T>(it.head), it.next, q0, q1, kTileTokens, copy,
+        /*direct=*/dim % kLanes == 0, [&](const T* row, int64_t, T* to) { copy_row(row, dim, to, padded); }, visit);
 }
 
 /// Adds p . values to the records. While values are multiplied the next item's keys travel.
 template <class T>
 void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T* copy) {
     const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded;
-    walk_plain(it, it.access->template values<T>(it.tile, it.head), it.access->template staged_values<T>(it.head),
-               it.next, q0, q1, kTileTokens, copy, [&](const Rows<T>& v) HWY_ATTR {
-                   const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
-                   multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
-                                  Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record,
-                                  dim, widest_strip<T>(v.queries));
-               });
+    walk_values(it, q0, q1, copy, [&](const Rows<T>& v) HWY_ATTR {
+        const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
+        multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
+                       Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record, dim,
+                       widest_strip<T>(v.queries));
+    });
 }
+
+#if TRIREME_PAIRS
+/// score_keys and add_values on dot products of pairs. Queries and probabilities are bf16 at the place of their floats.
+void score_pairs(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, bf16* copy) {
+    const int64_t dim = it.layout.head_dim, stride = 2 * it.dim_padded;
+    const auto* queries = reinterpret_cast<const bf16*>(it.q);
+    score_blocks(it, q0, q1, scores, copy,
+                 [&](const bf16* keys, int64_t n, int64_t q, int64_t count, float* to, const char* ahead) {
+                     pair_multiply_keys(queries + q * stride, stride, count, keys, n, dim, to, kScoreStride, ahead);
+                 });
+}
+
+void add_pair_values(const DecodeItem& it, int64_t q0, int64_t q1, const bf16* p, bf16* copy) {
+    const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded, stride = 2 * kScoreStride;
+    walk_values(it, q0, q1, copy, [&](const Rows<bf16>& v) {
+        const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
+        pair_weigh(p + (v.q - q0) * stride + v.slot, stride, v.queries, PairRows{v.at, v.stride, v.n, fetch},
+                   it.records + v.q * record + kRecordHead, record, dim);
+    });
+}
+#endif
 
 /// Scores, softmax and values of one item. scratch: attend_item_floats.
 void attend_item_body(const DecodeItem& it, float* scratch) {
@@ -153,10 +211,15 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
     float *scores = scratch, *panels = scores + kScored * kScoreStride, *copy = panels + kBlock * it.dim_padded;
     for (int64_t q0 = 0; q0 < queries; q0 += kScored) {
         const int64_t q1 = std::min(q0 + kScored, queries);
-        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-            using T = decltype(t);
-            score_keys<T>(it, q0, q1, scores, panels, copy);
-        });
+#if TRIREME_PAIRS
+        if (it.pairs) {
+            score_pairs(it, q0, q1, scores, reinterpret_cast<bf16*>(copy));
+        } else  // NOLINT: the other case follows
+#endif
+            with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+                using T = decltype(t);
+                score_keys<T>(it, q0, q1, scores, panels, copy);
+            });
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto slots_of = [&](int64_t q) {
             return std::min(kTileTokens, it.slots[q / it.group] + it.shift + 1 - it.first);
@@ -180,6 +243,15 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
             std::copy(weights, weights + slots_of(q), it.weights + q * it.weights_stride);
             it.tops[q * it.tops_stride] = rec[0];
         }
+#if TRIREME_PAIRS
+        if (it.pairs) {
+            for (int64_t q = q0; q < q1; ++q) {
+                round_in_place(scores + (q - q0) * kScoreStride, (slots_of(q) + kLanes - 1) / kLanes * kLanes);
+            }
+            add_pair_values(it, q0, q1, reinterpret_cast<const bf16*>(scores), reinterpret_cast<bf16*>(copy));
+            continue;
+        }
+#endif
         with_type(it.layout.v_type,
                   [&](auto t) HWY_ATTR { add_values(it, q0, q1, scores, reinterpret_cast<decltype(t)*>(copy)); });
     }
@@ -197,10 +269,15 @@ void finish_record_body(const float* record, float* out, int64_t dim) {
     map_row(record + kRecordHead, out, dim, [&](Vf v, int64_t) HWY_ATTR { return hn::Div(v, sum); });
 }
 
-void scale_query_body(const float* q, float scale, float* to, int64_t dim, int64_t dim_padded) {
+void scale_query_body(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded) {
     const F d;
     map_row(q, to, dim, [&](Vf v, int64_t) HWY_ATTR { return hn::Mul(v, hn::Set(d, scale * kLog2E)); });
     for (int64_t i = dim; i < dim_padded; ++i) to[i] = 0;
+    if (pairs) round_in_place(to, dim_padded);
+}
+
+bool attends_pairs_body(const KvLayout& layout) {
+    return TRIREME_PAIRS != 0 && attends_pairs(layout);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -214,9 +291,10 @@ HWY_EXPORT(attend_item_body);
 HWY_EXPORT(merge_record_body);
 HWY_EXPORT(finish_record_body);
 HWY_EXPORT(scale_query_body);
+HWY_EXPORT(attends_pairs_body);
 
 int64_t attend_item_floats(int64_t dim_padded) {
-    return kScored * kScoreStride + 2 * kBlock * dim_padded;
+    return kScored * kScoreStride + (2 * kBlock + kKeyBlock) * dim_padded;
 }
 void attend_item(const DecodeItem& item, float* scratch) {
     HWY_DYNAMIC_DISPATCH(attend_item_body)(item, scratch);
@@ -227,8 +305,11 @@ void merge_record(float* running, const float* partial, int64_t dim_padded) {
 void finish_record(const float* record, float* out, int64_t dim) {
     HWY_DYNAMIC_DISPATCH(finish_record_body)(record, out, dim);
 }
-void scale_query(const float* q, float scale, float* to, int64_t dim, int64_t dim_padded) {
-    HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, to, dim, dim_padded);
+void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded) {
+    HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, pairs, to, dim, dim_padded);
+}
+bool attends_in_pairs(const KvLayout& layout) {
+    return HWY_DYNAMIC_DISPATCH(attends_pairs_body)(layout);
 }
 
 }  // namespace trireme

@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/pair_gemm-inl.h"
 #include "kernels/cpu/score-inl.h"
 #include "kernels/cpu/softmax-inl.h"
 // clang-format on
@@ -59,6 +60,21 @@ void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t coun
     multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
 }
 
+#if TRIREME_PAIRS
+/// The same on dot products of pairs, of slots [unseen, keys).
+void weigh_pairs(float* p, int64_t unseen, int64_t rows, const HeadRows<bf16>& values, int64_t keys, int64_t dim,
+                 float* out, int64_t stride) {
+    for (int64_t r = 0; r < rows; ++r) {
+        float* row = p + r * kScoreStride;
+        row[keys] = 0;  // behind an odd number
+        round_in_place(row, (keys + 1 + kLanes - 1) / kLanes * kLanes);
+        std::fill_n(out + r * stride, dim, 0.0F);
+    }
+    pair_weigh(reinterpret_cast<const bf16*>(p) + unseen, 2 * kScoreStride, rows,
+               PairRows{values.row(unseen), values.stride, keys - unseen, 0}, out, stride, dim);
+}
+#endif
+
 void attend_block(const PrefillItem& it, float* scratch) {
     const F d;
     const int64_t dim = it.layout.head_dim, stride = (dim + 15) / 16 * 16, count = it.end - it.begin;
@@ -80,6 +96,9 @@ void attend_block(const PrefillItem& it, float* scratch) {
         std::fill(fresh + i * stride, fresh + (i + 1) * stride, 0.0f);
     }
 
+    [[maybe_unused]] const bool pairs = it.angles.data == nullptr && attends_pairs(it.layout);
+    for (int64_t i = 0; i < count && pairs; ++i) round_in_place(q + i * stride, stride);
+
     const int64_t last = it.slots[(it.end - 1) / it.group];  // rows stand in consecutive slots
     const auto begin_of = [&](int64_t i) {                   // the first slot that a query vector sees
         return std::max(it.first, it.slots[(it.begin + i) / it.group] + 1 - it.window);
@@ -89,9 +108,18 @@ void attend_block(const PrefillItem& it, float* scratch) {
         char* tile = it.access->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-            const HeadRows<decltype(t)> rows = it.access->keys<decltype(t)>(tile, it.head);
-            pack_keys(rows, keys, dim, from_row(it.angles, first), panels);
-            score_packed<decltype(t)>(q, stride, count, keys, dim, it.angles.data != nullptr, panels, scores);
+            const auto* blocks = it.access->key_blocks<decltype(t)>(tile, it.head);
+            const bool rotated = it.angles.data != nullptr;
+#if TRIREME_PAIRS
+            if constexpr (std::is_same_v<decltype(t), bf16>) {
+                if (pairs) {
+                    return pair_multiply_keys(reinterpret_cast<const bf16*>(q), 2 * stride, count, blocks, keys, dim,
+                                              scores, kScoreStride, nullptr);
+                }
+            }
+#endif
+            if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, first), panels);
+            score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });
         const int64_t unseen = std::clamp(begin - first, int64_t{0}, keys);
         for (int64_t i = 0; i < count; ++i) {
@@ -112,6 +140,11 @@ void attend_block(const PrefillItem& it, float* scratch) {
         with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
             // What is not seen may be NaN, which a weight of zero does not undo.
             const HeadRows<decltype(t)> values = it.access->values<decltype(t)>(tile, it.head);
+#if TRIREME_PAIRS
+            if constexpr (std::is_same_v<decltype(t), bf16>) {
+                if (pairs) return weigh_pairs(scores, unseen, count, values, keys, dim, fresh, stride);
+            }
+#endif
             weigh(scores + unseen, count, HeadRows<decltype(t)>{values.row(unseen), values.stride}, keys - unseen, dim,
                   panels, fresh, stride);
         });

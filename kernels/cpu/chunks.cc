@@ -12,38 +12,37 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/kv_access.h"
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/pack-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// out = the mean of n rows that follow each other.
-template <class T>
-HWY_INLINE void mean_row(const HeadRows<T>& keys, int64_t first, int64_t n, T* out, int64_t dim) {
-    const F d;
-    const Vf scale = hn::Set(d, 1.0F / static_cast<float>(n));
-    for (int64_t i = 0; i < dim; i += kLanes) {
-        const int64_t lanes = std::min(kLanes, dim - i);
-        HWY_ALIGN float mean[kLanes];
-        Vf sum = hn::Zero(d);
-        for (int64_t t = first; t < first + n; ++t) {
-            const T* key = keys.row(t) + i;
-            sum = hn::Add(sum, lanes == kLanes ? load(d, key) : load_n(d, key, lanes));
-        }
-        hn::Store(hn::Mul(sum, scale), d, mean);
-        round_row(mean, out + i, lanes);
-    }
-}
-
-/// Chunks of one tile of one head.
+/// Chunks of one tile of one head: of each the mean of its keys, added in their order.
 void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, int64_t chunk, void* out, int64_t dim) {
+    const F d;
+    const Vf scale = hn::Set(d, 1.0F / static_cast<float>(chunk));
+    const int64_t padded = (dim + 15) / 16 * 16;
     with_type(type, [&](auto t) HWY_ATTR {
         using T = decltype(t);
-        const HeadRows<T> keys = access.keys<T>(tile, head);
+        HWY_ALIGN T rows[kKeyBlock * kMostHeadDim] = {};
+        HWY_ALIGN float sum[kMostHeadDim];
+        KeyRows<T> keys(access.key_blocks<T>(tile, head), dim, rows, padded);
         auto* to = static_cast<T*>(out);
-        for (int64_t first = 0; first < kTileTokens; first += chunk, to += dim) mean_row(keys, first, chunk, to, dim);
+        for (int64_t first = 0; first < kTileTokens; first += chunk, to += dim) {
+            std::fill_n(sum, padded, 0.0F);
+            for (int64_t i = first; i < first + chunk; ++i) {
+                const T* key = keys.row(i);
+                for (int64_t e = 0; e < padded; e += kLanes) {
+                    hn::Store(hn::Add(hn::Load(d, sum + e), load(d, key + e)), d, sum + e);
+                }
+            }
+            for (int64_t e = 0; e < padded; e += kLanes) {
+                hn::Store(hn::Mul(hn::Load(d, sum + e), scale), d, sum + e);
+            }
+            round_row(sum, to, dim);
+        }
     });
 }
 
@@ -148,14 +147,13 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
         const int64_t place = c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
         if (place == kNotPicked) return;
         const int64_t token = c * chunk, slot = place * chunk;
-        const auto n = static_cast<size_t>(std::min(chunk, p.tokens - token));
+        const int64_t n = std::min(chunk, p.tokens - token);
         source.check_tile(0, token, "gather_chunks");
         target.check_tile(0, slot, "gather_chunks");
         char *out = target.tile(0, slot / kTileTokens), *in = source.tile(0, token / kTileTokens);
-        std::memcpy(target.key(out, h, slot % kTileTokens), source.key(in, h, token % kTileTokens),
-                    n * source.key_bytes());
+        target.keys(out, h).copy(slot % kTileTokens, source.keys(in, h), token % kTileTokens, n);
         std::memcpy(target.value(out, h, slot % kTileTokens), source.value(in, h, token % kTileTokens),
-                    n * source.value_bytes());
+                    static_cast<size_t>(n) * source.value_bytes());
     };
     for_rows((last - first) * heads, chunk * to.layout.head_dim, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) gather(first + i / heads, i % heads);

@@ -7,8 +7,10 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/key_order.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
@@ -32,14 +34,53 @@ HWY_INLINE int64_t strip_width(int64_t at, int64_t n, int64_t widest, int64_t le
 /// k rows of b, `stride` elements apart; with each row the line `fetch` bytes behind it is fetched, unless 0.
 template <class T>
 struct Strip {
+    static constexpr int64_t kRows = 1;  // taken at a time
+
     const T* at;
     int64_t stride, k;
     ptrdiff_t fetch = 0;
+
+    int64_t step() const { return stride; }
+    template <int NV>
+    HWY_INLINE void fetch_beside(const T* b) const {
+        if (sizeof(T) == 2) prefetch(reinterpret_cast<const char*>(b) + fetch);
+    }
+    /// Vector j of row `row` of those at b.
+    HWY_INLINE Vf vector(F d, const T* b, int64_t /*row*/, int64_t j) const { return load(d, b + j * kLanes); }
+};
+
+/// The same of keys in their blocks (kernels/key_order.h): a row is an element of all keys. What is fetched meanwhile
+/// begins at `ahead`.
+template <class T>
+struct KeyStrip {
+    static constexpr int64_t kRows = std::is_same_v<T, bf16> ? 2 : 1;
+
+    const T* at;
+    int64_t block, k;  // elements of a block; of a head
+    const char* ahead;
+
+    int64_t step() const { return kKeyBlock * kRows; }
+    template <int NV>
+    HWY_INLINE void fetch_beside(const T* b) const {
+        if (ahead == nullptr) return;
+        constexpr int64_t kBytes = NV * kLanes * kRows * static_cast<int64_t>(sizeof(T));
+        const char* next = ahead + (b - at) / step() * kBytes;
+        for (int64_t i = 0; i < kBytes; i += 64) prefetch(next + i);
+    }
+    HWY_INLINE Vf vector(F d, const T* b, int64_t row, int64_t j) const {
+        const T* p = b + j * kLanes / kKeyBlock * block + j * kLanes % kKeyBlock * kRows;
+        if constexpr (kRows == 1) {
+            return load(d, p);
+        } else {  // the first element of a pair is the lower half
+            const auto pairs = hn::LoadU(U(), reinterpret_cast<const uint32_t*>(p));
+            return hn::BitCast(d, row == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, hn::Set(U(), 0xffff0000u)));
+        }
+    }
 };
 
 /// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors, p in order: a result's bits do not depend on MR, NV.
-template <int MR, int NV, bool kAdd, class T>
-HWY_INLINE void multiply_tile(const float* a, int64_t lda, const Strip<T>& strip, float* c, int64_t ldc) {
+template <int MR, int NV, bool kAdd, class B>
+HWY_INLINE void multiply_tile(const float* a, int64_t lda, const B& strip, float* c, int64_t ldc) {
     const F d;
     Vf acc[MR][NV];
     for (int i = 0; i < MR; ++i) {
@@ -47,22 +88,25 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const Strip<T>& strip
     }
     const float* ai[MR];
     for (int i = 0; i < MR; ++i) ai[i] = a + i * lda;
-    const T* b = strip.at;
-    for (int64_t p = 0; p < strip.k; ++p, b += strip.stride) {
-        if (sizeof(T) == 2) prefetch(reinterpret_cast<const char*>(b) + strip.fetch);
-        if constexpr (MR > NV) {  // what there is less of stays in registers
-            Vf bj[NV];
-            for (int j = 0; j < NV; ++j) bj[j] = load(d, b + j * kLanes);
-            for (int i = 0; i < MR; ++i) {
-                const Vf x = hn::Set(d, ai[i][p]);
-                for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(x, bj[j], acc[i][j]);
-            }
-        } else {
-            Vf x[MR];
-            for (int i = 0; i < MR; ++i) x[i] = hn::Set(d, ai[i][p]);
-            for (int j = 0; j < NV; ++j) {
-                const Vf bj = load(d, b + j * kLanes);
-                for (int i = 0; i < MR; ++i) acc[i][j] = hn::MulAdd(x[i], bj, acc[i][j]);
+    const auto* b = strip.at;
+    for (int64_t first = 0; first < strip.k; first += B::kRows, b += strip.step()) {
+        strip.template fetch_beside<NV>(b);
+        for (int64_t row = 0; row < B::kRows; ++row) {
+            const int64_t p = first + row;
+            if constexpr (MR > NV) {  // what there is less of stays in registers
+                Vf bj[NV];
+                for (int j = 0; j < NV; ++j) bj[j] = strip.vector(d, b, row, j);
+                for (int i = 0; i < MR; ++i) {
+                    const Vf x = hn::Set(d, ai[i][p]);
+                    for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(x, bj[j], acc[i][j]);
+                }
+            } else {
+                Vf x[MR];
+                for (int i = 0; i < MR; ++i) x[i] = hn::Set(d, ai[i][p]);
+                for (int j = 0; j < NV; ++j) {
+                    const Vf bj = strip.vector(d, b, row, j);
+                    for (int i = 0; i < MR; ++i) acc[i][j] = hn::MulAdd(x[i], bj, acc[i][j]);
+                }
             }
         }
     }
@@ -71,8 +115,8 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const Strip<T>& strip
     }
 }
 
-template <int NV, bool kAdd, class T>
-HWY_INLINE void multiply_rows(const float* a, int64_t lda, int64_t rows, const Strip<T>& b, float* c, int64_t ldc) {
+template <int NV, bool kAdd, class B>
+HWY_INLINE void multiply_rows(const float* a, int64_t lda, int64_t rows, const B& b, float* c, int64_t ldc) {
     constexpr int kRows = NV * kLanes <= kTall ? 6 : 3;
     int64_t r = 0;
     for (; r + kRows <= rows; r += kRows) multiply_tile<kRows, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
@@ -88,8 +132,8 @@ HWY_INLINE void multiply_rows(const float* a, int64_t lda, int64_t rows, const S
 }
 
 /// c [rows, width] (+)= a [rows, k] times one strip.
-template <bool kAdd, class T>
-HWY_NOINLINE void multiply_strip(const float* a, int64_t lda, int64_t rows, const Strip<T>& b, int64_t width, float* c,
+template <bool kAdd, class B>
+HWY_NOINLINE void multiply_strip(const float* a, int64_t lda, int64_t rows, const B& b, int64_t width, float* c,
                                  int64_t ldc) {
     if (width == 4 * kLanes) return multiply_rows<4, kAdd>(a, lda, rows, b, c, ldc);
     if (width == 2 * kLanes) return multiply_rows<2, kAdd>(a, lda, rows, b, c, ldc);
@@ -116,6 +160,20 @@ HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, 2 * kLanes);
         multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k, fetch}, width, c + at, ldc);
+        at += width;
+    }
+}
+
+/// c [rows, n] = a [rows, dim] times keys [first, first + n) of a head, `first` a multiple of 16. Writes whole vectors.
+/// As many bytes as these keys have are fetched from `ahead`, if not null.
+template <class T>
+HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T* keys, int64_t first, int64_t n,
+                              int64_t dim, float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {
+    for (int64_t at = 0; at < n;) {
+        const int64_t width = strip_width(at, n, widest, kLanes), key = first + at;
+        const int64_t place = key / kKeyBlock * kKeyBlock * dim + key % kKeyBlock * KeyStrip<T>::kRows;
+        const char* next = ahead ? ahead + at * dim * static_cast<int64_t>(sizeof(T)) : nullptr;
+        multiply_strip<false>(a, lda, rows, KeyStrip<T>{keys + place, kKeyBlock * dim, dim, next}, width, c + at, ldc);
         at += width;
     }
 }

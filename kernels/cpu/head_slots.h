@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/ops.h"
+#include "kernels/key_order.h"
 #include "kernels/slots.h"
 #include "runtime/error.h"
 
@@ -25,14 +26,21 @@ struct HeadSlots {
           staged_k(staged(kv.staged_k, layout.k_type, owner)),
           staged_v(staged(kv.staged_v, layout.v_type, owner)) {}
 
-    size_t k_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.k_type); }
     size_t v_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.v_type); }
-    char* key(int64_t slot) const { return tile(slot) + static_cast<size_t>(slot % kTileTokens) * k_bytes(); }
+    /// Of the tile that has the slot.
+    KeyBlocks keys(int64_t slot) const { return {tile(slot), layout.k_type, layout.head_dim}; }
     char* value(int64_t slot) const {
-        return tile(slot) + kTileTokens * k_bytes() + static_cast<size_t>(slot % kTileTokens) * v_bytes();
+        const size_t all_keys = kTileTokens * static_cast<size_t>(layout.head_dim) * size_of(layout.k_type);
+        return tile(slot) + all_keys + static_cast<size_t>(slot % kTileTokens) * v_bytes();
     }
-    void put(int64_t slot, const char* k, const char* v) const {
-        std::memcpy(key(slot), k, k_bytes());
+    /// Key i of `from` and a value.
+    void put(int64_t slot, const KeyBlocks& from, int64_t i, const char* v) const {
+        keys(slot).copy(slot % kTileTokens, from, i, 1);
+        std::memcpy(value(slot), v, v_bytes());
+    }
+    /// A key and a value that are rows.
+    void put_rows(int64_t slot, const char* k, const char* v) const {
+        keys(slot).put(slot % kTileTokens, k);
         std::memcpy(value(slot), v, v_bytes());
     }
 
@@ -69,18 +77,23 @@ inline float element(DType type, const char* row, int64_t i) {
     return reinterpret_cast<const float*>(row)[i];
 }
 
-inline float square(DType type, const char* row, int64_t n) {
-    float sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum = std::fma(element(type, row, i), element(type, row, i), sum);
-    return sum;
-}
-
-/// What a token is worth when it comes, before attention has seen it.
-inline float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token,
-                         const char* key) {
-    if (rule.by == ScoreBy::kKeyNorm) return -square(l.k_type, key, l.head_dim);
+/// What a token is worth when it comes, before attention has seen it. key(piece, first, n) copies elements of its key.
+template <class Key>
+float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token, const Key& key) {
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
-    return 0;
+    if (rule.by != ScoreBy::kKeyNorm) return 0;
+    constexpr int64_t kPiece = 64;
+    alignas(64) char piece[kPiece * sizeof(float)];
+    float sum = 0;
+    for (int64_t first = 0; first < l.head_dim; first += kPiece) {
+        const int64_t n = std::min(kPiece, l.head_dim - first);
+        key(piece, first, n);
+        for (int64_t i = 0; i < n; ++i) {
+            const float x = element(l.k_type, piece, i);
+            sum = std::fma(x, x, sum);
+        }
+    }
+    return -sum;
 }
 
 template <class Body>

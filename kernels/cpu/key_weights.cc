@@ -66,8 +66,10 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
     float* panels = sums + it.group * kScoreStride;
     const int64_t last = it.slots[(it.vectors - 1) / it.group];
     const int64_t keys = std::min(kTileTokens, last - it.slot0 + 1);
+    const bool rotated = it.angles.data != nullptr;
     with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-        pack_keys(it.access->keys<decltype(t)>(it.tile, it.head), keys, dim, from_row(it.angles, it.slot0), panels);
+        const auto* blocks = it.access->key_blocks<decltype(t)>(it.tile, it.head);
+        if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, it.slot0), panels);
     });
     std::fill_n(sums, it.group * kScoreStride, 0.0F);
     const Vf scale = hn::Set(d, kLog2E / std::sqrt(static_cast<float>(dim)));
@@ -79,7 +81,8 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
             map_row(from, q + i * stride, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Mul(x, scale); });
         }
         with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-            score_packed<decltype(t)>(q, stride, count, keys, dim, it.angles.data != nullptr, panels, scores);
+            const auto* blocks = it.access->key_blocks<decltype(t)>(it.tile, it.head);
+            score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });
         for (int64_t i = 0; i < count; ++i) {
             const int64_t row = (begin + i) / it.group, member = (begin + i) % it.group;

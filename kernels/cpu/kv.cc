@@ -85,21 +85,14 @@ float element(DType type, const char* row, int64_t i) {
     return reinterpret_cast<const float*>(row)[i];
 }
 
-/// round_heads, and the largest difference from what was there.
-template <class Place>
-float replace_heads(const float* row, const KvLayout& l, DType type, const Place& place) {
-    float most = 0;
-    for (int64_t h = 0; h < l.kv_heads; ++h) {
-        constexpr int64_t kPiece = 64;
-        for (int64_t first = 0; first < l.head_dim; first += kPiece) {
-            const int64_t n = std::min(kPiece, l.head_dim - first);
-            char* to = place(h) + first * static_cast<int64_t>(size_of(type));
-            float was[kPiece];
-            for (int64_t i = 0; i < n; ++i) was[i] = element(type, to, i);
-            HWY_DYNAMIC_DISPATCH(round_to)(type, row + h * l.head_dim + first, to, n);
-            for (int64_t i = 0; i < n; ++i) most = std::fmax(most, std::fabs(element(type, to, i) - was[i]));
-        }
-    }
+constexpr int64_t kPiece = 64;  // elements that are rounded at once
+
+/// Rounds n elements into `to`; the largest difference from what was there.
+float replace(const float* from, char* to, DType type, int64_t n) {
+    float was[kPiece], most = 0;
+    for (int64_t i = 0; i < n; ++i) was[i] = element(type, to, i);
+    HWY_DYNAMIC_DISPATCH(round_to)(type, from, to, n);
+    for (int64_t i = 0; i < n; ++i) most = std::fmax(most, std::fabs(element(type, to, i) - was[i]));
     return most;
 }
 
@@ -116,16 +109,26 @@ void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVi
         for (int64_t r = begin; r < end; ++r) {
             const int64_t slot = *slots.row(r), i = slot % kTileTokens;
             char* tile = access.tile(*sequences.row(r), slot / kTileTokens);
-            const auto key = [&](int64_t h) { return access.key(tile, h, i); };
-            const auto value = [&](int64_t h) { return access.value(tile, h, i); };
-            if (!change) {
-                round_heads(keys.row(r), l, l.k_type, key);
-                round_heads(values.row(r), l, l.v_type, value);
-                continue;
+            float* changed = change ? change.as<float>().row(r) : nullptr;
+            for (int64_t h = 0; h < l.kv_heads; ++h) {
+                const KeyBlocks to = access.keys(tile, h);
+                const float *key = keys.row(r) + h * l.head_dim, *value = values.row(r) + h * l.head_dim;
+                if (changed == nullptr)
+                    HWY_DYNAMIC_DISPATCH(round_to)(l.v_type, value, access.value(tile, h, i), l.head_dim);
+                for (int64_t first = 0; first < l.head_dim; first += kPiece) {
+                    const int64_t n = std::min(kPiece, l.head_dim - first);
+                    alignas(64) char piece[kPiece * sizeof(float)];
+                    if (changed == nullptr) {
+                        HWY_DYNAMIC_DISPATCH(round_to)(l.k_type, key + first, piece, n);
+                    } else {
+                        to.get(i, piece, first, n);
+                        changed[0] = std::fmax(changed[0], replace(key + first, piece, l.k_type, n));
+                        char* there = access.value(tile, h, i) + first * static_cast<int64_t>(size_of(l.v_type));
+                        changed[1] = std::fmax(changed[1], replace(value + first, there, l.v_type, n));
+                    }
+                    to.put(i, piece, first, n);
+                }
             }
-            float* changed = change.as<float>().row(r);
-            changed[0] = std::fmax(changed[0], replace_heads(keys.row(r), l, l.k_type, key));
-            changed[1] = std::fmax(changed[1], replace_heads(values.row(r), l, l.v_type, value));
         }
     });
 }
@@ -140,7 +143,7 @@ void keep_in_layer(const LayerKv& kv, const Matrix<const int32_t>& list) {
         access.check_tile(sequence, slot, "kv_keep");
         char* tile = access.tile(sequence, slot / kTileTokens);
         for (int64_t h = 0; h < kv.layout.kv_heads; ++h) {
-            std::memcpy(access.key(tile, h, i), access.staged_key(h, row), access.key_bytes());
+            access.keys(tile, h).put(i, access.staged_key(h, row));
             std::memcpy(access.value(tile, h, i), access.staged_value(h, row), access.value_bytes());
         }
     }

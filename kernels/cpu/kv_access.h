@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/key_order.h"
 #include "kernels/kv.h"
 #include "runtime/error.h"
 
@@ -24,6 +25,8 @@ class KvAccess {
         : tiles_(kv.tiles.as<const int64_t>()),
           staged_k_(static_cast<char*>(kv.staged_k.data())),
           staged_v_(static_cast<char*>(kv.staged_v.data())),
+          k_type_(kv.layout.k_type),
+          head_dim_(kv.layout.head_dim),
           k_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.k_type)),
           v_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.v_type)),
           by_head_(static_cast<bool>(kv.counts)),
@@ -46,10 +49,11 @@ class KvAccess {
     /// The row of the table that has a head's tiles.
     int64_t row_of(int64_t sequence, int64_t head) const { return by_head_ ? head : sequence; }
 
-    /// To be written: a token of a tile (`i` below 256), or a staged row.
-    char* key(char* tile, int64_t head, int64_t i) const {
-        return tile + static_cast<size_t>(head) * tile_k_head_ + static_cast<size_t>(i) * k_slot_;
+    /// The keys of a head in a tile.
+    KeyBlocks keys(char* tile, int64_t head) const {
+        return {tile + static_cast<size_t>(head) * tile_k_head_, k_type_, head_dim_};
     }
+    /// To be written: the value of a token of a tile (`i` below 256), or a staged row.
     char* value(char* tile, int64_t head, int64_t i) const {
         return tile + tile_k_ + static_cast<size_t>(head) * tile_v_head_ + static_cast<size_t>(i) * v_slot_;
     }
@@ -62,8 +66,8 @@ class KvAccess {
 
     /// To be read: T is the type they are kept in.
     template <class T>
-    HeadRows<T> keys(char* tile, int64_t head) const {
-        return {reinterpret_cast<const T*>(key(tile, head, 0)), static_cast<int64_t>(k_slot_ / sizeof(T))};
+    const T* key_blocks(char* tile, int64_t head) const {
+        return reinterpret_cast<const T*>(tile + static_cast<size_t>(head) * tile_k_head_);
     }
     template <class T>
     HeadRows<T> values(char* tile, int64_t head) const {
@@ -78,12 +82,13 @@ class KvAccess {
         return {reinterpret_cast<const T*>(staged_value(head, 0)), static_cast<int64_t>(v_slot_ / sizeof(T))};
     }
 
-    size_t key_bytes() const { return k_slot_; }  // of a token of one head
     size_t value_bytes() const { return v_slot_; }
 
   private:
     Matrix<const int64_t> tiles_;  // [sequences or heads, tiles]
     char *staged_k_, *staged_v_;
+    DType k_type_;
+    int64_t head_dim_;
     size_t k_slot_, v_slot_;                // bytes of a token of one head
     bool by_head_;                          // a tile holds one head
     size_t tile_k_head_, tile_v_head_;      // bytes from one head of a tile to the next

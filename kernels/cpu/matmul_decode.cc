@@ -1,5 +1,6 @@
 /// out = x w^T for up to 64 rows: the weights stream from memory once, whatever the number of rows.
 
+#include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
 
 // clang-format off
@@ -8,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/dot-inl.h"
+#include "kernels/cpu/pairs-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -27,7 +28,7 @@ constexpr int tile_height(int64_t rows) {
 template <int R, class T>
 void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t end, Ahead& ahead) {
     constexpr int W = tile_height(R);
-    const float* x = a.x + row * a.x_stride;
+    const float* x = static_cast<const float*>(a.x) + row * a.x_stride;
     float* out = a.out + row * a.out_stride;
     const T* rows[W];
     int64_t n = begin;
@@ -41,42 +42,88 @@ void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t 
     }
 }
 
+#if TRIREME_PAIRS
+TRIREME_BEFORE_PAIRS
+
+/// The same on dot products of pairs.
+template <int R>
+HWY_NOINLINE void pair_group(const MatmulArgs& a, const bf16* w, int64_t row, int64_t begin, int64_t end,
+                             Ahead& ahead) {
+    const bf16* x = static_cast<const bf16*>(a.x) + row * a.x_stride;
+    float* out = a.out + row * a.out_stride;
+    int64_t n = begin;
+    for (; n + 4 <= end; n += 4) {
+        const bf16* rows[] = {w + n * a.k, w + (n + 1) * a.k, w + (n + 2) * a.k, w + (n + 3) * a.k};
+        pair_tile<4, R>(rows, x, a.x_stride, a.k, out + n, a.out_stride, ahead);
+    }
+    for (; n < end; ++n) {
+        const bf16* rows[] = {w + n * a.k};
+        pair_tile<1, R>(rows, x, a.x_stride, a.k, out + n, a.out_stride, ahead);
+    }
+}
+
+TRIREME_AFTER_PAIRS
+#endif
+
+struct Plain {
+    static constexpr int height(int64_t rows) { return tile_height(rows); }
+    template <int R, class T>
+    static HWY_INLINE void multiply(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t end,
+                                    Ahead& ahead) {
+        group<R>(a, w, row, begin, end, ahead);
+    }
+};
+
+struct Pairs {
+    static constexpr int height(int64_t) { return 4; }
+    template <int R>
+    static HWY_INLINE void multiply([[maybe_unused]] const MatmulArgs& a, [[maybe_unused]] const bf16* w,
+                                    [[maybe_unused]] int64_t row, [[maybe_unused]] int64_t begin,
+                                    [[maybe_unused]] int64_t end, [[maybe_unused]] Ahead& ahead) {
+#if TRIREME_PAIRS
+        pair_group<R>(a, w, row, begin, end, ahead);
+#endif
+    }
+};
+
 /// Blocks of weight rows: a block stays in the cache while the groups pass over it; meanwhile the thread's next block
-/// is fetched.
-template <class T>
+/// is fetched. During its last one, what the thread begins with in the next product: weights lie in the order in which
+/// a forward takes them. (Whatever lies there, nothing but time depends on it.)
+template <class How, class T>
 void columns(const MatmulArgs& a, int64_t block, Handout& blocks, int thread) {
     const T* w = static_cast<const T*>(a.w);
     const int64_t groups = (a.rows + 3) / 4;
     for (int64_t b = blocks.first(thread), next; b < blocks.size(); b = next) {
         next = blocks.next();
         const int64_t n = b * block, n_end = std::min(n + block, a.n);
-        const bool more = next < blocks.size();
-        Ahead ahead{more ? reinterpret_cast<const char*>(w + next * block * a.k) : nullptr};
+        const int64_t fetched = next < blocks.size() ? next * block * a.k : (a.n + thread * block) * a.k;
+        Ahead ahead{reinterpret_cast<const char*>(w + fetched)};
         for (int64_t g = 0; g < groups; ++g) {
             const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
             const int64_t rows = part.end - part.begin;
-            ahead.step = more ? 64 * tile_height(rows) / groups : 0;
+            ahead.step = 64 * How::height(rows) / groups;
             ahead.lines = (ahead.step + 63) / 64;
             switch (rows) {
                 case 1:
-                    group<1>(a, w, part.begin, n, n_end, ahead);
+                    How::template multiply<1>(a, w, part.begin, n, n_end, ahead);
                     break;
                 case 2:
-                    group<2>(a, w, part.begin, n, n_end, ahead);
+                    How::template multiply<2>(a, w, part.begin, n, n_end, ahead);
                     break;
                 case 3:
-                    group<3>(a, w, part.begin, n, n_end, ahead);
+                    How::template multiply<3>(a, w, part.begin, n, n_end, ahead);
                     break;
                 default:
-                    group<4>(a, w, part.begin, n, n_end, ahead);
+                    How::template multiply<4>(a, w, part.begin, n, n_end, ahead);
                     break;
             }
         }
     }
 }
 
-void matmul_columns(const MatmulArgs& a, DType type, int64_t block, Handout& blocks, int thread) {
-    with_type(type, [&](auto t) HWY_ATTR { columns<decltype(t)>(a, block, blocks, thread); });
+void matmul_columns(const MatmulArgs& a, DType type, bool pairs, int64_t block, Handout& blocks, int thread) {
+    if (pairs) return columns<Pairs, bf16>(a, block, blocks, thread);
+    with_type(type, [&](auto t) HWY_ATTR { columns<Plain, decltype(t)>(a, block, blocks, thread); });
 }
 
 /// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.
@@ -92,6 +139,15 @@ void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int6
     }
 }
 
+/// x, rounded to bf16, padded with zeros up to `stride`.
+void matmul_pack_pairs(const Matrix<const float>& x, bf16* packed, int64_t stride) {
+    for (int64_t r = 0; r < x.rows; ++r) {
+        round_row(x.row(r), packed + r * stride, x.cols);
+        std::memset(static_cast<void*>(packed + r * stride + x.cols), 0,
+                    static_cast<size_t>(stride - x.cols) * sizeof(bf16));
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
 HWY_AFTER_NAMESPACE();
@@ -102,10 +158,11 @@ namespace {
 
 HWY_EXPORT(matmul_columns);
 HWY_EXPORT(matmul_pack);
+HWY_EXPORT(matmul_pack_pairs);
 
-/// Whole vectors of any target, and a cache line more: rows 4 KiB apart would fight for the same cache sets.
+/// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would fight for the same cache sets.
 int64_t packed_stride(int64_t k) {
-    return (k + 15) / 16 * 16 + 16;
+    return (k + 31) / 32 * 32 + 32;
 }
 
 /// Weight rows of a block: a multiple of every tile's height, so many that a block stays in the cache, and so few that
@@ -126,12 +183,18 @@ size_t matmul_decode_scratch(const KernelLimits& limits) {
 void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch) {
     const Matrix<float> o = out.as<float>();
     const int64_t n = w.dim(0), k = w.dim(1);
-    float* packed = static_cast<float*>(scratch);
-    HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), w.dtype() == DType::kBF16, packed, packed_stride(k));
-    const MatmulArgs args{packed, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
+    const bool to_bf16 = w.dtype() == DType::kBF16, pairs = to_bf16 && bf16_dots();
+    if (pairs) {
+        HWY_DYNAMIC_DISPATCH(matmul_pack_pairs)(x.as<const float>(), static_cast<bf16*>(scratch), packed_stride(k));
+    } else {
+        HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), to_bf16, static_cast<float*>(scratch), packed_stride(k));
+    }
+    const MatmulArgs args{scratch, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
     const int64_t block = block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width());
     Handout blocks((n + block - 1) / block, parallel_width());
-    parallel([&](int thread, int) { HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), block, blocks, thread); });
+    parallel([&](int thread, int) {
+        HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), pairs, block, blocks, thread);
+    });
 }
 
 }  // namespace trireme

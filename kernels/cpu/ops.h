@@ -75,9 +75,9 @@ void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
 
 /// What one thread needs to know of a matmul.
 struct MatmulArgs {
-    const float* x;  // [rows, x_stride], packed
-    const void* w;   // [n, k]
-    float* out;      // [rows, out_stride]
+    const void* x;  // [rows, x_stride], packed: f32, or bf16 for dot products of pairs
+    const void* w;  // [n, k]
+    float* out;     // [rows, out_stride]
     int64_t rows, n, k, x_stride, out_stride;
 };
 

@@ -109,6 +109,53 @@ HWY_INLINE void pack_transposed(const T* rows, int64_t stride, int64_t n, int64_
     }
 }
 
+/// The 16 keys of a block (kernels/key_order.h) as rows, `stride` elements apart.
+template <class T>
+void rows_of_block(const T* block, int64_t dim, T* rows, int64_t stride) {
+    // What stays together is turned as one: a pair of bf16 as if it were an f32.
+    constexpr bool kHalves = std::is_same_v<T, f16>;
+    using Unit = std::conditional_t<kHalves, uint16_t, float>;
+    constexpr int64_t kTogether = static_cast<int64_t>(sizeof(Unit) / sizeof(T));
+    constexpr int64_t kTaken = kHalves ? 2 * kLanes : 4, kKeys = kHalves ? 8 : 4;  // transpose_square's
+    const auto* from = reinterpret_cast<const Unit*>(block);
+    const int64_t units = dim / kTogether, row = stride / kTogether;
+    auto* to = reinterpret_cast<Unit*>(rows);
+    int64_t u = 0;
+    for (; u + kTaken <= units; u += kTaken) {
+        for (int64_t key = 0; key < kKeyBlock; key += kKeys) {
+            transpose_square(from + u * kKeyBlock + key, kKeyBlock, to + key * row + u, row);
+        }
+    }
+    for (; u < units; ++u) {
+        for (int64_t key = 0; key < kKeyBlock; ++key) {
+            std::memcpy(to + key * row + u, from + u * kKeyBlock + key, sizeof(Unit));
+        }
+    }
+}
+
+/// The keys of a head as rows, for who reads them in order. `buffer`: 16 rows of `stride` elements.
+template <class T>
+class KeyRows {
+  public:
+    KeyRows(const T* blocks, int64_t dim, T* buffer, int64_t stride)
+        : blocks_(blocks), dim_(dim), buffer_(buffer), stride_(stride) {}
+
+    /// Until the next call.
+    const T* row(int64_t i) {
+        if (i / kKeyBlock != held_) {
+            held_ = i / kKeyBlock;
+            rows_of_block(blocks_ + held_ * kKeyBlock * dim_, dim_, buffer_, stride_);
+        }
+        return buffer_ + i % kKeyBlock * stride_;
+    }
+
+  private:
+    const T* blocks_;
+    int64_t dim_;
+    T* buffer_;
+    int64_t stride_, held_ = -1;
+};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
 HWY_AFTER_NAMESPACE();

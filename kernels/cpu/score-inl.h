@@ -17,9 +17,9 @@ namespace trireme {
 inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart would share cache sets
 inline constexpr int64_t kRotatedRows = 64;                // of keys that are rotated at once, before they are packed
 
-/// Floats that pack_keys needs for heads of `dim` elements.
+/// Floats that pack_rotated needs for heads of `dim` elements.
 inline int64_t tile_panels(int64_t dim) {
-    return (kTileTokens + kRotatedRows) * ((dim + 15) / 16 * 16);
+    return (kTileTokens + kRotatedRows + kKeyBlock) * ((dim + 15) / 16 * 16);
 }
 template <class T>
 Matrix<T> from_row(const Matrix<T>& m, int64_t row) {
@@ -33,31 +33,28 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// The first `count` keys of a tile, transposed for score_packed: as they are, or as f32, the i-th rotated by
-/// angles.row(i).
+/// The first `count` keys of a tile's head, each rotated by angles.row(its number), transposed for score_tile.
 template <class T>
-void pack_keys(const HeadRows<T>& keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {
-    if (angles.data == nullptr) {
-        return pack_transposed(keys.first, keys.stride, count, dim, reinterpret_cast<T*>(panels), kTall, Upcoming{});
-    }
+void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {
     const int64_t stride = (dim + 15) / 16 * 16;
     float* rotated = panels + kTileTokens * stride;
+    KeyRows<T> rows(keys, dim, reinterpret_cast<T*>(rotated + kRotatedRows * stride), stride);
     for (int64_t first = 0; first < count; first += kRotatedRows) {
         const int64_t n = std::min(kRotatedRows, count - first);
         for (int64_t i = 0; i < n; ++i) {
-            rotated_row(keys.row(first + i), angles.row(first + i), dim, rotated + i * stride, stride);
+            rotated_row(rows.row(first + i), angles.row(first + i), dim, rotated + i * stride, stride);
         }
         pack_transposed(rotated, stride, n, dim, panels + first * dim, kTall, Upcoming{});
     }
 }
 
-/// scores [rows, kScoreStride] = q keys^T, of `count` keys that pack_keys has packed from T.
+/// scores [rows, kScoreStride] = q keys^T, of the first `count` keys of a tile's head: as they are, or, with angles, as
+/// pack_rotated has packed them.
 template <class T>
-void score_packed(const float* q, int64_t stride, int64_t rows, int64_t count, int64_t dim, bool rotated,
-                  const float* panels, float* scores) {
+void score_tile(const float* q, int64_t stride, int64_t rows, const T* keys, int64_t count, int64_t dim, bool rotated,
+                const float* panels, float* scores) {
     if (rotated) return multiply_panels<false>(q, stride, rows, panels, dim, scores, kScoreStride, count, kTall);
-    multiply_panels<false>(q, stride, rows, reinterpret_cast<const T*>(panels), dim, scores, kScoreStride, count,
-                           kTall);
+    multiply_keys(q, stride, rows, keys, 0, count, dim, scores, kScoreStride, kTall);
 }
 
 }  // namespace HWY_NAMESPACE

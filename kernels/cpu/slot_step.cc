@@ -154,7 +154,10 @@ void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, in
     for_heads(kv.owners() * heads, kv.slots() * 4, [&](int64_t i) {
         HeadSlots h(kv, i / heads, i % heads);
         const float* weight = weights ? static_cast<const float*>(weights.data()) + i * weights.dim(2) : nullptr;
-        float fresh = first_score(rule, h.layout, i / heads, h.head, token, h.staged_k);
+        float fresh = first_score(rule, h.layout, i / heads, h.head, token, [&](char* piece, int64_t first, int64_t n) {
+            const auto size = static_cast<int64_t>(size_of(h.layout.k_type));
+            std::memcpy(piece, h.staged_k + first * size, static_cast<size_t>(n * size));
+        });
         if (rule.counts_all()) {
             HWY_DYNAMIC_DISPATCH(add_attention)(rule, h.scores, weight, h.count);
             fresh = attended_score(rule, 0, weight[h.count], 1);
@@ -174,7 +177,7 @@ void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, in
         }
         h.tokens[slot] = static_cast<int32_t>(token);
         h.scores[slot] = fresh;
-        h.put(slot, h.staged_k, h.staged_v);
+        h.put_rows(slot, h.staged_k, h.staged_v);
     });
 }
 

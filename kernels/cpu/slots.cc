@@ -28,7 +28,7 @@ void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const
             by_rank[h.ranks[s]] = static_cast<int32_t>(s);
             const int64_t entry = begin + h.ranks[s];
             char* tile = target.tile(0, entry / kTileTokens);
-            std::memcpy(target.key(tile, head, entry % kTileTokens), h.key(s), h.k_bytes());
+            target.keys(tile, head).copy(entry % kTileTokens, h.keys(s), s % kTileTokens, 1);
             std::memcpy(target.value(tile, head, entry % kTileTokens), h.value(s), h.v_bytes());
         }
     });
@@ -56,8 +56,10 @@ void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, co
                 to[e] = before;
             } else {
                 const int64_t token = call.first_token + e - call.cached;
-                to[e] = first_score(rule, h.layout, call.owner, head, token,
-                                    source.key(source.tile(0, e / kTileTokens), head, e % kTileTokens));
+                const KeyBlocks keys = source.keys(source.tile(0, e / kTileTokens), head);
+                to[e] = first_score(
+                    rule, h.layout, call.owner, head, token,
+                    [&](char* piece, int64_t first, int64_t n) { keys.get(e % kTileTokens, piece, first, n); });
             }
         }
     });
@@ -99,7 +101,7 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
     const int64_t heads = kv.layout.kv_heads;
     const auto put_entry = [&](const HeadSlots& h, int64_t slot, int64_t e) {
         char* tile = source.tile(0, e / kTileTokens);
-        h.put(slot, source.key(tile, h.head, e % kTileTokens), source.value(tile, h.head, e % kTileTokens));
+        h.put(slot, source.keys(tile, h.head), e % kTileTokens, source.value(tile, h.head, e % kTileTokens));
     };
     for_heads(heads, call.entries() * kv.layout.head_dim, [&](int64_t head) {
         HeadSlots h(kv, call.owner, head);
@@ -135,7 +137,7 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
         for (int64_t s = next; s < before; ++s) {  // of a head that may keep fewer now: the first slots are in use
             if (h.ranks[s] < 0) continue;
             while (h.ranks[free] >= 0) ++free;
-            if (!call.retiled) h.put(free, h.key(s), h.value(s));
+            if (!call.retiled) h.put(free, h.keys(s), s % kTileTokens, h.value(s));
             h.tokens[free] = h.tokens[s];
             h.scores[free] = h.scores[s];
             h.ranks[free] = h.ranks[s];

@@ -36,10 +36,10 @@ std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
 }
 
 /// The type that a run would hold the weights in; f16 where there is a config.json alone.
-WeightType planned_type(const Options& o) {
+WeightType planned_type(const Options& o, std::string_view backend) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
     if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
-    return choose_weight_type(*open_model(o.model), {});
+    return choose_weight_type(*open_model(o.model), {}, backend);
 }
 
 /// The machine that flags describe. Memory that they do not describe is that of this machine and of its --device,
@@ -108,8 +108,8 @@ void run_plan(const Start& start, const Crew& crew) {
         if (o.ctx_size > config.context) {
             log::warn("-c {}: a plan alone: the model's own context is {} tokens", o.ctx_size, config.context);
         }
-        const WeightType weights = planned_type(o);
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
+        const WeightType weights = planned_type(o, backend);
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};

@@ -48,7 +48,8 @@ FlagGroup precision_flags() {
              {"--dtype"},
              kShaped | kConvert,
              "auto|f32|f16|bf16",
-             "type of the weights in memory, or that convert writes; auto: the checkpoint's, for quantised files f16",
+             "type of the weights in memory, or that convert writes; auto: the checkpoint's, for quantised files f16, "
+             "or bf16 where that is faster",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);

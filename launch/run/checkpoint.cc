@@ -41,12 +41,13 @@ std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::str
     }
 }
 
-Checkpoint open_checkpoint(Command command, const Options& o) {
+Checkpoint open_checkpoint(Command command, const Options& o, std::string_view backend) {
     Checkpoint c;
     c.source = with_layer_map(open_model(o.model), o.layer_map);
     c.tokenizer = open_tokenizer(command, o);
     c.eos = ends_of_text(c.config(), c.tokenizer.get());
-    c.weight_type = choose_weight_type(*c.source, o.dtype);
+    c.weight_type = choose_weight_type(*c.source, o.dtype, backend);
+    c.backend = backend;
     return c;
 }
 

@@ -19,6 +19,7 @@ struct Checkpoint {
     std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and the run needs none: ids in, ids out
     std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
     WeightType weight_type;
+    std::string backend;  // that it is to run on
 
     const LlamaConfig& config() const { return source->config(); }
 };
@@ -28,6 +29,6 @@ struct Checkpoint {
 std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::string_view without);
 
 /// Opens what --model and --tokenizer name. Errors: as open_model and load_tokenizer.
-Checkpoint open_checkpoint(Command command, const Options& options);
+Checkpoint open_checkpoint(Command command, const Options& options, std::string_view backend);
 
 }  // namespace trireme

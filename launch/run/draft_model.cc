@@ -55,7 +55,7 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
     : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
       source_(open_draft(o, what)),
       config_(source_ ? source_->config() : target.config()),
-      type_(source_ ? choose_weight_type(*source_, {}) : target.weight_type),
+      type_(source_ ? choose_weight_type(*source_, {}, target.backend) : target.weight_type),
       window_(o.draft_window) {
     if (source_) require_same_vocabulary(o, config_, target);
     options_.name = name_of(what).data();

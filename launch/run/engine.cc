@@ -28,7 +28,7 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     const Command command = *start.call.command;
     device_ = open_run_device(start, crew);
     crew.phase([&] {
-        checkpoint_ = open_checkpoint(command, o);
+        checkpoint_ = open_checkpoint(command, o, device().backend());
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }

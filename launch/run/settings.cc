@@ -79,6 +79,8 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));
     all.emplace_back("tensors", fingerprint(*checkpoint.source));
     all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
+    // What chains keep of keys is remembered as the backend has it.
+    all.emplace_back("backend", checkpoint.backend == "cpu" ? "cpu, keys in blocks of 16" : checkpoint.backend);
     all.emplace_back("weights", std::string(name_of(checkpoint.weight_type.type)));
     if (const WeightSource* draft = proposing == nullptr ? nullptr : proposing->draft_files(); draft != nullptr) {
         add_config(draft->config(), "draft ", all);

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "kernels/kernels.h"
+
 namespace trireme {
 namespace {
 
@@ -22,11 +24,18 @@ StoredType main_type(const WeightSource& source) {
 
 }  // namespace
 
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked) {
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend) {
     const StoredType stored = main_type(source);
     const std::string checkpoint = fmt::format("the checkpoint is {}", name_of(stored));
     if (asked) return {*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint)};
-    return {is_quantised(stored) ? DType::kF16 : source.natural_dtype(), checkpoint};
+    const bool bf16 = multiplies_bf16_faster(backend);
+    if (is_quantised(stored)) {
+        if (!bf16) return {DType::kF16, checkpoint};
+        return {DType::kBF16, checkpoint + "; bf16 is the faster type here"};
+    }
+    const DType own = source.natural_dtype();
+    if (own != DType::kF16 || !bf16) return {own, checkpoint};
+    return {own, checkpoint + "; --dtype bf16 would be faster here, and rounds"};
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/files/weight_source.h"
 
@@ -13,9 +14,8 @@ struct WeightType {
     std::string reason;  // "the checkpoint's type", "checkpoint is Q4_1", ...
 };
 
-/// `asked`: what --dtype said; nothing: the checkpoint's type, or f16 for quantised ones. (bf16 for quantised ones was
-/// tried on a CPU with bf16 instructions: our kernels do not use these, and the prefill gained 2 % for eight times the
-/// rounding error.)
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked);
+/// `asked`: what --dtype said; nothing: the checkpoint's type, and for quantised ones the faster one of 16 bits on this
+/// backend: bf16 where the CPU has dot products of it, f16 elsewhere (README.md has the measurement).
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 // Decode against the memory it reads: tokens/s, (weights + KV bytes)/s beside the DRAM read rate measured between the
-// steps, and the cost of verifying 8 rows at once.   [mpirun -n R] bench_decode MODEL [threads] [contexts...]
+// steps, and the cost of verifying 8 rows at once.
+//   [mpirun -n R] bench_decode MODEL[:WEIGHTS[:KV]] [threads] [contexts...]     types: f16, bf16, f32
 
 #include <chrono>
 #include <cstdio>
@@ -26,7 +27,8 @@ double forward_seconds(Level& model, const std::vector<Row>& rows) {
 
 int run(int argc, char** argv) {
     if (argc < 2) {
-        std::fprintf(stderr, "usage: [mpirun -n R] bench_decode MODEL [threads = 2] [contexts = 64 4096 8000]\n");
+        std::fprintf(stderr,
+                     "usage: [mpirun -n R] bench_decode MODEL[:f16|bf16[:f16|bf16]] [threads = 2] [contexts]\n");
         return 64;
     }
     const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
@@ -36,16 +38,27 @@ int run(int argc, char** argv) {
 
     const auto comm = make_comm();
     const auto device = open_device("cpu", {.threads = threads});
-    const auto source = open_model(argv[1]);
-    const Weights weights(*device, *source, make_shard(source->config(), comm->rank(), comm->size()),
-                          source->natural_dtype());
-    Level model(*device, *comm, weights, {.context = contexts.back() + kMaxRows});
+    const std::string name = argv[1], file = name.substr(0, name.find(':'));
+    const std::string types = name.size() > file.size() ? name.substr(file.size() + 1) : "";
+    const auto type_at = [&](size_t begin, DType otherwise) {
+        const std::string wanted = begin < types.size() ? types.substr(begin, types.find(':', begin) - begin) : "";
+        for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+            if (name_of(t) == wanted) return t;
+        }
+        return otherwise;
+    };
+    const auto source = open_model(file);
+    const DType type = type_at(0, source->natural_dtype());
+    const size_t colon = types.find(':');
+    const DType kv = type_at(colon == std::string::npos ? types.size() : colon + 1, DType::kF16);
+    const Weights weights(*device, *source, make_shard(source->config(), comm->rank(), comm->size()), type);
+    Level model(*device, *comm, weights, {.k_type = kv, .v_type = kv, .context = contexts.back() + kMaxRows});
     DramReader dram;
 
     if (comm->rank() == 0) {
-        std::printf("%s, weights %s, KV f16, %d rank(s) x %d thread(s)\n",
-                    std::filesystem::path(argv[1]).filename().c_str(), std::string(name_of(weights.dtype())).c_str(),
-                    comm->size(), threads);
+        std::printf("%s, weights %s, KV %s, %d rank(s) x %d thread(s)\n",
+                    std::filesystem::path(file).filename().c_str(), std::string(name_of(weights.dtype())).c_str(),
+                    std::string(name_of(kv)).c_str(), comm->size(), threads);
         std::printf(
             "| context | tok/s | read GB/s | DRAM GB/s | ratio | 8 rows / 1 row |\n|---|---|---|---|---|---|\n");
     }

@@ -165,23 +165,29 @@ int run(int threads, int rounds, const std::string& filter) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
         for (const auto& [n, k] :
              {std::pair<int64_t, int64_t>{960, 576}, {576, 576}, {3072, 576}, {576, 1536}, {49152, 576}}) {
-            for (const int64_t rows : {1, 8}) cases.emplace_back(&decode, decode.matmul(type, rows, n, k));
+            for (const int64_t rows : {1, 8, 64}) cases.emplace_back(&decode, decode.matmul(type, rows, n, k));
         }
     }
     for (const int64_t context : {64, 4096, 8000}) {
         for (const int64_t rows : {1, 8}) {
-            cases.emplace_back(&decode, decode.attention(DType::kF16, 9, 3, 64, context, rows));
+            for (const DType type : {DType::kF16, DType::kBF16}) {
+                cases.emplace_back(&decode, decode.attention(type, 9, 3, 64, context, rows));
+            }
         }
     }
     cases.emplace_back(&decode, decode.attention(DType::kF16, 32, 32, 128, 4096, 1));
     cases.emplace_back(&decode, decode.attention(DType::kF16, 32, 8, 128, 4096, 1));
     for (const DType type : {DType::kF16, DType::kBF16}) {
         for (const auto& [n, k] : {std::pair<int64_t, int64_t>{960, 576}, {3072, 576}, {576, 1536}}) {
-            cases.emplace_back(&prefill, prefill.matmul(type, kPrefillRows, n, k));
+            for (const int64_t rows : {int64_t{10}, int64_t{64}, kPrefillRows}) {
+                cases.emplace_back(&prefill, prefill.matmul(type, rows, n, k));
+            }
         }
     }
     for (const int64_t context : {512, 4096}) {
-        cases.emplace_back(&prefill, prefill.attention(DType::kF16, 9, 3, 64, context, kPrefillRows));
+        for (const DType type : {DType::kF16, DType::kBF16}) {
+            cases.emplace_back(&prefill, prefill.attention(type, 9, 3, 64, context, kPrefillRows));
+        }
     }
     for (Bench* b : {&decode, &prefill}) {
         const int64_t rows = b == &decode ? 1 : kPrefillRows;

@@ -16,6 +16,7 @@
 #include "decode/speculate.h"
 #include "decode/tree_drafter.h"
 #include "dist/self_comm.h"
+#include "kernels/key_order.h"
 #include "model/rope.h"
 #include "offload/plan.h"
 #include "offload/policies/window_view.h"
@@ -212,7 +213,8 @@ class Chain {
                 stream.copy(bytes, Tensor(at, DType::kU8, {tile_bytes}));
                 stream.synchronize();
                 const int64_t filled = std::min(kTileTokens, slots - t * kTileTokens);
-                hash = mixed(hash, static_cast<const unsigned char*>(tile.data()), kv.layout, filled);
+                hash = mixed(hash, engine_.device().backend(), static_cast<const unsigned char*>(tile.data()),
+                             kv.layout, filled);
             }
         }
         return hash;
@@ -234,11 +236,17 @@ class Chain {
         return hash;
     }
     /// FNV-1a of a tile's first slots, keys and values of every head.
-    static uint64_t mixed(uint64_t hash, const unsigned char* tile, const KvLayout& layout, int64_t slots) {
-        const int64_t token = layout.head_dim * static_cast<int64_t>(size_of(layout.k_type));
+    static uint64_t mixed(uint64_t hash, std::string_view backend, const unsigned char* tile, const KvLayout& layout,
+                          int64_t slots) {
+        const auto size = static_cast<int64_t>(size_of(layout.k_type));
         for (int64_t half = 0; half < 2 * layout.kv_heads; ++half) {
-            const unsigned char* from = tile + half * kTileTokens * token;
-            for (int64_t i = 0; i < slots * token; ++i) hash = (hash ^ from[i]) * 1099511628211u;
+            const unsigned char* from = tile + half * kTileTokens * layout.head_dim * size;
+            for (int64_t i = 0; i < slots * layout.head_dim; ++i) {
+                const int64_t token = i / layout.head_dim, element = i % layout.head_dim;
+                const int64_t place =
+                    half < layout.kv_heads ? key_place(backend, layout.k_type, layout.head_dim, token, element) : i;
+                for (int64_t b = 0; b < size; ++b) hash = (hash ^ from[place * size + b]) * 1099511628211u;
+            }
         }
         return hash;
     }

@@ -18,6 +18,8 @@ const Case kCases[] = {
     {40, 4, {0, 1, 2, 3}, DType::kF32, DType::kF16},
     {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16},  // a KV head that nobody reads
     {8, 1, {0}, DType::kBF16, DType::kBF16},
+    {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kBF16, DType::kBF16},
+    {96, 2, {0, 0, 0, 0, 0, 0, 0, 1}, DType::kBF16, DType::kBF16},
     {96, 1, std::vector<int32_t>(50, 0), DType::kF16, DType::kF16},  // more heads than are scored at once
 };
 
@@ -95,7 +97,8 @@ struct Scene {
         }
         Rows one(1, q.cols());
         for (int64_t c = 0; c < q.cols(); ++c) one(0, c) = q.get(row, c);
-        tolerance = attention_tolerance(one, keys, values, static_cast<int64_t>(shape.kv_of_head.size()));
+        tolerance = attention_tolerance(one, keys, values, static_cast<int64_t>(shape.kv_of_head.size()),
+                                        decode_attends_in(shape.k_type, shape.v_type));
         return reference::attention(one, keys, values, shape.kv_of_head);
     }
 

@@ -20,6 +20,8 @@ const Case kCases[] = {
     {96, 1, {0}, DType::kF16, DType::kF16, 700, 7},
     {64, 1, {0}, DType::kF16, DType::kF16, 256, 1},
     {8, 1, std::vector<int32_t>(50, 0), DType::kBF16, DType::kBF16, 1, 40},
+    {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kBF16, DType::kBF16, 300, 131},
+    {96, 2, {0, 1}, DType::kBF16, DType::kBF16, 0, 301},
     {16, 4, {1, 1, 3}, DType::kF16, DType::kF16, 3, 64},  // KV heads that nobody reads
 };
 

@@ -189,7 +189,10 @@ TEST(GatherChunks, CopiesWhatWasPickedPartByPart) {
                     const KvLayout& l = seen.layout;
                     const char* tile = reinterpret_cast<const char*>(seen.table.at<int64_t>(0, slot / kTileTokens)) +
                                        (value ? l.k_bytes() : 0);
-                    const int64_t e = (h * kTileTokens + slot % kTileTokens) * l.head_dim + i;
+                    const int64_t place = value
+                                              ? slot % kTileTokens * l.head_dim + i
+                                              : key_place(backend_name(), l.k_type, l.head_dim, slot % kTileTokens, i);
+                    const int64_t e = h * kTileTokens * l.head_dim + place;
                     const DType type = value ? l.v_type : l.k_type;
                     if (type == DType::kF16)
                         return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(tile)[e]));

@@ -33,6 +33,10 @@ std::pmr::memory_resource& pool() {
 
 }  // namespace
 
+std::string_view backend_name() {
+    return "cuda";
+}
+
 std::unique_ptr<Device> backend_device(int threads) {
     card();
     return open_device("cuda", {.threads = threads});

@@ -20,4 +20,8 @@ DType attended_in(DType keys, DType values) {
     return keys == values ? keys : DType::kF32;
 }
 
+DType decode_attends_in(DType, DType) {
+    return DType::kF32;
+}
+
 }  // namespace trireme::test

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/kernels.h"
+#include "kernels/key_order.h"
 #include "runtime/device.h"
 #include "tests/support/near.h"
 #include "tests/support/reference.h"
@@ -29,6 +30,8 @@ using reference::Rows;
 
 /// Its kernels are the backend's.
 std::unique_ptr<Device> backend_device(int threads);
+/// Device::backend() of that.
+std::string_view backend_name();
 /// Memory that host and kernels both see.
 void* backend_allocate(size_t bytes);
 void backend_free(void* data, size_t bytes) noexcept;
@@ -50,6 +53,8 @@ bool emulated();
 DType multiplied_in(DType weights);
 /// What prefill attention rounds queries and probabilities to, with keys and values of these types.
 DType attended_in(DType keys, DType values);
+/// The same of decode attention.
+DType decode_attends_in(DType keys, DType values);
 
 template <class T>
 struct BackendAllocator {

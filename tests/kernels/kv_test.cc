@@ -10,7 +10,9 @@ double slot(Kv& kv, int64_t sequence, int64_t position, int64_t head, int64_t i,
     const KvLayout& l = kv.layout;
     const char* tile = reinterpret_cast<const char*>(kv.table.at<int64_t>(sequence, position / kTileTokens)) +
                        (value ? l.k_bytes() : 0);
-    const int64_t at = (head * kTileTokens + position % kTileTokens) * l.head_dim + i;
+    const int64_t place = value ? position % kTileTokens * l.head_dim + i
+                                : key_place(backend_name(), l.k_type, l.head_dim, position % kTileTokens, i);
+    const int64_t at = head * kTileTokens * l.head_dim + place;
     switch (value ? l.v_type : l.k_type) {
         case DType::kF16:
             return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(tile)[at]));

@@ -5,6 +5,10 @@
 
 namespace trireme::test {
 
+std::string_view backend_name() {
+    return "simt";
+}
+
 std::unique_ptr<Device> backend_device(int threads) {
     simt::register_backend();
     return open_device("simt", {.threads = threads});

@@ -70,7 +70,8 @@ struct Scene {
         char* tile = reinterpret_cast<char*>(slots.tile_table.at<int64_t>(head, slot / kTileTokens));
         for (int64_t i = 0; i < l.head_dim; ++i) {
             const int64_t at = slot % kTileTokens * l.head_dim + i, column = head * l.head_dim + i;
-            store(tile, l.k_type, at, k.get(from, column));
+            store(tile, l.k_type, key_place(backend_name(), l.k_type, l.head_dim, slot % kTileTokens, i),
+                  k.get(from, column));
             store(tile + head_bytes, l.v_type, at, v.get(from, column));
         }
     }

@@ -89,7 +89,8 @@ struct Slots {
         const auto head_bytes = static_cast<int64_t>(l.k_bytes()) / l.kv_heads;
         const char* at = reinterpret_cast<const char*>(tile_table.at<int64_t>(row(owner, head), slot / kTileTokens)) +
                          (value ? head_bytes : 0);
-        const int64_t n = slot % kTileTokens * l.head_dim + i;
+        const int64_t n = value ? slot % kTileTokens * l.head_dim + i
+                                : key_place(backend_name(), l.k_type, l.head_dim, slot % kTileTokens, i);
         if (type == DType::kF16) return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(at)[n]));
         if (type == DType::kBF16) return static_cast<double>(static_cast<float>(reinterpret_cast<const bf16*>(at)[n]));
         return static_cast<double>(reinterpret_cast<const float*>(at)[n]);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/bf16_dots.h"
+
 namespace trireme::test {
 namespace {
 
@@ -10,21 +12,25 @@ std::unique_ptr<WeightSource> open(const std::string& name) {
 }
 
 TEST(WeightType, IsTheCheckpointsForPlainTypes) {
-    EXPECT_EQ(choose_weight_type(*open("gguf/f32.gguf"), {}).type, DType::kF32);
-    EXPECT_EQ(choose_weight_type(*open("gguf/bf16.gguf"), {}).type, DType::kBF16);
-    EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}).type, DType::kF16);
+    EXPECT_EQ(choose_weight_type(*open("gguf/f32.gguf"), {}, "cpu").type, DType::kF32);
+    EXPECT_EQ(choose_weight_type(*open("gguf/bf16.gguf"), {}, "cpu").type, DType::kBF16);
+    EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}, "cpu").type, DType::kF16);
 }
 
-// Of the two types of 16 bits the one with more of them behind the point, on every CPU: no kernel multiplies bf16.
-TEST(WeightType, IsF16ForQuantisedTypes) {
-    const WeightType f16 = choose_weight_type(*open("gguf/q4_1.gguf"), {});
-
-    EXPECT_EQ(f16.type, DType::kF16);
-    EXPECT_EQ(f16.reason, "the checkpoint is Q4_1");
+// Of the two types of 16 bits the faster one; where neither is, the one with more bits behind the point.
+TEST(WeightType, IsTheFasterOneOfSixteenBitsForQuantisedTypes) {
+    for (const bool dots : {false, true}) {
+        allow_bf16_dots(dots);  // the second time as the CPU has it
+        const WeightType chosen = choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cpu");
+        EXPECT_EQ(chosen.type, bf16_dots() ? DType::kBF16 : DType::kF16);
+        EXPECT_EQ(chosen.reason,
+                  bf16_dots() ? "the checkpoint is Q4_1; bf16 is the faster type here" : "the checkpoint is Q4_1");
+    }
+    EXPECT_EQ(choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cuda").type, DType::kF16);
 }
 
 TEST(WeightType, IsWhatWasAskedFor) {
-    const WeightType f32 = choose_weight_type(*open("gguf/q4_1.gguf"), DType::kF32);
+    const WeightType f32 = choose_weight_type(*open("gguf/q4_1.gguf"), DType::kF32, "cpu");
 
     EXPECT_EQ(f32.type, DType::kF32);
     EXPECT_EQ(f32.reason, "--dtype f32, the checkpoint is Q4_1");

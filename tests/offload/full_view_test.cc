@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/key_order.h"
 #include "runtime/error.h"
 
 namespace trireme::test {
@@ -63,7 +64,7 @@ struct Fixture {
         const auto* table = static_cast<const int64_t*>(kv.layer(OwnerIndex(layer)).tiles.data());
         const int64_t tiles = kv.shape().tiles_per_sequence();
         const auto* tile = reinterpret_cast<const float*>(table[sequence * tiles + position / kTileTokens]);
-        return tile[(h * kTileTokens + position % kTileTokens) * 8 + 3];
+        return tile[h * kTileTokens * 8 + key_place("cpu", DType::kF32, 8, position % kTileTokens, 3)];
     }
 };
 

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/key_order.h"
 #include "offload/policies/bounded_view.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
@@ -305,14 +306,18 @@ class Pair {
     }
     /// Keys and values of a slot.
     static bool same_row(const SlotKv& a, const SlotKv& b, int64_t at, int64_t slot) {
-        const size_t row = static_cast<size_t>(a.layout.head_dim) * size_of(a.layout.k_type);
-        const auto memory = [&](const SlotKv& kv, size_t half) {
+        const int64_t dim = a.layout.head_dim, i = slot % kTileTokens;
+        const size_t row = static_cast<size_t>(dim) * size_of(a.layout.k_type);
+        const auto key_and_value = [&](const SlotKv& kv) {
             const int64_t tile =
                 static_cast<const int64_t*>(kv.tiles.data())[at * kv.tiles.dim(2) + slot / kTileTokens];
-            return reinterpret_cast<const char*>(tile) +
-                   (half * kTileTokens + static_cast<size_t>(slot % kTileTokens)) * row;
+            auto* memory = reinterpret_cast<char*>(tile);
+            std::string both(2 * row, '\0');
+            KeyBlocks(memory, kv.layout.k_type, dim).get(i, both.data(), 0, dim);
+            std::memcpy(both.data() + row, memory + (kTileTokens + static_cast<size_t>(i)) * row, row);
+            return both;
         };
-        return std::memcmp(memory(a, 0), memory(b, 0), row) == 0 && std::memcmp(memory(a, 1), memory(b, 1), row) == 0;
+        return key_and_value(a) == key_and_value(b);
     }
 
     Case case_;

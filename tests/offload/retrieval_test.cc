@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/key_order.h"
 #include "offload/policies/retrieval_set.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
@@ -78,7 +79,9 @@ class Text {
             const int64_t at = (head * kTileTokens + slot % kTileTokens) * kDim;
             const float* value = tile + kHeads * kTileTokens * kDim + at;
             const auto token = static_cast<int64_t>(value[0]);
-            const bool right = tile[at] == liking(token / kChunk, owner.i, head) &&
+            const int64_t key =
+                head * kTileTokens * kDim + key_place("cpu", DType::kF32, kDim, slot % kTileTokens, 0);
+            const bool right = tile[key] == liking(token / kChunk, owner.i, head) &&
                                value[1] == static_cast<float>(owner.i * 10 + head);
             seen.push_back(right ? token : -1);
         }

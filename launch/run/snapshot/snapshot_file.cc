@@ -131,7 +131,7 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& c
     const Buffer<Space::kHost> staging = staging_for(engine_);
     writer.append(0, std::as_bytes(std::span(ids)));
     for (const auto& [at, ar] : archives) ar.write(writer, at, staging);
-    if (full != nullptr) write_tiles(*full, writer, tiles_at, staging);
+    if (full != nullptr) write_tiles(*full, engine_.device().backend(), writer, tiles_at, staging);
     if (part) {
         writer.publish();
     } else {
@@ -259,7 +259,8 @@ void SnapshotReader::fill(Engine& engine, const Buffer<Space::kHost>& staging) c
     FullView* const full = full_view_of(engine);
     require(full == nullptr || tokens_ > 0, Exit::kConfig,
             "--load-kv {}: it has what a bounded cache kept, and this run keeps all tokens", path_);
-    if (full != nullptr) read_tiles(*full, tokens_, engine.weights().shard().kv_begin, tiles_, staging);
+    if (full != nullptr)
+        read_tiles(*full, engine.device().backend(), tokens_, engine.weights().shard().kv_begin, tiles_, staging);
 }
 
 void SnapshotReader::load(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const {
@@ -297,8 +298,14 @@ void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) c
         const StoreReader& store = own(crew);
         if (logits_there) take(store, "level", staging, [&](Archive& ar) { level.state(ar, /*tiles=*/false); });
         if (engine.proposing() == nullptr) return;
+        const std::string other_backend =
+            difference(settings_, engine.settings(), [](const std::string& name) { return name == "backend"; });
         for (const auto& [name, set] : engine.proposing()->sets()) {
             if (set == nullptr) continue;
+            require(
+                other_backend.empty(), Exit::kConfig,
+                "--load-kv {}: what it has {} for this chain is of another kind of device: {}; load it without --spec",
+                path_, name, other_backend);
             require(logits_there && store.find(std::string(name) + "/values") != nullptr, Exit::kConfig,
                     "--load-kv {}: it has nothing {} for this chain{}; save it with this --spec, and as many ranks",
                     path_, name, behind_prompt ? "" : " behind generated tokens");

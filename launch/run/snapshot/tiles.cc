@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/key_order.h"
+
 namespace trireme {
 namespace {
 
@@ -14,9 +16,9 @@ size_t head_bytes(const KvLayout& layout, DType type) {
 /// Gives a view its tiles, in the order in which it asks for them.
 class TilesFromStores final : public Archive {
   public:
-    TilesFromStores(const KvShape& shape, int64_t tokens, int64_t first_head, const std::vector<TilePart>& parts,
-                    const Buffer<Space::kHost>& staging)
-        : layout_(shape.layout), staging_(staging), first_head_(first_head) {
+    TilesFromStores(const KvShape& shape, std::string_view backend, int64_t tokens, int64_t first_head,
+                    const std::vector<TilePart>& parts, const Buffer<Space::kHost>& staging)
+        : layout_(shape.layout), backend_(backend), staging_(staging), first_head_(first_head) {
         const int64_t rows = shape.owner_layers * tiles_for(tokens);
         for (const TilePart& p : parts) {
             const std::vector<int64_t> wanted = {rows, p.heads, kTileTokens, layout_.head_dim};
@@ -44,7 +46,7 @@ class TilesFromStores final : public Archive {
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
             Source& s = sources_[of_head_[static_cast<size_t>(h)]];
             const auto in = static_cast<size_t>(first_head_ + h - s.part.first_head), here = static_cast<size_t>(h);
-            std::memcpy(to + here * k, s.k.row(next_) + in * k, k);
+            keys_of_rows(backend_, layout_.k_type, layout_.head_dim, s.k.row(next_) + in * k, to + here * k);
             std::memcpy(to + layout_.k_bytes() + here * v, s.v.row(next_) + in * v, v);
         }
         stream.copy(tile, from, "snapshot");
@@ -68,6 +70,7 @@ class TilesFromStores final : public Archive {
     };
 
     KvLayout layout_;
+    std::string_view backend_;
     const Buffer<Space::kHost>& staging_;
     int64_t first_head_;
     std::vector<Source> sources_;
@@ -87,19 +90,25 @@ size_t tile_staging_bytes(const KvShape& shape) {
     return std::max(size_t{4} << 20, shape.layout.tile_bytes());
 }
 
-void write_tiles(FullView& view, StoreWriter& writer, size_t first, const Buffer<Space::kHost>& staging) {
+void write_tiles(FullView& view, std::string_view backend, StoreWriter& writer, size_t first,
+                 const Buffer<Space::kHost>& staging) {
     ArchiveToStore tiles;
     view.tiles(tiles, view.length(0));
-    const size_t k = view.shape().layout.k_bytes();
+    const KvLayout& l = view.shape().layout;
+    const size_t k = l.k_bytes(), head = head_bytes(l, l.k_type);
+    std::vector<std::byte> keys(k);
     tiles.for_pieces(staging, [&](std::span<const std::byte> tile) {
-        writer.append(first, tile.first(k));
+        for (size_t at = 0; at < k; at += head) {
+            rows_of_keys(backend, l.k_type, l.head_dim, tile.data() + at, keys.data() + at);
+        }
+        writer.append(first, keys);
         writer.append(first + 1, tile.subspan(k));
     });
 }
 
-void read_tiles(FullView& view, int64_t tokens, int64_t first_head, const std::vector<TilePart>& parts,
-                const Buffer<Space::kHost>& staging) {
-    TilesFromStores tiles(view.shape(), tokens, first_head, parts, staging);
+void read_tiles(FullView& view, std::string_view backend, int64_t tokens, int64_t first_head,
+                const std::vector<TilePart>& parts, const Buffer<Space::kHost>& staging) {
+    TilesFromStores tiles(view.shape(), backend, tokens, first_head, parts, staging);
     view.tiles(tiles, tokens);
 }
 

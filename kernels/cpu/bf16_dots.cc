@@ -1,0 +1,56 @@
+#include "kernels/cpu/bf16_dots.h"
+
+#include <atomic>
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/bf16_dots.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/pairs-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme {
+namespace HWY_NAMESPACE {
+
+bool target_has_pairs() {
+    return TRIREME_PAIRS != 0;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme {
+
+HWY_EXPORT(target_has_pairs);
+
+namespace {
+
+bool cpu_has_them() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+    return false;
+#endif
+}
+
+std::atomic<bool> allowed_here{cpu_has_them()};
+
+}  // namespace
+
+// hwy::SupportedTargets() asks the CPU anew each time, which takes 15 us in a virtual machine; the dispatch table does
+// not.
+bool bf16_dots() {
+    return allowed_here.load(std::memory_order_relaxed) && HWY_DYNAMIC_DISPATCH(target_has_pairs)();
+}
+
+void allow_bf16_dots(bool allowed) {
+    allowed_here.store(allowed && cpu_has_them(), std::memory_order_relaxed);
+}
+
+}  // namespace trireme
+#endif  // HWY_ONCE

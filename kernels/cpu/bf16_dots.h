@@ -1,0 +1,14 @@
+#pragma once
+/// Dot products of bf16 pairs in one instruction (AVX-512 BF16): twice the multiplications of f32 a cycle, and nothing
+/// is widened. Sums are f32; products are exact. The instruction takes subnormal bf16 numbers, which are below 1.2e-38,
+/// for zero.
+
+namespace trireme {
+
+/// Whether the kernels use them: the CPU has them, and Highway's AVX-512 code is in use.
+bool bf16_dots();
+
+/// Tests and benches compare with what a CPU without them runs.
+void allow_bf16_dots(bool allowed);
+
+}  // namespace trireme
