@@ -3,18 +3,11 @@
 #include <chrono>
 #include <system_error>
 
+#include "runtime/cpu/pause.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
-
-void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
 
 /// Until `value` is no longer `seen`. Within a token the next region comes after 1 to 40 us, and waking a sleeper takes
 /// as long: look for a while before sleeping. Yielding the core all the while was tried: 5 % faster on an idle machine,
