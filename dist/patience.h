@@ -21,7 +21,7 @@ class Patience {
         using Clock = std::chrono::steady_clock;
         constexpr int kEagerLooks = 64;
         constexpr std::chrono::milliseconds kAwake(10), kLongestNap(1);
-        pause();
+        spin_pause();
         if (++looks_ <= kEagerLooks) return;
         if (looks_ == kEagerLooks + 1) since_ = Clock::now();
         const auto waited = Clock::now() - since_;

@@ -61,7 +61,7 @@ void SharedSums::add(float* x, int64_t n, size_t bytes) {
     if (n <= slicing_.whole) {
         std::copy(x, x + n, own);
         meet(kCall, bytes);
-        ordered_sum(x, ranks_, n, [&](int r) { return slot(r); });
+        ordered_sum(x, ranks_, n, [&](int r) { return r == rank_ ? x : slot(r); });
         return;
     }
     // The others' slices of this rank's vector; then the sum of its own slice, in a place that nobody else reads yet.

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-inline void pause() {
+inline void spin_pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

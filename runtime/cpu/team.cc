@@ -18,7 +18,7 @@ void await_change(const std::atomic<uint32_t>& value, uint32_t seen) {
     do {
         for (int i = 0; i < 64; ++i) {
             if (value.load(std::memory_order_acquire) != seen) return;
-            pause();
+            spin_pause();
         }
     } while (std::chrono::steady_clock::now() - begin < kLooking);
     value.wait(seen, std::memory_order_acquire);
