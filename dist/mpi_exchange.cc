@@ -57,7 +57,7 @@ void MpiExchange::send(const char* call, int to, const Message& message) {
 }
 
 void MpiExchange::finish(const char* call, std::unique_lock<std::mutex>& lock) {
-    Patience patience(crowded_);
+    Patience patience(crowded_ ? std::chrono::microseconds(0) : Patience::kAwake);
     for (int done = 0;;) {
         const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
         if (code == MPI_ERR_IN_STATUS) {

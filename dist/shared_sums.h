@@ -31,7 +31,7 @@ class SharedSums {
     static constexpr size_t kPage = 4096;
     static constexpr int64_t kSlotFloats = kSlotBytes / sizeof(float);
 
-    /// A rank's: the others read it, none writes. Who looks for a number gets the length in the same cache line.
+    /// What one rank writes, and the others read. Who looks for the number gets the length in the same cache line.
     struct Part {
         alignas(kPage) uint64_t met;  // meetings that the rank has come to
         uint64_t bytes[2];            // of its call, by the parity of the meeting
