@@ -17,6 +17,8 @@
 #include "dist/ordered_sum.h"
 #include "dist/peer_watch.h"
 #include "dist/rank_env.h"
+#include "dist/shared_memory.h"
+#include "dist/shared_sums.h"
 #include "dist/slices.h"
 #include "runtime/env.h"
 #include "runtime/log.h"
@@ -86,11 +88,14 @@ class MpiComm::Impl {
                 "the launcher started {} ranks, MPI sees {}: start them with this MPI's own mpirun, or with "
                 "srun --mpi=pmix",
                 ranks, size_);
-        peers_.emplace(gather(process_name()), [this](int rank) { died(rank); });
+        const std::vector<std::string> names = gather(process_name());
+        peers_.emplace(names, [this](int rank) { died(rank); });
+        share(names);
     }
 
     int rank() const { return rank_; }
     int size() const { return size_; }
+    const char* name() const { return name_.c_str(); }
 
     void all_reduce(float* x, int64_t n);
     void all_gather(char* out, const char* part, size_t bytes);
@@ -99,6 +104,7 @@ class MpiComm::Impl {
 
   private:
     Slice slice(int64_t n, int rank) const { return kSlicing.of(n, rank, size_); }
+    void share(const std::vector<std::string>& names);
     void grow(int64_t elements);
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
     [[noreturn]] void died(int rank) const;
@@ -109,9 +115,25 @@ class MpiComm::Impl {
     Watchdog watchdog_;
     Library library_;
     MpiExchange device_, control_;
+    std::string name_;
+    std::optional<SharedMemory> memory_;
+    std::optional<SharedSums> sums_;  // of ranks that have memory in common: device_ is idle then
     std::vector<float> scratch_;      // what peers sent, rank by rank
     std::optional<PeerWatch> peers_;  // until MPI_Finalize, in which all wait for each other
 };
+
+/// Device calls through memory, if all ranks have that in common.
+void MpiComm::Impl::share(const std::vector<std::string>& names) {
+    try {
+        memory_.emplace(
+            rank_, names, SharedSums::bytes_of_rank(), [this](const std::string& mine) { return gather(mine); },
+            [] { require(env().shm_sums, Exit::kConfig, "TRIREME_SHM_SUMS=0"); });
+        sums_.emplace(memory_->data(), rank_, size_, watchdog_, crowded());
+        name_ = "shared memory";
+    } catch (const AgreedError& why_not) {
+        name_ = fmt::format("mpi ({})", why_not.what());
+    }
+}
 
 /// Room for what an all_reduce of `elements` receives, and of all shorter ones.
 void MpiComm::Impl::grow(int64_t elements) {
@@ -122,6 +144,7 @@ void MpiComm::Impl::grow(int64_t elements) {
 }
 
 void MpiComm::Impl::all_reduce(float* x, int64_t n) {
+    if (sums_) return sums_->all_reduce(x, n);
     constexpr const char* kCall = "all_reduce";
     const auto message = [](float* data, int64_t count) {
         return Message{data, static_cast<size_t>(count) * sizeof(float)};
@@ -143,6 +166,7 @@ void MpiComm::Impl::all_reduce(float* x, int64_t n) {
 }
 
 void MpiComm::Impl::all_gather(char* out, const char* part, size_t bytes) {
+    if (sums_) return sums_->all_gather(out, part, bytes);
     char* own = out + static_cast<size_t>(rank_) * bytes;
     if (own != part) std::memcpy(own, part, bytes);
     device_.run(
@@ -211,6 +235,10 @@ int MpiComm::rank() const {
 
 int MpiComm::size() const {
     return impl_->size();
+}
+
+const char* MpiComm::name() const {
+    return impl_->name();
 }
 
 void MpiComm::abort(Exit code) {

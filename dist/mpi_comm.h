@@ -11,7 +11,8 @@ namespace trireme {
 
 /// MPI from its initialisation to its end: one object per process and life, made before other threads are started
 /// (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on the
-/// caller's, each on a communicator of its own. A watchdog is the deadline of both.
+/// caller's, each on a communicator of its own; collectives of ranks of one machine through memory that they share. A
+/// watchdog is the deadline of all.
 class MpiComm final : public Comm {
   public:
     /// `ranks`: how many the launcher says there are; 0: it does not say.
@@ -22,7 +23,8 @@ class MpiComm final : public Comm {
 
     int rank() const override;
     int size() const override;
-    const char* name() const override { return "mpi"; }
+    /// "shared memory", or "mpi (why)": what device calls go through.
+    const char* name() const override;
     /// Every rank leaves with `code`; this one within 2 s, even if MPI or stdio hangs.
     [[noreturn]] void abort(Exit code) override;
 

@@ -1,42 +1,13 @@
 #include "dist/mpi_exchange.h"
 
-#include <algorithm>
-#include <chrono>
 #include <climits>
 #include <string>
-#include <thread>
 
+#include "dist/patience.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
-
-/// How a waiting thread passes its time. A decode step's message takes microseconds, so it keeps looking; it lets
-/// others have its core between looks only where ranks outnumber cores, since from a stranger the core is back no
-/// sooner than after a time slice. A long wait sleeps, at the cost of at most 1% more waiting.
-class Patience {
-  public:
-    explicit Patience(bool crowded) : crowded_(crowded) {}
-
-    void wait() {
-        using Clock = std::chrono::steady_clock;
-        constexpr int kEagerLooks = 64;
-        constexpr std::chrono::milliseconds kAwake(10), kLongestNap(1);
-        if (++looks_ <= kEagerLooks) return;
-        if (looks_ == kEagerLooks + 1) since_ = Clock::now();
-        const auto waited = Clock::now() - since_;
-        if (waited >= kAwake) {
-            std::this_thread::sleep_for(std::min<Clock::duration>(waited / 128, kLongestNap));
-        } else if (crowded_) {
-            std::this_thread::yield();
-        }
-    }
-
-  private:
-    bool crowded_;
-    int64_t looks_ = 0;
-    std::chrono::steady_clock::time_point since_;
-};
 
 int count_of(const char* call, const Message& message) {
     check(message.bytes <= INT_MAX, "{}: a message of {} bytes, MPI takes at most {}", call, message.bytes, INT_MAX);
@@ -86,7 +57,7 @@ void MpiExchange::send(const char* call, int to, const Message& message) {
 }
 
 void MpiExchange::finish(const char* call, std::unique_lock<std::mutex>& lock) {
-    Patience patience(crowded_);
+    Patience patience(crowded_ ? std::chrono::microseconds(0) : Patience::kAwake);
     for (int done = 0;;) {
         const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
         if (code == MPI_ERR_IN_STATUS) {

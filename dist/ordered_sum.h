@@ -9,17 +9,21 @@ namespace trireme {
 /// out[i] = part(0)[i] + part(1)[i] + ...; part(r) is rank r's row of n floats. `out` may be one of the parts.
 template <class PartOf>
 void ordered_sum(float* out, int ranks, int64_t n, const PartOf& part) {
-    constexpr int64_t kBlock = 2048;  // floats: sum and part stay in L1 while the parts pass
+    constexpr int64_t kBlock = 2048;  // floats: the sum stays in L1 while the parts pass
     alignas(64) float sum[kBlock];
+    if (ranks == 1) {
+        if (out != part(0)) std::copy_n(part(0), n, out);
+        return;
+    }
     for (int64_t begin = 0; begin < n; begin += kBlock) {
         const int64_t count = std::min(kBlock, n - begin);
-        const float* first = part(0) + begin;
-        std::copy(first, first + count, sum);
+        const float* so_far = part(0) + begin;
         for (int r = 1; r < ranks; ++r) {
             const float* x = part(r) + begin;
-            for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
+            float* to = r + 1 < ranks ? sum : out + begin;
+            for (int64_t i = 0; i < count; ++i) to[i] = so_far[i] + x[i];
+            so_far = sum;
         }
-        std::copy(sum, sum + count, out + begin);
     }
 }
 

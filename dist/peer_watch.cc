@@ -1,5 +1,6 @@
 #include "dist/peer_watch.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -45,6 +46,12 @@ std::pair<std::string, pid_t> parts_of(const std::string& name) {
 std::string process_name() {
     const std::string boot = boot_id(), space = pid_namespace();
     return fmt::format("{} {}", boot.empty() || space.empty() ? "" : boot + space, ::getpid());
+}
+
+pid_t first_of_one_machine(const std::vector<std::string>& names) {
+    const auto first = parts_of(names.front());
+    const auto beside = [&](const std::string& name) { return parts_of(name).first == first.first; };
+    return !first.first.empty() && std::ranges::all_of(names, beside) ? first.second : 0;
 }
 
 PeerWatch::PeerWatch(const std::vector<std::string>& names, Gone gone)

@@ -11,6 +11,8 @@ namespace trireme {
 
 /// "MACHINE PID" of this process. Processes that have the same MACHINE see each other by their numbers.
 std::string process_name();
+/// The number of the first process, if all are of one machine; else, and where that is not known, 0.
+pid_t first_of_one_machine(const std::vector<std::string>& names);
 
 /// A thread that waits for the end of processes. Open MPI 4.1 takes 2 s to end the ranks that are left, and srun may
 /// not end them at all.

@@ -29,6 +29,10 @@ Env read() {
         require(s == "all" || s == "rank0", Exit::kConfig, "TRIREME_LOG='{}': want all or rank0", s);
         e.log_all = s == "all";
     }
+    if (const std::string s = get("TRIREME_SHM_SUMS"); !s.empty()) {
+        require(s == "0" || s == "1", Exit::kConfig, "TRIREME_SHM_SUMS='{}': want 0 or 1", s);
+        e.shm_sums = s == "1";
+    }
     e.no_color = !get("NO_COLOR").empty();
     return e;
 }

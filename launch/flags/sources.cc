@@ -151,9 +151,9 @@ std::vector<Assignment> read_environment(std::span<const std::string> lines) {
 
 std::vector<std::string> misspelt_variables(std::span<const std::string> lines) {
     // Read by runtime/env, by scripts, by runtime/module, and by tests.
-    std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG",        "TRIREME_CACHE",
-                                      "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV",
-                                      "TRIREME_TEST_DATA", "TRIREME_MUTANT",     "TRIREME_PYTHON"};
+    std::vector<std::string> known = {
+        "TRIREME_TIMEOUT_S",  "TRIREME_LOG",       "TRIREME_CACHE",  "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL",
+        "TRIREME_LLAMA_VENV", "TRIREME_TEST_DATA", "TRIREME_MUTANT", "TRIREME_PYTHON",    "TRIREME_SHM_SUMS"};
     for (const Flag& flag : flags()) known.push_back(flag.env_name());
     constexpr size_t kSlips = 2;
     std::vector<std::string> warnings;

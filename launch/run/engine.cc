@@ -93,6 +93,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     load_ms_ += ms_since(begin);
     // Logged only now, so that a run that cannot start prints the reason alone.
     if (first && !device_.line.empty()) log::info("{}", device_.line);
+    if (first && comm.size() > 1 && !device_comm_) log::info("ranks add through {}", comm.name());
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
     if (const std::string line = describe_sharing(config, o.passes); first && !line.empty()) log::info("{}", line);
     log::info("{}", residency_.line);

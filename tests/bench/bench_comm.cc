@@ -3,7 +3,6 @@
 ///   mpirun -n 2 bench_comm
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include <mpi.h>
@@ -36,7 +35,7 @@ double mpi_us(Comm& comm, const Tensor& x, int calls) {
 
 void run() {
     const auto comm = make_comm();
-    const bool mpi = std::strcmp(comm->name(), "mpi") == 0;
+    const bool mpi = comm->size() > 1;
     CpuStream stream("collectives", 1);
     std::vector<float> data(kMostFloats);
 

@@ -20,11 +20,13 @@ struct Outcome {
     std::vector<pid_t> ranks;
 };
 
-/// `deadline_s`: TRIREME_TIMEOUT_S, long enough for MPI to start on a busy machine.
-Outcome run(const std::string& how, int deadline_s = 60) {
+/// `deadline_s`: TRIREME_TIMEOUT_S, long enough for MPI to start on a busy machine. Device calls go through shared
+/// memory, or by messages.
+Outcome run(const std::string& how, int deadline_s = 60, bool messages = false) {
     // The command has a deadline of its own, beyond those under test: `timeout` ends with 124.
     const ProcessResult r = run_mpirun({"bash", "-c", TRIREME_FAILING_RANKS " " + how},
-                                       {.environment = {"TRIREME_TIMEOUT_S=" + std::to_string(deadline_s)}});
+                                       {.environment = {"TRIREME_TIMEOUT_S=" + std::to_string(deadline_s),
+                                                        messages ? "TRIREME_SHM_SUMS=0" : "TRIREME_SHM_SUMS=1"}});
     Outcome o{r.status, r.out + r.err, {}};
 
     std::istringstream words(o.output);
@@ -82,10 +84,12 @@ TEST(MpiFailure, AnExceptionThatPassesTheCommIsAnAbortToo) {
 }
 
 TEST(MpiFailure, AKilledRankEndsAll) {
-    const Outcome o = run("kill");
+    for (const bool messages : {false, true}) {
+        const Outcome o = run("kill", /*deadline_s=*/60, messages);
 
-    EXPECT_EQ(o.code, 128 + SIGKILL) << o.output;
-    EXPECT_TRUE(gone(o));
+        EXPECT_EQ(o.code, 128 + SIGKILL) << o.output;
+        EXPECT_TRUE(gone(o));
+    }
 }
 
 TEST(MpiFailure, ARankThatJustLeavesEndsAll) {
@@ -97,13 +101,15 @@ TEST(MpiFailure, ARankThatJustLeavesEndsAll) {
 }
 
 TEST(MpiFailure, AStoppedRankIsGivenUpInACollective) {
-    const Outcome o = run("stop", 6);
+    for (const bool messages : {false, true}) {
+        const Outcome o = run("stop", 6, messages);
 
-    EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
-    EXPECT_TRUE(says(o, "trireme: error: rank ") && says(o, ": all_reduce (number ") &&
-                says(o, ") has waited 6 s for its peers"))
-        << o.output;
-    EXPECT_TRUE(gone(o));
+        EXPECT_EQ(o.code, static_cast<int>(Exit::kUnavailable)) << o.output;
+        EXPECT_TRUE(says(o, "trireme: error: rank ") && says(o, ": all_reduce (number ") &&
+                    says(o, ") has waited 6 s for its peers"))
+            << o.output;
+        EXPECT_TRUE(gone(o));
+    }
 }
 
 TEST(MpiFailure, AStoppedRankIsGivenUpInAControlCall) {
@@ -124,10 +130,17 @@ TEST(MpiFailure, ASlowRankIsGivenUp) {
 TEST(MpiFailure, LengthsThatDifferEndAll) {
     const Outcome o = run("lengths");
 
-    EXPECT_TRUE(o.code == static_cast<int>(Exit::kInternal) || o.code == static_cast<int>(Exit::kUnavailable))
-        << o.code << "\n"
-        << o.output;
+    EXPECT_EQ(o.code, static_cast<int>(Exit::kInternal)) << o.output;
+    EXPECT_TRUE(says(o, "all_reduce: rank 1 sent 28 bytes, rank ")) << o.output;
     EXPECT_TRUE(gone(o));
+
+    const Outcome by_messages = run("lengths", /*deadline_s=*/60, /*messages=*/true);
+
+    EXPECT_TRUE(by_messages.code == static_cast<int>(Exit::kInternal) ||
+                by_messages.code == static_cast<int>(Exit::kUnavailable))
+        << by_messages.code << "\n"
+        << by_messages.output;
+    EXPECT_TRUE(gone(by_messages));
 }
 
 TEST(MpiFailure, SettingsThatDifferEndAllInOneLine) {

@@ -80,6 +80,13 @@ TEST(PeerWatch, RanksMayEndBehindIt) {
     EXPECT_FALSE(called);
 }
 
+TEST(PeerWatch, TheFirstRankOfOneMachineIsKnown) {
+    const std::string mine = process_name();
+    EXPECT_EQ(first_of_one_machine({mine, mine + "1"}), ::getpid());
+    EXPECT_EQ(first_of_one_machine({mine, "another-machine 1"}), 0);
+    EXPECT_EQ(first_of_one_machine({" 1", " 2"}), 0) << "neither knows its machine";
+}
+
 // Their numbers are those of other processes here, or of none.
 TEST(PeerWatch, RanksOfOtherMachinesAreNotWatched) {
     Child early;

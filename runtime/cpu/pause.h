@@ -1,0 +1,15 @@
+#pragma once
+/// Tells the core that its thread only looks: the other thread of the core gets more of it, and leaving the loop is no
+/// mispredicted branch.
+
+namespace trireme {
+
+inline void spin_pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace trireme
