@@ -42,7 +42,9 @@ struct LogitsRow {
 template <class Float>
 constexpr uint64_t weight_of(Float logit, Float top, Float scale) {
     const Float below = logit - top;  // an infinite scale must not meet 0
-    return static_cast<uint64_t>(exp2f(below == 0 ? 0 : below * scale) * SamplingRule::kFirstWeight);
+    const Float power = below == 0 ? 0 : below * scale;
+    if (power < -41) return 0;  // as it would be: most of a vocabulary
+    return static_cast<uint64_t>(exp2f(power) * SamplingRule::kFirstWeight);
 }
 
 /// What an id weighs by the law of `row`.

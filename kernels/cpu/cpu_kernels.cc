@@ -8,7 +8,7 @@ namespace trireme {
 size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
     if (phase == Phase::kDecode) {
         return std::max({matmul_decode_scratch(limits), attention_decode_scratch(limits, threads),
-                         sample_scratch(limits), accept_scratch(limits)});
+                         sample_scratch(limits, threads), accept_scratch(limits)});
     }
     return std::max({matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads),
                      key_weights_scratch(limits, threads)});

@@ -18,7 +18,7 @@ size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
 size_t key_weights_scratch(const KernelLimits& limits, int threads);
-size_t sample_scratch(const KernelLimits& limits);
+size_t sample_scratch(const KernelLimits& limits, int threads);
 size_t accept_scratch(const KernelLimits& limits);
 
 void embed(const Tensor& out, const Tensor& table, const Tensor& ids);

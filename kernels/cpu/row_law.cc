@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "kernels/cpu/row_top.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -18,10 +19,12 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
     for (int64_t first = 0; first < vocab; first += row.cols) {
         const float* x = row.data + first / row.cols * row.stride;
         const int64_t end = std::min(row.cols, vocab - first);
-        for (int64_t c = 0; c < end; ++c) {
-            nan |= std::isnan(x[c]);
-            if (x[c] > top) top = x[c], best = first + c;
-            if ((rule.scale != 0 || draws > 1) && x[c] > kNone) keys_[size_++] = order_key(x[c], first + c);
+        if (end <= 0) break;
+        const RowTop part = row_top(x, end);
+        nan |= part.nan;
+        if (part.top > top) top = part.top, best = first + part.at;
+        for (int64_t c = 0; c < end && (rule.scale != 0 || draws > 1); ++c) {
+            if (x[c] > kNone) keys_[size_++] = order_key(x[c], first + c);
         }
     }
     require(!nan && std::isfinite(top), Exit::kData, "{}", kNoLaw);

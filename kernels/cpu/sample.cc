@@ -1,13 +1,16 @@
 /// Sampling: a row of logits to a token, or to several siblings, and to the law that they were drawn from
 /// (kernels/sampling.h).
 
+#include <exception>
+#include <mutex>
+
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/row_law.h"
 
 namespace trireme {
 
-size_t sample_scratch(const KernelLimits& limits) {
-    return OrderedRow::scratch_bytes(limits.vocab);
+size_t sample_scratch(const KernelLimits& limits, int threads) {
+    return static_cast<size_t>(threads) * OrderedRow::scratch_bytes(limits.vocab);
 }
 
 void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
@@ -16,14 +19,34 @@ void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t
     const auto* end_of = static_cast<const int32_t*>(ends.data());
     const auto* u = static_cast<const int64_t*>(uniforms.data());
     auto* id = static_cast<int32_t*>(ids.data());
-    int64_t next = 0;
-    for (int64_t r = 0; r < rows; ++r) {
-        const int64_t end = id == nullptr ? 0 : end_of == nullptr ? r + 1 : end_of[r];
+    const auto end = [&](int64_t r) { return id == nullptr ? 0 : end_of == nullptr ? r + 1 : int64_t{end_of[r]}; };
+    const auto draw = [&](int64_t r, void* own) {
+        int64_t next = r == 0 ? 0 : end(r - 1);
         OrderedRow row({static_cast<const float*>(logits.data()) + r * cols, cols, rows * cols}, vocab, rule,
-                       end - next, scratch);
+                       end(r) - next, own);
         if (laws.data() != nullptr) static_cast<RowLaw*>(laws.data())[r] = row.law();
-        for (; next < end; ++next) id[next] = row.draw(static_cast<uint64_t>(u[next]));
-    }
+        for (; next < end(r); ++next) id[next] = row.draw(static_cast<uint64_t>(u[next]));
+    };
+    if (rows == 1) return draw(0, scratch);
+    // Rows are drawn from by all threads; what one of them throws is thrown here, that of the first row if several do.
+    const int width = parallel_width();
+    std::mutex mutex;
+    std::exception_ptr failure;
+    int64_t failed = rows;
+    Handout all(rows, width);
+    parallel([&](int thread, int) {
+        void* own = static_cast<char*>(scratch) + static_cast<size_t>(thread) * OrderedRow::scratch_bytes(vocab);
+        for (int64_t r = all.first(thread); r < all.size(); r = all.next()) {
+            try {
+                draw(r, own);
+            } catch (...) {
+                const std::lock_guard lock(mutex);
+                if (r < failed) failure = std::current_exception();
+                failed = std::min(failed, r);
+            }
+        }
+    });
+    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace trireme

@@ -79,8 +79,7 @@ class Text {
             const int64_t at = (head * kTileTokens + slot % kTileTokens) * kDim;
             const float* value = tile + kHeads * kTileTokens * kDim + at;
             const auto token = static_cast<int64_t>(value[0]);
-            const int64_t key =
-                head * kTileTokens * kDim + key_place("cpu", DType::kF32, kDim, slot % kTileTokens, 0);
+            const int64_t key = head * kTileTokens * kDim + key_place("cpu", DType::kF32, kDim, slot % kTileTokens, 0);
             const bool right = tile[key] == liking(token / kChunk, owner.i, head) &&
                                value[1] == static_cast<float>(owner.i * 10 + head);
             seen.push_back(right ? token : -1);
