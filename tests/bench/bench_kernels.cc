@@ -1,6 +1,6 @@
 /// Table of the kernels at the demo model's shapes: time, GB/s and GF/s beside the machine's own limits.
 /// One thread is timed by its CPU time, so that neighbours on the machine disturb less.
-/// bench_kernels [threads] [rounds] [name filter]
+/// bench_kernels [threads] [rounds] [name filter] [avx2]: with the last one, as on a CPU that has no more than AVX2.
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <hwy/targets.h>
 
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
@@ -233,5 +234,6 @@ int run(int threads, int rounds, const std::string& filter) {
 
 int main(int argc, char** argv) {
     const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+    if (argc > 4 && std::string(argv[4]) == "avx2") hwy::SetSupportedTargetsForTest(HWY_AVX2);
     return trireme::bench::run(threads, argc > 2 ? std::atoi(argv[2]) : 10, argc > 3 ? argv[3] : "");
 }
