@@ -166,11 +166,12 @@ int64_t packed_stride(int64_t k) {
 }
 
 /// Weight rows of a block: a multiple of every tile's height, so many that a block stays in the cache, and so few that
-/// each thread gets four, where 12 rows allow it.
-int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads) {
-    constexpr int64_t kBlockBytes = 65536;
+/// each thread gets four, where 12 rows allow it. Blocks that are read `often` stay in the first-level cache: 64 rows
+/// on dot products of pairs are 1.1 times as fast (Zen 5), others are not.
+int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads, bool often) {
+    const int64_t most_bytes = often ? 32768 : 65536;
     int64_t block = 48;
-    while (block > 12 && (block * row_bytes > kBlockBytes || n < 4 * threads * block)) block /= 2;
+    while (block > 12 && (block * row_bytes > most_bytes || n < 4 * threads * block)) block /= 2;
     return block;
 }
 
@@ -190,7 +191,8 @@ void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* sc
         HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), to_bf16, static_cast<float*>(scratch), packed_stride(k));
     }
     const MatmulArgs args{scratch, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
-    const int64_t block = block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width());
+    const int64_t block =
+        block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width(), pairs && o.rows > 8);
     Handout blocks((n + block - 1) / block, parallel_width());
     parallel([&](int thread, int) {
         HWY_DYNAMIC_DISPATCH(matmul_columns)(args, w.dtype(), pairs, block, blocks, thread);
