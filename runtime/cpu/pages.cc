@@ -27,8 +27,8 @@ void* map_pages(size_t bytes) noexcept {
     const size_t size = page_bytes(bytes);
     void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
-    // Weights and long caches stream about 10 % faster on 2 MiB pages. Smaller memory is used from its beginning on, and
-    // not to its end in a short run: there a page of 2 MiB is cleared for a few rows.
+    // Weights and long caches stream about 10 % faster on 2 MiB pages. Smaller memory is used from its beginning on,
+    // and not to its end in a short run: there a page of 2 MiB is cleared for a few rows.
     if (size >= 16 * kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
     return data;
 }
