@@ -295,7 +295,7 @@ void Kernels::chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequen
     check_rank("chunk_means", "means", means, 3);
     check_operand("chunk_means", "means", means, kv.layout.k_type,
                   Shape{kv.layout.kv_heads, means.dim(1), kv.layout.head_dim});
-    check(means.contiguous() && tiles.first >= 0 && tiles.first <= tiles.end &&
+    check(means.contiguous() && kv.layout.head_dim <= kMostHeadDim && tiles.first >= 0 && tiles.first <= tiles.end &&
               tiles.end <= means.dim(1) * chunk / kTileTokens,
           "chunk_means: tiles [{}, {}) into means {}", tiles.first, tiles.end, means.shape());
     if (tiles.first < tiles.end) do_chunk_means(means, kv, sequence, tiles, chunk);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme {
@@ -237,7 +238,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
     const Matrix<const int32_t> ids = rows.sequences.as<const int32_t>();
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
-    const bool pairs = !kv.angles && attends_in_pairs(kv.layout);
+    const bool pairs = !kv.angles && attends_pairs(kv.layout);
     const Scratch at(limits, parallel_width());
     float* floats = static_cast<float*>(scratch);
 

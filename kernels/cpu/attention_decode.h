@@ -26,7 +26,7 @@ struct DecodeItem {
     int64_t shift;         // what this head's slots are counted on from those of the rows by (LayerKv::counts), else 0
     const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
     Matrix<const float> angles;
-    bool pairs;             // attends_in_pairs, and no rotation
+    bool pairs;             // attends_pairs, and no rotation
     const float* q;         // [rows * group, dim_padded], from scale_query
     float* records;         // [rows * group, kRecordHead + dim_padded]
     float *weights, *tops;  // of the first query head in this tile, or null (AttentionReport)
@@ -45,7 +45,5 @@ void merge_record(float* running, const float* partial, int64_t dim_padded);
 void finish_record(const float* record, float* out, int64_t dim);
 /// to = scale * log2(e) * q, padded with zeros; with `pairs` bf16 numbers, at the same place.
 void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded);
-/// Whether attention over such keys and values, which need no rotation, is made of dot products of bf16 pairs.
-bool attends_in_pairs(const KvLayout& layout);
 
 }  // namespace trireme

@@ -137,7 +137,7 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
         return score_blocks(it, q0, q1, scores, reinterpret_cast<T*>(copy),
                             [&](const T* keys, int64_t n, int64_t q, int64_t queries, float* to, const char* ahead)
                                 HWY_ATTR {
-                                    multiply_keys(it.q + q * padded, padded, queries, keys, 0, n, dim, to, kScoreStride,
+                                    multiply_keys(it.q + q * padded, padded, queries, keys, n, dim, to, kScoreStride,
                                                   widest_strip<T>(queries), ahead);
                                 });
     }
@@ -276,10 +276,6 @@ void scale_query_body(const float* q, float scale, bool pairs, float* to, int64_
     if (pairs) round_in_place(to, dim_padded);
 }
 
-bool attends_pairs_body(const KvLayout& layout) {
-    return TRIREME_PAIRS != 0 && attends_pairs(layout);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
 HWY_AFTER_NAMESPACE();
@@ -291,7 +287,6 @@ HWY_EXPORT(attend_item_body);
 HWY_EXPORT(merge_record_body);
 HWY_EXPORT(finish_record_body);
 HWY_EXPORT(scale_query_body);
-HWY_EXPORT(attends_pairs_body);
 
 int64_t attend_item_floats(int64_t dim_padded) {
     return kScored * kScoreStride + (2 * kBlock + kKeyBlock) * dim_padded;
@@ -307,9 +302,6 @@ void finish_record(const float* record, float* out, int64_t dim) {
 }
 void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded) {
     HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, pairs, to, dim, dim_padded);
-}
-bool attends_in_pairs(const KvLayout& layout) {
-    return HWY_DYNAMIC_DISPATCH(attends_pairs_body)(layout);
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/kv_access.h"
 #include "kernels/cpu/ops.h"
 

@@ -164,14 +164,14 @@ HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const
     }
 }
 
-/// c [rows, n] = a [rows, dim] times keys [first, first + n) of a head, `first` a multiple of 16. Writes whole vectors.
-/// As many bytes as these keys have are fetched from `ahead`, if not null.
+/// c [rows, n] = a [rows, dim] times the first n of these keys in blocks. Writes whole vectors. As many bytes as they
+/// have are fetched from `ahead`, if not null.
 template <class T>
-HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T* keys, int64_t first, int64_t n,
-                              int64_t dim, float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {
+HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T* keys, int64_t n, int64_t dim,
+                              float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {
     for (int64_t at = 0; at < n;) {
-        const int64_t width = strip_width(at, n, widest, kLanes), key = first + at;
-        const int64_t place = key / kKeyBlock * kKeyBlock * dim + key % kKeyBlock * KeyStrip<T>::kRows;
+        const int64_t width = strip_width(at, n, widest, kLanes);
+        const int64_t place = at / kKeyBlock * kKeyBlock * dim + at % kKeyBlock * KeyStrip<T>::kRows;
         const char* next = ahead ? ahead + at * dim * static_cast<int64_t>(sizeof(T)) : nullptr;
         multiply_strip<false>(a, lda, rows, KeyStrip<T>{keys + place, kKeyBlock * dim, dim, next}, width, c + at, ldc);
         at += width;

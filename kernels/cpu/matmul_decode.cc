@@ -139,15 +139,6 @@ void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int6
     }
 }
 
-/// x, rounded to bf16, padded with zeros up to `stride`.
-void matmul_pack_pairs(const Matrix<const float>& x, bf16* packed, int64_t stride) {
-    for (int64_t r = 0; r < x.rows; ++r) {
-        round_row(x.row(r), packed + r * stride, x.cols);
-        std::memset(static_cast<void*>(packed + r * stride + x.cols), 0,
-                    static_cast<size_t>(stride - x.cols) * sizeof(bf16));
-    }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
 HWY_AFTER_NAMESPACE();
@@ -158,7 +149,6 @@ namespace {
 
 HWY_EXPORT(matmul_columns);
 HWY_EXPORT(matmul_pack);
-HWY_EXPORT(matmul_pack_pairs);
 
 /// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would fight for the same cache sets.
 int64_t packed_stride(int64_t k) {
@@ -186,7 +176,11 @@ void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* sc
     const int64_t n = w.dim(0), k = w.dim(1);
     const bool to_bf16 = w.dtype() == DType::kBF16, pairs = to_bf16 && bf16_dots();
     if (pairs) {
-        HWY_DYNAMIC_DISPATCH(matmul_pack_pairs)(x.as<const float>(), static_cast<bf16*>(scratch), packed_stride(k));
+        const Matrix<const float> in = x.as<const float>();
+        bf16* packed = static_cast<bf16*>(scratch);
+        for (int64_t r = 0; r < in.rows; ++r) {
+            round_to_pairs(in.row(r), k, packed + r * packed_stride(k), packed_stride(k));
+        }
     } else {
         HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), to_bf16, static_cast<float*>(scratch), packed_stride(k));
     }

@@ -45,55 +45,67 @@ void into_columns(const Multiply& multiply, int64_t rows, int64_t width, bool ad
     }
 }
 
-/// Columns [begin, end) of out, in steps over k of equal depth whatever the thread count. panels: one column block.
+/// Panels of weights that are widened as they are loaded; x is f32.
 template <class T>
-void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, T* panels) {
-    const T* w = static_cast<const T*>(a.w);
-    const int64_t steps = (a.k + kDepth - 1) / kDepth, depth = ((a.k + steps - 1) / steps + 7) / 8 * 8;
+struct Panels {
+    using Weight = T;
+    using X = float;
+    static constexpr int64_t kMostDepth = kDepth, kDepthUnit = 8;
+
+    static int64_t width(int64_t at, int64_t n) { return strip_width(at, n, kTall, 2 * kLanes); }
+    static void pack(const T* rows, int64_t stride, int64_t n, int64_t k, T* panels) {
+        pack_transposed(rows, stride, n, k, panels, kTall, Upcoming{});
+    }
+    template <bool kAdd>
+    static void multiply(const float* x, int64_t x_stride, int64_t rows, const T* panels, int64_t at, int64_t width,
+                         int64_t k, float* out, int64_t out_stride) {
+        multiply_strip<kAdd>(x, x_stride, rows, Strip<T>{panels + at * k, width, k}, width, out, out_stride);
+    }
+};
+
+#if TRIREME_PAIRS
+/// Panels of pairs; x is bf16.
+struct PanelsOfPairs {
+    using Weight = bf16;
+    using X = bf16;
+    static constexpr int64_t kMostDepth = kPairDepth, kDepthUnit = kPairLanes;
+
+    static int64_t width(int64_t at, int64_t n) { return pair_strip_width(at, n); }
+    static void pack(const bf16* rows, int64_t stride, int64_t n, int64_t k, bf16* panels) {
+        pack_pairs(rows, stride, n, k, panels);
+    }
+    template <bool kAdd>
+    static void multiply(const bf16* x, int64_t x_stride, int64_t rows, const bf16* panels, int64_t at, int64_t width,
+                         int64_t k, float* out, int64_t out_stride) {
+        const PairStrip strip{panels + at * ((k + 1) / 2) * 2, width * 2, 32, k};
+        pair_multiply_strip<kAdd>(x, x_stride, rows, strip, width, out, out_stride);
+    }
+};
+#endif
+
+/// Columns [begin, end) of out, in steps over k of equal depth whatever the thread count. panels: one column block.
+template <class P>
+void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, typename P::Weight* panels) {
+    const auto* w = static_cast<const typename P::Weight*>(a.w);
+    const auto* x = static_cast<const typename P::X*>(a.x);
+    const int64_t steps = (a.k + P::kMostDepth - 1) / P::kMostDepth;
+    const int64_t depth = ((a.k + steps - 1) / steps + P::kDepthUnit - 1) / P::kDepthUnit * P::kDepthUnit;
     for (int64_t n0 = begin; n0 < end; n0 += kColumnBlock) {
         const int64_t n = std::min(kColumnBlock, end - n0);
         for (int64_t k0 = 0; k0 < a.k; k0 += depth) {
             const int64_t k = std::min(depth, a.k - k0);
-            pack_transposed(w + n0 * a.k + k0, a.k, n, k, panels, kTall, Upcoming{});
+            P::pack(w + n0 * a.k + k0, a.k, n, k, panels);
             for (int64_t r = 0; r < a.rows; r += kRowBlock) {
                 const int64_t rows = std::min(kRowBlock, a.rows - r);
-                for (int64_t at = 0; at < n;) {
-                    const int64_t width = strip_width(at, n, kTall, 2 * kLanes);
-                    const Strip<T> strip{panels + at * k, width, k};
-                    const auto multiply = [&](bool add, float* to, int64_t stride) HWY_ATTR {
-                        const float* from = static_cast<const float*>(a.x) + r * a.x_stride + k0;
-                        if (add) return multiply_strip<true>(from, a.x_stride, rows, strip, width, to, stride);
-                        multiply_strip<false>(from, a.x_stride, rows, strip, width, to, stride);
-                    };
-                    into_columns(multiply, rows, width, k0 > 0, a.out + r * a.out_stride + n0 + at, a.out_stride,
-                                 std::min(width, n - at));
-                    at += width;
-                }
-            }
-        }
-    }
-}
-
-#if TRIREME_PAIRS
-/// The same on dot products of pairs; x is bf16.
-void multiply_pairs(const MatmulArgs& a, int64_t begin, int64_t end, bf16* panels) {
-    const auto *w = static_cast<const bf16*>(a.w), *x = static_cast<const bf16*>(a.x);
-    const int64_t steps = (a.k + kPairDepth - 1) / kPairDepth;
-    const int64_t depth = ((a.k + steps - 1) / steps + kPairLanes - 1) / kPairLanes * kPairLanes;
-    for (int64_t n0 = begin; n0 < end; n0 += kColumnBlock) {
-        const int64_t n = std::min(kColumnBlock, end - n0);
-        for (int64_t k0 = 0; k0 < a.k; k0 += depth) {
-            const int64_t k = std::min(depth, a.k - k0), pairs = (k + 1) / 2;
-            pack_pairs(w + n0 * a.k + k0, a.k, n, k, panels);
-            for (int64_t r = 0; r < a.rows; r += kRowBlock) {
-                const int64_t rows = std::min(kRowBlock, a.rows - r);
+                const auto* from = x + r * a.x_stride + k0;
                 for (int64_t at = 0, width; at < n; at += width) {
-                    width = pair_strip_width(at, n);
-                    const PairStrip strip{panels + at * pairs * 2, width * 2, 32, k};
+                    width = P::width(at, n);
                     const auto multiply = [&](bool add, float* to, int64_t stride) HWY_ATTR {
-                        const bf16* from = x + r * a.x_stride + k0;
-                        if (add) return pair_multiply_strip<true>(from, a.x_stride, rows, strip, width, to, stride);
-                        pair_multiply_strip<false>(from, a.x_stride, rows, strip, width, to, stride);
+                        if (add) {
+                            P::template multiply<true>(from, a.x_stride, rows, panels, at, width, k, to, stride);
+                        } else {
+                            P::template multiply<false>(from, a.x_stride, rows, panels, at, width, k, to, stride);
+                        }
                     };
                     into_columns(multiply, rows, width, k0 > 0, a.out + r * a.out_stride + n0 + at, a.out_stride,
                                  std::min(width, n - at));
@@ -102,22 +114,19 @@ void multiply_pairs(const MatmulArgs& a, int64_t begin, int64_t end, bf16* panel
         }
     }
 }
-#endif
 
 void multiply_part(const MatmulArgs& a, DType type, bool pairs, int64_t begin, int64_t end, void* panels) {
 #if TRIREME_PAIRS
-    if (pairs) return multiply_pairs(a, begin, end, static_cast<bf16*>(panels));
+    if (pairs) return multiply_columns<PanelsOfPairs>(a, begin, end, static_cast<bf16*>(panels));
 #endif
     (void)pairs;
-    with_type(type, [&](auto t) HWY_ATTR { multiply_columns(a, begin, end, static_cast<decltype(t)*>(panels)); });
+    with_type(type, [&](auto t) HWY_ATTR {
+        multiply_columns<Panels<decltype(t)>>(a, begin, end, static_cast<decltype(t)*>(panels));
+    });
 }
 
 void round_x(const float* from, float* to, int64_t n) {
     map_row(from, to, n, [](Vf v, int64_t) HWY_ATTR { return round_to_bf16(F(), v); });
-}
-void round_x_to_pairs(const float* from, bf16* to, int64_t n) {
-    round_row(from, to, n);
-    if (n % 2 != 0) to[n] = bf16(0.0F);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -129,7 +138,6 @@ namespace trireme {
 
 HWY_EXPORT(multiply_part);
 HWY_EXPORT(round_x);
-HWY_EXPORT(round_x_to_pairs);
 
 namespace {
 
@@ -159,10 +167,8 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
         args.x = rounded;
         args.x_stride = (k + 1) / 2 * 2;
         for_rows(in.rows, k, [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) {
-                HWY_DYNAMIC_DISPATCH(round_x_to_pairs)
-                (in.row(r), reinterpret_cast<bf16*>(rounded) + r * args.x_stride, k);
-            }
+            bf16* to = reinterpret_cast<bf16*>(rounded);
+            for (int64_t r = begin; r < end; ++r) round_to_pairs(in.row(r), k, to + r * args.x_stride, args.x_stride);
         });
     } else if (w.dtype() == DType::kBF16) {
         for_rows(in.rows, k, [&](int64_t begin, int64_t end) {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/pairs-inl.h"
 #include "kernels/key_order.h"
 
@@ -30,12 +29,6 @@ struct PairStrip {
 HWY_INLINE int64_t pair_strip_width(int64_t at, int64_t n) {
     const int64_t left = n - at;
     return left >= kPairTall ? kPairTall : left > kPairTall / 4 ? kPairTall / 2 : kPairTall / 4;
-}
-
-/// Whether attention over keys and values of these types takes dot products of pairs: queries, then probabilities, are
-/// rounded to bf16.
-HWY_INLINE bool attends_pairs(const KvLayout& l) {
-    return l.k_type == DType::kBF16 && l.v_type == DType::kBF16 && l.head_dim % kPairLanes == 0 && bf16_dots();
 }
 
 /// n floats, a multiple of 16, become as many bf16 numbers at the same place.
@@ -72,33 +65,41 @@ HWY_INLINE void pair_multiply_tile(const bf16* a, int64_t lda, const PairStrip& 
     }
 }
 
-template <int NV, bool kAdd>
-HWY_INLINE void pair_multiply_rows(const bf16* a, int64_t lda, int64_t rows, const PairStrip& b, float* c,
-                                   int64_t ldc) {
+/// Tile::run<MR>(r, args...) for tiles of MR rows from r on that cover them. (multiply_rows of gemm-inl.h is compiled
+/// without pairs, and cannot inline what has them: calling a tile instead cost 5 % of a prefill's attention.)
+template <class Tile, class... Args>
+HWY_INLINE void for_row_tiles(int64_t rows, const Args&... args) {
     int64_t r = 0;
-    for (; r + 6 <= rows; r += 6) pair_multiply_tile<6, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+    for (; r + 6 <= rows; r += 6) Tile::template run<6>(r, args...);
     if (r + 3 <= rows) {
-        pair_multiply_tile<3, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+        Tile::template run<3>(r, args...);
         r += 3;
     }
     if (r + 2 <= rows) {
-        pair_multiply_tile<2, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+        Tile::template run<2>(r, args...);
         r += 2;
     }
-    if (r < rows) pair_multiply_tile<1, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+    if (r < rows) Tile::template run<1>(r, args...);
 }
+
+template <int NV, bool kAdd>
+struct PairMultiplyTile {
+    template <int MR>
+    static HWY_INLINE void run(int64_t r, const bf16* a, int64_t lda, const PairStrip& b, float* c, int64_t ldc) {
+        pair_multiply_tile<MR, NV, kAdd>(a + r * lda, lda, b, c + r * ldc, ldc);
+    }
+};
 
 /// c [rows, width] (+)= a [rows, k] times one strip.
 template <bool kAdd>
 HWY_NOINLINE void pair_multiply_strip(const bf16* a, int64_t lda, int64_t rows, const PairStrip& b, int64_t width,
                                       float* c, int64_t ldc) {
-    if (width == kPairTall) return pair_multiply_rows<4, kAdd>(a, lda, rows, b, c, ldc);
-    if (width == kPairTall / 2) return pair_multiply_rows<2, kAdd>(a, lda, rows, b, c, ldc);
-    pair_multiply_rows<1, kAdd>(a, lda, rows, b, c, ldc);
+    if (width == kPairTall) return for_row_tiles<PairMultiplyTile<4, kAdd>>(rows, a, lda, b, c, ldc);
+    if (width == kPairTall / 2) return for_row_tiles<PairMultiplyTile<2, kAdd>>(rows, a, lda, b, c, ldc);
+    for_row_tiles<PairMultiplyTile<1, kAdd>>(rows, a, lda, b, c, ldc);
 }
 
-/// c [rows, n] = a [rows, dim] times keys [first, first + n) of a head in blocks, `first` a multiple of 16. Writes
-/// whole vectors. As many bytes as these keys have are fetched from `ahead`, if not null.
+/// multiply_keys of pairs.
 inline HWY_NOINLINE void pair_multiply_keys(const bf16* a, int64_t lda, int64_t rows, const bf16* keys, int64_t n,
                                             int64_t dim, float* c, int64_t ldc, const char* ahead) {
     for (int64_t at = 0, width; at < n; at += width) {
@@ -163,32 +164,20 @@ HWY_INLINE void pair_weigh_tile(const bf16* p, int64_t ldp, const PairRows& rows
 }
 
 template <int NV>
-HWY_INLINE void pair_weigh_rows(const bf16* p, int64_t ldp, int64_t queries, const PairRows& rows, float* c,
-                                int64_t ldc) {
-    int64_t r = 0;
-    for (; r + 6 <= queries; r += 6) pair_weigh_tile<6, NV>(p + r * ldp, ldp, rows, c + r * ldc, ldc);
-    if (r + 3 <= queries) {
-        pair_weigh_tile<3, NV>(p + r * ldp, ldp, rows, c + r * ldc, ldc);
-        r += 3;
+struct PairWeighTile {
+    template <int MR>
+    static HWY_INLINE void run(int64_t r, const bf16* p, int64_t ldp, const PairRows& rows, float* c, int64_t ldc) {
+        pair_weigh_tile<MR, NV>(p + r * ldp, ldp, rows, c + r * ldc, ldc);
     }
-    if (r + 2 <= queries) {
-        pair_weigh_tile<2, NV>(p + r * ldp, ldp, rows, c + r * ldc, ldc);
-        r += 2;
-    }
-    if (r < queries) pair_weigh_tile<1, NV>(p + r * ldp, ldp, rows, c + r * ldc, ldc);
-}
+};
 
 /// c [queries, dim] += p [queries, n] rows [n, dim], dim a multiple of 32.
 inline HWY_NOINLINE void pair_weigh(const bf16* p, int64_t ldp, int64_t queries, const PairRows& rows, float* c,
                                     int64_t ldc, int64_t dim) {
-    int64_t at = 0;
-    for (; at + 2 * kPairLanes <= dim; at += 2 * kPairLanes) {
+    for (int64_t at = 0; at < dim; at += 2 * kPairLanes) {
         const PairRows part{rows.at + at, rows.stride, rows.n, rows.fetch};
-        pair_weigh_rows<2>(p, ldp, queries, part, c + at, ldc);
-    }
-    if (at < dim) {
-        const PairRows part{rows.at + at, rows.stride, rows.n, rows.fetch};
-        pair_weigh_rows<1>(p, ldp, queries, part, c + at, ldc);
+        if (at + kPairLanes == dim) return for_row_tiles<PairWeighTile<1>>(queries, p, ldp, part, c + at, ldc);
+        for_row_tiles<PairWeighTile<2>>(queries, p, ldp, part, c + at, ldc);
     }
 }
 

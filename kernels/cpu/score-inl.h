@@ -54,7 +54,7 @@ template <class T>
 void score_tile(const float* q, int64_t stride, int64_t rows, const T* keys, int64_t count, int64_t dim, bool rotated,
                 const float* panels, float* scores) {
     if (rotated) return multiply_panels<false>(q, stride, rows, panels, dim, scores, kScoreStride, count, kTall);
-    multiply_keys(q, stride, rows, keys, 0, count, dim, scores, kScoreStride, kTall);
+    multiply_keys(q, stride, rows, keys, count, dim, scores, kScoreStride, kTall);
 }
 
 }  // namespace HWY_NAMESPACE

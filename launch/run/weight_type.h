@@ -15,7 +15,7 @@ struct WeightType {
 };
 
 /// `asked`: what --dtype said; nothing: the checkpoint's type, and for quantised ones the faster one of 16 bits on this
-/// backend: bf16 where the CPU has dot products of it, f16 elsewhere (README.md has the measurement).
+/// backend: bf16 where the CPU has dot products of it, f16 elsewhere (docs/ledger.md, CPU speed).
 WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend);
 
 }  // namespace trireme
