@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/sampling.h"
 
@@ -21,6 +22,9 @@ constexpr float logit_of_key(uint64_t key) {
     return std::bit_cast<float>(order >> 31 ? order & 0x7fffffffu : ~order);
 }
 
+/// No finite logit's key is below, no key of -inf is not.
+inline constexpr uint64_t kLowestKey = ((order_key(-std::numeric_limits<float>::infinity(), 0) >> 32) + 1) << 32;
+
 /// What a rule's filters leave of a row of logits: with the row it says what any id weighs.
 struct RowLaw {
     uint64_t floor = 0;  // the key of the last token kept
@@ -38,13 +42,28 @@ struct LogitsRow {
     int64_t cols = 1, stride = 0;
 };
 
-/// What a logit weighs beside the largest one. (A template, as exp2f is the backend's, and the function both's.)
-template <class Float>
-constexpr uint64_t weight_of(Float logit, Float top, Float scale) {
-    const Float below = logit - top;  // an infinite scale must not meet 0
-    const Float power = below == 0 ? 0 : below * scale;
-    if (power < -41) return 0;  // as it would be: most of a vocabulary
-    return static_cast<uint64_t>(exp2f(power) * SamplingRule::kFirstWeight);
+inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
+/// 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1, relative error 2.6e-9.
+inline constexpr int kPowerTermCount = 7;
+inline constexpr float kPowerTerms[kPowerTermCount] = {
+    1.55947389e-4f, 1.34066737e-3f, 9.61769279e-3f, 5.55031039e-2f, 2.40226522e-1f, 6.93147242e-1f, 1.0f};
+inline constexpr float kLeastPower = -41;  // of 2; what lies below weighs nothing
+
+/// 2^x for -64 <= x <= 0, within 2 ulp. Multiplications and additions one by one (nothing here is compiled with fused
+/// ones), so that a law's weights are the same on every backend.
+constexpr float power_of_two(float x) {
+    const float rounded = x + kRounder, f = x - (rounded - kRounder);
+    float p = kPowerTerms[0];
+    for (int i = 1; i < kPowerTermCount; ++i) p = p * f + kPowerTerms[i];
+    return p * std::bit_cast<float>((std::bit_cast<uint32_t>(rounded) << 23) + 0x3f800000u);
+}
+
+/// What a logit weighs beside the largest one.
+constexpr uint64_t weight_of(float logit, float top, float scale) {
+    const float below = logit - top;  // an infinite scale must not meet 0
+    const float power = below == 0 ? 0 : below * scale;
+    if (power < kLeastPower) return 0;  // as it would be: most of a vocabulary
+    return static_cast<uint64_t>(power_of_two(power) * SamplingRule::kFirstWeight);
 }
 
 /// What an id weighs by the law of `row`.

@@ -3,70 +3,95 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
-#include "kernels/cpu/row_top.h"
+#include "kernels/cpu/row_scan.h"
 #include "runtime/error.h"
 
 namespace trireme {
+namespace {
 
-OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, int64_t draws, void* scratch)
-    : keys_(static_cast<uint64_t*>(scratch)), weights_(keys_ + vocab) {
-    constexpr float kNone = -std::numeric_limits<float>::infinity();
-    float top = kNone;
-    int64_t best = 0;
-    bool nan = false;
-    for (int64_t first = 0; first < vocab; first += row.cols) {
-        const float* x = row.data + first / row.cols * row.stride;
-        const int64_t end = std::min(row.cols, vocab - first);
-        if (end <= 0) break;
-        const RowTop part = row_top(x, end);
-        nan |= part.nan;
-        if (part.top > top) top = part.top, best = first + part.at;
-        for (int64_t c = 0; c < end && (rule.scale != 0 || draws > 1); ++c) {
-            if (x[c] > kNone) keys_[size_++] = order_key(x[c], first + c);
-        }
+constexpr float kFirstDepth = 2;  // a token found first weighs a quarter of the heaviest or more
+constexpr size_t kFirstOrdered = 64;
+
+}  // namespace
+
+template <class Visit>
+void OrderedRow::parts(const Visit& visit) const {
+    for (int64_t first = 0; first < vocab_; first += row_.cols) {
+        visit(row_.data + first / row_.cols * row_.stride, std::min(row_.cols, vocab_ - first), first);
     }
-    require(!nan && std::isfinite(top), Exit::kData, "{}", kNoLaw);
-    law_ = {.least = rule.min_weight, .top = top, .scale = rule.scale};
-    if (rule.scale == 0) {
-        law_.floor = order_key(top, best);
-        law_.sum = weight_of(top, top, 0.0F);
-        if (draws > 1) {
-            order(static_cast<size_t>(draws));
-            size_ = ordered_;
-        } else {
-            keys_[0] = law_.floor;
-            size_ = 1;
-        }
-        return;
-    }
-    if (rule.top_k > 0 && static_cast<size_t>(rule.top_k) < size_) {
-        std::nth_element(keys_, keys_ + rule.top_k, keys_ + size_, std::greater<>());
-        size_ = static_cast<size_t>(rule.top_k);
-    }
-    if (rule.top_p < SamplingRule::kOne) size_ = head(part_of(total(), rule.top_p, /*up=*/true));
-    if (rule.min_weight > 0) {
-        // Weights fall: what min-p leaves is a head, of the first token at least.
-        const auto light = [&](uint64_t key) {
-            return weight_of(logit_of_key(key), top, rule.scale) < rule.min_weight;
-        };
-        size_ = static_cast<size_t>(std::partition(keys_, keys_ + size_, std::not_fn(light)) - keys_);
-        ordered_ = 0;
-    }
-    law_.floor = *std::min_element(keys_, keys_ + size_);
-    law_.sum = left_ = total();
 }
 
-uint64_t OrderedRow::total() const {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < size_; ++i) sum += weight_of(logit_of_key(keys_[i]), law_.top, law_.scale);
-    return sum;
+OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& rule, int64_t draws, void* scratch)
+    : row_(row), vocab_(vocab), keys_(static_cast<uint64_t*>(scratch)), weights_(keys_ + vocab) {
+    float top = -std::numeric_limits<float>::infinity();
+    int64_t best = 0;
+    bool nan = false;
+    parts([&](const float* x, int64_t n, int64_t first) {
+        const RowTop part = row_top(x, n);
+        nan |= part.nan;
+        if (part.top > top) top = part.top, best = first + part.at;
+    });
+    require(!nan && std::isfinite(top), Exit::kData, "{}", kNoLaw);
+    law_ = {.floor = kLowestKey, .least = rule.min_weight, .top = top, .scale = rule.scale};
+    if (rule.scale != 0) {
+        apply_filters(rule);
+        return;
+    }
+    law_.floor = order_key(top, best);
+    law_.sum = weight_of(top, top, 0.0F);
+    if (draws > 1) {
+        order(static_cast<size_t>(draws));
+        kept_ = ordered_;
+    } else {
+        keys_[0] = law_.floor;
+        kept_ = 1;
+    }
+}
+
+void OrderedRow::apply_filters(const SamplingRule& rule) {
+    if (rule.top_k > 0) {
+        order(static_cast<size_t>(rule.top_k));
+        keep(ordered_);
+    } else {
+        parts([&](const float* x, int64_t n, int64_t) { law_.sum += row_weight(x, n, law_.top, law_.scale); });
+    }
+    if (rule.top_p < SamplingRule::kOne) keep(head(part_of(law_.sum, rule.top_p, /*up=*/true)));
+    if (rule.min_weight > 0) {
+        // Weights fall: what min-p leaves is a head, of the first token at least.
+        size_t n = 0;
+        while (reach(n) && weights_[n] >= rule.min_weight) ++n;
+        keep(n);
+    }
+    left_ = law_.sum;
+}
+
+void OrderedRow::keep(size_t n) {
+    kept_ = n;
+    law_.floor = keys_[n - 1];
+    law_.sum = 0;
+    for (size_t i = 0; i < n; ++i) law_.sum += weights_[i];
+}
+
+bool OrderedRow::find() {
+    constexpr float kLast = std::numeric_limits<float>::lowest();
+    if (from_ == kLast) return false;
+    depth_ = std::max(kFirstDepth, 2 * depth_);
+    // Without a scale, or with none to speak of, all are found at once.
+    const float next = depth_ > -kLeastPower ? kLast : std::max(kLast, law_.top - depth_ / law_.scale);
+    parts([&](const float* x, int64_t n, int64_t first) {
+        found_ += static_cast<size_t>(row_keys(x, n, first, next, from_, keys_ + found_));
+    });
+    from_ = next;
+    return true;
 }
 
 void OrderedRow::order(size_t n) {
-    n = std::min(n, size_);
-    if (n < size_) std::nth_element(keys_ + ordered_, keys_ + n, keys_ + size_, std::greater<>());
+    while (found_ < n && find()) continue;
+    n = std::min(n, found_);
+    if (n <= ordered_) return;
+    // What was found earlier comes before what was found later; within that, what is sorted before what is not.
+    if (n < found_) std::nth_element(keys_ + ordered_, keys_ + n, keys_ + found_, std::greater<>());
     std::sort(keys_ + ordered_, keys_ + n, std::greater<>());
     for (size_t i = ordered_; law_.scale != 0 && i < n; ++i) {
         weights_[i] = weight_of(logit_of_key(keys_[i]), law_.top, law_.scale);
@@ -74,20 +99,30 @@ void OrderedRow::order(size_t n) {
     ordered_ = n;
 }
 
+bool OrderedRow::reach(size_t i) {
+    if (i >= kept_) return false;
+    if (i < ordered_) return true;
+    while (found_ == ordered_) {
+        if (!find()) return false;
+    }
+    order(std::min(found_, std::max(kFirstOrdered, 4 * ordered_)));
+    return true;
+}
+
 size_t OrderedRow::head(uint64_t least) {
     uint64_t sum = 0;
-    for (size_t i = 0; i < size_; ++i) {
-        if (i == ordered_) order(std::max<size_t>(64, 4 * ordered_));
-        sum += weights_[i];
-        if (sum >= least) return i + 1;
+    size_t n = 0;
+    while (reach(n)) {
+        sum += weights_[n++];
+        if (sum >= least) break;
     }
-    return size_;
+    return n;
 }
 
 int32_t OrderedRow::draw(uint64_t u) {
     size_t at = taken_;
     if (law_.scale == 0) {
-        if (at == size_) return -1;
+        if (at == kept_) return -1;
         ++taken_;
     } else {
         if (left_ == 0) return -1;

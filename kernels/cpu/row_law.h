@@ -3,12 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/law.h"
 
 namespace trireme {
 
-/// Tokens of a row in their order, sorted only as far as somebody looks.
+/// Tokens of a row in their order, found and sorted only as far as somebody looks: a draw ends within the first few
+/// dozen of most rows. Found are those whose logit is not far below the largest, then those down to twice as far below
+/// it, and so on; each time by a scan of the row.
 class OrderedRow {
   public:
     static size_t scratch_bytes(int64_t vocab) { return static_cast<size_t>(vocab) * (2 * sizeof(uint64_t)); }
@@ -23,17 +26,32 @@ class OrderedRow {
     int32_t draw(uint64_t u);
 
   private:
-    /// Tokens 0 .. n - 1 are in their order, and weighed.
+    static constexpr size_t kAll = std::numeric_limits<size_t>::max();
+
+    /// visit(logits, n, the first's id) for each rank's part of the row.
+    template <class Visit>
+    void parts(const Visit& visit) const;
+    void apply_filters(const SamplingRule& rule);
+    void keep(size_t n);
+    /// Finds the next tokens; false: all are found.
+    bool find();
+    /// Finds n tokens, if the row has so many, and puts the first n of those found in their order, weighed.
     void order(size_t n);
+    /// Token i is in its place; false: there is none.
+    bool reach(size_t i);
     /// Tokens of the shortest head that weighs `least` or more.
     size_t head(uint64_t least);
-    uint64_t total() const;
 
-    uint64_t* keys_;     // of the tokens that are left, size_ of them
-    uint64_t* weights_;  // of the first ordered_
-    size_t size_ = 0, ordered_ = 0;
-    size_t taken_ = 0;   // without a scale: so many of the first
-    uint64_t left_ = 0;  // what those weigh that have not been drawn
+    LogitsRow row_;
+    int64_t vocab_;
+    uint64_t* keys_;     // of the tokens found
+    uint64_t* weights_;  // of those in their order
+    size_t found_ = 0, ordered_ = 0;
+    size_t kept_ = kAll;                                   // by the filters; all: all that are finite
+    float from_ = std::numeric_limits<float>::infinity();  // logits from here on are found
+    float depth_ = 0;                                      // so far below the largest, in powers of 2
+    size_t taken_ = 0;                                     // without a scale: so many of the first
+    uint64_t left_ = 0;                                    // what those weigh that have not been drawn
     RowLaw law_;
 };
 

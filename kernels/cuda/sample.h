@@ -200,10 +200,8 @@ struct Sample {
             listed = static_cast<int>(shared.next);
         }
 
-        /// The key below those of finite logits.
-        TRIREME_GPU static uint64_t lowest() { return (static_cast<uint64_t>(key_of(-infinity(), 0) >> 32) + 1) << 32; }
         TRIREME_GPU void filter() {
-            floor = lowest();
+            floor = kLowestKey;
             const auto k = static_cast<uint64_t>(a.rule.top_k);
             if (k > 0)
                 select(
@@ -247,7 +245,7 @@ struct Sample {
             if (next == end) return;
             // Of as many as are wanted, the first that is no elder.
             const auto most = static_cast<uint64_t>(end - next);
-            floor = lowest();
+            floor = kLowestKey;
             select(
                 true, [&](uint64_t) { return most - 1; }, floor);
             list();

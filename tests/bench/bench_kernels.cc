@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,8 @@ class Bench {
                                  .max_k = 4096,
                                  .max_n = 49152,
                                  .heads = 32,
-                                 .head_dim = 128})),
+                                 .head_dim = 128,
+                                 .vocab = 49152})),
           arena_(device_, size_t{512} << 20),
           pool_(device_, kPool) {
         auto* halves = static_cast<uint16_t*>(pool_.data());
@@ -137,6 +139,25 @@ class Bench {
                 {}};
     }
 
+    /// Rows of normal logits with deviation 3 over a vocabulary of 49,152, a token of each.
+    Case sample(const char* name, const SamplingParams& params, int64_t rows) {
+        constexpr int64_t kVocab = 49152;
+        const Tensor logits = arena_.take(DType::kF32, Shape{1, rows, kVocab}),
+                     ids = arena_.take(DType::kI32, Shape{rows}), uniforms = arena_.take(DType::kI64, Shape{rows});
+        std::mt19937_64 engine(1);
+        std::normal_distribution<float> normal(0, 3);
+        for (int64_t i = 0; i < rows * kVocab; ++i) static_cast<float*>(logits.data())[i] = normal(engine);
+        for (int64_t r = 0; r < rows; ++r) {
+            static_cast<int64_t*>(uniforms.data())[r] =
+                fraction_of((static_cast<double>(r) + 0.5) / static_cast<double>(rows));
+        }
+        return {fmt::format("sample {} rows {}", name, rows),
+                static_cast<double>(rows * kVocab) * 4,
+                0,
+                [=, this] { kernels_->sample(ids, logits, kVocab, uniforms, rule_of(params)); },
+                {}};
+    }
+
     void time(Case& c) {
         auto* stamps = stamps_;
         CpuStream& s = cpu(*stream_);
@@ -199,6 +220,12 @@ int run(int threads, int rounds, const std::string& filter) {
         cases.emplace_back(
             b, b->rowwise(
                    "swiglu", rows, 1536, [b](const Tensor& x, const Tensor& y) { b->kernels().swiglu(x, y); }, 3));
+    }
+    for (const int64_t rows : {1, 64}) {
+        cases.emplace_back(&decode, decode.sample("as by default", {}, rows));
+        cases.emplace_back(&decode, decode.sample("the whole law", {1, 0, 1, 0}, rows));
+        cases.emplace_back(&decode, decode.sample("top-p 0.9", {1, 0, 0.9, 0}, rows));
+        cases.emplace_back(&decode, decode.sample("min-p 0.05", {1, 0, 1, 0.05}, rows));
     }
     std::erase_if(cases, [&](const auto& c) { return c.second.name.find(filter) == std::string::npos; });
     if (cases.empty()) {

@@ -7,75 +7,13 @@
 #include <numeric>
 
 #include "runtime/random.h"
-#include "tests/kernels/harness.h"
+#include "tests/kernels/sample_harness.h"
 
 namespace trireme::test {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr double kLargestUniform = 1 - 0x1p-53;
-constexpr double kClose = 1e-5;  // of a probability: f32 exponentials and logits are off by some 1e-6
-
-using Logits = std::vector<float>;
-using Uniforms = std::vector<double>;
-using Ids = std::vector<int32_t>;
-
-SamplingParams off(double temperature = 1) {
-    return {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0};
-}
-
 /// At this temperature a logit of -n weighs 2^-n of one of 0, without rounding.
 constexpr double kPowersOfTwo = M_LOG2E;
-
-struct Drawn {
-    std::vector<Ids> siblings;  // by row
-    std::vector<RowLaw> laws;
-};
-
-/// Row r has the logits `logits[r % logits.size()]`, divided over `parts` ranks, and a sibling for each of u[r]. What
-/// is beyond the vocabulary is NaN.
-Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& params, const std::vector<Uniforms>& u,
-            int64_t parts = 1) {
-    const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
-    const int64_t cols = (vocab + parts - 1) / parts + (parts > 1 ? 3 : 0);
-    Machine m;
-    Operand in(DType::kF32, parts * rows, cols), laws(DType::kI64, rows, kRowLawWords);
-    Ids end_of;
-    Uniforms flat;
-    for (const Uniforms& row : u) {
-        flat.insert(flat.end(), row.begin(), row.end());
-        end_of.push_back(static_cast<int32_t>(flat.size()));
-    }
-    Operand uniforms(DType::kI64, static_cast<int64_t>(flat.size()), 1), ids = Operand::ids(Ids(flat.size(), -7)),
-                                                                         ends = Operand::ids(end_of);
-    for (size_t i = 0; i < flat.size(); ++i) uniforms.at<int64_t>(static_cast<int64_t>(i), 0) = fraction_of(flat[i]);
-    for (int64_t part = 0; part < parts; ++part) {
-        for (int64_t r = 0; r < rows; ++r) {
-            const Logits& row = logits[static_cast<size_t>(r) % logits.size()];
-            for (int64_t c = 0; c < cols; ++c) {
-                const int64_t id = part * cols + c;
-                in.at<float>(part * rows + r, c) = id < vocab ? row[static_cast<size_t>(id)] : std::nanf("");
-            }
-        }
-    }
-
-    m->sample(ids.vector(), Tensor(in.tensor().data(), DType::kF32, Shape{parts, rows, cols}), vocab, uniforms.vector(),
-              rule_of(params), laws.tensor(), ends.vector());
-    m.stream->synchronize();
-
-    EXPECT_TRUE(ids.intact() && laws.intact());
-    Drawn out;
-    int64_t next = 0;
-    for (const Uniforms& row : u) {
-        Ids& of_row = out.siblings.emplace_back();
-        for (size_t i = 0; i < row.size(); ++i) of_row.push_back(ids.at<int32_t>(next++, 0));
-        out.laws.push_back(*reinterpret_cast<const RowLaw*>(&laws.at<int64_t>(out.laws.size(), 0)));
-    }
-    return out;
-}
-Ids siblings(const Logits& logits, const SamplingParams& params, const Uniforms& u, int64_t parts = 1) {
-    return drawn({logits}, params, {u}, parts).siblings[0];
-}
 
 TEST(Siblings, WhatElderOnesWeighIsLeftOut) {
     const Logits logits = {-1, 0, -2, -2};  // 2, 4, 1, 1 of 8: in their order 1, 0, 2, 3

@@ -1,6 +1,6 @@
 """llama.cpp's batched bench through its C interface: samples that share a prompt, a token of each in one batch.
 
-    batched_peer.py MODEL.gguf PROMPT NEW THREADS 0|1(flash attention) IDS.json B
+    batched_peer.py MODEL.gguf PROMPT NEW THREADS 0|1(flash attention) f16|bf16(keys and values) IDS.json B
 
 Prints one JSON object: prefill_ms of the first PROMPT ids, decode_ms of NEW - 1 tokens of each of B sequences behind
 it. As llama-batched-bench with a shared prompt (-pps) it draws nothing: the same token goes on in every sequence.
@@ -13,14 +13,14 @@ import time
 
 import llama_cpp as lc
 
-from peer import decode, silent
+from peer import KV_TYPES, decode, silent
 
 
 def main() -> None:
     path, length, new, threads, flash = sys.argv[1], *map(int, sys.argv[2:6])
-    with open(sys.argv[6], encoding="utf-8") as file:
+    with open(sys.argv[7], encoding="utf-8") as file:
         ids = json.load(file)[:length]
-    beside = int(sys.argv[7])
+    beside = int(sys.argv[8])
     lc.llama_log_set(silent, ctypes.c_void_p())
     lc.llama_backend_init()
     model = lc.llama_model_load_from_file(path.encode(), lc.llama_model_default_params())
@@ -29,6 +29,7 @@ def main() -> None:
     params.n_seq_max, params.kv_unified = beside, True
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = lc.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lc.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.type_k = params.type_v = KV_TYPES[sys.argv[6]]
     context = lc.llama_init_from_model(model, params)
     memory = lc.llama_get_memory(context)
 

@@ -1,6 +1,6 @@
 """One measured run of llama.cpp, through the C interface, so that Python's own cost is a few microseconds a token.
 
-    peer.py MODEL.gguf CONTEXT NEW THREADS 0|1(flash attention) IDS.json
+    peer.py MODEL.gguf CONTEXT NEW THREADS 0|1(flash attention) f16|bf16(keys and values) IDS.json
 
 Prints one JSON object: prefill_ms of the first CONTEXT ids, tpot_ms of the NEW - 1 greedy tokens after the first.
 """
@@ -12,6 +12,8 @@ import time
 
 import llama_cpp as lc
 import numpy as np
+
+KV_TYPES = {"f16": 1, "bf16": 30}  # ggml_type; the Python package names only the former
 
 
 @lc.llama_log_callback
@@ -29,7 +31,7 @@ def decode(context, ids, batch: int) -> None:
 
 def main() -> None:
     path, length, new, threads, flash = sys.argv[1], *map(int, sys.argv[2:6])
-    with open(sys.argv[6], encoding="utf-8") as file:
+    with open(sys.argv[7], encoding="utf-8") as file:
         ids = json.load(file)[:length]
     lc.llama_log_set(silent, ctypes.c_void_p())
     lc.llama_backend_init()
@@ -38,6 +40,7 @@ def main() -> None:
     params.n_ctx, params.n_batch, params.n_ubatch = 8192, 2048, 512
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = lc.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lc.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.type_k = params.type_v = KV_TYPES[sys.argv[6]]
     context = lc.llama_init_from_model(model, params)
     vocab = lc.llama_vocab_n_tokens(lc.llama_model_get_vocab(model))
 
