@@ -56,11 +56,19 @@ class KeyBlocks {
                 std::memcpy(to, in, block_);
                 continue;
             }
-            for (int64_t u = 0; u < units_; ++u, to += kKeyBlock * unit_, in += kKeyBlock * unit_) {
-                std::memcpy(to, in, static_cast<size_t>(run) * unit_);
+            // Half a block is usual, and copies of a known size are no calls.
+            const size_t bytes = static_cast<size_t>(run) * unit_, stride = kKeyBlock * unit_;
+            if (2 * run == kKeyBlock && unit_ == 2) {
+                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, kKeyBlock);
+            } else if (2 * run == kKeyBlock) {
+                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, 2 * kKeyBlock);
+            } else {
+                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, bytes);
             }
         }
     }
+    /// Of the blocks that n keys lie in, from the first key of a block on.
+    size_t bytes_of(int64_t n) const { return static_cast<size_t>((n + kKeyBlock - 1) / kKeyBlock) * block_; }
     /// The first element of key i.
     char* at(int64_t i) const {
         return first_ + static_cast<size_t>(i / kKeyBlock) * block_ + static_cast<size_t>(i % kKeyBlock) * unit_;

@@ -135,6 +135,26 @@ void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means
     });
 }
 
+namespace {
+
+constexpr int64_t kChunksAhead = 4;
+constexpr int64_t kRun = 64;  // chunks that a thread takes at a time
+
+/// Where keys and values of a chunk lie, or come to lie.
+void fetch_chunk(const KvAccess& kv, int64_t token, int64_t head, int64_t chunk) {
+    constexpr size_t kLine = 64;
+    const auto fetch = [](const char* from, size_t bytes) {
+        for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(from + i, /*write=*/0, /*locality=*/2);
+    };
+    const int64_t i = token % kTileTokens;
+    char* tile = kv.tile(0, token / kTileTokens);
+    const KeyBlocks keys = kv.keys(tile, head);
+    fetch(keys.at(i / kKeyBlock * kKeyBlock), keys.bytes_of(chunk));
+    fetch(kv.value(tile, head, i), static_cast<size_t>(chunk) * kv.value_bytes());
+}
+
+}  // namespace
+
 void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
                    const TileRange& part) {
     const ChunkPick& p = *static_cast<const ChunkPick*>(pick.data());
@@ -143,9 +163,21 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
     const int64_t all = (p.tokens + chunk - 1) / chunk;
     const int64_t first = std::min(part.first * a_tile, all);
     const int64_t last = part.end == kEveryTile ? all : std::min(part.end * a_tile, all);
+    const auto place_of = [&](int64_t c, int64_t h) {
+        return c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
+    };
+    const auto fetch = [&](int64_t c, int64_t h) {
+        const int64_t place = place_of(c, h);
+        if (place == kNotPicked) return false;
+        source.check_tile(0, c * chunk, "gather_chunks");
+        target.check_tile(0, place * chunk, "gather_chunks");
+        fetch_chunk(source, c * chunk, h, chunk);
+        fetch_chunk(target, place * chunk, h, chunk);
+        return true;
+    };
     const auto gather = [&](int64_t c, int64_t h) {
-        const int64_t place = c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
-        if (place == kNotPicked) return;
+        const int64_t place = place_of(c, h);
+        if (place == kNotPicked) return false;
         const int64_t token = c * chunk, slot = place * chunk;
         const int64_t n = std::min(chunk, p.tokens - token);
         source.check_tile(0, token, "gather_chunks");
@@ -154,9 +186,21 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
         target.keys(out, h).copy(slot % kTileTokens, source.keys(in, h), token % kTileTokens, n);
         std::memcpy(target.value(out, h, slot % kTileTokens), source.value(in, h, token % kTileTokens),
                     static_cast<size_t>(n) * source.value_bytes());
+        return true;
     };
-    for_rows((last - first) * heads, chunk * to.layout.head_dim, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) gather(first + i / heads, i % heads);
+    // Picked chunks are few, lie far apart and more often near the end: threads take short runs as they come to them,
+    // and the next chunks travel while one is copied.
+    const int64_t runs = (last - first + kRun - 1) / kRun;
+    Handout shared(runs * heads, parallel_width());
+    parallel([&](int thread, int) {
+        for (int64_t i = shared.first(thread); i < shared.size(); i = shared.next()) {
+            const int64_t h = i % heads, begin = first + i / heads * kRun, end = std::min(last, begin + kRun);
+            int64_t ahead = begin, travelling = 0;
+            for (int64_t c = begin; c < end; ++c) {
+                for (; ahead < end && travelling < kChunksAhead; ++ahead) travelling += fetch(ahead, h);
+                travelling -= gather(c, h);
+            }
+        }
     });
 }
 
