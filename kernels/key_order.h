@@ -56,18 +56,19 @@ class KeyBlocks {
                 std::memcpy(to, in, block_);
                 continue;
             }
-            // Half a block is usual, and copies of a known size are no calls.
+            // Runs of 8 keys are the usual ones (chunks of 8 tokens); a memcpy of constant size is compiled without a
+            // call.
             const size_t bytes = static_cast<size_t>(run) * unit_, stride = kKeyBlock * unit_;
-            if (2 * run == kKeyBlock && unit_ == 2) {
-                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, kKeyBlock);
-            } else if (2 * run == kKeyBlock) {
-                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, 2 * kKeyBlock);
+            if (run == 8 && unit_ == 2) {
+                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, 8 * 2);
+            } else if (run == 8) {
+                for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, 8 * 4);
             } else {
                 for (int64_t u = 0; u < units_; ++u, to += stride, in += stride) std::memcpy(to, in, bytes);
             }
         }
     }
-    /// Of the blocks that n keys lie in, from the first key of a block on.
+    /// Bytes of the blocks that hold n keys, the first of which begins a block.
     size_t bytes_of(int64_t n) const { return static_cast<size_t>((n + kKeyBlock - 1) / kKeyBlock) * block_; }
     /// The first element of key i.
     char* at(int64_t i) const {

@@ -22,12 +22,12 @@ constexpr float logit_of_key(uint64_t key) {
     return std::bit_cast<float>(order >> 31 ? order & 0x7fffffffu : ~order);
 }
 
-/// No finite logit's key is below, no key of -inf is not.
+/// Keys of finite logits are this or larger; keys of -inf are smaller.
 inline constexpr uint64_t kLowestKey = ((order_key(-std::numeric_limits<float>::infinity(), 0) >> 32) + 1) << 32;
 
 /// What a rule's filters leave of a row of logits: with the row it says what any id weighs.
 struct RowLaw {
-    uint64_t floor = 0;  // the key of the last token kept
+    uint64_t floor = 0;  // tokens with a smaller key are left out
     uint64_t least = 0;  // what weighs less weighs nothing
     uint64_t sum = 0;    // of the weights kept; at most 2^61, as a vocabulary has at most 2^21 ids
     float top = 0;       // the largest logit
@@ -43,7 +43,8 @@ struct LogitsRow {
 };
 
 inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
-/// 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1, relative error 2.6e-9.
+/// 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1; relative error
+/// 2.6e-9 before its coefficients are rounded to f32, 2e-8 with these.
 inline constexpr int kPowerTermCount = 7;
 inline constexpr float kPowerTerms[kPowerTermCount] = {
     1.55947389e-4f, 1.34066737e-3f, 9.61769279e-3f, 5.55031039e-2f, 2.40226522e-1f, 6.93147242e-1f, 1.0f};

@@ -137,10 +137,10 @@ void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means
 
 namespace {
 
-constexpr int64_t kChunksAhead = 4;
-constexpr int64_t kRun = 64;  // chunks that a thread takes at a time
+constexpr int64_t kTokensAhead = 32;  // of picked chunks that are prefetched before they are copied
+constexpr int64_t kRunTokens = 512;   // of the text that a thread takes at a time
 
-/// Where keys and values of a chunk lie, or come to lie.
+/// Prefetches the memory that a chunk's keys and values are read from, or will be written to.
 void fetch_chunk(const KvAccess& kv, int64_t token, int64_t head, int64_t chunk) {
     constexpr size_t kLine = 64;
     const auto fetch = [](const char* from, size_t bytes) {
@@ -188,18 +188,16 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
                     static_cast<size_t>(n) * source.value_bytes());
         return true;
     };
-    // Picked chunks are few, lie far apart and more often near the end: threads take short runs as they come to them,
-    // and the next chunks travel while one is copied.
-    const int64_t runs = (last - first + kRun - 1) / kRun;
-    Handout shared(runs * heads, parallel_width());
-    parallel([&](int thread, int) {
-        for (int64_t i = shared.first(thread); i < shared.size(); i = shared.next()) {
-            const int64_t h = i % heads, begin = first + i / heads * kRun, end = std::min(last, begin + kRun);
-            int64_t ahead = begin, travelling = 0;
-            for (int64_t c = begin; c < end; ++c) {
-                for (; ahead < end && travelling < kChunksAhead; ++ahead) travelling += fetch(ahead, h);
-                travelling -= gather(c, h);
-            }
+    // Few chunks are picked, unevenly over the text, so threads take short runs one at a time instead of equal shares.
+    // In a run the next picked chunks, `travelling` of them, are prefetched before they are copied.
+    const int64_t most_ahead = std::max<int64_t>(1, kTokensAhead / chunk);
+    const int64_t run = std::max<int64_t>(1, kRunTokens / chunk), runs = (last - first + run - 1) / run;
+    for_items(runs * heads, run * chunk * to.layout.head_dim, [&](int64_t i) {
+        const int64_t h = i % heads, begin = first + i / heads * run, end = std::min(last, begin + run);
+        int64_t ahead = begin, travelling = 0;
+        for (int64_t c = begin; c < end; ++c) {
+            for (; ahead < end && travelling < most_ahead; ++ahead) travelling += fetch(ahead, h);
+            travelling -= gather(c, h);
         }
     });
 }

@@ -73,6 +73,19 @@ void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
     });
 }
 
+/// body(i) for items of unequal work, which threads take one at a time.
+template <class Body>
+void for_items(int64_t items, int64_t item_elements, Body&& body) {
+    if (items * item_elements < 1 << 16) {
+        for (int64_t i = 0; i < items; ++i) body(i);
+        return;
+    }
+    Handout shared(items, parallel_width());
+    parallel([&](int thread, int) {
+        for (int64_t i = shared.first(thread); i < items; i = shared.next()) body(i);
+    });
+}
+
 /// What one thread needs to know of a matmul.
 struct MatmulArgs {
     const void* x;  // [rows, x_stride], packed: f32, or bf16 for dot products of pairs

@@ -50,10 +50,10 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
 }
 
 void OrderedRow::apply_filters(const SamplingRule& rule) {
-    if (rule.top_k > 0) {
+    if (rule.top_k > 0 && rule.top_k < vocab_) {
         order(static_cast<size_t>(rule.top_k));
         keep(ordered_);
-    } else {
+    } else if (rule.top_p < SamplingRule::kOne || rule.min_weight == 0) {
         parts([&](const float* x, int64_t n, int64_t) { law_.sum += row_weight(x, n, law_.top, law_.scale); });
     }
     if (rule.top_p < SamplingRule::kOne) keep(head(part_of(law_.sum, rule.top_p, /*up=*/true)));
@@ -77,7 +77,8 @@ bool OrderedRow::find() {
     constexpr float kLast = std::numeric_limits<float>::lowest();
     if (from_ == kLast) return false;
     depth_ = std::max(kFirstDepth, 2 * depth_);
-    // Without a scale, or with none to speak of, all are found at once.
+    // Deeper than -kLeastPower nothing weighs anything: the rest is found at once. So it is where depth_ / scale is
+    // infinite (scale 0, or tiny).
     const float next = depth_ > -kLeastPower ? kLast : std::max(kLast, law_.top - depth_ / law_.scale);
     parts([&](const float* x, int64_t n, int64_t first) {
         found_ += static_cast<size_t>(row_keys(x, n, first, next, from_, keys_ + found_));
@@ -100,6 +101,7 @@ void OrderedRow::order(size_t n) {
 }
 
 bool OrderedRow::reach(size_t i) {
+    check(i <= ordered_, "sample: token {} is asked for, {} are in their order", i, ordered_);
     if (i >= kept_) return false;
     if (i < ordered_) return true;
     while (found_ == ordered_) {

@@ -37,7 +37,8 @@ class OrderedRow {
     bool find();
     /// Finds n tokens, if the row has so many, and puts the first n of those found in their order, weighed.
     void order(size_t n);
-    /// Token i is in its place; false: there is none.
+    /// Sorts and weighs as far as token i, if that is not done yet; i is at most ordered_. false: no such token is
+    /// kept.
     bool reach(size_t i);
     /// Tokens of the shortest head that weighs `least` or more.
     size_t head(uint64_t least);
@@ -47,11 +48,11 @@ class OrderedRow {
     uint64_t* keys_;     // of the tokens found
     uint64_t* weights_;  // of those in their order
     size_t found_ = 0, ordered_ = 0;
-    size_t kept_ = kAll;                                   // by the filters; all: all that are finite
-    float from_ = std::numeric_limits<float>::infinity();  // logits from here on are found
-    float depth_ = 0;                                      // so far below the largest, in powers of 2
-    size_t taken_ = 0;                                     // without a scale: so many of the first
-    uint64_t left_ = 0;                                    // what those weigh that have not been drawn
+    size_t kept_ = kAll;                                   // how many tokens the filters keep; kAll: every finite logit
+    float from_ = std::numeric_limits<float>::infinity();  // all logits of this or more have been found
+    float depth_ = 0;    // how far below the largest that is, as a power of 2 of the weight
+    size_t taken_ = 0;   // without a scale: so many of the first
+    uint64_t left_ = 0;  // what those weigh that have not been drawn
     RowLaw law_;
 };
 

@@ -1,12 +1,12 @@
 #pragma once
-/// Scans of a row of logits, in SIMD: each reads the n floats at x once, n at least 1.
+/// Scans of a row of logits, in SIMD: the n floats at x, n at least 1.
 
 #include <cstdint>
 
 namespace trireme {
 
 struct RowTop {
-    float top;   // -inf of no logits
+    float top;   // -inf if all are
     int64_t at;  // the first that has it
     bool nan;    // whether one is NaN: the others say nothing then
 };

@@ -91,7 +91,7 @@ class RetrievalSet final : public KvFollower, public KvSet {
     ChunkPick pick_here_;    // what the tiles hold, but for tokens: tokens_ counts
     ChunkPick pick_prompt_;  // what they held behind the prompt
     bool graphs_;            // owners on chip may be recorded: then every forward enqueues the same
-    bool reading_prompt_ = true, choosing_ = false, chooses_ = true, moved_ = false;
+    bool reading_prompt_ = true, choosing_ = false, chooses_ = false, moved_ = false;
     int64_t since_ = 0;                // forwards since the last choice
     std::vector<bool> chosen_, seen_;  // [owners] in this forward; seen_: by history_
     Event ready_, read_;

@@ -35,10 +35,12 @@ class RecordingCpu final : public CpuDevice {
 /// A full view of a text that is written and attended by hand. The query is (1, 0, ..) for each head, times `sign`.
 class Text {
   public:
-    Text(const std::vector<bool>& on_chip, const RetrievalShape& shape, bool graphs = false)
+    Text(const std::vector<bool>& on_chip, const RetrievalShape& shape, bool graphs = false, bool read = true)
         : device(graphs ? std::make_unique<RecordingCpu>() : std::make_unique<CpuDevice>(1)),
           view(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}),
-          set(*device, *stream, view, shape) {}
+          set(*device, *stream, view, shape) {
+        if (read) set.choose_again(true);
+    }
     /// A forward that threw half-way left kernels that still read the rows kept below.
     ~Text() { stream->synchronize(); }
 
@@ -325,6 +327,14 @@ TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
     text.set.choose_again(true);
     text.step();
     text.expect(kPrompt + 210, kPrompt + 211, "read again");
+}
+
+// In a bench others decode before its first reader does.
+TEST(RetrievalSet, RestsUntilItIsRead) {
+    Text text({true, false}, {.budget = 64, .chunk = kChunk}, /*graphs=*/false, /*read=*/false);
+    text.prefill(kPrompt);
+    for (int i = 0; i < 10; ++i) text.step();
+    text.expect(kPrompt, kPrompt + 10, "not read so far");
 }
 
 // Of two queries the longer one decides.
