@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/power_of_two.h"
 #include "kernels/sampling.h"
 
 namespace trireme {
@@ -42,22 +43,7 @@ struct LogitsRow {
     int64_t cols = 1, stride = 0;
 };
 
-inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
-/// 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1; relative error
-/// 2.6e-9 before its coefficients are rounded to f32, 2e-8 with these.
-inline constexpr int kPowerTermCount = 7;
-inline constexpr float kPowerTerms[kPowerTermCount] = {
-    1.55947389e-4f, 1.34066737e-3f, 9.61769279e-3f, 5.55031039e-2f, 2.40226522e-1f, 6.93147242e-1f, 1.0f};
 inline constexpr float kLeastPower = -41;  // of 2; what lies below weighs nothing
-
-/// 2^x for -64 <= x <= 0, within 2 ulp. Multiplications and additions one by one (nothing here is compiled with fused
-/// ones), so that a law's weights are the same on every backend.
-constexpr float power_of_two(float x) {
-    const float rounded = x + kRounder, f = x - (rounded - kRounder);
-    float p = kPowerTerms[0];
-    for (int i = 1; i < kPowerTermCount; ++i) p = p * f + kPowerTerms[i];
-    return p * std::bit_cast<float>((std::bit_cast<uint32_t>(rounded) << 23) + 0x3f800000u);
-}
 
 /// What a logit weighs beside the largest one.
 constexpr uint64_t weight_of(float logit, float top, float scale) {

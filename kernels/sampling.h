@@ -1,7 +1,8 @@
 #pragma once
 /// How logits become a token: a law in whole numbers, so that no backend and no order of adding can change a draw.
 ///
-/// Token i has the weight floor(2^40 * 2^((logit_i - top) log2(e) / temperature)), the power as power_of_two (law.h)
+/// Token i has the weight floor(2^40 * 2^((logit_i - top) log2(e) / temperature)), the power as power_of_two
+/// (power_of_two.h)
 /// computes it in f32; tokens are ordered by falling logit, then rising id. top-k keeps the first k; top-p the shortest
 /// head whose weights reach top_p of the sum; min-p what weighs min_p of the first or more. The uniform u, in [0, 1),
 /// draws the first token at which the running sum of the kept weights exceeds u times their sum. (The order of the

@@ -140,6 +140,11 @@ namespace {
 constexpr int64_t kTokensAhead = 32;  // of picked chunks that are prefetched before they are copied
 constexpr int64_t kRunTokens = 512;   // of the text that a thread takes at a time
 
+/// A chunk: its first token in the text, and the slot that it takes.
+struct Picked {
+    int64_t token, slot;
+};
+
 /// Prefetches the memory that a chunk's keys and values are read from, or will be written to.
 void fetch_chunk(const KvAccess& kv, int64_t token, int64_t head, int64_t chunk) {
     constexpr size_t kLine = 64;
@@ -163,41 +168,32 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
     const int64_t all = (p.tokens + chunk - 1) / chunk;
     const int64_t first = std::min(part.first * a_tile, all);
     const int64_t last = part.end == kEveryTile ? all : std::min(part.end * a_tile, all);
-    const auto place_of = [&](int64_t c, int64_t h) {
-        return c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
-    };
-    const auto fetch = [&](int64_t c, int64_t h) {
-        const int64_t place = place_of(c, h);
-        if (place == kNotPicked) return false;
-        source.check_tile(0, c * chunk, "gather_chunks");
-        target.check_tile(0, place * chunk, "gather_chunks");
-        fetch_chunk(source, c * chunk, h, chunk);
-        fetch_chunk(target, place * chunk, h, chunk);
-        return true;
-    };
-    const auto gather = [&](int64_t c, int64_t h) {
-        const int64_t place = place_of(c, h);
-        if (place == kNotPicked) return false;
-        const int64_t token = c * chunk, slot = place * chunk;
-        const int64_t n = std::min(chunk, p.tokens - token);
-        source.check_tile(0, token, "gather_chunks");
-        target.check_tile(0, slot, "gather_chunks");
-        char *out = target.tile(0, slot / kTileTokens), *in = source.tile(0, token / kTileTokens);
-        target.keys(out, h).copy(slot % kTileTokens, source.keys(in, h), token % kTileTokens, n);
-        std::memcpy(target.value(out, h, slot % kTileTokens), source.value(in, h, token % kTileTokens),
-                    static_cast<size_t>(n) * source.value_bytes());
-        return true;
+    const auto copy = [&](const Picked& c, int64_t h) {
+        char *out = target.tile(0, c.slot / kTileTokens), *in = source.tile(0, c.token / kTileTokens);
+        const int64_t i = c.slot % kTileTokens, j = c.token % kTileTokens, n = std::min(chunk, p.tokens - c.token);
+        target.keys(out, h).copy(i, source.keys(in, h), j, n);
+        std::memcpy(target.value(out, h, i), source.value(in, h, j), static_cast<size_t>(n) * source.value_bytes());
     };
     // Few chunks are picked, unevenly over the text, so threads take short runs one at a time instead of equal shares.
-    // In a run the next picked chunks, `travelling` of them, are prefetched before they are copied.
-    const int64_t most_ahead = std::max<int64_t>(1, kTokensAhead / chunk);
+    const int64_t ahead = std::max<int64_t>(1, kTokensAhead / chunk);
     const int64_t run = std::max<int64_t>(1, kRunTokens / chunk), runs = (last - first + run - 1) / run;
-    for_items(runs * heads, run * chunk * to.layout.head_dim, [&](int64_t i) {
-        const int64_t h = i % heads, begin = first + i / heads * run, end = std::min(last, begin + run);
-        int64_t ahead = begin, travelling = 0;
+    for_items(runs * heads, run * chunk * to.layout.head_dim, [&](int64_t item, int) {
+        const int64_t h = item % heads, begin = first + item / heads * run, end = std::min(last, begin + run);
+        Picked picked[kRunTokens];
+        int64_t n = 0;
         for (int64_t c = begin; c < end; ++c) {
-            for (; ahead < end && travelling < most_ahead; ++ahead) travelling += fetch(ahead, h);
-            travelling -= gather(c, h);
+            const int64_t place = c < p.candidates ? places.as<const int32_t>()(h, c) : p.picked + c - p.candidates;
+            if (place == kNotPicked) continue;
+            source.check_tile(0, c * chunk, "gather_chunks");
+            target.check_tile(0, place * chunk, "gather_chunks");
+            picked[n++] = {.token = c * chunk, .slot = place * chunk};
+        }
+        for (int64_t i = 0; i < n + ahead; ++i) {
+            if (i < n) {
+                fetch_chunk(source, picked[i].token, h, chunk);
+                fetch_chunk(target, picked[i].slot, h, chunk);
+            }
+            if (i >= ahead) copy(picked[i - ahead], h);
         }
     });
 }

@@ -73,16 +73,17 @@ void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
     });
 }
 
-/// body(i) for items of unequal work, which threads take one at a time.
+/// body(i, thread) for items of unequal work, which threads take one at a time; by thread 0 alone where all of them are
+/// little work.
 template <class Body>
 void for_items(int64_t items, int64_t item_elements, Body&& body) {
     if (items * item_elements < 1 << 16) {
-        for (int64_t i = 0; i < items; ++i) body(i);
+        for (int64_t i = 0; i < items; ++i) body(i, 0);
         return;
     }
     Handout shared(items, parallel_width());
     parallel([&](int thread, int) {
-        for (int64_t i = shared.first(thread); i < items; i = shared.next()) body(i);
+        for (int64_t i = shared.first(thread); i < items; i = shared.next()) body(i, thread);
     });
 }
 

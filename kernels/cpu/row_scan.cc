@@ -43,7 +43,7 @@ RowTop row_top_body(const float* x, int64_t n) {
     return found;
 }
 
-/// power_of_two of kernels/law.h, operation by operation: the same bits.
+/// power_of_two of kernels/power_of_two.h, operation by operation: the same bits.
 HWY_INLINE Vf power_of_two_lanes(Vf x) {
     const F d;
     const auto set = [&](float c) HWY_ATTR { return hn::Set(d, c); };

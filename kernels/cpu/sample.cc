@@ -29,21 +29,16 @@ void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t
     };
     if (rows == 1) return draw(0, scratch);
     // Rows are drawn from by all threads; what one of them throws is thrown here, that of the first row if several do.
-    const int width = parallel_width();
     std::mutex mutex;
     std::exception_ptr failure;
     int64_t failed = rows;
-    Handout all(rows, width);
-    parallel([&](int thread, int) {
-        void* own = static_cast<char*>(scratch) + static_cast<size_t>(thread) * OrderedRow::scratch_bytes(vocab);
-        for (int64_t r = all.first(thread); r < all.size(); r = all.next()) {
-            try {
-                draw(r, own);
-            } catch (...) {
-                const std::lock_guard lock(mutex);
-                if (r < failed) failure = std::current_exception();
-                failed = std::min(failed, r);
-            }
+    for_items(rows, vocab, [&](int64_t r, int thread) {
+        try {
+            draw(r, static_cast<char*>(scratch) + static_cast<size_t>(thread) * OrderedRow::scratch_bytes(vocab));
+        } catch (...) {
+            const std::lock_guard lock(mutex);
+            if (r < failed) failure = std::current_exception();
+            failed = std::min(failed, r);
         }
     });
     if (failure) std::rethrow_exception(failure);

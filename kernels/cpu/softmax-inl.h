@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/power_of_two.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
@@ -20,17 +21,14 @@ namespace HWY_NAMESPACE {
 template <int N>
 HWY_INLINE void exp2_negative(F d, Vf (&x)[N]) {
     const auto set = [&](float c) HWY_ATTR { return hn::Set(d, c); };
-    const Vf shift = set(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
+    const Vf shift = set(kRounder);
     Vf rounded[N], f[N], p[N];
     for (int i = 0; i < N; ++i) rounded[i] = hn::Add(x[i], shift);
     for (int i = 0; i < N; ++i) f[i] = hn::Sub(x[i], hn::Sub(rounded[i], shift));
-    // 2^f = 1 + f p(f), |f| <= 1/2, p the minimax polynomial: relative error 2.6e-9.
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(f[i], set(1.55947389e-4f), set(1.34066737e-3f));
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(9.61769279e-3f));
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(5.55031039e-2f));
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(2.40226522e-1f));
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(6.93147242e-1f));
-    for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(1.0f));
+    for (int i = 0; i < N; ++i) p[i] = set(kPowerTerms[0]);
+    for (int term = 1; term < kPowerTermCount; ++term) {
+        for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(kPowerTerms[term]));
+    }
     for (int i = 0; i < N; ++i) {
         const auto exponent = hn::Add(hn::ShiftLeft<23>(hn::BitCast(U(), rounded[i])), hn::Set(U(), 0x3f800000u));
         p[i] = hn::Mul(p[i], hn::BitCast(d, exponent));

@@ -26,23 +26,12 @@ struct Drawn {
     std::vector<RowLaw> laws;
 };
 
-/// Row r has the logits `logits[r % logits.size()]`, divided over `parts` ranks, and a sibling for each of u[r]. What
+/// `rows` rows as `parts` ranks have them, [parts * rows, cols]: row r has the logits `logits[r % logits.size()]`. What
 /// is beyond the vocabulary is NaN.
-inline Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& params, const std::vector<Uniforms>& u,
-                   int64_t parts = 1) {
-    const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
+inline Operand divided(const std::vector<Logits>& logits, int64_t rows, int64_t parts) {
+    const auto vocab = static_cast<int64_t>(logits[0].size());
     const int64_t cols = (vocab + parts - 1) / parts + (parts > 1 ? 3 : 0);
-    Machine m;
-    Operand in(DType::kF32, parts * rows, cols), laws(DType::kI64, rows, kRowLawWords);
-    Ids end_of;
-    Uniforms flat;
-    for (const Uniforms& row : u) {
-        flat.insert(flat.end(), row.begin(), row.end());
-        end_of.push_back(static_cast<int32_t>(flat.size()));
-    }
-    Operand uniforms(DType::kI64, static_cast<int64_t>(flat.size()), 1), ids = Operand::ids(Ids(flat.size(), -7)),
-                                                                         ends = Operand::ids(end_of);
-    for (size_t i = 0; i < flat.size(); ++i) uniforms.at<int64_t>(static_cast<int64_t>(i), 0) = fraction_of(flat[i]);
+    Operand in(DType::kF32, parts * rows, cols);
     for (int64_t part = 0; part < parts; ++part) {
         for (int64_t r = 0; r < rows; ++r) {
             const Logits& row = logits[static_cast<size_t>(r) % logits.size()];
@@ -52,9 +41,31 @@ inline Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& para
             }
         }
     }
+    return in;
+}
+inline Tensor by_part(Operand& in, int64_t parts) {
+    const Tensor t = in.tensor();
+    return Tensor(t.data(), DType::kF32, Shape{parts, t.dim(0) / parts, t.dim(1)});
+}
 
-    m->sample(ids.vector(), Tensor(in.tensor().data(), DType::kF32, Shape{parts, rows, cols}), vocab, uniforms.vector(),
-              rule_of(params), laws.tensor(), ends.vector());
+/// A sibling of each of u[r], of the rows of divided().
+inline Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& params, const std::vector<Uniforms>& u,
+                   int64_t parts = 1) {
+    const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
+    Machine m;
+    Operand in = divided(logits, rows, parts), laws(DType::kI64, rows, kRowLawWords);
+    Ids end_of;
+    Uniforms flat;
+    for (const Uniforms& row : u) {
+        flat.insert(flat.end(), row.begin(), row.end());
+        end_of.push_back(static_cast<int32_t>(flat.size()));
+    }
+    Operand uniforms(DType::kI64, static_cast<int64_t>(flat.size()), 1), ids = Operand::ids(Ids(flat.size(), -7)),
+                                                                         ends = Operand::ids(end_of);
+    for (size_t i = 0; i < flat.size(); ++i) uniforms.at<int64_t>(static_cast<int64_t>(i), 0) = fraction_of(flat[i]);
+
+    m->sample(ids.vector(), by_part(in, parts), vocab, uniforms.vector(), rule_of(params), laws.tensor(),
+              ends.vector());
     m.stream->synchronize();
 
     EXPECT_TRUE(ids.intact() && laws.intact());

@@ -5,18 +5,10 @@
 #include <numeric>
 
 #include "runtime/random.h"
-#include "tests/kernels/harness.h"
+#include "tests/kernels/sample_harness.h"
 
 namespace trireme::test {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr double kLargestUniform = 1 - 0x1p-53;
-constexpr double kClose = 1e-5;  // of a probability: f32 exponentials and logits are off by some 1e-6
-
-SamplingParams off(double temperature = 1) {
-    return {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0};
-}
 
 /// Logits whose softmax at temperature 1 is exactly these weights, up to rounding.
 std::vector<float> logits_of(const std::vector<double>& weights) {
@@ -25,28 +17,16 @@ std::vector<float> logits_of(const std::vector<double>& weights) {
     return logits;
 }
 
-/// A token for every uniform: row r has the logits `logits[r % logits.size()]`, divided over `parts` ranks. What is
-/// beyond the vocabulary is NaN.
-std::vector<int32_t> drawn(const std::vector<std::vector<float>>& logits, const SamplingParams& params,
-                           const std::vector<double>& u, int64_t parts = 1) {
+/// A token for every uniform, of the rows of divided().
+std::vector<int32_t> tokens(const std::vector<std::vector<float>>& logits, const SamplingParams& params,
+                            const std::vector<double>& u, int64_t parts = 1) {
     const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
-    const int64_t cols = (vocab + parts - 1) / parts + (parts > 1 ? 3 : 0);
     Machine m;
-    Operand in(DType::kF32, parts * rows, cols), uniforms(DType::kI64, rows, 1),
-        ids = Operand::ids(std::vector<int32_t>(u.size(), -7));
-    for (int64_t part = 0; part < parts; ++part) {
-        for (int64_t r = 0; r < rows; ++r) {
-            const std::vector<float>& row = logits[static_cast<size_t>(r) % logits.size()];
-            for (int64_t c = 0; c < cols; ++c) {
-                const int64_t id = part * cols + c;
-                in.at<float>(part * rows + r, c) = id < vocab ? row[static_cast<size_t>(id)] : std::nanf("");
-            }
-        }
-    }
+    Operand in = divided(logits, rows, parts), uniforms(DType::kI64, rows, 1),
+            ids = Operand::ids(std::vector<int32_t>(u.size(), -7));
     for (int64_t r = 0; r < rows; ++r) uniforms.at<int64_t>(r, 0) = fraction_of(u[static_cast<size_t>(r)]);
 
-    m->sample(ids.vector(), Tensor(in.tensor().data(), DType::kF32, Shape{parts, rows, cols}), vocab, uniforms.vector(),
-              rule_of(params));
+    m->sample(ids.vector(), by_part(in, parts), vocab, uniforms.vector(), rule_of(params));
     m.stream->synchronize();
 
     EXPECT_TRUE(ids.intact());
@@ -55,7 +35,7 @@ std::vector<int32_t> drawn(const std::vector<std::vector<float>>& logits, const 
     return out;
 }
 int32_t draw(const std::vector<float>& logits, const SamplingParams& params, double u) {
-    return drawn({logits}, params, {u})[0];
+    return tokens({logits}, params, {u})[0];
 }
 
 /// The ids that can be drawn, in their order, have these probabilities.
@@ -64,7 +44,7 @@ void expect_law(const std::vector<float>& logits, const SamplingParams& params, 
     double begin = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
         const double end = i + 1 < ids.size() ? begin + p[i] : 1;
-        EXPECT_EQ(drawn({logits}, params, {begin == 0 ? 0 : begin + kClose, (begin + end) / 2, end - kClose}),
+        EXPECT_EQ(tokens({logits}, params, {begin == 0 ? 0 : begin + kClose, (begin + end) / 2, end - kClose}),
                   std::vector<int32_t>(3, ids[i]))
             << "token " << i << " of the order";
         begin = end;
@@ -123,7 +103,7 @@ TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
                 want.push_back(id);
                 u.push_back((id + 0.5) / n);
             }
-            EXPECT_EQ(drawn({{all.begin(), all.begin() + vocab}}, p, u), want) << vocab << " ids, top-k " << top_k;
+            EXPECT_EQ(tokens({{all.begin(), all.begin() + vocab}}, p, u), want) << vocab << " ids, top-k " << top_k;
         }
     }
 }
@@ -135,7 +115,7 @@ TEST(Sample, TopKMayKeepAsManyAsAreFiniteAndMore) {
     for (const int64_t top_k : {2, 3, 4, 5}) {
         SamplingParams p = off();
         p.top_k = top_k;
-        EXPECT_EQ(drawn({logits}, p, {0, 0.4, kLargestUniform}),
+        EXPECT_EQ(tokens({logits}, p, {0, 0.4, kLargestUniform}),
                   (std::vector<int32_t>{4, top_k == 2 ? 4 : 700, top_k == 2 ? 700 : 4999}))
             << top_k;
     }
@@ -255,7 +235,7 @@ TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
             std::vector<double> u;  // four: a row for each order and temper of the emulated warps
             for (uint32_t i = 0; i < draws; ++i) u.push_back(uniform(7, {.round = i}));
             for (const int64_t parts : {1, 3}) {
-                const std::vector<int32_t> ids = drawn(logits, p, u, parts);
+                const std::vector<int32_t> ids = tokens(logits, p, u, parts);
                 for (size_t r = 0; r < u.size(); ++r) {
                     const int32_t want = expected(logits[r % 2], p, u[r]);
                     if (want < 0) continue;
@@ -282,7 +262,7 @@ TEST(Sample, DrawsTheDistribution) {
     for (uint32_t round = 0; round < rounds; ++round) {
         std::vector<double> u;
         for (uint32_t r = 0; r < rows; ++r) u.push_back(uniform(9, {.round = round, .node = r}));
-        const std::vector<int32_t> ids = drawn({logits}, off(), u);
+        const std::vector<int32_t> ids = tokens({logits}, off(), u);
         for (uint32_t r = 0; r < rows; ++r) {
             ++seen[static_cast<size_t>(ids[r])];
             const int32_t want = expected(logits, off(), u[r]);
