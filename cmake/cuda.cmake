@@ -19,7 +19,8 @@ if(NOT CMAKE_CUDA_COMPILER)
   trireme_no_cuda(nvcc "install CUDA 13 and put nvcc on PATH")
 endif()
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 89-real 90a-real)
+  # A100, RTX 30 (runs sm_80's code), RTX 40 and L40, H100; PTX for what came later.
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90-real 90-virtual)
 endif()
 enable_language(CUDA)
 # CMake 3.25 does not know nvcc's C++20.

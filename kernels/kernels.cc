@@ -210,14 +210,14 @@ void Kernels::swiglu(const Tensor& out, const Tensor& gate_up) {
     check_rank("swiglu", "out", out, 2);
     check_operand("swiglu", "out", out, DType::kF32, out.shape());
     check_operand("swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
-    if (out.rows() > 0) do_swiglu(out, gate_up);
+    if (out.shape().elements() > 0) do_swiglu(out, gate_up);
 }
 
 void Kernels::add(const Tensor& x, const Tensor& y) {
     check_rank("add", "x", x, 2);
     check_operand("add", "x", x, DType::kF32, x.shape());
     check_operand("add", "y", y, DType::kF32, x.shape());
-    if (x.rows() > 0) do_add(x, y);
+    if (x.shape().elements() > 0) do_add(x, y);
 }
 
 void Kernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
@@ -243,7 +243,8 @@ void check_logits(const char* op, const Tensor& logits, int64_t vocab, const Ker
 void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
                      const SamplingRule& rule, const Tensor& laws, const Tensor& ends) {
     check_logits("sample", logits, vocab, limits_);
-    const int64_t rows = logits.dim(1);
+    const int64_t rows = sampled_rows(ids, laws, ends);
+    check(rows <= logits.dim(1), "sample: {} rows of logits {}", rows, logits.shape());
     if (laws.data() != nullptr) check_operand("sample", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
     int64_t drawn = rows;
     if (ends.data() != nullptr) {
@@ -261,11 +262,11 @@ void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, con
 void Kernels::accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
                      int64_t vocab) {
     check_logits("accept", logits, vocab, limits_);
-    const int64_t rows = logits.dim(1);
+    check_rank("accept", "laws", laws, 2);
     check_rank("accept", "proposals", proposals, 2);
-    const int64_t n = proposals.rows();
-    check(n >= 1 && n <= rows && rows <= kMaxRows, "accept: {} proposals in {} rows, want 1 to {} of them", n, rows,
-          kMaxRows);
+    const int64_t n = proposals.rows(), rows = laws.rows();
+    check(n >= 1 && n <= rows && rows <= kMaxRows && rows <= logits.dim(1),
+          "accept: {} proposals in {} rows of logits {}, want 1 to {} of them", n, rows, logits.shape(), kMaxRows);
     check_operand("accept", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
     check_operand("accept", "proposals", proposals, DType::kI64, Shape{n, kProposalWords});
     check_operand("accept", "out", out, DType::kI32, Shape{n + 1});

@@ -40,6 +40,11 @@ struct KernelLimits {
 /// Elements of a row that is rotated or goes into the KV: they are counted in 32 bits.
 inline constexpr int64_t kMostRowElements = int64_t{1} << 30;
 
+/// Rows of logits that Kernels::sample draws from, or states the distributions of.
+inline int64_t sampled_rows(const Tensor& ids, const Tensor& laws, const Tensor& ends) {
+    return ends ? ends.rows() : ids ? ids.rows() : laws.rows();
+}
+
 class Kernels {
   public:
     virtual ~Kernels() = default;
@@ -48,7 +53,8 @@ class Kernels {
     void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
     /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, n] (may be the same), weight f32 [n].
     void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
-    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k] contiguous. out and x do not overlap.
+    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k] contiguous; k = 0 gives zeros. out and x do not
+    /// overlap.
     void matmul(const Tensor& out, const Tensor& x, const Tensor& w);
     /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
     /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
@@ -80,9 +86,9 @@ class Kernels {
     void add(const Tensor& x, const Tensor& y);
     /// out[i] = x[rows[i]].  f32; rows i32 [n].
     void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
-    /// ids[r] = the token that row r's uniform draws (kernels/sampling.h).  ids i32 [rows]; logits f32 [parts, rows,
-    /// cols] contiguous, id = part * cols + column, below `vocab`; uniforms i64 [rows], times 2^53. The stream fails
-    /// with Exit::kData where a row holds a NaN or has no finite maximum.
+    /// ids[r] = the token that row r's uniform draws (kernels/sampling.h).  ids i32 [rows]; logits f32 [parts, rows or
+    /// more, cols] contiguous, of which the first rows count, id = part * cols + column, below `vocab`; uniforms i64
+    /// [rows], times 2^53. The stream fails with Exit::kData where a row holds a NaN or has no finite maximum.
     /// With `laws`, i64 [rows, kRowLawWords], also says the law of each row (RowLaw). Without `ids` and `uniforms`,
     /// nothing is drawn.
     /// With `ends`, i32 [rows], row r draws siblings, ids [ends[r - 1], ends[r]) of i32 [n], n at most kMaxRows;
@@ -92,9 +98,9 @@ class Kernels {
                 const SamplingRule& rule, const Tensor& laws = {}, const Tensor& ends = {});
     /// Which of the proposed tokens stay behind the text's last one, and what stands behind them
     /// (kernels/acceptance.h). proposals i64 [1 + n, kProposalWords] (Proposal: first the text's last token, parents
-    /// before children). The verifier's logits f32 [parts, rows, cols] and laws i64 [rows, kRowLawWords]: of them the
-    /// last 1 + n rows, in the same order. out i32 [2 + n]: how many stay; the token behind them; those that stay, by
-    /// number, in order.
+    /// before children). The verifier's logits f32 [parts, rows or more, cols] and laws i64 [rows, kRowLawWords]: the
+    /// last 1 + n of these rows, in the same order. out i32 [2 + n]: how many stay; the token behind them; those that
+    /// stay, by number, in order.
     void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab);
     /// means[h, c] = the mean key of chunk c of KV head h, rounded to the keys' type, for every chunk of these tiles of
     /// the sequence. means [kv_heads, chunks, head_dim] contiguous; a chunk has `chunk` tokens, a divisor of

@@ -75,6 +75,7 @@ struct TileRange {
 };
 
 inline constexpr int64_t kEverySlot = INT32_MAX;
+inline constexpr int32_t kPadding = -1;  // RowsView: the sequence of padding rows, and their slot
 
 /// The rows of a forward. All i32 in device memory.
 ///
@@ -85,7 +86,8 @@ inline constexpr int64_t kEverySlot = INT32_MAX;
 ///
 /// Attention may be given rows that do not see themselves: slots[r] is then that of the token before. The first row of
 /// a text stands in slot -1 there, in a decode forward one before cached[r]. What sees nothing gives 0.
-/// With `window` a row sees the last so many of its slots only: those above slots[r] - window.
+/// A row of sequence kPadding in slot -1 with nothing cached only fills up a forward: it is not staged, and attention
+/// gives it zeros. With `window` a row sees the last so many of its slots only: those above slots[r] - window.
 struct RowsView {
     Tensor slots;           // [rows]
     Tensor sequences;       // [rows]

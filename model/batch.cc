@@ -66,7 +66,7 @@ BatchMaker::Fields BatchMaker::fields(void* base) const {
 }
 
 Batch BatchMaker::send(Slot& slot, int64_t rows, const Bounds& bounds) {
-    stream_.copy(slot.device, slot.host);
+    stream_.upload(slot.device, slot.host);
     slot.free = stream_.record();
     const Fields f = fields(slot.device.data());
     Batch b;
@@ -83,9 +83,11 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, const Bounds& bounds) {
     return b;
 }
 
-Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t first, const Bounds& bounds) {
+Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvView& view, int32_t first,
+                         const Bounds& bounds) {
     const auto n = static_cast<int64_t>(rows.size());
-    check(n >= 1 && n <= max_rows_ && ancestors_ == kMaxRows, "decode: {} rows, at most {}", n, kMaxRows);
+    check(n >= 1 && n <= padded && padded <= max_rows_ && ancestors_ == kMaxRows,
+          "decode: {} rows, {} with padding, at most {}", n, padded, kMaxRows);
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
     for (int64_t r = 0; r < n; ++r) {
@@ -104,7 +106,12 @@ Batch BatchMaker::decode(std::span<const Row> rows, const KvView& view, int32_t 
         const KvView::Place at = view.place(row.sequence, row.position, row.position + 1);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, at.position, at.text);
     }
-    return send(slot, n, bounds);
+    for (int64_t r = n; r < padded; ++r) {
+        f.ids[r] = f.cached[r] = 0;
+        f.slots[r] = f.before[r] = f.sequences[r] = kPadding;
+        std::fill_n(f.cos_sin + r * head_dim_, head_dim_, 0.0F);
+    }
+    return send(slot, padded, bounds);
 }
 
 Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t first_slot,

@@ -67,7 +67,8 @@ class BatchMaker {
     struct Bounds {
         int64_t slots = 0, staged = 0;
     };
-    Batch decode(std::span<const Row> rows, const KvView& view, int32_t first, const Bounds& bounds);
+    /// Padding rows follow until there are `padded` rows.
+    Batch decode(std::span<const Row> rows, int64_t padded, const KvView& view, int32_t first, const Bounds& bounds);
     /// A prefill batch of consecutive prompt tokens from `position` on, in slots from `first_slot` on. Dynamic rotary
     /// scaling takes `length` tokens, those of the whole prompt, as the length for all rows.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t first_slot,

@@ -29,12 +29,17 @@ struct LevelOptions {
     int64_t context = 0;  // tokens a sequence may have; 0: the model's
     int64_t sequences = 1;
     int64_t common = 0;  // KvShape's
-    bool graphs = true;  // decode forwards are recorded once per number of rows and replayed, where the device can
+    bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, where the device can
     Residency residency = {};
     ViewMaker view = {};           // makes the view of the KV; empty: full_view(residency)
     const char* name = "compute";  // of its stream, in traces; a literal
     Passes passes = {};            // of prompts, where layers read later ones
 };
+
+/// Rows of the graph that serves a decode forward of `rows` rows, at most kMaxRows: the next larger of a few sizes. The
+/// forward is filled up with padding rows (kernels/kv.h), which change no bit of the others. Fewer graphs than row
+/// counts: less memory, and fewer forwards that run op by op before they are recorded.
+int64_t graph_rows(int64_t rows);
 
 class Level {
   public:
@@ -72,9 +77,6 @@ class Level {
     void extend(std::span<const Row> rows);
     /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
-    /// The logits in device memory, f32 [ranks, rows, cols]: token id = rank * cols + column. Valid until the next
-    /// forward.
-    Tensor device_logits() const { return gathered(); }
     /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
     /// `uniforms` [rows], in [0, 1). Every rank draws the same. With `laws`, law() of each row is known from then on.
     /// Errors: Exit::kData where logits are not finite.
@@ -156,9 +158,13 @@ class Level {
     Tensor queries(int64_t rows) const {
         return s_.qkv.first_rows(rows).slice_cols(0, shard_.n_heads * config_.head_dim);
     }
-    /// The current logits, [ranks, rows, vocab_part].
+    /// The current logits, [ranks, padded rows, vocab_part].
     Tensor gathered() const {
-        return Tensor(s_.gathered.data(), DType::kF32, {shard_.ranks, logits_rows_, shard_.vocab_part});
+        return Tensor(s_.gathered.data(), DType::kF32, {shard_.ranks, padded_rows_, shard_.vocab_part});
+    }
+    void set_logits_rows(int64_t rows, int64_t padded) {
+        logits_rows_ = rows;
+        padded_rows_ = padded;
     }
 
     const Weights& weights_;
@@ -181,9 +187,9 @@ class Level {
     int64_t passes_ = 1;
     LayerIndex last_row_from_;  // of a prefill: from this layer's attention on its last row goes alone; end(): nowhere
     bool measures_ = false;     // keys and values that a prefill writes are compared with those before
-    int64_t logits_rows_ = 0;
-    bool graphs_;                        // decode forwards as graphs
-    std::array<bool, kMaxRows> warm_{};  // a forward of that many rows has run, op by op
+    int64_t logits_rows_ = 0, padded_rows_ = 0;  // of the last forward: its rows, and with padding (graph_rows)
+    bool graphs_;                                // decode forwards as graphs
+    std::array<bool, kMaxRows> warm_{};          // a forward of that many rows, padding included, has run op by op
     // By rows and whether passes are repeated, then the step where the stretch begins.
     std::map<std::pair<int64_t, bool>, std::vector<std::unique_ptr<Graph>>> recorded_;
 };

@@ -20,7 +20,7 @@ std::span<const int32_t> Level::sample_siblings(const SamplingParams& params, st
               ends.back() == static_cast<int64_t>(uniforms.size()) && ends.back() <= kMaxRows,
           "sample: {} uniforms for the siblings of {} rows", uniforms.size(), rows);
     std::ranges::copy(ends, static_cast<int32_t*>(s_.ends_host.data()));
-    compute_->copy(s_.ends.first_rows(rows), s_.ends_host.first_rows(rows));
+    compute_->upload(s_.ends.first_rows(rows), s_.ends_host.first_rows(rows));
     return draw(params, uniforms, s_.laws.first_rows(rows), s_.ends.first_rows(rows));
 }
 
@@ -30,7 +30,7 @@ std::span<const int32_t> Level::draw(const SamplingParams& params, std::span<con
     auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
     std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
     const Tensor ids = s_.ids.first_rows(n);
-    compute_->copy(s_.uniforms.first_rows(n), s_.uniforms_host.first_rows(n));
+    compute_->upload(s_.uniforms.first_rows(n), s_.uniforms_host.first_rows(n));
     decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(n), rule_of(params), laws, ends);
     compute_->copy(s_.ids_host.first_rows(n), ids);
     compute_->synchronize();
@@ -43,7 +43,7 @@ Level::Accepted Level::accept(const SamplingParams& params, std::span<const Prop
     std::copy(proposals.begin(), proposals.end(), static_cast<Proposal*>(s_.proposals_host.data()));
     const Tensor out(s_.accepted.data(), DType::kI32, {n + 1}), laws = s_.laws.first_rows(rows);
     const HostTensor out_host(s_.accepted_host.data(), DType::kI32, {n + 1});
-    compute_->copy(s_.proposals.first_rows(n), s_.proposals_host.first_rows(n));
+    compute_->upload(s_.proposals.first_rows(n), s_.proposals_host.first_rows(n));
     decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params), laws);
     decode_op_->accept(out, gathered(), laws, s_.proposals.first_rows(n), config_.vocab);
     compute_->copy(out_host, out);
@@ -54,7 +54,7 @@ Level::Accepted Level::accept(const SamplingParams& params, std::span<const Prop
 
 LogitsRow Level::logits_row(int64_t row) const {
     const int64_t cols = shard_.vocab_part;
-    return {static_cast<const float*>(gathered().data()) + row * cols, cols, logits_rows_ * cols};
+    return {static_cast<const float*>(gathered().data()) + row * cols, cols, padded_rows_ * cols};
 }
 
 void Level::save_logits() {
@@ -63,7 +63,7 @@ void Level::save_logits() {
 }
 
 void Level::restore_logits() {
-    logits_rows_ = 1;
+    set_logits_rows(1, 1);
     compute_->copy(gathered(), s_.saved);
 }
 
@@ -85,7 +85,7 @@ HostTensor Level::logits() {
             const int64_t begin = std::min(rank * shard_.vocab_part, config_.vocab);
             const int64_t n = std::min(shard_.vocab_part, config_.vocab - begin);
             for (int64_t r = 0; r < logits_rows_; ++r) {
-                std::copy_n(in + (rank * logits_rows_ + r) * shard_.vocab_part, n, out.row(r) + begin);
+                std::copy_n(in + (rank * padded_rows_ + r) * shard_.vocab_part, n, out.row(r) + begin);
             }
         }
     }

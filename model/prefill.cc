@@ -65,12 +65,13 @@ void Level::finish_last_row(const Batch& last, const Tensor& x) {
 // Logits of a batch's rows where all are wanted, else of the prompt's last row.
 void Level::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
-        logits_rows_ = std::min(kMaxRows, x.rows() - r);
+        const int64_t n = std::min(kMaxRows, x.rows() - r);
+        set_logits_rows(n, n);
         head(x.slice_rows(r, logits_rows_));
         each(position + r, logits());
     }
     if (last && !each) {
-        logits_rows_ = 1;
+        set_logits_rows(1, 1);
         head(x.slice_rows(x.rows() - 1, 1));
     }
 }

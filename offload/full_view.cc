@@ -139,8 +139,10 @@ MemoryBytes FullView::memory() const {
 
 void FullView::begin(std::span<const RowGroup> groups) {
     for (KvFollower* f : followers()) f->begin(groups[0].sequence, length(groups[0].sequence));
-    if (!streaming_) return;
     groups_.assign(groups.begin(), groups.end());
+    rows_ = groups.back().first + groups.back().rows;
+    first_row_ = staged().size() - rows_;
+    if (!streaming_) return;
     readings_.clear();
     const int64_t common = shape().common_tiles();
     if (common > 0) readings_.push_back({0, {0, common}});
@@ -174,9 +176,11 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     // A prompt's last query, or a decode forward's.
     const std::span<KvFollower* const> all = told();
     const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
-    for (KvFollower* f : follow) {
-        f->query(op, owner, a.layer, prefill ? a.q.slice_rows(a.q.rows() - 1, 1) : a.q, a.kv_of_head);
-    }
+    const KvFollower::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
+                                              : recordable(owner) ? a.q
+                                                                  : a.q.first_rows(rows_),
+                                         .first = prefill ? 0 : first_row_};
+    for (KvFollower* f : follow) f->query(op, owner, a.layer, queries, a.kv_of_head);
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     if (!prefill && shape().common > 0) return attend_common(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;

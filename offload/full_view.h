@@ -121,6 +121,7 @@ class FullView final : public KvView {
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
     std::vector<RowGroup> groups_;          // of the current decode forward
+    int64_t rows_ = 0, first_row_ = 0;      // of that: rows without padding, and the staged row of the first
     // Which tiles come from host memory: those that all sequences share, if there are any, then [groups_].
     std::vector<Reading> readings_;
     Prefill prefill_;

@@ -31,7 +31,7 @@ Matrix<int32_t> KeptLists::next() {
 
 Tensor KeptLists::send(int64_t n) {
     const Slot& slot = lists_[next_];
-    compute_.copy(slot.device.first_rows(n), slot.host.first_rows(n));
+    compute_.upload(slot.device.first_rows(n), slot.host.first_rows(n));
     return slot.device.first_rows(n);
 }
 

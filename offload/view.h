@@ -59,10 +59,15 @@ class KvFollower {
     virtual ~KvFollower() = default;
     /// A decode forward begins, behind so many tokens; or a prefill, which will have read so many when it ends.
     virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
-    /// An owner's tiles are about to be attended by a layer. q f32 [rows, heads * head_dim]: the queries of the
-    /// forward's rows, or that of the prompt's last token, in a prefill's last batch. Of several passes over layers the
-    /// last one is told of.
-    virtual void query(Kernels& /*op*/, OwnerIndex, LayerIndex, const Tensor& /*q*/, const Tensor& /*kv_of_head*/) {}
+    /// Queries of the rows that are about to attend an owner's tiles: f32 [rows, heads * head_dim].
+    struct Queries {
+        Tensor q;           // of a decode forward's rows, or of the prompt's last token, in a prefill's last batch
+        int64_t first = 0;  // decode: the staged row of the first one
+    };
+    /// A layer is about to attend an owner's tiles. Of a forward with padding, `q` holds padding rows where the call
+    /// may be recorded (KvView::recordable): the graph serves other numbers of rows. With several passes over layers,
+    /// called in the last one only.
+    virtual void query(Kernels& /*op*/, OwnerIndex, LayerIndex, const Queries&, const Tensor& /*kv_of_head*/) {}
     /// Whether it wants the attention of all of a prompt's rows in every layer. Else the last row's may be all that
     /// there is from the highest owner on: a prefill computes other rows only as far as keys and values need them.
     virtual bool wants_all_rows() const { return false; }

@@ -56,6 +56,9 @@ struct DeviceRequest {
     int threads = 1;                      // compute threads of every CPU stream
     int local_rank = 0, local_ranks = 1;  // ranks of this node divide its memory, and its cards
     int index = -1;                       // the card; -1: by the local rank
+    // Bytes that the rank may pin even if the system reports less as available; 0: what is available. A virtual machine
+    // may start with little memory and grow. A CPU ignores it.
+    size_t host_memory = 0;
 };
 
 /// Devices that are not built in: a name for --device, and what opens one.

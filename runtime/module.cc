@@ -51,11 +51,13 @@ std::vector<std::string> usual_folders() {
         if (const std::string at = variable(name); !at.empty()) all.insert(all.begin(), at + "/lib64");
     }
     std::vector<std::string> pythons = split(variable("PYTHONPATH"));
+    for (std::string& packages : python_packages(variable("PATH"))) pythons.push_back(std::move(packages));
     for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
         if (const std::string at = variable(name); !at.empty()) pythons.push_back(at + "/lib/python3*/site-packages");
     }
-    for (const std::string& prefix : {variable("HOME") + "/.local", std::string("/usr/local"), std::string("/usr"),
-                                      std::string("/opt/*"), variable("HOME") + "/.pyenv/versions/*"}) {
+    for (const std::string& prefix :
+         {variable("HOME") + "/.local", std::string("/usr/local"), std::string("/usr"), std::string("/opt/*"),
+          std::string("/opt/*/.venv"), variable("HOME") + "/.pyenv/versions/*"}) {
         for (const char* packages :
              {"/lib/python3*/site-packages", "/lib/python3*/dist-packages", "/lib/python3/dist-packages"}) {
             pythons.push_back(prefix + packages);
@@ -98,6 +100,9 @@ void require_driver() {
     require(asked == 0 && version >= kDriverWanted, Exit::kUnavailable,
             "the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: {}", version / 1000, version % 1000 / 10,
             kDriverWanted / 1000, kDriverWanted % 1000 / 10, kDo);
+    // Three compute streams, two copy streams, the default stream and NCCL's use more than the 8 queues that the driver
+    // makes unless asked: two streams of one queue wait for each other.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
     const int started = call("cuInit", 0u);
     require(started == 0, Exit::kUnavailable,
             "the NVIDIA driver does not start (cuInit gives {}{}): see nvidia-smi, or compute on the CPU", started,
@@ -109,6 +114,19 @@ void require_driver() {
 }
 
 }  // namespace
+
+std::vector<std::string> python_packages(const std::string& path) {
+    std::vector<std::string> folders;
+    for (const std::string& bin : split(path)) {
+        std::error_code error;
+        const fs::path python = fs::path(bin) / "python3", real = fs::canonical(python, error);
+        if (error) continue;
+        for (const fs::path& of : {python, real}) {
+            folders.push_back((of.parent_path().parent_path() / "lib/python3*/site-packages").lexically_normal());
+        }
+    }
+    return folders;
+}
 
 std::string find_library(const std::string& name, const std::vector<std::string>& folders) {
     for (const std::string& folder : folders) {

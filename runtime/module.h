@@ -23,6 +23,10 @@ bool has_nvidia_driver();
 /// What load_cuda_module() found.
 const std::vector<FoundLibrary>& cuda_libraries();
 
+/// Patterns of the folders in which the Pythons of `path`, a variable like PATH, have their packages: of each folder
+/// with a python3, those of that environment and of the Python that it was made from.
+std::vector<std::string> python_packages(const std::string& path);
+
 /// The path of `name` in one of `folders`, which may be glob patterns; "" if nowhere.
 std::string find_library(const std::string& name, const std::vector<std::string>& folders);
 

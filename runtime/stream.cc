@@ -16,11 +16,14 @@ size_t checked_bytes(const BasicTensor<D>& dst, const BasicTensor<S>& src) {
 void Stream::copy(const Tensor& dst, const HostTensor& src, const char* what) {
     do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
+void Stream::upload(const Tensor& dst, const HostTensor& src, const char* what) {
+    do_upload(dst.data(), src.data(), checked_bytes(dst, src), what);
+}
 void Stream::copy(const HostTensor& dst, const Tensor& src, const char* what) {
     do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
 void Stream::copy(const Tensor& dst, const Tensor& src, const char* what) {
-    do_copy(dst.data(), src.data(), checked_bytes(dst, src), what);
+    do_copy_on_device(dst.data(), src.data(), checked_bytes(dst, src), what);
 }
 
 void Stream::emulate_link(double gbps, double) {

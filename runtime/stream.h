@@ -35,6 +35,9 @@ class Stream {
     /// Same bytes in source and destination; both contiguous. Memory must live until the copy is done. `what` (a
     /// literal) is its name in traces.
     void copy(const Tensor& dst, const HostTensor& src, const char* what = "copy_h2d");
+    /// Like copy, for the few kilobytes that the next kernels read: they do not queue behind the large copies of other
+    /// streams. On a GPU a kernel reads them where they are, so `src` must be memory of Device::allocate.
+    void upload(const Tensor& dst, const HostTensor& src, const char* what = "upload");
     void copy(const HostTensor& dst, const Tensor& src, const char* what = "copy_d2h");
     void copy(const Tensor& dst, const Tensor& src, const char* what = "copy_d2d");
 
@@ -84,6 +87,12 @@ class Stream {
         void (*run)(void*) = nullptr;
     };
     virtual void do_copy(void* dst, const void* src, size_t bytes, const char* name) = 0;
+    virtual void do_upload(void* dst, const void* src, size_t bytes, const char* name) {
+        do_copy(dst, src, bytes, name);
+    }
+    virtual void do_copy_on_device(void* dst, const void* src, size_t bytes, const char* name) {
+        do_copy(dst, src, bytes, name);
+    }
     virtual void do_wait(const Event& event, const char* what) = 0;
     virtual void do_call_host(const char* name, size_t bytes, const HostCall& call) = 0;
 };

@@ -57,7 +57,7 @@ endforeach()
 
 grep(launches "<<<")
 foreach(line IN LISTS launches)
-  if(NOT line MATCHES "^runtime/cuda/launch\\.cuh:")
+  if(NOT line MATCHES "^(runtime/cuda/launch\\.cuh|tests/gpu_smoke\\.cu):")  # the latter is a program of its own
     string(REGEX REPLACE ":<<<$" "" where "${line}")
     list(APPEND violations "${where}: a kernel launch outside runtime/cuda/launch.cuh")
   endif()

@@ -75,7 +75,7 @@ void NcclComm::connect() {
     for (const size_t bytes : {size_t{16} << 10, kBytes}) {
         all_reduce(*stream, sums.tensor(DType::kF32, {static_cast<int64_t>(bytes / sizeof(float))}));
     }
-    all_gather(*stream, all.tensor(DType::kF32, {size()}), sums.tensor(DType::kF32, {1}));
+    all_gather(*stream, all.tensor(DType::kF32, {size(), 1}), sums.tensor(DType::kF32, {1}));
     stream->synchronize();
     watched_.clear();  // other streams may come to lie where these were
 }

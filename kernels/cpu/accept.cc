@@ -48,7 +48,7 @@ size_t accept_scratch(const KernelLimits& limits) {
 
 void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
             void* scratch) {
-    const int64_t n = proposals.dim(0) - 1, rows = logits.dim(1), cols = logits.dim(2);
+    const int64_t n = proposals.dim(0) - 1, rows = laws.dim(0), cols = logits.dim(2);
     const auto* nodes = static_cast<const Proposal*>(proposals.data()) + 1;
     auto* result = static_cast<int32_t*>(out.data());
     int32_t at = -1, kept = 0, children[kMaxRows];
@@ -62,7 +62,7 @@ void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const T
         CpuPlace place{{.nodes = nodes,
                         .children = children,
                         .law = static_cast<const RowLaw*>(laws.data())[r],
-                        .row = {static_cast<const float*>(logits.data()) + r * cols, cols, rows * cols},
+                        .row = {static_cast<const float*>(logits.data()) + r * cols, cols, logits.dim(1) * cols},
                         .residual = static_cast<uint64_t*>(scratch)},
                        vocab,
                        nodes[-1].uniform};

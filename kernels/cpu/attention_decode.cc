@@ -268,6 +268,10 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
             last = std::max(last, int64_t{*slots.row(end)});
             earliest = std::min(earliest, int64_t{*slots.row(end)});
         }
+        if (id == kPadding) {
+            for (int64_t r = begin; r < end; ++r) std::fill_n(o.row(r), o.cols, 0.0F);
+            continue;
+        }
         int64_t most = 0, least = 0;  // of the heads' shifts
         for (int64_t i = 0; i < n_runs; ++i) {
             most = i == 0 ? runs[i].shift : std::max(most, runs[i].shift);

@@ -67,6 +67,7 @@ void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVie
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const KvLayout& l = kv.layout;
     for (int64_t r = 0; r < keys.rows; ++r) {
+        if (*slots.row(r) == kPadding) continue;
         const int64_t depth = *slots.row(r) - *cached.row(r);
         check(depth >= 0 && depth < kMaxRows, "kv_stage: a row stands at {} after {} cached slots", *slots.row(r),
               *cached.row(r));

@@ -48,8 +48,8 @@ HWY_INLINE Vf power_of_two_lanes(Vf x) {
     const F d;
     const auto set = [&](float c) HWY_ATTR { return hn::Set(d, c); };
     const Vf rounded = hn::Add(x, set(kRounder)), f = hn::Sub(x, hn::Sub(rounded, set(kRounder)));
-    Vf p = set(kPowerTerms[0]);
-    for (int i = 1; i < kPowerTermCount; ++i) p = hn::Add(hn::Mul(p, f), set(kPowerTerms[i]));
+    Vf p = set(power_term(0));
+    for (int i = 1; i < kPowerTermCount; ++i) p = hn::Add(hn::Mul(p, f), set(power_term(i)));
     const auto exponent = hn::Add(hn::ShiftLeft<23>(hn::BitCast(U(), rounded)), hn::Set(U(), 0x3f800000u));
     return hn::Mul(p, hn::BitCast(d, exponent));
 }

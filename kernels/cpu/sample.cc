@@ -15,15 +15,15 @@ size_t sample_scratch(const KernelLimits& limits, int threads) {
 
 void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
             const Tensor& ends, const SamplingRule& rule, void* scratch) {
-    const int64_t rows = logits.dim(1), cols = logits.dim(2);
+    const int64_t rows = sampled_rows(ids, laws, ends), stride = logits.dim(1) * logits.dim(2), cols = logits.dim(2);
     const auto* end_of = static_cast<const int32_t*>(ends.data());
     const auto* u = static_cast<const int64_t*>(uniforms.data());
     auto* id = static_cast<int32_t*>(ids.data());
     const auto end = [&](int64_t r) { return id == nullptr ? 0 : end_of == nullptr ? r + 1 : int64_t{end_of[r]}; };
     const auto draw = [&](int64_t r, void* own) {
         int64_t next = r == 0 ? 0 : end(r - 1);
-        OrderedRow row({static_cast<const float*>(logits.data()) + r * cols, cols, rows * cols}, vocab, rule,
-                       end(r) - next, own);
+        OrderedRow row({static_cast<const float*>(logits.data()) + r * cols, cols, stride}, vocab, rule, end(r) - next,
+                       own);
         if (laws.data() != nullptr) static_cast<RowLaw*>(laws.data())[r] = row.law();
         for (; next < end(r); ++next) id[next] = row.draw(static_cast<uint64_t>(u[next]));
     };

@@ -25,9 +25,9 @@ HWY_INLINE void exp2_negative(F d, Vf (&x)[N]) {
     Vf rounded[N], f[N], p[N];
     for (int i = 0; i < N; ++i) rounded[i] = hn::Add(x[i], shift);
     for (int i = 0; i < N; ++i) f[i] = hn::Sub(x[i], hn::Sub(rounded[i], shift));
-    for (int i = 0; i < N; ++i) p[i] = set(kPowerTerms[0]);
+    for (int i = 0; i < N; ++i) p[i] = set(power_term(0));
     for (int term = 1; term < kPowerTermCount; ++term) {
-        for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(kPowerTerms[term]));
+        for (int i = 0; i < N; ++i) p[i] = hn::MulAdd(p[i], f[i], set(power_term(term)));
     }
     for (int i = 0; i < N; ++i) {
         const auto exponent = hn::Add(hn::ShiftLeft<23>(hn::BitCast(U(), rounded[i])), hn::Set(U(), 0x3f800000u));

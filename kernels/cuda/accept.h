@@ -19,8 +19,8 @@ struct Accept {
     struct Args {
         const Proposal* proposals;  // [1 + nodes]
         const RowLaw* laws;         // [rows], the verifier's
-        const float* logits;        // [parts, rows, cols]; the last 1 + nodes rows are the proposals'
-        int64_t nodes, rows, cols, vocab;
+        const float* logits;        // [parts, rows or more, cols]; the last 1 + nodes of rows are the proposals'
+        int64_t nodes, rows, cols, part_stride, vocab;
         uint64_t* weights;  // [vocab]: p behind a second refusal
         int32_t* out;
     };
@@ -42,7 +42,7 @@ struct Accept {
             gpu.sync();
             const int64_t r = a.rows - a.nodes + at;
             Place<Gpu> place{
-                {nodes, shared.children, a.laws[r], {a.logits + r * a.cols, a.cols, a.rows * a.cols}, a.weights},
+                {nodes, shared.children, a.laws[r], {a.logits + r * a.cols, a.cols, a.part_stride}, a.weights},
                 gpu,
                 a,
                 shared};

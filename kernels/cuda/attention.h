@@ -180,7 +180,8 @@ struct AttendTile {
         const int64_t at = c.tile * kTile + slot;
         const bool by_rank = place == kCached && a.angles.ranks.data != nullptr;
         const float* angle = a.angles.table((by_rank ? a.angles.ranks(c.kv_head)[at] : at) - reach.shift());
-        for (int p = 0; p < kPieces; ++p) {
+        TRIREME_UNROLL  // else `key` is indexed at run time and lies in local memory
+            for (int p = 0; p < kPieces; ++p) {
             const int element = (p * kLanes + gpu.thread() % kLanes) * 8;
             if (element >= a.kv.dim) continue;
             rotate_eight<T>(gpu, key_at(a, c, place, slot), angle, element, static_cast<int>(a.kv.dim), a.kv.k_type,

@@ -25,8 +25,8 @@
 
 namespace trireme::gpu {
 
-static_assert(kTile == kTileTokens && kStaged == kMaxRows && kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 &&
-              Sample::kSiblings == kMaxRows);
+static_assert(gpu::kPadding == trireme::kPadding && kTile == kTileTokens && kStaged == kMaxRows &&
+              kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && Sample::kSiblings == kMaxRows);
 
 template <class Launcher>
 class GpuKernels final : public GpuSlotKernels<Launcher> {
@@ -78,7 +78,7 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
                    const SamplingRule& rule, const Tensor& laws, const Tensor& ends) override {
         launcher_.template launch<Sample>(
-            "sample", bytes::sample(logits), {logits.dim(1)},
+            "sample", bytes::sample(logits), {sampled_rows(ids, laws, ends)},
             {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
              static_cast<const int64_t*>(uniforms.data()), static_cast<const int32_t*>(ends.data()),
              static_cast<int32_t*>(ids.data()), static_cast<RowLaw*>(laws.data()), rule});
@@ -88,8 +88,9 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
         launcher_.template launch<Accept>(
             "accept", bytes::accept(logits), {1},
             {static_cast<const Proposal*>(proposals.data()), static_cast<const RowLaw*>(laws.data()),
-             static_cast<const float*>(logits.data()), proposals.rows() - 1, logits.dim(1), logits.dim(2), vocab,
-             static_cast<uint64_t*>(scratch_.data()), static_cast<int32_t*>(out.data())});
+             static_cast<const float*>(logits.data()), proposals.rows() - 1, laws.rows(), logits.dim(2),
+             logits.dim(1) * logits.dim(2), vocab, static_cast<uint64_t*>(scratch_.data()),
+             static_cast<int32_t*>(out.data())});
     }
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override {
         launcher_.template launch<KvStage>(
@@ -154,6 +155,11 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
+        if (w.dim(1) == 0) {  // a rank without columns of the feed-forward: what it adds to the others' is 0
+            return launcher_.template launch<Clear>("clear", out.bytes(),
+                                                    {div_up(out.cols(), Clear::kThreads), out.rows()},
+                                                    {rows_of<float>(out), out.cols()});
+        }
         if (this->phase() == Phase::kDecode && w.dtype() == DType::kF32) {
             constexpr int64_t kColumns = MatmulDecodeF32::kThreads / kWarp;
             launcher_.template launch<MatmulDecodeF32>(

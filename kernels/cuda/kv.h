@@ -7,6 +7,7 @@
 namespace trireme::gpu {
 
 inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
+inline constexpr int32_t kPadding = -1;          // kPadding
 inline constexpr float kLargestF16 = 65504;      // kMostF16
 
 /// A layer's KV as kernels see it; the layout is kernels/kv.h's.
@@ -80,6 +81,7 @@ struct KvStage {
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const Kv& kv = a.kv;
         const int64_t row = gpu.block_x(), depth = a.slots[row] - a.cached[row];
+        if (a.slots[row] == kPadding) return;
         if (depth < 0 || depth >= kStaged) return gpu.fault(Fault::kRowOrder, a.slots[row], a.cached[row]);
         const int32_t mine = a.ancestors(row)[depth];
         if (mine < 0 || mine >= kStaged) return gpu.fault(Fault::kAncestor, mine, row);

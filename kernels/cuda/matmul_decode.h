@@ -32,7 +32,8 @@ struct RoundRows {
 /// four of them to one mma and the last four to the next.
 template <class T, int kTiles>
 struct MatmulDecode {
-    static constexpr int kThreads = 256, kWarps = kThreads / kWarp, kPiece = 32, kStep = kWarps * kPiece;
+    static constexpr int kThreads = 256, kBlocksOfSm = 2, kWarps = kThreads / kWarp, kPiece = 32,
+                         kStep = kWarps * kPiece;
     static constexpr int kAhead = 2;  // steps of k whose weights are on their way at once
     static constexpr int64_t kSharedBytes = int64_t{kWarps} * kTiles * kWarp * 4 * sizeof(float);
     struct Args {
@@ -89,7 +90,9 @@ struct MatmulDecode {
     TRIREME_GPU static Bits16 weights(Gpu& gpu, const Args& a, int64_t n, int64_t k) {
         if (n < a.n && k + 8 <= a.k && a.aligned) return gpu.stream16(a.w + n * a.k + k);
         Bits16 bits = {};
-        for (int i = 0; i < 8 && k < a.k; ++i) {
+        if (k >= a.k) return bits;
+        TRIREME_UNROLL  // else `bits` is indexed at run time and lies in local memory
+            for (int i = 0; i < 8; ++i) {
             if (n < a.n && k + i < a.k)
                 bits.word[i / 2] |= static_cast<uint32_t>(a.w[n * a.k + k + i].bits) << (16 * (i % 2));
         }

@@ -30,8 +30,12 @@ struct MergeTiles {
         // Tiles of the row, from this wave's first on; one even where it sees nothing, for its result.
         const int64_t left = max_of(div_up(end, kTile), 1) - a.first_tile;
         if (a.first_tile > 0 && left <= 0) return;
-        const int64_t reach = begin < end ? min_of(a.tiles, left) : 0, step = a.heads * a.seen.rows * record;
-        const int64_t unseen = max_of(begin / kTile - a.first_tile, 0);
+        const int64_t step = a.heads * a.seen.rows * record;
+        // Tiles of this wave; 32 bits suffice, and spare registers.
+        const auto reach = static_cast<int>(begin < end ? min_of(a.tiles, left) : 0);
+        const auto unseen = static_cast<int>(min_of(max_of(begin / kTile - a.first_tile, 0), a.tiles));
+        // A wave in between without a tile that the row sees changes nothing.
+        if (a.first_tile > 0 && unseen >= reach && left > a.tiles) return;
         const int element = gpu.thread();
         const bool used = element < a.dim;
         float* running = a.running + (head * a.running_rows + a.seen.first_row + row) * record;
@@ -43,7 +47,7 @@ struct MergeTiles {
             sum = running[1];
             if (used) acc = running[kMaxAndSum + element];
         }
-        for (int64_t first = unseen; first < reach; first += kAhead) {
+        for (int first = unseen; first < reach; first += kAhead) {
             float part[kAhead] = {};
             TRIREME_UNROLL
             for (int t = 0; t < kAhead; ++t) {

@@ -24,6 +24,20 @@ struct Embed {
     }
 };
 
+/// x = 0. Grid: pieces of a row, rows.
+struct Clear {
+    static constexpr int kThreads = 256;
+    struct Args {
+        Rows<float> x;
+        int64_t n;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const int64_t i = gpu.block_x() * kThreads + gpu.thread();
+        if (i < a.n) a.x(gpu.block_y())[i] = 0;
+    }
+};
+
 /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.
 struct RmsNorm {
     static constexpr int kThreads = 512;

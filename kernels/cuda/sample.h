@@ -26,7 +26,7 @@ struct Sample {
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
-        const float* logits;  // [parts, rows, cols]: id = part * cols + column
+        const float* logits;  // [parts, rows or more, cols]: id = part * cols + column
         int64_t rows, cols, vocab;
         const int64_t* uniforms;
         const int32_t* ends;  // of each row's uniforms and ids; null: a row has one

@@ -13,8 +13,10 @@ namespace {
 
 std::unique_ptr<Device> open(const Start& start, const std::string& name) {
     if (name.starts_with("cuda")) load_cuda_module();
-    return open_device(name,
-                       {.threads = start.threads, .local_rank = start.local_rank, .local_ranks = start.local_ranks});
+    return open_device(name, {.threads = start.threads,
+                              .local_rank = start.local_rank,
+                              .local_ranks = start.local_ranks,
+                              .host_memory = static_cast<size_t>(start.call.options.host_memory)});
 }
 
 /// Opens a device that the user has named: errors name the flag.

@@ -288,7 +288,7 @@ void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
             const int64_t moved = kept - n + i - recent_->position(text - n + i);
             model_.turn({host.as<float>().row(i), static_cast<size_t>(dim)}, moved);
         }
-        compute_.copy(m_.turns, host);
+        compute_.upload(m_.turns, host);
         turns_free_ = compute_.record();
     }
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {

@@ -150,11 +150,11 @@ void HeavySet::state(Archive& ar) {
     ready_ = compute_.record();
 }
 
-void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor&) {
+void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Queries& queries, const Tensor&) {
+    const auto& [q, first] = queries;
     const bool recorded = graphs_ && full_.recordable(owner);
     const int64_t place = places_[layer.at()];
     if (prefill_ || place < 0 || (!followed_ && !recorded)) return;
-    const int64_t first = full_.staged().size() - q.rows();
     // What is recorded for so many rows is replayed wherever they are staged.
     check(first == 0 || !recorded, "heavy hitters: rows of a graph from {} on", first);
     const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(place * q.cols(), q.cols());

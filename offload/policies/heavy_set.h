@@ -47,7 +47,8 @@ class HeavySet final : public KvFollower, public KvSet {
     void state(Archive& ar) override;
 
     void begin(int64_t sequence, int64_t tokens) override;
-    void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor& kv_of_head) override;
+    void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Queries& queries,
+               const Tensor& kv_of_head) override;
     bool wants_all_rows() const override { return true; }
     Tensor totals(int64_t rows) override { return m_.row_totals.first_rows(rows); }
     void attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& call) override;

@@ -79,7 +79,7 @@ void QueryHistory::kept(Kernels& op, std::span<const int32_t> rows) {
         const int64_t place = i + static_cast<int64_t>(rows.size());  // of both
         from[i] = static_cast<int32_t>(place < count_ ? place : count_ + rows[static_cast<size_t>(place - count_)]);
     }
-    compute_.copy(list.device, list.host);
+    compute_.upload(list.device, list.host);
     for (const Tensor& queries : queries_) {
         op.gather_rows(next_, queries, list.device);
         compute_.copy(queries.first_rows(count_), next_, "keep_queries");

@@ -130,7 +130,7 @@ void RetrievalSet::send(const ChunkPick& pick) {
     next_sent_ = (next_sent_ + 1) % sent_.size();
     if (s.free.stream != nullptr) compute_.synchronize(s.free);  // eight forwards ago
     *static_cast<ChunkPick*>(s.host.data()) = pick;
-    compute_.copy(pick_, s.host);
+    compute_.upload(pick_, s.host);
     s.free = compute_.record();
 }
 
@@ -158,10 +158,10 @@ bool RetrievalSet::passes_by(OwnerIndex owner) const {
 }
 
 // A prompt's last query chooses alone.
-void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Tensor& q, const Tensor& kv_of_head) {
+void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor& kv_of_head) {
+    const auto& [q, first] = queries;
     const bool several = history_ && !reading_prompt_;
     if (several && !seen_[owner.at()]) {
-        const int64_t first = full_.staged().size() - q.rows();
         // What is recorded for so many rows is replayed wherever they are staged.
         check(first == 0 || !(graphs_ && full_.recordable(owner)), "retrieval: rows of a graph from {} on", first);
         history_->saw(op, owner, q, first);

@@ -50,7 +50,8 @@ class RetrievalSet final : public KvFollower, public KvSet {
     void state(Archive& ar) override;
 
     void begin(int64_t sequence, int64_t tokens) override;
-    void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Tensor& q, const Tensor& kv_of_head) override;
+    void query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Queries& queries,
+               const Tensor& kv_of_head) override;
     void passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) override;
     void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;

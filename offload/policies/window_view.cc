@@ -143,7 +143,7 @@ void WindowView::move_sinks(Kernels& op) {
     for (int64_t i = 0; i < window_.sinks; ++i) {
         rotation_({table.row(i), static_cast<size_t>(head_dim)}, moved);
     }
-    compute_.copy(angles.device, angles.host);
+    compute_.upload(angles.device, angles.host);
     const RowsView rows = {
         .slots = first_rows_, .sequences = sequence_, .cached = {}, .ancestors = {}, .max_slots = window_.sinks};
     for (size_t owner = 0; owner < layers_.size(); ++owner) {

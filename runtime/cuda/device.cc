@@ -73,9 +73,10 @@ CudaDevice::CudaDevice(const DeviceRequest& request)
       sharers_(ranks_on(facts_.index, request)),
       local_ranks_(request.local_ranks),
       free_at_start_(facts_.memory_free),
-      host_at_start_(host_memory().available) {
-    require(facts_.major * 10 + facts_.minor == 89 || facts_.major == 9, Exit::kUnavailable,
-            "card {}: {} has compute capability {}.{}; the kernels are for 8.9 and 9.0: compute on the CPU",
+      host_at_start_(host_memory().available),
+      host_granted_(request.host_memory) {
+    require(facts_.major >= 8, Exit::kUnavailable,
+            "cuda:{}: {} has compute capability {}.{}, the kernels require 8.0 or higher: use another GPU or the CPU",
             facts_.index, facts_.name, facts_.major, facts_.minor);
 }
 
@@ -89,21 +90,27 @@ size_t CudaDevice::memory_free() const {
     return left_to_rank(free_at_start_, now, used(Space::kDevice), sharers_);
 }
 
+size_t CudaDevice::host_left(const HostMemory& now) const {
+    const size_t pinned = used(Space::kHost);
+    return std::max(left_to_rank(host_at_start_, now.available, pinned, local_ranks_),
+                    host_granted_ - std::min(host_granted_, pinned));
+}
+
 size_t CudaDevice::host_memory_free() const {
     const HostMemory now = host_memory();
-    return std::min(left_to_rank(host_at_start_, now.available, used(Space::kHost), local_ranks_), now.mappable);
+    return std::min(host_left(now), now.mappable);
 }
 
 // Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs.
 void* CudaDevice::pinned(size_t bytes) {
     HostMemory memory = host_memory();
-    memory.available = left_to_rank(host_at_start_, memory.available, used(Space::kHost), local_ranks_);
+    memory.available = host_left(memory);
     void* data = bytes > memory.available ? nullptr : map_pages(bytes);
     cudaError_t code = cudaErrorMemoryAllocation;
     if (data != nullptr) {
         const unsigned threads = std::thread::hardware_concurrency() / static_cast<unsigned>(local_ranks_);
         touch_pages(data, bytes, node_of_pci(facts_.bus_id), static_cast<int>(std::clamp(threads, 1u, 16u)));
-        code = cudaHostRegister(data, page_bytes(bytes), cudaHostRegisterPortable);
+        code = cudaHostRegister(data, page_bytes(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
         if (code != cudaSuccess) {
             cudaGetLastError();
             unmap_pages(data, bytes);
@@ -116,21 +123,34 @@ void* CudaDevice::pinned(size_t bytes) {
          obstacle.empty() ? "the driver refuses: see dmesg, or use a smaller context (-c)" : obstacle);
 }
 
+void* CudaDevice::on_card(size_t bytes) {
+    const size_t available = memory_free();
+    const std::string found = fmt::format("device memory (cuda:{}, {}): {:.1f} of {:.1f} MiB are available{}",
+                                          facts_.index, facts_.name, mib(available), mib(facts_.memory_total),
+                                          sharers_ > 1 ? fmt::format(" to each of {} ranks", sharers_) : "");
+    require(bytes <= available, Exit::kOs, "{}, {:.1f} MiB are required: use a smaller context (-c) or more ranks",
+            found, mib(bytes));
+    void* data = nullptr;
+    const cudaError_t code = cudaMalloc(&data, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        fail(
+            Exit::kOs,
+            "{}, but cudaMalloc of {:.1f} MiB failed: another process may have taken the memory (nvidia-smi), or it is "
+            "fragmented",
+            found, mib(bytes));
+    }
+    cuda(code, "cudaMalloc");
+    return data;
+}
+
 void* CudaDevice::allocate(Space space, size_t bytes) {
     void* data = nullptr;
     cuda(cudaSetDevice(facts_.index), "cudaSetDevice");
     if (space == Space::kHost) {
         data = pinned(bytes);
     } else {
-        const size_t available = memory_free();
-        const cudaError_t code = bytes > available ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes);
-        if (code != cudaSuccess) cudaGetLastError();
-        require(
-            code == cudaSuccess, Exit::kOs,
-            "device memory (cuda:{}, {}): {:.1f} MiB wanted, {:.1f} MiB of {:.1f} available{}: use a smaller context "
-            "(-c) or more ranks",
-            facts_.index, facts_.name, mib(bytes), mib(available), mib(facts_.memory_total),
-            sharers_ > 1 ? fmt::format(" to each of {} ranks", sharers_) : "");
+        data = on_card(bytes);
         cuda(cudaMemsetAsync(data, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
         cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cpu/memory.h"
 #include "runtime/device.h"
 
 namespace trireme {
@@ -43,11 +44,15 @@ class CudaDevice final : public Device {
 
   private:
     void* pinned(size_t bytes);
+    void* on_card(size_t bytes);
+    /// Bytes of host memory that this rank may still pin.
+    size_t host_left(const HostMemory& now) const;
 
     CardFacts facts_;
     int sharers_;      // ranks on this card
     int local_ranks_;  // of this node
     size_t free_at_start_, host_at_start_;
+    size_t host_granted_;  // DeviceRequest::host_memory
 };
 
 /// The device as the CUDA backend's; one of another backend is a bug.

@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "runtime/cuda/call.h"
+#include "runtime/cuda/copy_bytes.h"
+#include "runtime/cuda/launch.h"
 #include "runtime/env.h"
 
 namespace trireme {
@@ -264,6 +266,21 @@ void CudaStream::do_copy(void* dst, const void* src, size_t bytes, const char* w
     run(what, bytes, [&](cudaStream_t s) {
         cuda(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s), "cudaMemcpyAsync", name_, last_);
     });
+}
+
+// All copies to the device, of whichever stream, take turns on one copy engine, and one of streamed KV takes up to 10
+// ms.
+void CudaStream::do_upload(void* dst, const void* src, size_t bytes, const char* what) {
+    if (bytes == 0) return;
+    const gpu::CopyBytes::Args args = gpu::CopyBytes::args(dst, src, bytes);
+    gpu::launch<gpu::CopyBytes>(*this, what, bytes, gpu::CopyBytes::grid(args), args);
+}
+
+// Also small copies on the device may get a copy engine; large ones are no faster by a kernel.
+void CudaStream::do_copy_on_device(void* dst, const void* src, size_t bytes, const char* what) {
+    constexpr size_t kSmall = size_t{1} << 20;
+    if (bytes <= kSmall) return do_upload(dst, src, bytes, what);
+    do_copy(dst, src, bytes, what);
 }
 
 void CudaStream::do_call_host(const char* name, size_t bytes, const HostCall& call) {

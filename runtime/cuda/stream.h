@@ -55,6 +55,8 @@ class CudaStream final : public Stream {
   protected:
     void do_wait(const Event& event, const char* what) override;
     void do_copy(void* dst, const void* src, size_t bytes, const char* what) override;
+    void do_upload(void* dst, const void* src, size_t bytes, const char* what) override;
+    void do_copy_on_device(void* dst, const void* src, size_t bytes, const char* what) override;
     void do_call_host(const char* name, size_t bytes, const HostCall& call) override;
 
   private:

@@ -55,7 +55,8 @@ class Bench {
         }
         for (const int64_t kv_heads : {32, 8}) {
             for (const int64_t context : {4096, 32768, 131072}) {
-                for (const int64_t rows : {1, 8}) attention(*decode_, "attention", rows, kv_heads, context / scale_);
+                for (const int64_t rows : {1, 8, 17, 64})
+                    attention(*decode_, "attention", rows, kv_heads, context / scale_);
             }
             for (const int64_t context : {4096, 32768}) {
                 attention(*prefill_, "attention_prefill", kPrefillRows, kv_heads, context / scale_);

@@ -31,7 +31,7 @@ float log_of(double p) {
     return p > 0 ? static_cast<float>(std::log(p)) : -std::numeric_limits<float>::infinity();
 }
 
-/// Rows of logits [parts, rows, cols] on the backend, and their laws.
+/// Rows of logits on the backend, padding behind them, [parts, padded, cols], and their laws.
 class Rows {
   public:
     Rows(Machine& m, const std::vector<Law>& laws, const SamplingParams& params, int64_t parts)
@@ -39,29 +39,30 @@ class Rows {
           vocab_(static_cast<int64_t>(laws[0].size())),
           cols_((vocab_ + parts - 1) / parts + (parts > 1 ? 2 : 0)),
           parts_(parts),
-          in_(DType::kF32, parts * rows_, cols_),
+          padded_(rows_ + 3),
+          in_(DType::kF32, parts * padded_, cols_),
           laws_(DType::kI64, rows_, kRowLawWords) {
         for (int64_t part = 0; part < parts; ++part) {
             for (int64_t r = 0; r < rows_; ++r) {
                 for (int64_t c = 0; c < cols_; ++c) {
                     const int64_t id = part * cols_ + c;
-                    in_.at<float>(part * rows_ + r, c) =
+                    in_.at<float>(part * padded_ + r, c) =
                         id < vocab_ ? log_of(laws[static_cast<size_t>(r)][static_cast<size_t>(id)]) : std::nanf("");
                 }
             }
         }
         m->sample({}, logits(), vocab_, {}, rule_of(params), laws_.tensor());
     }
-    Tensor logits() { return Tensor(in_.tensor().data(), DType::kF32, Shape{parts_, rows_, cols_}); }
+    Tensor logits() { return Tensor(in_.tensor().data(), DType::kF32, Shape{parts_, padded_, cols_}); }
     Tensor laws() { return laws_.tensor(); }
     int64_t vocab() const { return vocab_; }
     const RowLaw* law(int64_t r) { return static_cast<const RowLaw*>(laws_.tensor().data()) + r; }
     LogitsRow row(int64_t r) {
-        return {static_cast<const float*>(in_.tensor().data()) + r * cols_, cols_, rows_ * cols_};
+        return {static_cast<const float*>(in_.tensor().data()) + r * cols_, cols_, padded_ * cols_};
     }
 
   private:
-    int64_t rows_, vocab_, cols_, parts_;
+    int64_t rows_, vocab_, cols_, parts_, padded_;
     Operand in_, laws_;
 };
 

@@ -186,6 +186,37 @@ TEST(AttentionDecode, AnyNumberOfRowsAndThreadsGivesTheSameBits) {
     }
 }
 
+// A graph of 8 rows serves 5: the others are padding.
+TEST(AttentionDecode, PaddingRowsGiveZerosAndChangeNoBit) {
+    on_every_target([] {
+        for (const Case& c : kCases) {
+            for (const int64_t context : {0, 700}) {
+                Scene s(c, context, random_tree(5, 7), 13);
+                Machine m;
+                Operand want = s.attend(m), q(DType::kF32, 8, s.q.cols(), 2), out(DType::kF32, 8, s.q.cols(), 3);
+                RowSet set(8);
+                for (int64_t r = 0; r < s.rows(); ++r) {
+                    set.set(r, 1, s.cached, s.path(r));
+                    for (int64_t i = 0; i < q.cols(); ++i) q.set(r, i, s.q.get(r, i));
+                }
+                for (int64_t r = s.rows(); r < 8; ++r) {  // their queries stay NaN
+                    set.set(r, kPadding, 0, {});
+                    out.set(r, 0, 7);
+                }
+
+                m->attention(out.tensor(), q.tensor(), s.kv.view(), s.heads.vector(), set.view(s.cached + s.rows()));
+                m.stream->synchronize();
+
+                EXPECT_TRUE(out.intact());
+                for (int64_t r = 0; r < s.rows(); ++r) ASSERT_TRUE(same_bits(out.row(r), want.row(r))) << context;
+                for (int64_t r = s.rows(); r < 8; ++r) {
+                    EXPECT_EQ(std::ranges::count(out.row(r), 0.0F), out.cols()) << context;
+                }
+            }
+        }
+    });
+}
+
 TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
     // Records of 8 tiles at a time for 64 rows, of 128 for one: waves end elsewhere.
     Scene s(kCases[1], 2500, chain(64), 41);

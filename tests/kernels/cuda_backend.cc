@@ -54,4 +54,11 @@ bool emulated() {
     return false;
 }
 
+// Planted, for tests/gpu_software.py: the host must not reach device memory, and who looks for that must see it.
+TEST(Planted, DISABLED_HostReadOfDeviceMemory) {
+    const std::unique_ptr<Device> device = backend_device(1);
+    void* data = device->allocate(Space::kDevice, 64);
+    EXPECT_EQ(*static_cast<volatile char*>(data), 0);  // ends the process
+}
+
 }  // namespace trireme::test

@@ -287,6 +287,23 @@ TEST(KvStage, PutsARowWhereItsLastAncestorSays) {
     });
 }
 
+TEST(KvStage, LeavesPaddingRowsOut) {
+    Machine m;
+    Kv kv({1, 8, DType::kF16, DType::kF16}, 1, 1);
+    Operand k = Operand(DType::kF32, 2, 8).randomize(5);
+    RowSet rows(2);
+    rows.set(0, 0, 3, {1});
+    rows.set(1, kPadding, 0, {});
+
+    m->kv_stage(kv.view(), k.tensor(), k.tensor(), rows.view(4));
+    m.stream->synchronize();
+
+    for (int64_t staged = 0; staged < kMaxRows; ++staged) {
+        EXPECT_EQ(std::isnan(kv.staged_k.get(staged, 0)), staged != 1) << staged;
+        EXPECT_EQ(std::isnan(kv.staged_v.get(staged, 0)), staged != 1) << staged;
+    }
+}
+
 TEST(KvStage, RefusesRowsWithoutAPlace) {
     const auto refuses = [](int32_t slot, int32_t cached, int32_t ancestor, const char* words) {
         Machine m;

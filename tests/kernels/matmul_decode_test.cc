@@ -129,6 +129,24 @@ TEST(MatmulDecode, ANanWeightStaysInItsColumn) {
     }
 }
 
+// A rank without feed-forward columns multiplies by a weight [n, 0], and adds what the others have.
+TEST(MatmulDecode, GivesZeroForWeightsWithoutColumns) {
+    for (const Phase phase : {Phase::kDecode, Phase::kPrefill}) {
+        for (const DType type : kFloatTypes) {
+            on_every_target([&] {
+                Machine m(phase);
+                Operand x(DType::kF32, 3, 0, 2), w(type, 17, 0), out = Operand(DType::kF32, 3, 17, 4).randomize(1);
+
+                m->matmul(out.tensor(), x.tensor(), w.tensor());
+                m.stream->synchronize();
+
+                EXPECT_TRUE(near(out, Rows(3, 17), 0)) << name_of(type);
+                EXPECT_TRUE(out.intact());
+            });
+        }
+    }
+}
+
 TEST(MatmulDecode, RefusesWrongOperands) {
     Machine m;
     Operand x(DType::kF32, 2, 8), w(DType::kF16, 5, 8), out(DType::kF32, 2, 5), narrow(DType::kF32, 2, 4);

@@ -170,6 +170,20 @@ TEST(Swiglu, SaturatesWhereExpOverflows) {
     });
 }
 
+// Operations of a rank without feed-forward columns: there is nothing to do, and no launch of 0 blocks.
+TEST(Rowwise, TakesRowsWithoutColumns) {
+    on_every_target([] {
+        Machine m;
+        Operand nothing(DType::kF32, 3, 0, 4), other(DType::kF32, 3, 0, 7);
+
+        m->swiglu(nothing.tensor(), other.tensor());
+        m->add(nothing.tensor(), other.tensor());
+        m.stream->synchronize();
+
+        EXPECT_TRUE(nothing.intact());
+    });
+}
+
 TEST(Add, AddsStridedRows) {
     on_every_target([] {
         for (const auto& [rows, n] : kShapes) {

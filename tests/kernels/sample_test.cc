@@ -278,6 +278,24 @@ TEST(Sample, DrawsTheDistribution) {
     EXPECT_LT(chi2, 57);
 }
 
+// Logits of a forward with padding: the rows behind the first ones are NaN.
+TEST(Sample, DrawsFromTheFirstRowsOfMore) {
+    const std::vector<float> a = {0, 3, 1, 2, -1}, b = {5, 3, 1, 2, -1}, none(5, std::nanf(""));
+    for (const int64_t parts : {1, 2}) {
+        Machine m;
+        Operand in = divided({a, b, none, none}, 4, parts), uniforms(DType::kI64, 2, 1), ids = Operand::ids({-7, -7}),
+                laws(DType::kI64, 2, kRowLawWords);
+        for (int64_t r = 0; r < 2; ++r) uniforms.at<int64_t>(r, 0) = fraction_of(0.5);
+
+        m->sample(ids.vector(), by_part(in, parts), 5, uniforms.vector(), rule_of(off(0)), laws.tensor());
+        m.stream->synchronize();
+
+        EXPECT_TRUE(laws.intact() && ids.intact());
+        EXPECT_EQ(ids.at<int32_t>(0, 0), 1) << parts;
+        EXPECT_EQ(ids.at<int32_t>(1, 0), 0) << parts;
+    }
+}
+
 TEST(Sample, RefusesWrongOperands) {
     Machine m;
     Operand logits = Operand(DType::kF32, 2, 8).randomize(1), uniforms(DType::kI64, 2, 1), ids = Operand::ids({0, 0});

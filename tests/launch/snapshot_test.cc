@@ -113,6 +113,20 @@ TEST_P(Resumed, RunsOfAnyLengthGoOn) {
     }
 }
 
+// A seed decides what is sampled and nothing that a chain's snapshot holds. (A run with --kv-policy resumes with the
+// same flags only.)
+TEST_P(Resumed, ContinuesWithAnotherSeed) {
+    if (std::ranges::find(GetParam().flags, "--kv-policy") != GetParam().flags.end())
+        GTEST_SKIP() << "needs the same flags";
+    const Words how = GetParam().flags + Words{"--temp", "0"};
+    ASSERT_EQ(trireme(generate(prompt(), how + save() + Words{"--seed", "11"}, "1")).status, 0);
+
+    const ProcessResult resumed = trireme(generate(load(), how + Words{"--seed", "12"}, "20"));
+
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_EQ(resumed.out, trireme(generate(prompt(), how + Words{"--seed", "12"}, "20")).out);
+}
+
 // The prompt is read once, and every way to go on finds it.
 TEST_F(SnapshotTest, BehindAPromptAnyChainGoesOn) {
     const ProcessResult saving =

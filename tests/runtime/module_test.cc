@@ -33,6 +33,30 @@ TEST(Module, ALibraryIsFoundByPatternInTheFirstFolderThatHasIt) {
     fs::remove_all(root);
 }
 
+TEST(Module, FindsLibrariesOfEveryPythonOfThePath) {
+    const fs::path root = fs::path(testing::TempDir()) / "trireme_pythons";
+    fs::remove_all(root);
+    for (const char* folder : {"base/bin", "base/lib/python3.11/site-packages/nvidia/cu13/lib", "venv/bin", "none/bin",
+                               "venv/lib/python3.11/site-packages/nvidia/nccl/lib"}) {
+        fs::create_directories(root / folder);
+    }
+    std::ofstream(root / "base/bin/python3") << "x";
+    fs::create_symlink(root / "base/bin/python3", root / "venv/bin/python3");
+    const fs::path in_base = root / "base/lib/python3.11/site-packages/nvidia/cu13/lib/libx.so.2";
+    const fs::path in_venv = root / "venv/lib/python3.11/site-packages/nvidia/nccl/lib/liby.so.2";
+    std::ofstream(in_base) << "x";
+    std::ofstream(in_venv) << "x";
+
+    std::vector<std::string> folders =
+        python_packages((root / "none/bin").string() + ":" + (root / "venv/bin").string());
+    for (std::string& folder : folders) folder += "/nvidia/*/lib";
+
+    EXPECT_EQ(find_library("libx.so.2", folders), in_base.string());
+    EXPECT_EQ(find_library("liby.so.2", folders), in_venv.string());
+    EXPECT_TRUE(python_packages((root / "none/bin").string()).empty());
+    fs::remove_all(root);
+}
+
 TEST(Module, SaysInOneLineWhyThereIsNoCard) {
     try {
         load_cuda_module();

@@ -60,6 +60,8 @@ class Launcher {
         const std::function<void(Gpu&)> body = [&args](Gpu& gpu) { Body::run(gpu, args); };
         block.fault = {};
         // Every kind of neighbours in one order and in the other: blocks must not build on each other.
+        check(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x < int64_t{1} << 31 && grid.y < 65536 && grid.z < 65536,
+              "{}: a GPU refuses a grid of {} x {} x {} blocks", name, grid.x, grid.y, grid.z);
         const int64_t plane = int64_t{grid.x} * grid.y, blocks = plane * grid.z, stride = stride_through(blocks);
         for (int64_t i = 0; i < blocks; ++i) {
             const int64_t at = (blocks - 1 - i) * stride % blocks;

@@ -3,11 +3,23 @@
 #include <algorithm>
 #include <array>
 
+#include "dist/self_comm.h"
 #include "dist/staged_comm.h"
 #include "tests/support/golden.h"
 #include "tests/support/ranks.h"
 
 namespace trireme::test {
+
+namespace {
+
+/// Ranks as threads add in host memory: what a device that the host does not reach talks through instead. Null: `comm`.
+std::unique_ptr<Comm> comm_of(Comm& comm, Device& device) {
+    if (device.backend() == "cpu") return nullptr;
+    if (comm.size() == 1) return std::make_unique<SelfComm>();
+    return std::make_unique<StagedComm>(comm, device);
+}
+
+}  // namespace
 
 Engine::Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads,
                const std::string& device)
@@ -16,8 +28,8 @@ Engine::Engine(const std::filesystem::path& path, const EngineOptions& options, 
 Engine::Engine(std::unique_ptr<WeightSource> source, const EngineOptions& options, Comm& comm, int threads,
                const std::string& device)
     : device_(open_device(device, {.threads = threads})),
-      staged_(device_->backend() == "cpu" || comm.size() == 1 ? nullptr : std::make_unique<StagedComm>(comm, *device_)),
-      comm_(staged_ ? *staged_ : comm),
+      own_comm_(comm_of(comm, *device_)),
+      comm_(own_comm_ ? *own_comm_ : comm),
       source_(std::move(source)),
       weights_(std::make_unique<Weights>(*device_, *source_, make_shard(source_->config(), comm_.rank(), comm_.size()),
                                          options.weights)),

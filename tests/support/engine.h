@@ -57,7 +57,7 @@ class Engine {
 
   private:
     std::unique_ptr<Device> device_;
-    std::unique_ptr<Comm> staged_;
+    std::unique_ptr<Comm> own_comm_;
     Comm& comm_;
     std::unique_ptr<WeightSource> source_;
     std::unique_ptr<Weights> weights_;

@@ -2,8 +2,11 @@
 /// A checkpoint with random weights: of a well-known shape, for timing where no checkpoint can be had, or of any other.
 
 #include <array>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "model/files/weight_source.h"
@@ -29,7 +32,15 @@ class RandomModel final : public WeightSource {
   private:
     void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override;
 
-    std::vector<float> normal_;  // rows are runs of it, begun at a place that tensor and row choose
+    /// normal_ times `scale`, in T.
+    template <class T>
+    const std::vector<T>& scaled(float scale) const;
+
+    std::vector<float> normal_;  // a row is a run of it, which begins where tensor and row say
+    mutable std::mutex mutex_;
+    mutable std::tuple<std::map<float, std::vector<f16>>, std::map<float, std::vector<bf16>>,
+                       std::map<float, std::vector<float>>>
+        scaled_;  // by scale
 };
 
 }  // namespace trireme::test

@@ -11,7 +11,8 @@ namespace {
 struct Asked final : KvFollower {
     explicit Asked(Level& of) : level(of) { level.view().follow_with(*this); }
     ~Asked() override { level.view().unfollow(*this); }
-    void query(Kernels&, OwnerIndex owner, LayerIndex, const Tensor& q, const Tensor&) override {
+    void query(Kernels&, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor&) override {
+        const Tensor& q = queries.q;
         const Buffer<Space::kHost> host(*device, static_cast<size_t>(q.rows() * q.cols()) * sizeof(float));
         const HostTensor at = host.tensor(DType::kF32, {q.rows(), q.cols()});
         for (int64_t r = 0; r < q.rows(); ++r) level.stream().copy(at.slice_rows(r, 1), q.slice_rows(r, 1));

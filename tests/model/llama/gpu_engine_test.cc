@@ -85,6 +85,48 @@ void graphs_change_no_bit(int ranks) {
     }
 }
 
+// Logits of chains of these lengths, each appended to the same prompt.
+std::vector<std::vector<float>> decoded_chains(int ranks, bool graphs, const std::vector<int64_t>& lengths) {
+    std::vector<std::vector<float>> logits;
+    run_ranks(ranks, [&](Comm& comm) {
+        const EngineOptions options{.weights = DType::kF16, .context = 300, .graphs = graphs};
+        Engine engine(data_path("tiny/heads9-kv3"), options, comm, 1, engine_device());
+        engine->prefill(0, std::vector<int32_t>{5, 9, 14, 60, 33});
+        std::vector<std::vector<float>> mine;
+        for (const int64_t n : lengths) {
+            std::vector<Row> rows;
+            for (int32_t i = 0; i < n; ++i) {
+                rows.push_back({.token = (i * 7 + 3) % 100, .position = 5 + i, .parent = i - 1});
+            }
+            engine->forward(rows);
+            const Matrix<float> m = engine->logits().as<float>();
+            for (int64_t r = 0; r < m.rows; ++r) mine.emplace_back(m.row(r), m.row(r) + m.cols);
+        }
+        if (comm.rank() == 0) logits = std::move(mine);
+    });
+    return logits;
+}
+
+TEST(GpuGraphs, OfASizeServeEveryNumberOfRowsUpToIt) {
+    // Of each size the first forward runs op by op, the next one is recorded; both have as few rows as the size serves.
+    std::vector<int64_t> lengths;
+    for (int64_t n = 1; n <= kMaxRows; n = graph_rows(n) + 1) lengths.insert(lengths.end(), {n, n, graph_rows(n)});
+    EXPECT_EQ(decoded_chains(1, true, lengths), decoded_chains(1, false, lengths));
+    if (!ranks_as_threads()) return;  // ranks are processes on a GPU
+    const std::vector<int64_t> few = {3, 3, 4, 5, 7, 8};
+    EXPECT_EQ(decoded_chains(2, true, few), decoded_chains(2, false, few));
+}
+
+TEST(GpuGraphs, AreOfTenSizes) {
+    std::vector<int64_t> sizes;
+    for (int64_t n = 1; n <= kMaxRows; ++n) {
+        const int64_t size = graph_rows(n);
+        EXPECT_GE(size, n);
+        if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+    }
+    EXPECT_EQ(sizes, (std::vector<int64_t>{1, 2, 4, 8, 12, 18, 24, 32, 48, 64}));
+}
+
 TEST(GpuGraphs, ChangeNoBit) {
     graphs_change_no_bit(1);
 }

@@ -9,8 +9,8 @@ namespace {
 struct Counting final : KvFollower {
     bool wants_all_rows() const override { return wants; }
     void attended(Kernels&, OwnerIndex, const LayerKv&, const AttentionCall& call) override { rows += call.q.rows(); }
-    void query(Kernels&, OwnerIndex owner, LayerIndex, const Tensor& q, const Tensor&) override {
-        EXPECT_EQ(q.rows(), 1);
+    void query(Kernels&, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor&) override {
+        EXPECT_EQ(queries.q.rows(), 1);
         asked.push_back(owner);
     }
     bool wants = false;

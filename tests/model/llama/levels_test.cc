@@ -63,8 +63,10 @@ Logits alone(Engine& engine, const LevelOptions& options, uint32_t seed, int64_t
 void by_turns_as_alone(int ranks) {
     run_ranks(ranks, [](Comm& comm) {
         Engine engine(std::make_unique<RandomModel>(kShape), {.context = 256}, comm, 1, engine_device());
+        // A GPU has a link of its own.
+        const Link link = engine.device().backend() == "cuda" ? Link{} : Link{.gbps = 2, .us = 5};
         const LevelOptions streamed{.context = 1200,
-                                    .residency = residency({false, true, false, true, false}, 3, {.gbps = 2, .us = 5})};
+                                    .residency = residency({false, true, false, true, false}, 3, link)};
         const LevelOptions whole{.k_type = DType::kF32, .v_type = DType::kBF16, .context = 700};
         const Logits first_alone = alone(engine, streamed, 3, 530), second_alone = alone(engine, whole, 5, 250);
 
