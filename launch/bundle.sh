@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a tree that runs where nothing is installed: program, CUDA module if it was built, tests that need a GPU,
+# Makes a tree that runs where nothing is installed: program, CUDA module if it was built, tests and benchmarks for a GPU,
 # Open MPI, and every library but glibc's, the driver's and CUDA's. Debian 12 or a newer Linux (glibc 2.36), x86-64.
 #   launch/bundle.sh FOLDER [--cuda-libs] [--no-tests]
 #     --cuda-libs  copies cuBLASLt and NCCL into the tree as well (800 MB); otherwise they are looked for where it runs
-#     --no-tests   leaves out the tests, their models and the benchmarks: the tree of launch/package.sh's tarball
+#     --no-tests   leaves out tests and benchmarks: the tree of launch/package.sh's tarball
 # FOLDER/run starts it: `run generate ...`, `run -n 2 generate ...`. The tree may be moved.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -26,23 +26,19 @@ cd "$root"
 ./launch/setup.sh --bundle
 source launch/steps.sh
 if [[ $tests ]]; then
-    build release all bench_device
+    build release trireme_program bench_device bench_step kernels_cuda_test engine_cuda_test
 else
     build_program
 fi
 logged install cmake --install build/release --prefix "$out" --strip
 
-# The tests and benchmarks for a GPU (tests/gpu.sh), and the models that they decode.
+# The tests and benchmarks for a GPU; what they read is in a checkout (tests/gpu.sh).
 if [[ $tests ]]; then
-    mkdir -p "$out/tests/data"
-    for program in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
-        if [[ -x $program ]]; then install -s -m 755 "$program" "$out/tests/"; fi
+    mkdir -p "$out/tests"
+    for test in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
+        if [[ -x $test ]]; then install -s -m 755 "$test" "$out/tests/"; fi
     done
     install -s -m 755 build/release/tests/bench/bench_step build/release/tests/bench/bench_device "$out/bin/"
-    cp -r tests/data/models tests/data/tiny "$out/tests/data/"
-    install -m 755 tests/gpu.sh "$out/"
-    install -m 644 tests/bench/torch_rates.py tests/bounded.py "$out/tests/"
-    install -D -m 644 -t "$out/tests/reference" tests/reference/bounded_f64.py tests/reference/llama_f64.py
 fi
 git rev-parse HEAD >"$out/commit"
 

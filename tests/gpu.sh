@@ -1,57 +1,109 @@
 #!/usr/bin/env bash
-# What only a card shows, from a bundle (launch/bundle.sh) on a machine with a driver: no MPI, no compiler, no network.
-# Most valuable first; ends in time, and leaves its results whatever happens.
-#   gpu.sh [--minutes N] [--out FOLDER]     25 minutes, ./gpu-results
-# FOLDER gets results.json, results.md and every step's whole output. The last line is "N passed, N failed", in steps.
+# What only a GPU shows, in three commands of at most nine minutes each, for a machine that one has for minutes:
+#   tests/gpu.sh first    facts, hot kernels and latencies, kernel and engine tests, products and steps of 7B at 4K
+#   tests/gpu.sh same     tokens as on the CPU on 1 and 2 ranks, every chain, streaming at 32K
+#   tests/gpu.sh long     128K on chip and streamed, TriForce with a trace, profiles, memory checks
+#     --bundle FILE  programs of tests/gpu_bundle.sh; build/gpu-bundle.tar.xz by default
+#     --build DIR    programs of a build tree instead
+#     --out DIR      results; $OUT if set, else ./gpu-results. One file comes out: DIR/gpu-NAME.tar.gz, renewed after each step
+#     --minutes N    9
+#     --small        small models in place of 7B, for a trial
+# Run from a checkout: models and texts are those of tests/data. Failures are printed first, the table of steps last; the last
+# line is "N passed, N failed", in steps. docs/gpu.md says what to do with the results.
 set -uo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-minutes=25 out=$PWD/gpu-results
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+name=${1:-} minutes=9 small='' build='' bundle=$root/build/gpu-bundle.tar.xz out=${OUT:-$PWD/gpu-results}
+case $name in
+    first | same | long) shift ;;
+    *) echo "gpu.sh: '$name': expected first, same or long" >&2; exit 64 ;;
+esac
 while (( $# )); do
     case $1 in
-        --minutes) minutes=${2:?gpu.sh: --minutes wants a number}; shift ;;
-        --out) out=${2:?gpu.sh: --out wants a folder}; shift ;;
-        *) echo "gpu.sh: unknown argument '$1'; want --minutes or --out" >&2; exit 64 ;;
+        --small) small=1 ;;
+        --build | --bundle | --out | --minutes)
+            declare "${1#--}=${2:?gpu.sh: $1 requires a value}"
+            shift ;;
+        *) echo "gpu.sh: unknown argument '$1'; expected --bundle, --build, --out, --minutes or --small" >&2; exit 64 ;;
     esac
     shift
 done
-if [[ ! -x $here/run ]]; then echo "gpu.sh: $here is not a bundle: make one with launch/bundle.sh FOLDER, run FOLDER/gpu.sh" >&2; exit 66; fi
-mkdir -p "$out"
 deadline=$((SECONDS + minutes * 60))
-export TRIREME_TEST_DATA=$here/tests/data TRIREME_TIMEOUT_S=${TRIREME_TIMEOUT_S:-120} TRIREME_LOG=all
-model=$TRIREME_TEST_DATA/models/kjv-target
-commit=$(cat "$here/commit") started=$(date -u +%FT%TZ)
-names=() statuses=() seconds=() passed=0 failed=0 too_large=0
+work=$(mktemp -d)
+results=$work/results
+mkdir -p "$results" "$out"
 
+# Programs, and how ranks are started.
+if [[ $build ]]; then
+    build=$(cd "$build" && pwd)
+    program=$build/launch/trireme kernels_test=$build/tests/kernels/kernels_cuda_test
+    engine_test=$build/tests/model/llama/engine_cuda_test bench_step=$build/tests/bench/bench_step bench_device=$build/tests/bench/bench_device
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    ranks_of() { mpirun -n "$@"; }
+    bounded=("$program")
+elif [[ -r $bundle ]]; then
+    mkdir "$work/bundle"
+    tar -xJf "$bundle" -C "$work/bundle" || { echo "gpu.sh: $bundle does not unpack" >&2; exit 65; }
+    tree=$work/bundle
+    program=$tree/bin/trireme kernels_test=$tree/tests/kernels_cuda_test engine_test=$tree/tests/engine_cuda_test
+    bench_step=$tree/bin/bench_step bench_device=$tree/bin/bench_device
+    ranks_of() { local n=$1; shift; PROGRAM=$(basename "$1") "$tree/run" -n "$n" "${@:2}"; }
+    bounded=("$tree/run" --bundle)
+else
+    echo "gpu.sh: there is no $bundle: make it with tests/gpu_bundle.sh, or name a build tree with --build" >&2
+    exit 66
+fi
+# on N COMMAND...: on one rank without a launcher.
+on() { if (( $1 == 1 )); then "${@:2}"; else ranks_of "$@"; fi; }
+export TRIREME_TEST_DATA=$root/tests/data TRIREME_TIMEOUT_S=${TRIREME_TIMEOUT_S:-120} TRIREME_LOG=all
+model=$TRIREME_TEST_DATA/models/kjv-target draft=$TRIREME_TEST_DATA/models/kjv-draft text=$results/text.txt
+big=llama-2-7b grouped=llama-3-8b little=smollm2-135m layers=32 k4=4096 k8=8192 k32=32768 k128=131072 tokens=96 steps=20 bytes=4000
+if [[ $small ]]; then
+    big=tiny grouped=tiny little=tiny layers=2 k4=320 k8=576 k32=832 k128=1088 tokens=12 steps=3 bytes=1250
+fi
+head -c "$bytes" "$root/configs/demo.txt" >"$text"
+
+names=() statuses=() seconds=() passed=0 failed=0 too_large=0 running=''
+result_of() {
+    case $1 in
+        0) echo passed ;;
+        too_large) echo 'does not fit' ;;
+        124) echo 'out of time' ;;
+        143) echo stopped ;;
+        *) echo "FAILED ($1)" ;;
+    esac
+}
 json_text() { sed -e 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' | tr -d '\000-\010\013-\037' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}'; }
-
+# Failures with the end of their logs, then a table, then what steps have measured; all logs beside it in one file.
 write_results() {
+    local i
     {
-        printf '{"commit":"%s","started":"%s","passed":%d,"failed":%d,"steps":[' "$commit" "$started" "$passed" "$failed"
+        printf '# tests/gpu.sh %s: %s, commit %s\n' "$name" "$started" "$commit"
+        for i in "${!names[@]}"; do
+            if [[ ${statuses[$i]} == 0 || ${statuses[$i]} == too_large ]]; then continue; fi
+            printf '\n## %s: %s\n\n```\n%s\n```\n' "${names[$i]}" "$(result_of "${statuses[$i]}")" "$(tail -n 40 "$results/${names[$i]}.log")"
+        done
+        printf '\n| step | result | s |\n|---|---|---:|\n'
+        for i in "${!names[@]}"; do printf '| %s | %s | %d |\n' "${names[$i]}" "$(result_of "${statuses[$i]}")" "${seconds[$i]}"; done
+        printf '\n```\n'
+        cat "$results"/*.log 2>/dev/null | grep -aE '^\{"bench"|^cuda:|^ +driver|equal|agree|PASSED|ERROR SUMMARY|perplexity' || true
+        printf '```\n'
+    } >"$results/results.md"
+    {
+        printf '{"commit":"%s","command":"%s","started":"%s","passed":%d,"failed":%d,"steps":[' "$commit" "$name" "$started" "$passed" "$failed"
         for i in "${!names[@]}"; do
             if (( i )); then printf ','; fi
             printf '\n{"step":"%s","status":"%s","seconds":%d,"figures":[%s],"tail":"%s"}' "${names[$i]}" "$(result_of "${statuses[$i]}")" \
-                "${seconds[$i]}" "$(grep -h '^{"bench"' "$out/${names[$i]}.log" | paste -sd,)" \
-                "$(grep -v '^{"bench"' "$out/${names[$i]}.log" | tail -n 12 | json_text)"
+                "${seconds[$i]}" "$(grep -ah '^{"bench"' "$results/${names[$i]}.log" | paste -sd,)" \
+                "$(grep -av '^{"bench"' "$results/${names[$i]}.log" | tail -n 12 | json_text)"
         done
         printf '\n]}\n'
-    } >"$out/results.json.part"
-    mv "$out/results.json.part" "$out/results.json"
-    {
-        printf '# On a GPU: %s, commit %s\n\n' "$started" "$commit"
-        printf '| step | result | s |\n|---|---|---|\n'
-        for i in "${!names[@]}"; do
-            printf '| %s | %s | %d |\n' "${names[$i]}" \
-                "$(result_of "${statuses[$i]}")" "${seconds[$i]}"
-        done
-        for i in "${!names[@]}"; do
-            printf '\n## %s\n\n```\n%s\n```\n' "${names[$i]}" "$( [[ ${statuses[$i]} != 0 ]] && tail -n 40 "$out/${names[$i]}.log" ||
-                grep -hE '^\{"bench"|^cuda:|^ +driver|PASSED|equal|agree|tests ran|ERROR SUMMARY|perplexity' "$out/${names[$i]}.log")"
-        done
-    } >"$out/results.md.part"
-    mv "$out/results.md.part" "$out/results.md"
+    } >"$results/results.json"
+    tar -czf "$out/gpu-$name.tar.gz.part" -C "$results" . && mv "$out/gpu-$name.tar.gz.part" "$out/gpu-$name.tar.gz"
 }
-# A step runs in a process group of its own (timeout makes one): who stops the script stops the step, too.
-running=''
+leave() {
+    write_results
+    rm -rf --one-file-system "$work"
+}
 stop() {
     trap '' TERM INT
     if [[ $running ]]; then
@@ -62,39 +114,31 @@ stop() {
     fi
     exit 143
 }
-trap write_results EXIT
+commit=$(git -C "$root" rev-parse HEAD 2>/dev/null || cat "${tree:-/nonexistent}/commit" 2>/dev/null || echo unknown) started=$(date -u +%FT%TZ)
+trap leave EXIT
 trap stop TERM INT
-result_of() {
-    case $1 in
-        0) echo passed ;;
-        too_large) echo 'does not fit' ;;
-        124) echo 'out of time' ;;
-        143) echo stopped ;;
-        *) echo "FAILED ($1)" ;;
-    esac
-}
 
-# step <name> <most seconds> <command>...: what is over its time, or behind the last minute, is said so. A 7B or 8B step
-# that is too large for this card (71) has neither passed nor failed.
+# step NAME SECONDS COMMAND...: ends after so many seconds, or with the script's time. A 7B or 8B step that is too large for
+# this GPU (71) has neither passed nor failed.
 step() {
-    local name=$1 most=$2 left=$((deadline - SECONDS)) status=0
+    local most=$2 left=$((deadline - SECONDS)) status=0
     step_name=$1 step_begin=$SECONDS
     if (( most > left )); then most=$left; fi
     shift 2
-    printf '%-28s' "$name"
-    if (( left < 20 )); then
-        echo 'out of time before it began' | tee "$out/$name.log"
+    if (( left < 10 )); then
+        echo 'out of time before it began' >"$results/$step_name.log"
         status=124
     else
-        timeout --kill-after=10 "$most" "$@" >"$out/$name.log" 2>&1 </dev/null &
-        running=$!  # in the background: bash runs no trap while a command in front of it runs
+        # A process group of its own, in the background: bash runs no trap while it waits for a command in the foreground.
+        timeout --kill-after=10 "$most" bash -c '"$@"' _ "$@" >"$results/$step_name.log" 2>&1 </dev/null &
+        running=$!
         wait "$running" || status=$?
         running=''
         if (( status == 137 && SECONDS - step_begin >= most )); then status=124; fi
-        if [[ $status == 71 && $name =~ ^(step|offload)_[78]b|^same_bits_7b ]]; then status=too_large; fi
-        echo "$(result_of "$status") $((SECONDS - step_begin)) s"
+        if [[ $status == 71 && $step_name == *_[78]b* ]]; then status=too_large; fi
     fi
-    names+=("$name") statuses+=("$status") seconds+=($((SECONDS - step_begin)))
+    printf '%-28s%s %d s\n' "$step_name" "$(result_of "$status")" $((SECONDS - step_begin))
+    names+=("$step_name") statuses+=("$status") seconds+=($((SECONDS - step_begin)))
     case $status in
         0) passed=$((passed + 1)) ;;
         too_large) too_large=$((too_large + 1)) ;;
@@ -102,119 +146,140 @@ step() {
     esac
     write_results
 }
+without() { echo "$1 is not here: $2 left out" | tee -a "$results/left-out.txt"; }
 
-machine() {
-    "$here/run" --list-devices
-    nvidia-smi || echo 'no nvidia-smi'
-    "$here/run" --list-devices | grep -q '^cuda:0'
+facts() {
+    "$program" --list-devices | tee "$results/devices.txt"
+    nvidia-smi -q || echo 'no nvidia-smi'
+    grep -E '^Mem|^Huge' /proc/meminfo
+    nproc
+    ldd --version | head -n 1
+    ldconfig -p | grep -E 'cublasLt|libnccl' || true
+    "$program" doctor --device cuda || true
+    grep -q '^cuda:0' "$results/devices.txt"
 }
-
-# The CPU's greedy tokens and perplexity, then the card's beside them: all on chip, without graphs, streamed.
-same_as_cpu() {
-    local ranks=$1 exact=(--dtype f32 -ctk f32 -ctv f32 --threads 2)
-    local device other text=$out/text.txt
-    head -c 4000 "$here/share/trireme/configs/demo.txt" >"$text"  # 1,680 tokens: seven tiles, of which five are streamed
-    local request=(generate -m "$model" -f "$text" -n 96 --temp 0 --print ids "${exact[@]}")
-    "$here/run" "${request[@]}" --device cpu >"$out/ids-cpu" || return
-    "$here/run" -n "$ranks" "${request[@]}" --device cuda >"$out/ids-cuda" || return
-    "$here/run" -n "$ranks" "${request[@]}" --device cuda --no-graphs >"$out/ids-cuda-plain" || return
-    "$here/run" -n "$ranks" "${request[@]}" --device cuda --kv-on-chip 0 --report-json "$out/streamed.json" --force \
-        >"$out/ids-cuda-streamed" || return
-    grep -qE '"h2d_bytes": ?[1-9]' "$out/streamed.json" || { echo 'nothing was streamed'; return 1; }
-    for other in cuda cuda-plain cuda-streamed; do cmp "$out/ids-cpu" "$out/ids-$other" || return; done
-    echo "$ranks rank(s): 96 greedy tokens equal"
-    for device in cpu cuda; do
-        "$here/run" -n "$ranks" score -m "$model" -f "$text" -c 2048 "${exact[@]}" --device "$device" >"$out/score-$device" || return
-        sed -nE 's/.*"perplexity": ?([0-9.eE+-]+).*/\1/p' "$out/score-$device" >"$out/perplexity-$device"
-        echo "$device: perplexity $(cat "$out/perplexity-$device")"
+smoke() {
+    if [[ ! ${TRIREME_GPU_SMOKE:-} ]]; then
+        nvcc -std=c++20 -O3 -arch=native -fmad=false --expt-relaxed-constexpr -I"$root" "$root/tests/gpu_smoke.cu" -o "$results/gpu_smoke" || return
+    fi
+    "${TRIREME_GPU_SMOKE:-$results/gpu_smoke}" ${small:+64}
+}
+# An illegal address ends every later call of its process: tests run in several, and one failure does not hide the others.
+sharded() {
+    local test=$1 filter=$2 shards=$3 i status=0
+    for (( i = 0; i < shards; ++i )); do
+        GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$test" --gtest_brief=1 --gtest_filter="$filter" >"$results/$(basename "$test")-$i.txt" 2>&1 &
     done
-    # f32 sums of 2,048 products in other orders: 1e-4 is far beyond them and far below a wrong position.
-    paste "$out/perplexity-cpu" "$out/perplexity-cuda" | awk 'NF != 2 { exit 1 } { d = $1 - $2; exit !((d < 0 ? -d : d) <= 1e-4 * $1) }' ||
-        { echo "the card's perplexity is another"; return 1; }
-}
-# Greedy tokens of every chain, those of plain decoding: all, half and none on chip, with and without graphs.
-chains_are_exact() {
-    local ranks=$1 on_chip graphs text=$out/text.txt
-    head -c 4000 "$here/share/trireme/configs/demo.txt" >"$text"
-    for on_chip in all 3 0; do
-        for graphs in '' --no-graphs; do
-            "$here/run" -n "$ranks" bench -m "$model" -md "$TRIREME_TEST_DATA/models/kjv-draft" -f "$text" --prefill 1200 -n 64 -r 2 --temp 0 \
-                --modes none,ngram,draft,window,retrieval,tree,triforce --budget 128 --reselect-queries 4 --dtype f32 -ctk f32 -ctv f32 \
-                --kv-on-chip $on_chip $graphs --device cuda --require-exact || return
-        done
-    done
-    echo "$ranks rank(s): every chain's tokens are equal to plain decoding's"
-}
-# 7B at 8K tokens: the digest of a step's logits, with the KV of all, half and none of the layers on chip.
-same_bits_7b() {
-    local on_chip
-    for on_chip in 32 16 0; do "$here/bin/bench_step" llama-2-7b 8192 cuda 1 1 3 "$on_chip" || return; done | tee "$out/same-bits"
-    local status=${PIPESTATUS[0]}
-    (( status == 0 )) || return "$status"
-    [[ $(sed -nE 's/.*"logits_xxh3":"([0-9a-f]+)".*/\1/p' "$out/same-bits" | sort -u | wc -l) == 1 ]] ||
-        { echo 'residencies differ in bits'; return 1; }
-    echo '7B, 8,192 tokens: the same bits with 32, 16 and 0 layers on chip: equal'
-}
-export -f same_as_cpu chains_are_exact same_bits_7b
-export here out model
-
-sanitizer() {
-    local tool status=0
-    for tool in memcheck racecheck synccheck; do
-        echo "== $tool"
-        compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/tests/kernels_cuda_test" \
-            --gtest_filter='*MatchesTheReference*:*Embed*:*Rmsnorm*:*Kv*' || status=$?
-    done
+    for (( i = 0; i < shards; ++i )); do wait -n || status=$?; done
+    grep -ahE '^\[  FAILED|^\[  PASSED|Failure$' "$results/$(basename "$test")"-*.txt
     return "$status"
 }
+exact=(--dtype f32 -ctk f32 -ctv f32 --threads 2)
+# The CPU's greedy ids and perplexity, then the GPU's: all on chip, without graphs, streamed.
+same_as_cpu() {
+    local ranks=$1 device other flags request=(generate -m "$model" -f "$text" -n "$tokens" --temp 0 --print ids "${exact[@]}")
+    on "$ranks" "$program" "${request[@]}" --device cpu >"$results/ids-cpu-$ranks" || return
+    for other in '' --no-graphs '--kv-on-chip 0'; do
+        read -ra flags <<<"$other"
+        on "$ranks" "$program" "${request[@]}" --device cuda "${flags[@]}" >"$results/ids-cuda-$ranks" || return
+        cmp "$results/ids-cpu-$ranks" "$results/ids-cuda-$ranks" || { echo "ids differ with '$other'"; return 1; }
+    done
+    echo "$ranks ranks: $tokens greedy tokens equal"
+    on "$ranks" "$program" generate -m "$model" -f "$text" -n "$tokens" --temp 0.8 --seed 3 --print ids "${exact[@]}" --device cpu >"$results/sampled-cpu" || return
+    on "$ranks" "$program" generate -m "$model" -f "$text" -n "$tokens" --temp 0.8 --seed 3 --print ids "${exact[@]}" --device cuda >"$results/sampled-cuda" || return
+    cmp "$results/sampled-cpu" "$results/sampled-cuda" || { echo 'sampled ids differ'; return 1; }
+    echo "$ranks ranks: $tokens sampled tokens equal"
+    for device in cpu cuda; do
+        on "$ranks" "$program" score -m "$model" -f "$text" -c 2048 "${exact[@]}" --device "$device" >"$results/score-$device" || return
+        sed -nE 's/.*"perplexity": ?([0-9.eE+-]+).*/\1/p' "$results/score-$device" >"$results/perplexity-$device"
+        echo "$device: perplexity $(cat "$results/perplexity-$device")"
+    done
+    # f32 sums of 2,048 products in other orders: 1e-4 is far above them and far below a wrong position.
+    paste "$results/perplexity-cpu" "$results/perplexity-cuda" | awk 'NF != 2 { exit 1 } { d = $1 - $2; exit !((d < 0 ? -d : d) <= 1e-4 * $1) }' ||
+        { echo 'perplexities differ'; return 1; }
+}
+# Greedy tokens of every chain are those of plain decoding: on chip and streamed, with and without graphs.
+chains() {
+    local ranks=$1 on_chip graphs
+    for on_chip in all 0; do
+        for graphs in '' --no-graphs; do
+            on "$ranks" "$program" bench -m "$model" -md "$draft" -f "$text" --prefill $((tokens * 10)) -n "$tokens" -r 2 --temp 0 \
+                --modes none,ngram,draft,window,retrieval,tree,triforce --budget 128 --reselect-queries 4 "${exact[@]}" \
+                --kv-on-chip "$on_chip" $graphs --device cuda --require-exact || return
+        done
+    done
+    echo "$ranks ranks: the tokens of every chain are equal to plain decoding's"
+}
+same_bits() {
+    "$bench_step" "$big" "$k8:steps=3" "$k8:steps=3:on_chip=$((layers / 2))" "$k8:steps=3:on_chip=0" "$k8:steps=3:graphs=0" | tee "$results/same-bits.txt"
+    (( PIPESTATUS[0] == 0 )) || return "${PIPESTATUS[0]}"
+    [[ $(sed -nE 's/.*"logits_xxh3":"([0-9a-f]+)".*/\1/p' "$results/same-bits.txt" | sort -u | wc -l) == 1 ]] || { echo 'logits differ in bits'; return 1; }
+    echo "$big, $k8 tokens: bits are equal with all, half and none of the layers on chip, with graphs and without"
+}
+profile() {
+    local ncu=(ncu --clock-control none --launch-count 4 --section SpeedOfLight --section MemoryWorkloadAnalysis)
+    "${ncu[@]}" -k regex:'AttendTile|MatmulDecode' "$bench_step" "$big" "$k32:steps=3:graphs=0" "$k32:rows=17:steps=3:graphs=0" &&
+        "${ncu[@]}" -k regex:AttendPrefill "$bench_step" "$big" "$k4:steps=3:graphs=0"
+}
+sanitizer() {
+    local status=0
+    compute-sanitizer --tool memcheck --error-exitcode 9 "$kernels_test" \
+        --gtest_filter='Embed.Widens*:Rmsnorm.MayWrite*:KvStage.Puts*:KvAppend.Rounds*:KvKeep.Moves*:AttentionDecode.Padding*:Sample.TopK*:Accept.Draws*:GatherChunks.*:MatmulDecode.Gives*' || status=$?
+    compute-sanitizer --tool racecheck --error-exitcode 9 "$kernels_test" --gtest_filter='Accept.Draws*:Sample.TopK*:AttentionDecode.Padding*' || status=$?
+    return "$status"
+}
+has() { /usr/bin/env python3 -c "import $1" 2>/dev/null; }
+export -f facts smoke sharded same_as_cpu chains same_bits profile sanitizer on ranks_of
+export root results program kernels_test engine_test bench_step bench_device model draft text tokens layers big grouped k4 k8 k32 k128 small tree
+declare -px exact >"$work/arrays"  # bash exports no arrays
+export BASH_ENV=$work/arrays
 
-step machine 60 bash -c "$(declare -f machine); machine"
+step facts 60 facts
 if (( failed )); then
-    tail -n 3 "$out/machine.log"
-    echo 'gpu.sh: no card to run on'
+    tail -n 3 "$results/facts.log"
+    echo 'gpu.sh: no GPU to run on'
     exit 69
 fi
-step engine_cuda_test 300 "$here/tests/engine_cuda_test"
-step kernels_cuda_test 600 "$here/tests/kernels_cuda_test"
-step same_as_cpu_1_rank 180 bash -c 'same_as_cpu 1'
-step chains_1_rank 240 bash -c 'chains_are_exact 1'
-if python3 -c 'import numpy' 2>/dev/null; then
-    step bounded_kv 240 python3 "$here/tests/bounded.py" "$here/run" --bundle --quick --device cuda --all
-else
-    echo 'numpy is not here: bounded_kv left out'
-fi
-step bench_device 180 "$here/bin/bench_device" cuda
-step same_bits_7b 400 bash -c same_bits_7b
-step step_7b_4k 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 1
-step step_7b_4k_no_graphs 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 1 0
-step step_7b_4k_8_rows 180 "$here/bin/bench_step" llama-2-7b 4096 cuda 8 1
-step step_135m_4k 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 1
-step step_135m_4k_no_graphs 90 "$here/bin/bench_step" smollm2-135m 4096 cuda 1 0
-step same_as_cpu_2_ranks 240 bash -c 'same_as_cpu 2'
-step chains_2_ranks 300 bash -c 'chains_are_exact 2'
-step step_7b_32k 240 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1
-step step_7b_128k 420 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1
-step offload_7b_32k_none 300 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1 20 0
-step offload_7b_32k_half 300 "$here/bin/bench_step" llama-2-7b 32768 cuda 1 1 20 16
-step offload_7b_128k_none 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 12 0
-step offload_7b_128k_half 600 "$here/bin/bench_step" llama-2-7b 131072 cuda 1 1 12 16
-step step_8b_128k 420 "$here/bin/bench_step" llama-3-8b 131072 cuda 1 1
-step step_7b_4k_2_ranks 300 env OMPI_MCA_hwloc_base_binding_policy=none PROGRAM=bench_step "$here/run" -n 2 llama-2-7b 4096 cuda 1 1
-if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    step torch_sdpa 120 python3 "$here/tests/torch_rates.py" sdpa 4096 32768
-    if python3 -c 'import transformers' 2>/dev/null; then
-        step hf_offloaded_32k 420 python3 "$here/tests/torch_rates.py" offloaded 32768
-    else
-        echo 'transformers is not here: left out'
-    fi
-else
-    echo 'torch is not here: left out'
-fi
-if command -v compute-sanitizer >/dev/null; then
-    step compute_sanitizer 900 bash -c "$(declare -f sanitizer); sanitizer"
-else
-    echo 'compute-sanitizer is not here: left out'
-fi
-if (( too_large )); then echo "$too_large steps do not fit this card"; fi
+case $name in
+    first)
+        step smoke 120 smoke
+        step kernel_tests 240 sharded "$kernels_test" "${TRIREME_GPU_KERNELS:-*}" "${TRIREME_GPU_SHARDS:-12}"
+        step engine_tests 240 sharded "$engine_test" "${TRIREME_GPU_ENGINE:-*}" "${TRIREME_GPU_SHARDS:-12}"
+        step bench_device 90 "$bench_device" cuda ${small:+32}
+        step step_7b_4k 120 "$bench_step" "$big" "$k4:steps=$steps" "$k4:rows=8:steps=$steps" "$k4:rows=17:steps=$steps" "$k4:rows=64:steps=$steps" "$k4:graphs=0:steps=$steps"
+        step step_135m_4k 60 "$bench_step" "$little" "$k4:steps=$steps" "$k4:graphs=0:steps=$steps"
+        ;;
+    same)
+        step same_as_cpu_1_rank 120 same_as_cpu 1
+        step chains_1_rank 120 chains 1
+        step same_bits_7b 120 same_bits
+        step offload_7b_32k 180 "$bench_step" "$big" "$k32:steps=$steps" "$k32:rows=17:steps=$steps" "$k32:rows=64:steps=$steps" \
+            "$k32:on_chip=0:steps=$steps" "$k32:on_chip=0:rows=17:steps=$steps" "$k32:on_chip=$((layers / 2)):steps=$steps"
+        step same_as_cpu_2_ranks 120 same_as_cpu 2
+        step chains_2_ranks 120 chains 2
+        if has numpy; then
+            step kv_policies 120 python3 "$root/tests/bounded.py" "${bounded[@]}" --quick --device cuda
+        else
+            without numpy kv_policies
+        fi
+        ;;
+    long)
+        step step_7b_128k 150 "$bench_step" "$big" "$k128:steps=$steps" "$k128:rows=17:steps=$steps"
+        step offload_7b_128k 240 "$bench_step" "$big" "$k128:on_chip=0:steps=$((steps / 2 + 2))" "$k128:on_chip=$((layers / 2)):steps=$((steps / 2 + 2))"
+        step step_8b_128k 120 "$bench_step" "$grouped" "$k128:steps=$steps" "$k128:rows=17:steps=$steps"
+        step triforce 90 "$program" bench -m "$model" -md "$draft" -f "$text" -n "$tokens" -r 2 --modes none,retrieval,triforce --budget 128 \
+            --kv-on-chip 0 --device cuda --trace "$results/triforce-trace.json" --force
+        if command -v ncu >/dev/null; then step profile_7b 90 profile; else without ncu profile; fi
+        if command -v compute-sanitizer >/dev/null; then step compute_sanitizer 120 sanitizer; else without compute-sanitizer compute_sanitizer; fi
+        if has torch; then
+            step torch_sdpa 60 python3 "$root/tests/bench/torch_rates.py" sdpa "$k4" "$k32"
+        else
+            without torch torch_sdpa
+        fi
+        ;;
+esac
+if (( too_large )); then echo "$too_large steps do not fit this GPU"; fi
+sed -n '1,/^| step/p' "$results/results.md" | sed '1d;$d'
+echo "results: $out/gpu-$name.tar.gz"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 (( failed == 0 ))

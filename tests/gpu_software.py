@@ -1,0 +1,407 @@
+#!/usr/bin/env python3
+"""The checks of tests/gpu_software.sh, which prepares what they need.
+
+  gpu_software.py BUILD_FOLDER WORK_FOLDER [--full] [--only TEXT]...
+
+A check is a function; it fails by an exception. Two run at once, each on one thread of the software GPU. Every process that
+a check starts must end as expected and leave no finding of the software GPU (a missing wait, memory that is not allocated,
+a CUDA call from a host function, ...).
+"""
+import argparse
+import concurrent.futures
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = ROOT / "tests/data/models"
+TARGET, DRAFT, SHARED_LAYERS = MODELS / "kjv-target", MODELS / "kjv-draft", MODELS / "kjv-lckv"
+NINE_HEADS = ROOT / "tests/data/tiny/heads9-kv3"
+DEADLINE_S = 600
+EXACT = ["--dtype", "f32", "-ctk", "f32", "-ctv", "f32"]
+WARM = ["--temp", "0.8", "--seed", "3"]
+GREEDY = ["--temp", "0"]
+STREAMED = ["--kv-on-chip", "0", "--kv-ring", "2"]  # the ring goes round several times in each forward
+# What the note of the software GPU says where pinned memory is not mapped for kernels.
+UNMAPPED = "registered, not mapped"
+
+
+class Failed(Exception):
+    pass
+
+
+class Gpu:
+    """Starts programs on the software GPU."""
+
+    def __init__(self, build, work):
+        self.build, self.work = build, work
+        self.program = build / "launch/trireme"
+        self.numbers, self.lock = itertools.count(), threading.Lock()
+        self.cpu_ids = {}
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="checks.", dir=work))
+        text = (ROOT / "configs/demo.txt").read_text()
+        self.text = self.scratch / "text.txt"  # 530 tokens: two whole tiles and a part of one
+        self.text.write_text(text[:1250])
+        self.ids = self.scratch / "ids.txt"
+        self.ids.write_text(json.dumps([i % 97 + 3 for i in range(300)]))
+
+    def path(self, name):
+        with self.lock:
+            return self.scratch / f"{next(self.numbers)}-{name}"
+
+    def run(self, command, status=0, findings=(), **variables):
+        """The completed process. `findings`: what the software GPU is expected to find, as parts of its lines; None: anything."""
+        job = f"{os.getpid()}-{next(self.numbers)}"
+        out = self.path("findings")
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self.work / "lib"), "SWGPU_PTX": str(self.work / "ptx"),
+                       "SWGPU_JOB": job, "SWGPU_OUT": str(out), "SWGPU_THREADS": "1", "SWGPU_MEM_MIB": "2048",
+                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                       "OMPI_MCA_rmaps_base_oversubscribe": "1", "TRIREME_TIMEOUT_S": "120", **{k: str(v) for k, v in variables.items()}}
+        command = [str(c) for c in command]
+        try:
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT,
+                                   check=False)
+        except subprocess.TimeoutExpired as e:
+            raise Failed(f"still running after {DEADLINE_S} s: {' '.join(command)}") from e
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"/dev/shm/swgpu-mem-{job}")
+        found = [line for line in (out.read_text() if out.exists() else "").splitlines()
+                 if line.startswith("FINDING") or UNMAPPED in line]
+        for part in findings or ():
+            if not any(part in line for line in found):
+                raise Failed(f"the software GPU did not find '{part}' in: {' '.join(command)}")
+        if found and findings == ():
+            raise Failed("\n".join([" ".join(command), *found[:5]]))
+        if status is not None and ended.returncode != status:
+            raise Failed(f"status {ended.returncode}, expected {status}: {' '.join(command)}\n{ended.stderr[-2000:]}")
+        return ended
+
+    def trireme(self, *words, ranks=1, **options):
+        launcher = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+        return self.run([*launcher, self.program, *words], **options)
+
+    def request(self, model, *flags, n=12):
+        # The tiny models have no tokenizer.
+        prompt = ["-f", self.text] if model.parent == MODELS else ["--prompt-ids", self.ids]
+        return ["generate", "-m", model, *prompt, "-n", str(n), *EXACT, "--threads", "1", "--print", "ids", "--no-progress",
+                "--ignore-eos", *flags]
+
+    def on_cpu(self, request, ranks=1):
+        key = (*map(str, request), ranks)
+        with self.lock:
+            known = self.cpu_ids.get(key)
+        if known is None:
+            known = self.trireme(*request, "--device", "cpu", ranks=ranks).stdout
+            if not known.strip():
+                raise Failed("the CPU gave no tokens")
+            with self.lock:
+                self.cpu_ids[key] = known
+        return known
+
+    def same_as_cpu(self, model, *flags, gpu_flags=(), ranks=1, n=12, **variables):
+        """The GPU gives the ids of the CPU, at the same number of ranks."""
+        request = self.request(model, *flags, n=n)
+        expected = self.on_cpu(request, ranks)
+        got = self.trireme(*request, *gpu_flags, "--device", "cuda", ranks=ranks, **variables).stdout
+        if got != expected:
+            raise Failed(f"ids differ: {' '.join(map(str, [*request, *gpu_flags]))}\nCPU {expected.strip()}\nGPU {got.strip()}")
+
+    def gtest(self, program, pattern, **variables):
+        ended = self.run([self.build / program, f"--gtest_filter={pattern}", "--gtest_brief=1"], status=None, **variables)
+        passed = re.search(r"\[  PASSED  \] (\d+) test", ended.stdout)
+        if ended.returncode != 0 or not passed or passed.group(1) == "0":
+            raise Failed(f"{program} {pattern}: status {ended.returncode}\n{ended.stdout[-3000:]}{ended.stderr[-1000:]}")
+
+
+KERNELS, ENGINE = "tests/kernels/kernels_cuda_test", "tests/model/llama/engine_cuda_test"
+CHECKS = {}  # of CI
+FULL = {}    # the others
+
+
+def check(name, full=False):
+    def add(function):
+        (FULL if full else CHECKS)[name] = function
+        return function
+    return add
+
+
+@check("list-devices and doctor")
+def devices(gpu):
+    if "cuda:0" not in gpu.trireme("--list-devices").stdout:
+        raise Failed("--list-devices shows no cuda:0")
+    if "cuda:0" not in (r := gpu.trireme("doctor", "--device", "cuda")).stdout + r.stderr:
+        raise Failed("doctor shows no cuda:0")
+
+
+for on_chip, graphs, (kind, sampling) in itertools.product(("all", "1", "0"), (True, False), (("greedy", GREEDY), ("sampled", WARM))):
+    check(f"{kind}, KV of {on_chip} layers on chip, graphs {'on' if graphs else 'off'}")(
+        lambda gpu, on_chip=on_chip, graphs=graphs, sampling=sampling: gpu.same_as_cpu(
+            DRAFT, *sampling, gpu_flags=["--kv-on-chip", on_chip, "--kv-ring", "2", *([] if graphs else ["--no-graphs"])]))
+
+SPECULATION = {
+    "ngram": ["--spec", "ngram", "--gamma", "4"],
+    "draft": ["--spec", "draft", "-md", DRAFT, "--gamma", "4"],
+    "window": ["--spec", "window", "--draft-window", "128", "--gamma", "3"],
+    "h2o": ["--spec", "h2o", "--kv-window", "128", "--gamma", "3"],
+    "retrieval": ["--spec", "retrieval", "--budget", "128", "--gamma", "4", "--reselect", "3", "--reselect-queries", "2"],
+    "tree": ["--spec", "tree", "-md", DRAFT, "--gamma", "3", "--tree-size", "9"],
+    "triforce": ["--spec", "triforce", "-md", DRAFT, "--budget", "128", "--gamma", "5", "--gamma-inner", "2"],
+}
+for name, flags in SPECULATION.items():
+    check(f"--spec {name}, sampled, 3 of 6 layers on chip")(
+        lambda gpu, flags=flags: gpu.same_as_cpu(TARGET, *WARM, *flags, gpu_flags=["--kv-on-chip", "3"]))
+    check(f"--spec {name}, greedy, every placement, graphs on and off", full=True)(
+        lambda gpu, flags=flags: [gpu.same_as_cpu(TARGET, *GREEDY, *flags, gpu_flags=["--kv-on-chip", n, *g])
+                                  for n in ("all", "3", "0") for g in ([], ["--no-graphs"])])
+
+for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knorm", "random"):
+    check(f"--kv-policy {policy}", full=policy != "h2o")(
+        lambda gpu, policy=policy: gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96"))
+
+
+@check("2 ranks by NCCL, streamed")
+def two_ranks(gpu):
+    gpu.same_as_cpu(DRAFT, *WARM, gpu_flags=STREAMED, ranks=2, SWGPU_COUNT=2)
+
+
+@check("2 ranks by NCCL, triforce")
+def two_ranks_triforce(gpu):
+    gpu.same_as_cpu(TARGET, *WARM, *SPECULATION["triforce"], gpu_flags=["--kv-on-chip", "2"], ranks=2, SWGPU_COUNT=2)
+
+
+@check("2 ranks on one GPU, streamed")
+def one_gpu(gpu):
+    gpu.same_as_cpu(DRAFT, *WARM, gpu_flags=["--kv-on-chip", "1"], ranks=2)
+
+
+@check("3 and 4 ranks by NCCL, one of them without feed-forward columns")
+def many_ranks(gpu):
+    for ranks in (3, 4):
+        gpu.same_as_cpu(NINE_HEADS, *GREEDY, ranks=ranks, SWGPU_COUNT=ranks)
+
+
+@check("snapshots in both directions")
+def snapshots(gpu):
+    request = gpu.request(DRAFT, *WARM, n=16)
+    whole = gpu.on_cpu(request)
+    for writer, reader in (("cpu", "cuda"), ("cuda", "cpu")):
+        file = gpu.path("snapshot.h5")
+        first = gpu.request(DRAFT, *WARM, "--save-kv", file, n=5)
+        gpu.trireme(*first, "--device", writer)
+        resumed = gpu.trireme(*request, "--load-kv", file, "--device", reader).stdout
+        if resumed != whole:
+            raise Failed(f"{writer} to {reader}: {resumed.strip()}, expected {whole.strip()}")
+
+
+@check("layers that share KV")
+def sharing(gpu):
+    gpu.same_as_cpu(SHARED_LAYERS, *GREEDY, "--passes", "3", gpu_flags=["--kv-on-chip", "1"], n=6)
+
+
+@check("samples side by side")
+def samples(gpu):
+    gpu.same_as_cpu(DRAFT, *WARM, "--num-samples", "3", "-np", "3", gpu_flags=["--kv-on-chip", "1"])
+
+
+@check("f16: graphs and placement change no token")
+def half(gpu):
+    request = ["generate", "-m", DRAFT, "-f", gpu.text, "-n", "12", *GREEDY, "--dtype", "f16", "--print", "ids", "--no-progress",
+               "--device", "cuda"]
+    ids = {gpu.trireme(*request, *more).stdout for more in ([], ["--no-graphs"], ["--kv-on-chip", "0"])}
+    if len(ids) != 1:
+        raise Failed(f"{len(ids)} different answers: {ids}")
+
+
+for seed in (1, 2, 3):
+    check(f"happens-before, streamed, seed {seed}")(lambda gpu, seed=seed: gpu.same_as_cpu(
+        DRAFT, *WARM, gpu_flags=STREAMED, SWGPU_HB=1, SWGPU_SEED=seed))
+    check(f"happens-before, retrieval streamed, seed {seed}")(lambda gpu, seed=seed: gpu.same_as_cpu(
+        DRAFT, *WARM, *SPECULATION["retrieval"], gpu_flags=["--kv-on-chip", "1"], SWGPU_HB=1, SWGPU_SEED=seed))
+    check(f"happens-before, triforce streamed, seed {seed}", full=seed > 1)(lambda gpu, seed=seed: gpu.same_as_cpu(
+        TARGET, *WARM, *SPECULATION["triforce"], gpu_flags=STREAMED, SWGPU_HB=1, SWGPU_SEED=seed))
+for mode in ("lazy", "eager"):
+    check(f"scheduler {mode}, streamed")(lambda gpu, mode=mode: gpu.same_as_cpu(
+        DRAFT, *WARM, gpu_flags=STREAMED, SWGPU_MODE=mode))
+
+
+@check("small copies do not use the copy engine")
+def small_copies(gpu):
+    out = gpu.path("statistics")
+    gpu.trireme(*gpu.request(DRAFT, *WARM), "--device", "cuda", SWGPU_OUT=out, SWGPU_STATS=1)
+    short = statistics(out)
+    out = gpu.path("statistics")
+    gpu.trireme(*gpu.request(DRAFT, *WARM, n=40), "--device", "cuda", SWGPU_OUT=out, SWGPU_STATS=1)
+    long = statistics(out)
+    # With all KV on chip a token copies its id to the host, and nothing else.
+    more = long["cudaMemcpyAsync"] - short["cudaMemcpyAsync"]
+    if more > 2 * 28:
+        raise Failed(f"{more} copies by the engine for 28 more tokens")
+
+
+def statistics(out):
+    return {name: int(n) for n, name in re.findall(r"call (\d+) (\w+)", out.read_text())}
+
+
+@check("--host-memory overrides what the system reports")
+def host_memory(gpu):
+    if os.geteuid() != 0:
+        return
+    meminfo = gpu.path("meminfo")
+    meminfo.write_text("MemTotal: 65536 kB\nMemAvailable: 1024 kB\n")
+    inside = ["unshare", "--mount", "bash", "-c", 'mount --bind "$1" /proc/meminfo && shift && exec "$@"', "_", meminfo]
+    request = [*gpu.request(DRAFT, *GREEDY), "--device", "cuda", "--kv-on-chip", "0"]
+    refused = gpu.run([*inside, gpu.program, *request], status=71)
+    if len(refused.stderr.strip().splitlines()[-1:]) != 1:
+        raise Failed(refused.stderr)
+    gpu.run([*inside, gpu.program, *request, "--host-memory", "1G"])
+
+
+@check("a GPU of compute capability 8.0 runs, one of 7.5 is refused")
+def capabilities(gpu):
+    gpu.same_as_cpu(DRAFT, *GREEDY, SWGPU_CC=80)
+    refused = gpu.trireme(*gpu.request(DRAFT), "--device", "cuda", status=69, SWGPU_CC=75)
+    if "7.5" not in refused.stderr:
+        raise Failed(refused.stderr)
+
+
+@check("kernels: sampling and acceptance")
+def sampling_kernels(gpu):
+    gpu.gtest(KERNELS, SAMPLING)
+
+
+@check("kernels: attention")
+def attention_kernels(gpu):
+    gpu.gtest(KERNELS, ATTENTION)
+
+
+@check("kernels: no race inside a block")
+def races(gpu):
+    gpu.gtest(KERNELS, RACES, PTX_RACE=1)
+
+
+@check("engine: graphs of every size, residency, models")
+def engine(gpu):
+    gpu.gtest(ENGINE, "GpuGraphs.*:ResidencyInShort.*:Models/*:Levels.*")
+
+
+@check("smoke: hot kernels against double loops")
+def smoke(gpu):
+    folder = gpu.path("smoke")
+    folder.mkdir()
+    flags = ["nvcc", "-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", f"-I{ROOT}", ROOT / "tests/gpu_smoke.cu"]
+    subprocess.run([*flags, "-ptx", "-arch=compute_89", "-o", folder / "gpu_smoke.ptx"], check=True, capture_output=True)
+    subprocess.run([*flags, "-arch=sm_89", "-cudart", "none", f"-L{gpu.work}/lib", "-Xlinker", "-l:libcudart.so.13", "-o",
+                    folder / "gpu_smoke"], check=True, capture_output=True)
+    said = gpu.run([folder / "gpu_smoke", "64"], SWGPU_PTX=folder).stdout
+    if "every kernel agrees" not in said or "FAILED" in said:
+        raise Failed(said)
+
+
+@check("planted: a wait that is forgotten, a host read of device memory")
+def planted(gpu):
+    request = [*gpu.request(DRAFT, *WARM), "--device", "cuda", *STREAMED]
+    for n in (1, 5, 9, 13, 17):
+        gpu.trireme(*request, status=None, findings=["unordered: "], SWGPU_HB=1, SWGPU_DROP=n)
+    gpu.run([gpu.build / KERNELS, "--gtest_also_run_disabled_tests", "--gtest_filter=*DISABLED_HostReadOfDeviceMemory"], status=None,
+            findings=["the host touches device memory"])
+
+
+@check("engine: levels, layer sharing, followers", full=True)
+def engine_levels(gpu):
+    gpu.gtest(ENGINE, "GraphPasses.*:LastRow.*:LayerSharing.*:FollowedPasses.*")
+
+
+SHARDS = 8
+for shard in range(SHARDS):
+    check(f"kernels: all, {shard + 1} of {SHARDS}", full=True)(
+        lambda gpu, shard=shard: gpu.gtest(KERNELS, "*", GTEST_TOTAL_SHARDS=SHARDS, GTEST_SHARD_INDEX=shard))
+for shard in range(4):
+    check(f"engine: chains, {shard + 1} of 4", full=True)(
+        lambda gpu, shard=shard: gpu.gtest(ENGINE, "Chains/*", GTEST_TOTAL_SHARDS=4, GTEST_SHARD_INDEX=shard))
+
+# Calls whose failure ends nothing: what is given back at the end, and what is only asked.
+HARMLESS = {"cudaEventDestroy", "cudaStreamDestroy", "cudaFree", "cudaFreeHost", "cudaHostUnregister", "cudaGraphDestroy",
+            "cudaGraphExecDestroy", "ncclCommDestroy", "ncclCommFinalize", "ncclCommGetAsyncError", "cudaGetDevice"}
+OUT_OF_MEMORY, LAUNCH_FAILURE, UNHANDLED = 2, 719, 1
+ALLOCATES = {"cudaMalloc", "cudaHostAlloc", "cudaHostRegister"}
+
+
+@check("faults in every CUDA call", full=True)
+def faults(gpu):
+    """The first call of each name, and one after a third and after two thirds: the last ones belong to the end of a run, which
+    has its result by then."""
+    tried, wrong = 0, []
+    for name, how in {"one GPU": {"ranks": 1}, "two GPUs": {"ranks": 2, "SWGPU_COUNT": 2}}.items():
+        request = [*gpu.request(DRAFT, *WARM, *SPECULATION["retrieval"], n=6), "--device", "cuda", "--kv-on-chip", "1"]
+        out = gpu.path("statistics")
+        gpu.trireme(*request, **how, SWGPU_OUT=out, SWGPU_STATS=1)
+        for call, count in sorted(statistics(out).items()):
+            code = OUT_OF_MEMORY if call in ALLOCATES else LAUNCH_FAILURE if call.startswith("cuda") else UNHANDLED
+            for n in sorted({1, max(1, count // 3), max(1, 2 * count // 3)}):
+                tried += 1
+                try:
+                    ended = gpu.trireme(*request, **how, status=None, findings=None if call in HARMLESS else (),
+                                        SWGPU_FAIL=f"{call}:{n}:{code}", TRIREME_TIMEOUT_S=20)
+                except Failed as e:
+                    wrong.append(f"{name}, {call} {n}: {e}")
+                    continue
+                errors = [line for line in ended.stderr.splitlines() if "trireme: error: " in line]
+                harmless = call in HARMLESS and ended.returncode == 0
+                if not harmless and (ended.returncode not in (69, 71) or len(errors) != 1):
+                    wrong.append(f"{name}, {call} {n}: status {ended.returncode}, {len(errors)} error lines\n{ended.stderr[-600:]}")
+    print(f"    {tried} faults injected", file=sys.stderr)
+    if wrong:
+        raise Failed(f"{len(wrong)} of {tried} faults end otherwise:\n" + "\n".join(wrong[:10]))
+
+
+SAMPLING = "Accept.*:Sample.*-Sample.IsTheLaw*:Sample.DrawsTheDistribution"
+ATTENTION = "AttentionDecode.PaddingRows*:AttentionDecode.WeighsEqual*:AttentionPrefill.IsClose*:KvStage.*:KvAppend.*"
+RACES = "AttentionSeen.OfDecodedRows:Accept.*"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", action="append", default=[])
+    options = parser.parse_args()
+    gpu = Gpu(options.build.resolve(), options.work.resolve())
+    chosen = {**CHECKS, **(FULL if options.full else {})}
+    if options.only:
+        chosen = {name: f for name, f in {**CHECKS, **FULL}.items() if any(text in name for text in options.only)}
+    begin, passed, failed = time.monotonic(), 0, []
+
+    def timed(function):
+        start = time.monotonic()
+        function(gpu)
+        return time.monotonic() - start
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        running = {pool.submit(timed, function): name for name, function in chosen.items()}
+        for done in concurrent.futures.as_completed(running):
+            name = running[done]
+            try:
+                print(f"{name:<72} ok {done.result():6.0f} s", file=sys.stderr)
+                passed += 1
+            except (Failed, OSError, subprocess.SubprocessError) as e:
+                print(f"{name:<72} FAILED\n{e}", file=sys.stderr)
+                failed.append(name)
+    for name in failed:
+        print(f"FAILED: {name}")
+    print(f"{time.monotonic() - begin:.0f} s")
+    print(f"{passed} passed, {len(failed)} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The CUDA module, unmodified, on a software GPU: host calls, streams, graphs, cuBLASLt and NCCL calls for real, kernels from
+# their PTX, under a scheduler that looks for missing waits. It shows neither speed nor what ptxas makes of the PTX.
+#   tests/gpu_software.sh [--full] [--only TEXT]...
+#     --full       everything, about an hour; without it the list of CI, at most 8 minutes on 2 cores
+#     --only TEXT  only checks whose name contains TEXT
+# The software GPU is looked for in TRIREME_SOFTWARE_GPU, else in ../shared/software-gpu. Last line: "N passed, N failed".
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+emulator=${TRIREME_SOFTWARE_GPU:-$root/../shared/software-gpu}
+if [[ ! -x $emulator/run.sh ]]; then
+    echo "gpu_software: skipped: there is no software GPU in $emulator (TRIREME_SOFTWARE_GPU)"
+    echo '0 passed, 0 failed'
+    exit 0
+fi
+if ! command -v nvcc >/dev/null; then
+    echo 'gpu_software: skipped: there is no nvcc, so the CUDA module is not built'
+    echo '0 passed, 0 failed'
+    exit 0
+fi
+./launch/setup.sh --test
+source launch/steps.sh
+export OMPI_MCA_rmaps_base_oversubscribe=1 SWGPU_WORK=$root/build/software-gpu
+mkdir -p "$SWGPU_WORK"
+if ! build release trireme_program kernels_cuda_test engine_cuda_test ||
+    ! logged 'software gpu' "$emulator/run.sh" build/release; then
+    echo '0 passed, 1 failed'
+    exit 1
+fi
+exec /usr/bin/python3 tests/gpu_software.py build/release "$SWGPU_WORK" "$@"
