@@ -15,12 +15,12 @@ int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-struct Part {
+struct RankPart {
     int64_t begin, count;
 };
 
 /// n things dealt to `ranks` ranks in contiguous runs: the first n % ranks get one more.
-Part deal(int64_t n, int rank, int ranks) {
+RankPart deal(int64_t n, int rank, int ranks) {
     const int64_t base = n / ranks, extra = n % ranks;
     return {rank * base + std::min<int64_t>(rank, extra), base + (rank < extra ? 1 : 0)};
 }
@@ -39,7 +39,7 @@ Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t v
     s.rank = rank;
     s.ranks = ranks;
 
-    const Part heads = deal(n_heads, rank, ranks);
+    const RankPart heads = deal(n_heads, rank, ranks);
     s.head_begin = heads.begin;
     s.n_heads = heads.count;
 
@@ -50,7 +50,7 @@ Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t v
         s.kv_of_head.push_back(static_cast<int32_t>((heads.begin + h) / group - s.kv_begin));
     }
 
-    const Part blocks = deal(ceil_div(ffn_dim, kFfnBlock), rank, ranks);
+    const RankPart blocks = deal(ceil_div(ffn_dim, kFfnBlock), rank, ranks);
     s.ffn_begin = std::min(blocks.begin * kFfnBlock, ffn_dim);
     s.ffn_dim = std::min((blocks.begin + blocks.count) * kFfnBlock, ffn_dim) - s.ffn_begin;
 

@@ -54,7 +54,7 @@ void for_all(size_t n, const std::function<void(size_t)>& body) {
 }
 
 /// Rows of a piece.
-struct Part {
+struct WeightPart {
     const WeightPiece* piece;
     int64_t begin, n;
 };
@@ -65,7 +65,7 @@ size_t row_bytes(const WeightPiece& piece) {
 
 /// Rows [begin, begin + n) of a piece in parts of about kPartBytes. A part ends where rows that the checkpoint reads
 /// together do.
-void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<Part>& out) {
+void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<WeightPart>& out) {
     const int64_t end = begin + n;
     const auto fit = static_cast<int64_t>(kPartBytes / row_bytes(piece));
     while (begin < end) {
@@ -89,11 +89,11 @@ class Loader {
 
     /// Into memory that the host reaches.
     void load_in_place() {
-        std::vector<Part> parts;
+        std::vector<WeightPart> parts;
         for (const WeightPiece& p : pieces_) {
             if (p.to.bytes() > 0) cut(p, 0, p.to.rows(), source_.rows_together(p.name), parts);
         }
-        read(parts, [](const Part& part) {
+        read(parts, [](const WeightPart& part) {
             const Tensor to = part.piece->to.slice_rows(part.begin, part.n);
             return HostTensor(to.data(), to.dtype(), to.shape());
         });
@@ -120,9 +120,9 @@ class Loader {
                 if (slot.free.stream != nullptr) stream.synchronize(slot.free);
                 const HostTensor host =
                     slot.buffer.tensor(p.to.dtype(), p.to.shape().rank() == 1 ? Shape{n} : Shape{n, p.to.cols()});
-                std::vector<Part> parts;
+                std::vector<WeightPart> parts;
                 cut(p, r, n, source_.rows_together(p.name), parts);
-                read(parts, [&](const Part& part) { return host.slice_rows(part.begin - r, part.n); });
+                read(parts, [&](const WeightPart& part) { return host.slice_rows(part.begin - r, part.n); });
                 stream.copy(p.to.slice_rows(r, n), host);
                 slot.free = stream.record();
             }
@@ -131,10 +131,10 @@ class Loader {
 
   private:
     template <class Place>
-    void read(const std::vector<Part>& parts, const Place& place) {
+    void read(const std::vector<WeightPart>& parts, const Place& place) {
         const std::thread::id caller = std::this_thread::get_id();
         for_all(parts.size(), [&](size_t i) {
-            const Part& part = parts[i];
+            const WeightPart& part = parts[i];
             const HostTensor to = place(part);
             source_.read(part.piece->name, part.piece->row0 + part.begin, part.piece->col0, to);
             done_ += static_cast<int64_t>(to.bytes());

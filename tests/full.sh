@@ -119,7 +119,7 @@ fuzz() {
 export -f fuzz fuzzed_files held_off withstood digest_of
 
 item_7() {
-    suite release '(BadInput|Refuse|refuse|Truncation|fuzz_replay)' || return
+    suite release '(BadInput|Refuse|refuse|Truncation)' || return
     build fuzz || return
     mkdir -p "$root/build/fuzz-work"
     # As many at a time as there are cores; new inputs go to the work folder, the committed corpus is only read.
@@ -203,7 +203,7 @@ item_12() {
 # and under one memory budget. TRIREME_LONG_TEXT as in item 12.
 item_13() {
     local program=build/release/launch/trireme python=/usr/bin/python3 long
-    suite release '^(llama_(bounded_)?sharing|model_files_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand)|fuzz_replay_(config_json|layer_map))' || return
+    suite release '^(llama_(bounded_)?sharing|model_files_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand))' || return
     long=${TRIREME_LONG_TEXT:-$root/../shared/data/kjv.txt}
     if [[ -r $long ]]; then
         "$python" tests/bench/passes_table.py "$program" tests/data/models/kjv-lckv "$long" || return
@@ -219,7 +219,7 @@ item_13() {
 # Runs that are stopped and go on, that are killed as they write, that are recorded; every bit of a store; batch jobs.
 item_14() {
     local program=build/release/launch/trireme
-    suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest)|fuzz_replay_store)' || return
+    suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest))' || return
     tests/resume.py "$program" --stops 200 --kills 200 || return
     /usr/bin/python3 tests/record.py "$program" --kills 400 --spoilt 200 || return
     tests/slurm.sh "$program"

@@ -7,7 +7,7 @@
 #     --build DIR    programs of a build tree instead
 #     --out DIR      results; $OUT if set, else ./gpu-results. One file comes out: DIR/gpu-NAME.tar.gz, renewed after each step
 #     --minutes N    9
-#     --small        small models in place of 7B, for a trial
+#     --small        small models in place of 7B, and five times as long, for a trial on a software GPU
 # Run from a checkout: models and texts are those of tests/data. Failures are printed first, the table of steps last; the last
 # line is "N passed, N failed", in steps. docs/gpu.md says what to do with the results.
 set -uo pipefail
@@ -27,7 +27,6 @@ while (( $# )); do
     esac
     shift
 done
-deadline=$((SECONDS + minutes * 60))
 work=$(mktemp -d)
 results=$work/results
 mkdir -p "$results" "$out"
@@ -58,9 +57,10 @@ export TRIREME_TEST_DATA=$root/tests/data TRIREME_TIMEOUT_S=${TRIREME_TIMEOUT_S:
 model=$TRIREME_TEST_DATA/models/kjv-target draft=$TRIREME_TEST_DATA/models/kjv-draft text=$results/text.txt
 big=llama-2-7b grouped=llama-3-8b little=smollm2-135m layers=32 k4=4096 k8=8192 k32=32768 k128=131072 tokens=96 steps=20 bytes=4000
 if [[ $small ]]; then
-    big=tiny grouped=tiny little=tiny layers=2 k4=320 k8=576 k32=832 k128=1088 tokens=12 steps=3 bytes=1250
+    big=tiny grouped=tiny little=tiny layers=2 k4=320 k8=576 k32=832 k128=1088 tokens=12 steps=3 bytes=1250 minutes=$((minutes * 5))
 fi
 head -c "$bytes" "$root/configs/demo.txt" >"$text"
+deadline=$((SECONDS + minutes * 60))
 
 names=() statuses=() seconds=() passed=0 failed=0 too_large=0 running=''
 result_of() {
@@ -121,7 +121,7 @@ trap stop TERM INT
 # step NAME SECONDS COMMAND...: ends after so many seconds, or with the script's time. A 7B or 8B step that is too large for
 # this GPU (71) has neither passed nor failed.
 step() {
-    local most=$2 left=$((deadline - SECONDS)) status=0
+    local most=$(( small ? 5 * $2 : $2 )) left=$((deadline - SECONDS)) status=0
     step_name=$1 step_begin=$SECONDS
     if (( most > left )); then most=$left; fi
     shift 2
@@ -159,10 +159,10 @@ facts() {
     grep -q '^cuda:0' "$results/devices.txt"
 }
 smoke() {
-    if [[ ! ${TRIREME_GPU_SMOKE:-} ]]; then
+    if [[ ! ${GPU_SMOKE:-} ]]; then
         nvcc -std=c++20 -O3 -arch=native -fmad=false --expt-relaxed-constexpr -I"$root" "$root/tests/gpu_smoke.cu" -o "$results/gpu_smoke" || return
     fi
-    "${TRIREME_GPU_SMOKE:-$results/gpu_smoke}" ${small:+64}
+    "${GPU_SMOKE:-$results/gpu_smoke}" ${small:+64}
 }
 # An illegal address ends every later call of its process: tests run in several, and one failure does not hide the others.
 sharded() {
@@ -243,9 +243,9 @@ fi
 case $name in
     first)
         step smoke 120 smoke
-        step kernel_tests 240 sharded "$kernels_test" "${TRIREME_GPU_KERNELS:-*}" "${TRIREME_GPU_SHARDS:-12}"
-        step engine_tests 240 sharded "$engine_test" "${TRIREME_GPU_ENGINE:-*}" "${TRIREME_GPU_SHARDS:-12}"
-        step bench_device 90 "$bench_device" cuda ${small:+32}
+        step kernel_tests 240 sharded "$kernels_test" "${GPU_KERNELS:-*}" "${GPU_SHARDS:-12}"
+        step engine_tests 240 sharded "$engine_test" "${GPU_ENGINE:-*}" "${GPU_SHARDS:-12}"
+        step bench_device 90 "$bench_device" cuda ${small:+64}
         step step_7b_4k 120 "$bench_step" "$big" "$k4:steps=$steps" "$k4:rows=8:steps=$steps" "$k4:rows=17:steps=$steps" "$k4:rows=64:steps=$steps" "$k4:graphs=0:steps=$steps"
         step step_135m_4k 60 "$bench_step" "$little" "$k4:steps=$steps" "$k4:graphs=0:steps=$steps"
         ;;

@@ -57,7 +57,7 @@ class Gpu:
         with self.lock:
             return self.scratch / f"{next(self.numbers)}-{name}"
 
-    def run(self, command, status=0, findings=(), **variables):
+    def run(self, command, status=0, findings=(), deadline_s=DEADLINE_S, **variables):
         """The completed process. `findings`: what the software GPU is expected to find, as parts of its lines; None: anything."""
         job = f"{os.getpid()}-{next(self.numbers)}"
         out = self.path("findings")
@@ -67,10 +67,10 @@ class Gpu:
                        "OMPI_MCA_rmaps_base_oversubscribe": "1", "TRIREME_TIMEOUT_S": "120", **{k: str(v) for k, v in variables.items()}}
         command = [str(c) for c in command]
         try:
-            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT,
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=deadline_s, cwd=ROOT,
                                    check=False)
         except subprocess.TimeoutExpired as e:
-            raise Failed(f"still running after {DEADLINE_S} s: {' '.join(command)}") from e
+            raise Failed(f"still running after {deadline_s} s: {' '.join(command)}") from e
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"/dev/shm/swgpu-mem-{job}")
@@ -293,17 +293,37 @@ def engine(gpu):
     gpu.gtest(ENGINE, "GpuGraphs.*:ResidencyInShort.*:Models/*:Levels.*")
 
 
-@check("smoke: hot kernels against double loops")
-def smoke(gpu):
+def smoke_program(gpu):
+    """tests/gpu_smoke.cu, linked for the software GPU: a script that starts it with PTX of its own."""
     folder = gpu.path("smoke")
     folder.mkdir()
     flags = ["nvcc", "-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", f"-I{ROOT}", ROOT / "tests/gpu_smoke.cu"]
     subprocess.run([*flags, "-ptx", "-arch=compute_89", "-o", folder / "gpu_smoke.ptx"], check=True, capture_output=True)
     subprocess.run([*flags, "-arch=sm_89", "-cudart", "none", f"-L{gpu.work}/lib", "-Xlinker", "-l:libcudart.so.13", "-o",
                     folder / "gpu_smoke"], check=True, capture_output=True)
-    said = gpu.run([folder / "gpu_smoke", "64"], SWGPU_PTX=folder).stdout
+    script = folder / "start"
+    script.write_text(f'#!/bin/sh\nSWGPU_PTX={folder} exec {folder}/gpu_smoke "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@check("smoke: hot kernels against double loops")
+def smoke(gpu):
+    said = gpu.run([smoke_program(gpu), "64"]).stdout
     if "every kernel agrees" not in said or "FAILED" in said:
         raise Failed(said)
+
+
+@check("tests/gpu.sh: its three commands with small models", full=True)
+def gpu_script(gpu):
+    start = smoke_program(gpu)
+    for command, steps in (("first", 7), ("same", 7), ("long", 5)):
+        out = gpu.path(command)
+        ended = gpu.run([ROOT / "tests/gpu.sh", command, "--small", "--build", gpu.build, "--out", out], status=None,
+                        deadline_s=3000, GPU_SMOKE=start, GPU_SHARDS=2, GPU_KERNELS="Accept.*:Embed*", GPU_ENGINE="GpuGraphs.*")
+        passed, failed = map(int, re.search(r"(\d+) passed, (\d+) failed$", ended.stdout.strip()).groups())
+        if failed or passed < steps or not (out / f"gpu-{command}.tar.gz").exists():
+            raise Failed(f"gpu.sh {command}: {passed} passed, {failed} failed, expected {steps}\n{ended.stdout[-3000:]}")
 
 
 @check("planted: a wait that is forgotten, a host read of device memory")

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 32;
+constexpr size_t kMostOutputBytes = size_t{1} << 32;
 constexpr const char* kInstead = "name another file, or begin anew with --force";
 
 }  // namespace
@@ -29,10 +29,10 @@ BatchOutput::BatchOutput(std::string path, bool anew) : path_(std::move(path)) {
             "--output-path {}: exists and is no regular file; name another one", path_);
     open(/*creation=*/0);
     if (anew) return;
-    const std::string text = read_text_file(path_, kMostBytes);
+    const std::string text = read_text_file(path_, kMostOutputBytes);
     for (size_t end = text.find('\n'), from = 0; end != std::string::npos; end = text.find('\n', from)) {
         const std::string line = text.substr(from, end - from);
-        lines_.push_back(parse_json(line, where(done()), {.bytes = kMostBytes}));
+        lines_.push_back(parse_json(line, where(done()), {.bytes = kMostOutputBytes}));
         from = end + 1;
         kept_ = static_cast<int64_t>(from);
     }

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;  // of all requests
+constexpr size_t kMostRequestBytes = size_t{1} << 30;  // of all requests
 constexpr int kMostDepth = 32;                  // of what they carry
 
 /// What a request may say, and the flag that says it for all.
@@ -69,7 +69,7 @@ void require_prompt(const BatchLine& line) {
 
 BatchLine read_line(std::string_view text, std::string where) {
     BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
-    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostBytes});
+    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
     require(line.object.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, input_ids or article",
             line.where, line.object.type_name());
     require_prompt(line);
@@ -115,7 +115,7 @@ std::vector<BatchLine> read_batch_lines(const Options& o, const DataChoice& choi
     const std::string name = o.input == "-" ? "stdin" : o.input;
     require(!is_data_store(o.input), Exit::kData, "{}: is an HDF5 file; token ids are given with --data", name);
     std::vector<BatchLine> all =
-        parse_batch_lines(read_text_file_or_stdin(o.input, kMostBytes, waiting), name, choice, waiting);
+        parse_batch_lines(read_text_file_or_stdin(o.input, kMostRequestBytes, waiting), name, choice, waiting);
     require(!all.empty(), Exit::kNoInput, "{}: has no lines; want a JSON object a line", name);
     return all;
 }

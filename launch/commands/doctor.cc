@@ -24,7 +24,7 @@ double seconds_since(uint64_t begin_ns) {
     return static_cast<double>(trace::now() - begin_ns) * 1e-9;
 }
 
-double median(std::vector<double> x) {
+double median_rate(std::vector<double> x) {
     std::nth_element(x.begin(), x.begin() + std::ssize(x) / 2, x.end());
     return x[x.size() / 2];
 }
@@ -40,7 +40,7 @@ double gbps(const Crew& crew, double bytes, const Work& work) {
         work();
         rates.push_back(bytes / seconds_since(begin) * 1e-9);
     }
-    return median(rates);
+    return median_rate(rates);
 }
 
 uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {

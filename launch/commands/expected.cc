@@ -26,10 +26,10 @@ const Card* card_of(std::string_view device) {
     return nullptr;
 }
 
-struct Row {
+struct ReportRow {
     std::string_view name, unit, remedy;
 };
-Row row_of(Measure what) {
+ReportRow report_row(Measure what) {
     switch (what) {
         case Measure::kHostRead:
             return {"host memory, read", "GB/s",
@@ -80,7 +80,7 @@ std::optional<double> expected(Measure what, std::string_view device, int ranks)
 std::vector<std::string> doctor_lines(const std::vector<Measured>& all, std::string_view device, int ranks) {
     std::vector<std::string> lines;
     for (const Measured& m : all) {
-        const Row row = row_of(m.what);
+        const ReportRow row = report_row(m.what);
         const std::optional<double> want = expected(m.what, device, ranks);
         lines.push_back(fmt::format("{:<26}{:>9.1f} {:<5}{}", row.name, m.value, row.unit,
                                     want ? fmt::format(" expected {:.1f}", *want) : ""));

@@ -23,7 +23,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;  // of all pairs
+constexpr size_t kMostPairBytes = size_t{1} << 30;  // of all pairs
 
 /// Ids of a context and, from `begin` on, of its continuation.
 struct Pair {
@@ -55,7 +55,7 @@ Pair encode(const Tokenizer& tokenizer, std::string context, std::string continu
 }
 
 std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const StillWaiting& waiting) {
-    const std::string text = read_text_file_or_stdin(o.data, kMostBytes, waiting);
+    const std::string text = read_text_file_or_stdin(o.data, kMostPairBytes, waiting);
     const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
     std::vector<std::pair<std::string_view, int64_t>> lines;
     for_lines(text, [&](std::string_view line, int64_t number) { lines.emplace_back(line, number); });

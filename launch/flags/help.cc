@@ -40,7 +40,7 @@ std::string lower(std::string_view text) {
 }
 
 // "  -n, --n-predict, --max-tokens TOKENS" and, indented below, what it does.
-std::string entry(const Flag& flag) {
+std::string help_entry(const Flag& flag) {
     std::string text = "  ";
     for (const std::string_view s : flag.spellings) text += fmt::format("{}{}", s == flag.spellings[0] ? "" : ", ", s);
     if (!flag.is_switch()) text += fmt::format(" {}", flag.value);
@@ -104,7 +104,7 @@ std::string help_text(std::optional<Command> command, std::string_view keyword) 
         std::string entries;
         for (const Flag& flag : group.flags) {
             if (command && !flag.belongs_to(*command)) continue;
-            const std::string e = entry(flag);
+            const std::string e = help_entry(flag);
             if (lower(e).find(wanted) != std::string::npos) entries += e;
         }
         if (entries.empty()) continue;

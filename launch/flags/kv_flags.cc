@@ -8,7 +8,7 @@ namespace {
 using O = Options;
 using S = Setting;
 
-constexpr int64_t kMostBytes = int64_t{1} << 50;
+constexpr int64_t kMostMemory = int64_t{1} << 50;
 
 std::string show_on_chip(const O& o) {
     if (o.kv_on_chip == PlanInput::kAuto) return "auto";
@@ -47,7 +47,7 @@ FlagGroup kv_flags() {
              kShaped,
              "BYTES",
              "device memory that each rank may use; K, M and G are powers of 1024",
-             [](O& o, const S& s) { o.device_memory = s.size(1, kMostBytes); },
+             [](O& o, const S& s) { o.device_memory = s.size(1, kMostMemory); },
              [](const O& o) { return o.device_memory == 0 ? "" : shown(o.device_memory); },
              "what is free"},
             {"host-memory",
@@ -55,7 +55,7 @@ FlagGroup kv_flags() {
              kShaped,
              "BYTES",
              "host memory that each rank may pin",
-             [](O& o, const S& s) { o.host_memory = s.size(1, kMostBytes); },
+             [](O& o, const S& s) { o.host_memory = s.size(1, kMostMemory); },
              [](const O& o) { return o.host_memory == 0 ? "" : shown(o.host_memory); },
              "what is free"},
             {"link-gbps",

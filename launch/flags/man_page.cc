@@ -63,7 +63,7 @@ std::string_view sentences(Command command) {
     return text.substr(text.find(": ") + 2);
 }
 
-std::string entry(const Flag& flag) {
+std::string man_entry(const Flag& flag) {
     std::string tag;
     for (const std::string_view s : flag.spellings) tag += (tag.empty() ? "" : ", ") + bold(s);
     if (!flag.is_switch()) tag += " " + italic(flag.value);
@@ -154,7 +154,7 @@ std::string man_page() {
             "\n" + roff(kSources) + "\n";
     for (const FlagGroup& group : flag_groups()) {
         text += fmt::format(".SS {}\n", roff(group.title));
-        for (const Flag& flag : group.flags) text += entry(flag);
+        for (const Flag& flag : group.flags) text += man_entry(flag);
     }
     text += ".SH EXIT STATUS\n" + exit_codes() + ".SH ENVIRONMENT\n" +
             roff("Every flag has a variable, named above; an empty one counts as unset. Besides them:") + "\n" +

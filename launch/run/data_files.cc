@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostBytes = size_t{1} << 30;  // of one text
+constexpr size_t kMostTextBytes = size_t{1} << 30;  // of one text
 
 bool holds_lines(const fs::path& path) {
     return path.extension() == ".jsonl" || path.extension() == ".json";
@@ -22,7 +22,7 @@ bool holds_lines(const fs::path& path) {
 
 /// One line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
 DataText text_of_line(std::string_view line, const std::string& where, std::string name) {
-    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytes});
+    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostTextBytes});
     require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or input_ids", where,
             json.type_name());
     DataText out = {.where = where, .name = std::move(name), .text = "", .ids = {}};
@@ -48,10 +48,10 @@ bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const 
             where);
     if (!holds_lines(path)) {
         return visit(
-            {.where = where, .name = name, .text = read_text_file_or_stdin(where, kMostBytes, waiting), .ids = {}});
+            {.where = where, .name = name, .text = read_text_file_or_stdin(where, kMostTextBytes, waiting), .ids = {}});
     }
     bool more = true;
-    for_lines_of(where, kMostBytes, waiting, [&](std::string_view line, int64_t number) {
+    for_lines_of(where, kMostTextBytes, waiting, [&](std::string_view line, int64_t number) {
         more = visit(text_of_line(line, fmt::format("{}:{}", where, number), fmt::format("{}:{}", name, number)));
         return more;
     });

@@ -9,11 +9,11 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{256} << 20;  // of a prompt: far beyond any context, far below memory
+constexpr size_t kMostPromptBytes = size_t{256} << 20;  // of a prompt: far beyond any context, far below memory
 
 std::string read_source(const std::string& path, const std::function<void()>& waiting) {
     log::debug("reads the prompt from {}", path == "-" ? "stdin" : path);
-    return read_text_file_or_stdin(path, kMostBytes, waiting);
+    return read_text_file_or_stdin(path, kMostPromptBytes, waiting);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
 }
 
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {
-    const Json json = parse_json(text, what, {.depth = 2, .bytes = kMostBytes});
+    const Json json = parse_json(text, what, {.depth = 2, .bytes = kMostPromptBytes});
     require(json.is_array(), Exit::kData, "{}: holds {}, want an array of token ids", what, json.type_name());
     std::vector<int64_t> ids;
     ids.reserve(json.size());
@@ -71,7 +71,7 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
 std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special,
                                      const std::function<void()>& waiting) {
     if (o.prompt_from == PromptFrom::kIds) {
-        return parse_ids(read_text_file_or_stdin(o.prompt, kMostBytes, waiting), o.prompt == "-" ? "stdin" : o.prompt);
+        return parse_ids(read_text_file_or_stdin(o.prompt, kMostPromptBytes, waiting), o.prompt == "-" ? "stdin" : o.prompt);
     }
     const std::vector<int32_t> ids = encode_prompt(*tokenizer, read_prompt_text(o, waiting), add_special);
     return {ids.begin(), ids.end()};

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostBytes = size_t{256} << 20;  // reports hold texts
+constexpr size_t kMostReportBytes = size_t{256} << 20;  // reports hold texts
 constexpr double kMostMs = 1e9;
 constexpr size_t kMostLevels = 16;
 
@@ -59,7 +59,7 @@ std::string as_json(const SpecCosts& costs) {
 
 SpecCosts read_spec_costs(const std::string& path, std::span<const std::string> levels) {
     const std::string what = "--spec-costs " + path;
-    const Json json = parse_json(read_text_file(path, kMostBytes), what, {.bytes = kMostBytes});
+    const Json json = parse_json(read_text_file(path, kMostReportBytes), what, {.bytes = kMostReportBytes});
     require(
         json.is_object() && json.contains("spec_costs") && json["spec_costs"].is_array() && !json["spec_costs"].empty(),
         Exit::kData, "{}: has no spec_costs; want the report of a run with --spec and --gamma auto", what);

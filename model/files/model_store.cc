@@ -39,12 +39,12 @@ void write_model_store(const Conversion& model, const std::filesystem::path& to,
                        const std::function<void()>& proceed) {
     const LlamaConfig& c = model.config();
     make_shard(c, 0, ranks);  // says whether there can be so many
-    struct Part {
+    struct StoredPart {
         const Conversion::Tensor* tensor;
         Columns columns;
         DType type;
     };
-    std::vector<Part> parts;
+    std::vector<StoredPart> parts;
     std::vector<StoreSet> sets;
     for (const Conversion::Tensor& t : model.tensors()) {
         const bool vector = t.shape.rank() == 1;
@@ -69,7 +69,7 @@ void write_model_store(const Conversion& model, const std::filesystem::path& to,
 
     StoreWriter writer(to, old, kStoredModel, sets, Json{{"ranks", ranks}}.dump());
     size_t at = 0;
-    for (const Part& p : parts) {
+    for (const StoredPart& p : parts) {
         model.for_pieces(*p.tensor, p.columns.begin, p.columns.n, p.type, [&](std::span<const std::byte> some) {
             proceed();
             writer.append(at, some);

@@ -11,14 +11,14 @@ const std::string_view kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N
 
 namespace {
 
-struct Part {
+struct MatchPart {
     Span span;
     bool is_match = false;
 };
 
 /// Matches and what lies between them, in order.
-std::vector<Part> parts_of(size_t size, const std::vector<Span>& matches, bool invert) {
-    std::vector<Part> parts;
+std::vector<MatchPart> parts_of(size_t size, const std::vector<Span>& matches, bool invert) {
+    std::vector<MatchPart> parts;
     size_t done = 0;
     for (const Span match : matches) {
         if (match.begin > done) parts.push_back({{done, match.begin}, invert});
@@ -30,10 +30,10 @@ std::vector<Part> parts_of(size_t size, const std::vector<Span>& matches, bool i
 }
 
 // A run of adjoining matches counts once: only its first one merges with its neighbour.
-std::vector<Span> merged_with_previous(const std::vector<Part>& parts) {
+std::vector<Span> merged_with_previous(const std::vector<MatchPart>& parts) {
     std::vector<Span> words;
     bool previous = false;
-    for (const Part& part : parts) {
+    for (const MatchPart& part : parts) {
         if (part.is_match && !previous && !words.empty()) {
             words.back().end = part.span.end;
         } else {
@@ -44,7 +44,7 @@ std::vector<Span> merged_with_previous(const std::vector<Part>& parts) {
     return words;
 }
 
-std::vector<Span> merged_with_next(const std::vector<Part>& parts) {
+std::vector<Span> merged_with_next(const std::vector<MatchPart>& parts) {
     std::vector<Span> words;
     bool previous = false;
     for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
@@ -59,10 +59,10 @@ std::vector<Span> merged_with_next(const std::vector<Part>& parts) {
     return words;
 }
 
-std::vector<Span> contiguous(const std::vector<Part>& parts) {
+std::vector<Span> contiguous(const std::vector<MatchPart>& parts) {
     std::vector<Span> words;
     bool previous = false;
-    for (const Part& part : parts) {
+    for (const MatchPart& part : parts) {
         if (part.is_match == previous && !words.empty()) {
             words.back().end = part.span.end;
         } else {
@@ -73,12 +73,12 @@ std::vector<Span> contiguous(const std::vector<Part>& parts) {
     return words;
 }
 
-std::vector<Span> words_of(const std::vector<Part>& parts, SplitBehavior behavior) {
+std::vector<Span> words_of(const std::vector<MatchPart>& parts, SplitBehavior behavior) {
     if (behavior == SplitBehavior::kMergedWithPrevious) return merged_with_previous(parts);
     if (behavior == SplitBehavior::kMergedWithNext) return merged_with_next(parts);
     if (behavior == SplitBehavior::kContiguous) return contiguous(parts);
     std::vector<Span> words;
-    for (const Part& part : parts) {
+    for (const MatchPart& part : parts) {
         if (behavior == SplitBehavior::kIsolated || !part.is_match) words.push_back(part.span);
     }
     return words;
@@ -113,7 +113,7 @@ class Split final : public PreTokenizer {
     bool invert_;
 };
 
-class PrefixSpace final : public PreTokenizer {
+class PrefixSpaceRule final : public PreTokenizer {
   public:
     void apply(Words& words) const override {
         std::string text;
@@ -183,7 +183,7 @@ std::unique_ptr<PreTokenizer> split_at(Regex regex, SplitBehavior behavior, bool
 }
 
 std::unique_ptr<PreTokenizer> add_prefix_space() {
-    return std::make_unique<PrefixSpace>();
+    return std::make_unique<PrefixSpaceRule>();
 }
 
 std::unique_ptr<PreTokenizer> metaspace(std::string mark, MetaspacePrefix prefix, bool split) {

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr uint64_t kFileBytes = uint64_t{16} << 20;  // chat templates and hundreds of reserved tokens
+constexpr uint64_t kSpecialFileBytes = uint64_t{16} << 20;  // chat templates and hundreds of reserved tokens
 
 /// "</s>" or {"content": "</s>", ...}.
 std::optional<std::string> token_name(const JsonFields& fields, const char* name) {
@@ -146,10 +146,10 @@ SpecialFiles read_special_files(
         {"config.json", read_generation},
     }};
     for (const auto& [name, read] : kReaders) {
-        const std::optional<std::string> text = text_of(name, kFileBytes);
+        const std::optional<std::string> text = text_of(name, kSpecialFileBytes);
         if (!text) continue;
         const std::string where = (std::filesystem::path(model) / name).string();
-        read(parse_json(*text, where, {.depth = 64, .bytes = kFileBytes}), where, files);
+        read(parse_json(*text, where, {.depth = 64, .bytes = kSpecialFileBytes}), where, files);
     }
     return files;
 }

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kFileBytes = size_t{64} << 20;  // Llama 3's has 9 MB, the largest known ones 33 MB
+constexpr size_t kJsonBytes = size_t{64} << 20;  // Llama 3's has 9 MB, the largest known ones 33 MB
 
 void refuse_what_is_not_bpe(const JsonFields& model) {
     const std::string type = model.optional_text("type").value_or("BPE");  // files of 2020 do not say
@@ -149,7 +149,7 @@ void check_added(const std::vector<AddedToken>& added, const TextIds& ids, const
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std::string& what,
                                                const SpecialFiles& files) {
-    const Json json = parse_json(text, what, {.depth = 64, .bytes = kFileBytes});
+    const Json json = parse_json(text, what, {.depth = 64, .bytes = kJsonBytes});
     const JsonFields root(json, what);
     const JsonFields model = root.object("model");
     refuse_what_is_not_bpe(model);
@@ -180,8 +180,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
         std::string& piece = table.pieces[static_cast<size_t>(id)];
         piece = piece_of(token, parts.byte_level, decoder);
         bytes += piece.size();
-        require(bytes <= kFileBytes, Exit::kData, "{}: decoder: the vocabulary becomes more than {} bytes", what,
-                kFileBytes);
+        require(bytes <= kJsonBytes, Exit::kData, "{}: decoder: the vocabulary becomes more than {} bytes", what,
+                kJsonBytes);
     }
     for (const AddedToken& token : table.added) table.pieces[static_cast<size_t>(token.id)] = token.text;
 

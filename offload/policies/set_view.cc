@@ -7,7 +7,7 @@ namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
 
-Shape staged_shape(const KvLayout& l) {
+Shape set_staged_shape(const KvLayout& l) {
     return {l.kv_heads, kMaxRows, l.head_dim};
 }
 
@@ -15,16 +15,16 @@ Shape staged_shape(const KvLayout& l) {
 
 MemoryBytes SetView::memory_for(const KvShape& s) {
     const KvLayout& l = s.layout;
-    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, staged_shape(l)) +
-                                                             DeviceArena::bytes_of(l.v_type, staged_shape(l)))};
+    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, set_staged_shape(l)) +
+                                                             DeviceArena::bytes_of(l.v_type, set_staged_shape(l)))};
 }
 
 SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
     : KvView(kv), compute_(compute), set_(set), device_(device, memory_for(kv).device) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         LayerKv& layer = layers_.emplace_back(set.layer(owner));
-        layer.staged_k = device_.take(kv.layout.k_type, staged_shape(kv.layout));
-        layer.staged_v = device_.take(kv.layout.v_type, staged_shape(kv.layout));
+        layer.staged_k = device_.take(kv.layout.k_type, set_staged_shape(kv.layout));
+        layer.staged_v = device_.take(kv.layout.v_type, set_staged_shape(kv.layout));
     }
 }
 

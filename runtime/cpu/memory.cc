@@ -1,10 +1,13 @@
 #include "runtime/cpu/memory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,19 +25,29 @@ struct Names {
 constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "};
 constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file ", "active_file "};
 
-/// The number behind `key` of the first line that begins with it; a file of a number alone has the key "".
-std::optional<size_t> number_in(const fs::path& file, std::string_view key) {
-    std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
-        if (!line.starts_with(key)) continue;
-        const size_t digit = line.find_first_not_of(" \t", key.size());
-        size_t n = 0;
-        if (digit == std::string::npos) return {};
-        const auto [end, error] = std::from_chars(line.data() + digit, line.data() + line.size(), n);
-        return error == std::errc() ? std::optional(n) : std::nullopt;  // "max" is no number
+/// A file of /proc or of a control group, read once: every allocation reads these, and a read takes the kernel up to 0.1 ms.
+class Facts {
+  public:
+    explicit Facts(const fs::path& file) {
+        std::ifstream in(file);
+        for (std::string line; std::getline(in, line);) lines_.push_back(std::move(line));
     }
-    return {};
-}
+    /// The number after `key` in the first line that begins with it; a file with only a number has the key "".
+    std::optional<size_t> number(std::string_view key, int base = 10) const {
+        for (const std::string& line : lines_) {
+            if (!line.starts_with(key)) continue;
+            const size_t digit = line.find_first_not_of(" \t", key.size());
+            size_t n = 0;
+            if (digit == std::string::npos) return {};
+            const auto [end, error] = std::from_chars(line.data() + digit, line.data() + line.size(), n, base);
+            return error == std::errc() ? std::optional(n) : std::nullopt;  // "max" is no number
+        }
+        return {};
+    }
+
+  private:
+    std::vector<std::string> lines_;
+};
 
 size_t less(size_t from, size_t n) {
     return from - std::min(from, n);
@@ -42,37 +55,33 @@ size_t less(size_t from, size_t n) {
 
 /// Narrows `m` to a group's limit, where it has one. Its usage counts page cache, which it gives up when asked to.
 void narrow(HostMemory& m, const fs::path& group, const Names& names) {
-    const std::optional<size_t> limit = number_in(group / names.limit, "");
+    const std::optional<size_t> limit = Facts(group / names.limit).number("");
     if (!limit) return;
-    const size_t cache = number_in(group / "memory.stat", names.inactive).value_or(0) +
-                         number_in(group / "memory.stat", names.active).value_or(0);
-    const size_t usage = less(number_in(group / names.usage, "").value_or(0), cache);
+    const Facts statistics(group / "memory.stat");
+    const size_t cache = statistics.number(names.inactive).value_or(0) + statistics.number(names.active).value_or(0);
+    const size_t usage = less(Facts(group / names.usage).number("").value_or(0), cache);
     m.total = std::min(m.total, *limit);
     m.available = std::min(m.available, less(*limit, usage));
 }
 
-/// What a limit of this process leaves; `key` is what it counts, in /proc/self/status.
-size_t left_of_limit(const fs::path& root, std::string_view limit, std::string_view key) {
-    const std::optional<size_t> most = number_in(root / "proc/self/limits", limit);
-    return most ? less(*most, number_in(root / "proc/self/status", key).value_or(0) * kKib) : SIZE_MAX;
+/// The part of this process's `limit` that is unused; `key` names the use in /proc/self/status.
+size_t left_of_limit(const Facts& limits, std::string_view limit, const Facts& status, std::string_view key) {
+    const std::optional<size_t> most = limits.number(limit);
+    return most ? less(*most, status.number(key).value_or(0) * kKib) : SIZE_MAX;
 }
 
-/// Locking is not limited for who has CAP_IPC_LOCK.
-bool may_lock(const fs::path& root) {
+/// Locking is not limited for a process with CAP_IPC_LOCK.
+bool may_lock(const Facts& status) {
     constexpr int kIpcLock = 14;  // capabilities(7)
-    std::ifstream in(root / "proc/self/status");
-    for (std::string word; in >> word;) {
-        uint64_t capabilities = 0;
-        if (word == "CapEff:" && in >> std::hex >> capabilities) return (capabilities >> kIpcLock & 1) != 0;
-    }
-    return false;
+    return (status.number("CapEff:", 16).value_or(0) >> kIpcLock & 1) != 0;
 }
 
 }  // namespace
 
 HostMemory host_memory(const fs::path& root) {
-    HostMemory m = {.total = number_in(root / "proc/meminfo", "MemTotal:").value_or(0) * kKib,
-                    .available = number_in(root / "proc/meminfo", "MemAvailable:").value_or(0) * kKib};
+    const Facts memory(root / "proc/meminfo"), limits(root / "proc/self/limits"), status(root / "proc/self/status");
+    HostMemory m = {.total = memory.number("MemTotal:").value_or(0) * kKib,
+                    .available = memory.number("MemAvailable:").value_or(0) * kKib};
     std::ifstream groups(root / "proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {  // "number:controllers:/path"; v2: "0::/path"
         const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -87,11 +96,9 @@ HostMemory host_memory(const fs::path& root) {
             if (path.find('/') == std::string::npos) break;
         }
     }
-    m.mappable =
-        std::min(left_of_limit(root, "Max address space", "VmSize:"), left_of_limit(root, "Max data size", "VmData:"));
-    if (const auto limit = number_in(root / "proc/self/limits", "Max locked memory"); limit && !may_lock(root)) {
-        m.lockable = *limit;
-    }
+    m.mappable = std::min(left_of_limit(limits, "Max address space", status, "VmSize:"),
+                          left_of_limit(limits, "Max data size", status, "VmData:"));
+    if (const auto limit = limits.number("Max locked memory"); limit && !may_lock(status)) m.lockable = *limit;
     return m;
 }
 

@@ -49,6 +49,10 @@ class Operation:
         """(status, state) of a run whose call `i` fails, once or from there on, where that is an error."""
         return 74, self.reached(calls[:i], rank=0)
 
+    def agrees(self, state, point):
+        """True if `state` may be found after a run that was killed at `point`."""
+        return state == point.state
+
     def is_own(self, name):
         """Whether a name in the folder is the target, or belongs to it."""
         return name == self.target

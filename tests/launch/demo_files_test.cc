@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 const std::string kDraft = TRIREME_CONFIGS "/models/smol-draft";
-const std::string kText = TRIREME_CONFIGS "/texts/kjv_end.txt";
+const std::string kDemoText = TRIREME_CONFIGS "/texts/kjv_end.txt";
 
 std::string demo_model() {
     const char* path = std::getenv("TRIREME_DEMO_MODEL");
@@ -41,7 +41,7 @@ TEST(SmolDraft, ProposesWhatTheDemoModelSays) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
     const ProcessResult r = trireme(
-        {"bench", "-m",  demo_model(), "-md",    kDraft, "-f",      kText, "--prefill", "300",        "-n",
+        {"bench", "-m",  demo_model(), "-md",    kDraft, "-f",      kDemoText, "--prefill", "300",        "-n",
          "48",    "-r",  "1",          "--temp", "0",    "--gamma", "4",   "--modes",   "none,draft", "--require-exact",
          "-o",    "json"});
 
@@ -53,7 +53,7 @@ TEST(SmolDraft, ProposesWhatTheDemoModelSays) {
 TEST(DemoText, IsLongEnoughForTheSpeedTable) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
-    const ProcessResult r = trireme({"tokenize", "-m", demo_model(), "-f", kText});
+    const ProcessResult r = trireme({"tokenize", "-m", demo_model(), "-f", kDemoText});
 
     ASSERT_EQ(r.status, 0) << r.err;
     EXPECT_GE(json::parse(r.out).size(), 7680u);
@@ -64,7 +64,7 @@ TEST(DemoSpeed, ComparesPlainDecodingWithTriforce) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
     const ProcessResult r =
-        trireme({"bench", "--config", TRIREME_CONFIGS "/demo-speed.ini", "-m", demo_model(), "-f", kText, "-md", kDraft,
+        trireme({"bench", "--config", TRIREME_CONFIGS "/demo-speed.ini", "-m", demo_model(), "-f", kDemoText, "-md", kDraft,
                  "--prefill", "900", "-n", "16", "--budget", "64", "--link-gbps", "2", "-o", "json"});
 
     ASSERT_EQ(r.status, 0) << r.err;

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Everything that is run for every change: tests/run.sh, then sanitizers and GPU checks. Last line: "N passed, N failed", summed.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+mkdir -p "$root/build/logs"
+passed=0 failed=0
+for name in run gpu_software gpu_kernels sanitizers; do
+    begin=$SECONDS
+    printf '== tests/%s.sh\n' "$name"
+    "$root/tests/$name.sh" | tee "$root/build/logs/$name.out"
+    if [[ $(tail -n 1 "$root/build/logs/$name.out") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    else
+        failed=$((failed + 1))
+        printf 'tests/%s.sh: no closing line\n' "$name"
+    fi
+    printf '== tests/%s.sh: %d s\n\n' "$name" $((SECONDS - begin))
+done
+printf '%d passed, %d failed\n' "$passed" "$failed"
+(( failed == 0 && passed > 0 ))

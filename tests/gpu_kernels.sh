@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The tests labelled gpu: the GPU's kernels, compiled for the host and run as blocks of fibers (tests/simt), and what nvcc and
+# ptxas made of them (tests/device_code.py), which wants nvcc and is skipped without.
+#   tests/gpu_kernels.sh
+# Last line: "N passed, N failed".
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+source tests/steps.sh
+prepare
+if command -v nvcc >/dev/null; then
+    TRIREME_CUDA_TOOLS=$(tests/fetch_cuda_tools.sh) || require false
+    export TRIREME_CUDA_TOOLS
+fi
+require build release gpu_tests
+run_tests release --label-regex '^gpu$'
+finish
