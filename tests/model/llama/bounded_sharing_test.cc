@@ -5,6 +5,7 @@
 
 #include "tests/model/llama/bounded_story.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 namespace {
@@ -79,6 +80,7 @@ TEST_P(BoundedSharing, ReadsThePromptAsTheFullViewDoesWhateverItKeeps) {
     for (const KvPolicy policy : kPolicies) {
         std::set<std::vector<float>> said;
         for (const int64_t passes : {1, 3, 0}) {
+            if (kSanitized && passes == 1 && map().upward()) continue;
             const auto p = pair(shape_of(policy, 16), DType::kF16, passes);
             p->level.prefill(0, text_of(120));
             p->full.prefill(0, text_of(120));
@@ -86,7 +88,7 @@ TEST_P(BoundedSharing, ReadsThePromptAsTheFullViewDoesWhateverItKeeps) {
             EXPECT_EQ(p->level.passes(), p->full.passes());
             said.insert(logits_of(p->level));
         }
-        EXPECT_EQ(said.size(), map().upward() ? 3U : 1U);
+        EXPECT_EQ(said.size(), map().upward() ? (kSanitized ? 2U : 3U) : 1U);
     }
 }
 

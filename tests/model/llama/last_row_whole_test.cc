@@ -1,6 +1,7 @@
 // A prompt's last row goes alone from the highest owner on: any map, any length, wherever keys and values lie.
 
 #include "tests/model/llama/sharing_story.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 namespace {
@@ -77,7 +78,8 @@ Logits said_of_all(Level& level, std::span<const int32_t> ids, size_t first, siz
 TEST(LastRowWhole, IsItsDefinition) {
     uint32_t seed = 40;
     for (const size_t n : {1, 2, 255, 256, 257, 511, 512, 513, 1024, 1025}) {
-        for (int maps = 0; maps < (n < 300 ? 3 : 1); ++maps, ++seed) {
+        if (kSanitized && n != 1 && n != 257 && n != 512) continue;
+        for (int maps = 0; maps < (n < 300 && !kSanitized ? 3 : 1); ++maps, ++seed) {
             const HashedShape shape = random_shape(seed);
             const size_t more = 1 + seed * 97 % 300;
             const std::vector<int32_t> ids = hashed_ids(static_cast<int64_t>(n + more) + 2, shape.vocab, seed);

@@ -1,6 +1,7 @@
 // Layers that read other layers' keys and values: any map, long prompts, several ranks, wherever keys and values lie.
 
 #include "tests/model/llama/sharing_story.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 namespace {
@@ -11,6 +12,7 @@ TEST(LayerSharingWhole, AnyMapIsItsDefinition) {
         HashedShape shape = random_shape(seed);
         const std::vector<int32_t> ids = hashed_ids(22, shape.vocab, seed);
         for (const int64_t passes : {1, 2, 5, 22}) {
+            if (kSanitized && passes != 2 && passes != 22) continue;
             SharingReference reference{HashedModel(shape)};
             const auto first = reference.read(std::span(ids).first(13), std::min<int64_t>(passes, 13));
             const auto second = reference.read(std::span(ids).subspan(13, 7), std::min<int64_t>(passes, 7));
@@ -86,6 +88,7 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
         .layer_map = "0_4_4_4_4_5", .layers = 6, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};
     const std::vector<int32_t> ids = hashed_ids(1500, shape.vocab, 4);
     for (const char* map : {"0_4_4_4_4_5", "3_0_5_3_4_5", "2_2_2_5_5_5", "0_1_0_1_0_1", "5_1_1_5_1_5"}) {
+        if (kSanitized && map[0] != '3') continue;
         HashedShape s = shape;
         s.layer_map = map;
         SelfComm comm;
