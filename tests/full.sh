@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' fuzz_seconds=600 again='' ledger=docs/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -65,6 +65,7 @@ item_title=(
     [13]='Layers that share keys and values, texts side by side'
     [14]='Snapshots, stores, Slurm'
     [15]='Faults'
+    [16]='The CUDA module on a software GPU'
 )
 
 item_1() {
@@ -235,6 +236,13 @@ item_15() {
         echo
     done
     tests/faults/ranks.py "$program" --killed 400 --stopped 80 --slow 20 2>>"$log" || { tail -n 20 "$log"; return 1; }
+}
+
+# Every kernel test, engine tests, tests/gpu.sh with small models, faults in each CUDA call; skipped without a software GPU.
+item_16() {
+    local log=$logs/full-software-gpu.log
+    tests/gpu_software.sh --full >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
+    tail -n 1 "$log"
 }
 
 # demo: the demo model as a folder, which the reference reads.

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -418,6 +419,10 @@ def main():
                 failed.append(name)
     for name in failed:
         print(f"FAILED: {name}")
+    if failed:
+        print(f"outputs: {gpu.scratch}")
+    else:
+        shutil.rmtree(gpu.scratch)
     print(f"{time.monotonic() - begin:.0f} s")
     print(f"{passed} passed, {len(failed)} failed")
     sys.exit(1 if failed or not passed else 0)

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostRequestBytes = size_t{1} << 30;  // of all requests
-constexpr int kMostDepth = 32;                  // of what they carry
+constexpr int kMostDepth = 32;                         // of what they carry
 
 /// What a request may say, and the flag that says it for all.
 constexpr std::array<std::pair<const char*, const char*>, 5> kNumbers = {

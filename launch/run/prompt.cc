@@ -71,7 +71,8 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
 std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special,
                                      const std::function<void()>& waiting) {
     if (o.prompt_from == PromptFrom::kIds) {
-        return parse_ids(read_text_file_or_stdin(o.prompt, kMostPromptBytes, waiting), o.prompt == "-" ? "stdin" : o.prompt);
+        return parse_ids(read_text_file_or_stdin(o.prompt, kMostPromptBytes, waiting),
+                         o.prompt == "-" ? "stdin" : o.prompt);
     }
     const std::vector<int32_t> ids = encode_prompt(*tokenizer, read_prompt_text(o, waiting), add_special);
     return {ids.begin(), ids.end()};

@@ -25,7 +25,8 @@ struct Names {
 constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "};
 constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file ", "active_file "};
 
-/// A file of /proc or of a control group, read once: every allocation reads these, and a read takes the kernel up to 0.1 ms.
+/// A file of /proc or of a control group, read once: every allocation reads these, and a read takes the kernel up to
+/// 0.1 ms.
 class Facts {
   public:
     explicit Facts(const fs::path& file) {

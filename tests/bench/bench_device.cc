@@ -59,7 +59,8 @@ class Bench {
                     attention(*decode_, "attention", rows, kv_heads, context / scale_);
             }
             for (const int64_t context : {4096, 32768}) {
-                attention(*prefill_, "attention_prefill", kPrefillRows, kv_heads, std::max(context / scale_, kPrefillRows));
+                attention(*prefill_, "attention_prefill", kPrefillRows, kv_heads,
+                          std::max(context / scale_, kPrefillRows));
             }
         }
     }

@@ -1,7 +1,6 @@
 // Acceptance in exact fractions: over all that can happen, what stands at a place has the verifier's law.
 
 #include "kernels/acceptance.h"
-#include "tests/support/sanitized.h"
 
 #include <cstdlib>
 #include <functional>
@@ -10,6 +9,8 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 #include <gtest/gtest.h>
+
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 namespace {

@@ -10,6 +10,7 @@
 #include "tests/decode/kjv_prompt.h"
 #include "tests/support/hashed_model.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::test {
 namespace {
@@ -75,6 +76,7 @@ void expect_same(const std::vector<Continuation>& got, const std::vector<Continu
 
 TEST_F(SideBySide, GiveEachOnesOwnTokens) {
     for (const int64_t prompt : {1, 5, 255, 256, 257, 600}) {
+        if (kSanitized && prompt != 5 && prompt != 257) continue;
         const GenerateRequest asked = {.prompt = prompt_of(prompt), .max_new = 40, .num_samples = 9};
         std::vector<Shown> shown_alone, shown;
         const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1, &shown_alone);
@@ -106,7 +108,9 @@ TEST_P(SideBySideStreamed, GiveEachOnesOwnTokens) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Prompts, SideBySideStreamed, testing::Values(5, 256, 511, 512, 513, 700));
+INSTANTIATE_TEST_SUITE_P(Prompts, SideBySideStreamed,
+                         testing::ValuesIn(kSanitized ? std::vector<int64_t>{5, 512}
+                                                      : std::vector<int64_t>{5, 256, 511, 512, 513, 700}));
 
 // Some end early, at the end of a text or at a stop string: the next sample takes the place.
 TEST_F(SideBySide, EndAsTheyEndAlone) {

@@ -40,10 +40,11 @@ TEST(SmolDraft, IsAWholeModel) {
 TEST(SmolDraft, ProposesWhatTheDemoModelSays) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
-    const ProcessResult r = trireme(
-        {"bench", "-m",  demo_model(), "-md",    kDraft, "-f",      kDemoText, "--prefill", "300",        "-n",
-         "48",    "-r",  "1",          "--temp", "0",    "--gamma", "4",   "--modes",   "none,draft", "--require-exact",
-         "-o",    "json"});
+    const ProcessResult r = trireme({"bench",   "-m",      demo_model(), "-md",        kDraft,
+                                     "-f",      kDemoText, "--prefill",  "300",        "-n",
+                                     "48",      "-r",      "1",          "--temp",     "0",
+                                     "--gamma", "4",       "--modes",    "none,draft", "--require-exact",
+                                     "-o",      "json"});
 
     ASSERT_EQ(r.status, 0) << r.err;
     // With every second token kept a round of four gives 1.9 tokens; with none, 1.
@@ -64,8 +65,8 @@ TEST(DemoSpeed, ComparesPlainDecodingWithTriforce) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
     const ProcessResult r =
-        trireme({"bench", "--config", TRIREME_CONFIGS "/demo-speed.ini", "-m", demo_model(), "-f", kDemoText, "-md", kDraft,
-                 "--prefill", "900", "-n", "16", "--budget", "64", "--link-gbps", "2", "-o", "json"});
+        trireme({"bench", "--config", TRIREME_CONFIGS "/demo-speed.ini", "-m", demo_model(), "-f", kDemoText, "-md",
+                 kDraft, "--prefill", "900", "-n", "16", "--budget", "64", "--link-gbps", "2", "-o", "json"});
 
     ASSERT_EQ(r.status, 0) << r.err;
     const json table = json::parse(r.out);
