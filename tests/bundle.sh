@@ -27,6 +27,8 @@ for release in bookworm trixie; do
         exit 69
     fi
     cp -r "$work/bundle" "$new/opt/trireme"
+    mkdir -p "$new/opt/trireme/tests/data/models"
+    cp -r "$root/tests/data/models/kjv-target" "$new/opt/trireme/tests/data/models/"
     for ranks in 1 2; do
         got=$(inside ./run -n "$ranks" generate "${request[@]}" 2>"$work/err") || { cat "$work/err" >&2; exit 1; }
         if [[ $got != "$expected" ]]; then

@@ -280,9 +280,9 @@ deleted_wait() {
     local tree status=0
     tree=$(mktemp -d)
     git archive HEAD | tar -x -C "$tree"
-    sed -i '/stream_.synchronize(slot.free);/d' "$tree/model/weights.cc"
-    if git diff --quiet --no-index model/weights.cc "$tree/model/weights.cc"; then
-        echo "deleted wait: model/weights.cc has no such line any more"
+    sed -i '/stream.synchronize(slot.free);/d' "$tree/model/weight_loader.cc"
+    if git diff --quiet --no-index model/weight_loader.cc "$tree/model/weight_loader.cc"; then
+        echo "deleted wait: model/weight_loader.cc has no such line any more"
         rm -rf "$tree"
         return 1
     fi
@@ -294,7 +294,7 @@ deleted_wait() {
         echo "deleted wait: nobody noticed"
         return 1
     fi
-    echo "deleted wait in model/weights.cc: noticed, $(grep -c '^\[  FAILED  \].*ms)' "$logs/deleted-wait.log") tests fail"
+    echo "deleted wait in model/weight_loader.cc: noticed, $(grep -c '^\[  FAILED  \].*ms)' "$logs/deleted-wait.log") tests fail"
 }
 
 machine() {
