@@ -31,3 +31,9 @@ function(trireme_shared target)
   endif()
   install(TARGETS ${target} LIBRARY DESTINATION ${TRIREME_LIBDIR})
 endfunction()
+
+# trireme_apart(<source>...): sources that a unity build compiles by themselves, because names in their anonymous namespaces would
+# clash, or are members of a class that another file declares.
+function(trireme_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()

@@ -27,6 +27,8 @@ struct KvLayout {
     size_t k_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(k_type); }
     size_t v_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(v_type); }
     size_t tile_bytes() const { return k_bytes() + v_bytes(); }
+    /// Keys, or values, of the rows of one decode forward.
+    Shape staged_shape() const { return {kv_heads, kMaxRows, head_dim}; }
     bool operator==(const KvLayout&) const = default;
 };
 

@@ -16,8 +16,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostThreads = 4;              // read, check and convert at more than most disks give
-constexpr size_t kPartBytes = size_t{2} << 20;  // that a thread reads at a time
+constexpr size_t kMostThreads = 4;                    // read, check and convert at more than most disks give
+constexpr size_t kThreadReadBytes = size_t{2} << 20;  // that a thread reads at a time
 constexpr size_t kStagingBytes = size_t{16} << 20;
 
 /// Calls body(0) .. body(n - 1), on several threads and the calling one. When all have ended, the error of the lowest
@@ -63,11 +63,11 @@ size_t row_bytes(const WeightPiece& piece) {
     return static_cast<size_t>(piece.to.cols()) * size_of(piece.to.dtype());
 }
 
-/// Rows [begin, begin + n) of a piece in parts of about kPartBytes. A part ends where rows that the checkpoint reads
-/// together do.
+/// Rows [begin, begin + n) of a piece in parts of about kThreadReadBytes. A part ends where rows that the checkpoint
+/// reads together do.
 void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<WeightPart>& out) {
     const int64_t end = begin + n;
-    const auto fit = static_cast<int64_t>(kPartBytes / row_bytes(piece));
+    const auto fit = static_cast<int64_t>(kThreadReadBytes / row_bytes(piece));
     while (begin < end) {
         const int64_t past = (piece.row0 + begin + std::max(fit, together)) / together * together - piece.row0;
         const int64_t next = std::clamp(past, begin + 1, end);

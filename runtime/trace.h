@@ -16,6 +16,10 @@ struct Total {
 
 /// Nanoseconds of the monotonic clock.
 uint64_t now();
+/// Milliseconds since `begin_ns`, which now() returned.
+inline double ms_since(uint64_t begin_ns) {
+    return static_cast<double>(now() - begin_ns) * 1e-6;
+}
 /// One of the trace's lanes: a thread's, or a device's stream's. It lives for ever.
 struct Lane;
 /// Names the calling thread's lane. `name` must be a literal.

@@ -22,13 +22,10 @@ while (( $# )); do
 done
 
 ./launch/setup.sh --full
-source launch/steps.sh
+source tests/steps.sh
 source tests/attacked.sh
-export OMPI_MCA_rmaps_base_oversubscribe=1
 TRIREME_DEMO_MODEL=$(./launch/fetch_demo_model.sh)
 export TRIREME_DEMO_MODEL
-fixed_layout=()
-if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
 # A command for which no CUDA library is on the machine: empty folders lie over the toolkit and over Python's copies.
 without_cuda=(unshare --mount bash -c 'set -e
     for folder in "$(realpath -m /usr/local/cuda)" /usr/{,local/}lib/python3*/{site,dist}-packages/nvidia; do
@@ -242,7 +239,7 @@ item_15() {
 item_16() {
     local log=$logs/full-software-gpu.log
     tests/gpu_software.sh --full >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
-    tail -n 1 "$log"
+    grep 'skipped' "$log" || tail -n 1 "$log"
 }
 
 # demo: the demo model as a folder, which the reference reads.

@@ -61,7 +61,7 @@ class Gpu:
     def run(self, command, status=0, findings=(), deadline_s=DEADLINE_S, **variables):
         """The completed process. `findings`: what the software GPU is expected to find, as parts of its lines; None: anything."""
         job = f"{os.getpid()}-{next(self.numbers)}"
-        out = self.path("findings")
+        out = pathlib.Path(variables.get("SWGPU_OUT", self.path("findings")))
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.work / "lib"), "SWGPU_PTX": str(self.work / "ptx"),
                        "SWGPU_JOB": job, "SWGPU_OUT": str(out), "SWGPU_THREADS": "1", "SWGPU_MEM_MIB": "2048",
                        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -244,7 +244,7 @@ def small_copies(gpu):
     long = statistics(out)
     # With all KV on chip a token copies its id to the host, and nothing else.
     more = long["cudaMemcpyAsync"] - short["cudaMemcpyAsync"]
-    if more > 2 * 28:
+    if more > 28:
         raise Failed(f"{more} copies by the engine for 28 more tokens")
 
 
@@ -261,7 +261,7 @@ def host_memory(gpu):
     inside = ["unshare", "--mount", "bash", "-c", 'mount --bind "$1" /proc/meminfo && shift && exec "$@"', "_", meminfo]
     request = [*gpu.request(DRAFT, *GREEDY), "--device", "cuda", "--kv-on-chip", "0"]
     refused = gpu.run([*inside, gpu.program, *request], status=71)
-    if len(refused.stderr.strip().splitlines()[-1:]) != 1:
+    if refused.stderr.count("trireme: error: ") != 1:
         raise Failed(refused.stderr)
     gpu.run([*inside, gpu.program, *request, "--host-memory", "1G"])
 
@@ -414,8 +414,8 @@ def main():
             try:
                 print(f"{name:<72} ok {done.result():6.0f} s", file=sys.stderr)
                 passed += 1
-            except (Failed, OSError, subprocess.SubprocessError) as e:
-                print(f"{name:<72} FAILED\n{e}", file=sys.stderr)
+            except Exception as e:  # pylint: disable=broad-except  # the other checks count nevertheless
+                print(f"{name:<72} FAILED\n{type(e).__name__}: {e}\n{getattr(e, 'stderr', None) or ''}", file=sys.stderr)
                 failed.append(name)
     for name in failed:
         print(f"FAILED: {name}")

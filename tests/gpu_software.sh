@@ -19,13 +19,10 @@ if ! command -v nvcc >/dev/null; then
     echo '0 passed, 0 failed'
     exit 0
 fi
-./launch/setup.sh --test
-source launch/steps.sh
-export OMPI_MCA_rmaps_base_oversubscribe=1 SWGPU_WORK=$root/build/software-gpu
+source tests/steps.sh
+require ./launch/setup.sh --test
+export SWGPU_WORK=$root/build/software-gpu
 mkdir -p "$SWGPU_WORK"
-if ! build release trireme_program kernels_cuda_test engine_cuda_test ||
-    ! logged 'software gpu' "$emulator/run.sh" build/release; then
-    echo '0 passed, 1 failed'
-    exit 1
-fi
+require build release trireme_program kernels_cuda_test engine_cuda_test
+require logged 'software gpu' "$emulator/run.sh" build/release
 exec /usr/bin/python3 tests/gpu_software.py build/release "$SWGPU_WORK" "$@"

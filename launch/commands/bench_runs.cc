@@ -18,10 +18,6 @@
 namespace trireme {
 namespace {
 
-double ms_since(uint64_t begin_ns) {
-    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
-}
-
 double allreduce_ms() {
     return static_cast<double>(trace::total("all_reduce").ns) * 1e-6;
 }
@@ -106,7 +102,7 @@ class Group {
         GenerateStats stats = prefilled_;
         const uint64_t begin = trace::now();
         decoder.adopt(request_.prompt);
-        const double adopt_ms = ms_since(begin);
+        const double adopt_ms = trace::ms_since(begin);
         const double allreduce_before = allreduce_ms();
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (log != nullptr) log->round(round);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/commands/median.h"
 #include "launch/report/speculation_facts.h"
 #include "launch/run/spec_costs.h"
 
@@ -27,12 +28,6 @@ double deviation(const std::vector<double>& v) {
     double sum = 0;
     for (const double x : v) sum += (x - m) * (x - m);
     return std::sqrt(sum / static_cast<double>(v.size() - 1));
-}
-
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    const size_t n = v.size();
-    return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 template <class Get>
@@ -98,24 +93,24 @@ struct Column {
     int digits;        // behind the point; -1: as it is
     double scale = 1;  // of the figure
 };
-constexpr Column kColumns[] = {{"mode", "mode", -1},
-                               {"KV on chip", "kv_on_chip", -1},
-                               {"pp", "n_prompt", -1},
-                               {"tg", "n_gen", -1},
-                               {"runs", "runs", -1},
-                               {"prefill t/s", "prefill_tok_s", 2},
-                               {"t/s", "avg_ts", 2},
-                               {"median t/s", "median_ts", 2},
-                               {"tpot_ms", "tpot_ms", 3},
-                               {"speedup", "speedup", 2},
-                               {"accept_rate", "accept_rate", 3},
-                               {"accept_len", "accept_len", 2},
-                               {"alpha", "alpha", 3},
-                               {"draft_ms", "draft_ms", 3},
-                               {"verify_ms", "verify_ms", 3},
-                               {"h2d_gbps", "h2d_gbps", 2},
-                               {"link_hidden_frac", "link_hidden_frac", 3},
-                               {"exact", "exact", -1}};
+constexpr Column kModeColumns[] = {{"mode", "mode", -1},
+                                   {"KV on chip", "kv_on_chip", -1},
+                                   {"pp", "n_prompt", -1},
+                                   {"tg", "n_gen", -1},
+                                   {"runs", "runs", -1},
+                                   {"prefill t/s", "prefill_tok_s", 2},
+                                   {"t/s", "avg_ts", 2},
+                                   {"median t/s", "median_ts", 2},
+                                   {"tpot_ms", "tpot_ms", 3},
+                                   {"speedup", "speedup", 2},
+                                   {"accept_rate", "accept_rate", 3},
+                                   {"accept_len", "accept_len", 2},
+                                   {"alpha", "alpha", 3},
+                                   {"draft_ms", "draft_ms", 3},
+                                   {"verify_ms", "verify_ms", 3},
+                                   {"h2d_gbps", "h2d_gbps", 2},
+                                   {"link_hidden_frac", "link_hidden_frac", 3},
+                                   {"exact", "exact", -1}};
 
 constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},
                                          {"KV on chip", "kv_on_chip", -1},
@@ -138,7 +133,7 @@ constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},
 /// What people compare: of chains, or of samples side by side.
 std::span<const Column> columns_of(const std::vector<OrderedJson>& rows) {
     const bool beside = std::ranges::any_of(rows, [](const OrderedJson& row) { return row.at("n_parallel") > 1; });
-    return beside ? std::span<const Column>(kSideBySideColumns) : std::span<const Column>(kColumns);
+    return beside ? std::span<const Column>(kSideBySideColumns) : std::span<const Column>(kModeColumns);
 }
 
 std::string cell(const OrderedJson& row, const Column& column) {

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// `work`'s result, on a thread of its own: the ids of a long text take minutes.
 template <class Work>
@@ -65,12 +65,12 @@ void write_tokens(const Options& o, const StillWaiting& waiting) {
     TokenStoreWriter store(o.output_path, o.old_outputs(), TokenizerIdentity::of(*tokenizer), add_special);
     Lost lost;
     log::debug("reads texts of {}", o.tokens);
-    auto told = Clock::now();
+    auto told = SteadyClock::now();
     for_texts(o.tokens, waiting, [&](DataText t) {
         waiting();
         store.add(t.name, ids_of(t, *tokenizer, add_special, lost, waiting));
-        if (!o.no_progress && Clock::now() - told > std::chrono::seconds(10)) {
-            told = Clock::now();
+        if (!o.no_progress && SteadyClock::now() - told > std::chrono::seconds(10)) {
+            told = SteadyClock::now();
             log::info("{} tokens of {} texts so far, the last is {}", store.tokens(), store.texts(), t.where);
         }
         return true;

@@ -7,6 +7,7 @@
 #include "dist/make_comm.h"
 #include "launch/commands/commands.h"
 #include "launch/commands/expected.h"
+#include "launch/commands/median.h"
 #include "launch/report/output.h"
 #include "launch/run/run_device.h"
 #include "runtime/buffer.h"
@@ -24,11 +25,6 @@ double seconds_since(uint64_t begin_ns) {
     return static_cast<double>(trace::now() - begin_ns) * 1e-9;
 }
 
-double median_rate(std::vector<double> x) {
-    std::nth_element(x.begin(), x.begin() + std::ssize(x) / 2, x.end());
-    return x[x.size() / 2];
-}
-
 /// Runs `work` on all ranks at once, several times. Returns the median of this rank's rates, bytes / s * 1e-9.
 template <class Work>
 double gbps(const Crew& crew, double bytes, const Work& work) {
@@ -40,7 +36,7 @@ double gbps(const Crew& crew, double bytes, const Work& work) {
         work();
         rates.push_back(bytes / seconds_since(begin) * 1e-9);
     }
-    return median_rate(rates);
+    return median(rates);
 }
 
 uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {

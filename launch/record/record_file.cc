@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kKind = "run record", kRuns = "runs/";
+constexpr std::string_view kRecordKind = "run record", kRuns = "runs/";
 constexpr size_t kMostSetsOfRun = 16;
 constexpr int64_t kMostRuns = limits::kTensors;  // each has a data set at least
 
@@ -79,7 +79,7 @@ std::unique_ptr<PartFile> hold(const std::string& path, std::chrono::millisecond
 }  // namespace
 
 std::unique_ptr<StoreReader> open_record(const std::string& path) {
-    auto reader = std::make_unique<StoreReader>(open_file(path), kKind);
+    auto reader = std::make_unique<StoreReader>(open_file(path), kRecordKind);
     for (const StoreSet& set : reader->sets()) {
         for_blocks(*reader, set, [](std::span<const std::byte>) {});
     }
@@ -105,7 +105,7 @@ int64_t append_run(const std::string& path, std::string_view about, const std::v
     std::unique_ptr<StoreReader> old;
     std::vector<StoreSet> all;
     if (is_there(path)) {
-        old = std::make_unique<StoreReader>(open_file(path), kKind);
+        old = std::make_unique<StoreReader>(open_file(path), kRecordKind);
         all = sets_of_runs(*old);
     }
     require_room(path, all.size());
@@ -120,7 +120,8 @@ int64_t append_run(const std::string& path, std::string_view about, const std::v
     add({.name = kStoreAbout, .type = DType::kU8, .shape = {static_cast<int64_t>(about.size())}});
     for (const RecordSet& s : sets) add(s.set);
 
-    StoreWriter writer(std::move(held), std::string(kKind), all, fmt::format(R"({{"format":1,"runs":{}}})", run + 1));
+    StoreWriter writer(std::move(held), std::string(kRecordKind), all,
+                       fmt::format(R"({{"format":1,"runs":{}}})", run + 1));
     size_t to = 0;
     for (const StoreSet& set : old ? std::span(old->sets()) : std::span<const StoreSet>()) {
         if (set.name == kStoreAbout) continue;

@@ -14,13 +14,6 @@
 #include "runtime/trace.h"
 
 namespace trireme {
-namespace {
-
-double ms_since(uint64_t begin_ns) {
-    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
-}
-
-}  // namespace
 
 Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     const uint64_t begin = trace::now();
@@ -40,7 +33,7 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
     // Positions that roll stay within the model's context, however long the text.
     const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
     longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;
-    load_ms_ = ms_since(begin);
+    load_ms_ = trace::ms_since(begin);
 }
 
 LevelOptions Engine::level_options(const Options& o, int64_t context, int64_t prompt_tokens, const SideBySide& beside) {
@@ -90,7 +83,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
-    load_ms_ += ms_since(begin);
+    load_ms_ += trace::ms_since(begin);
     // Logged only now, so that a run that cannot start prints the reason alone.
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first && comm.size() > 1 && !device_comm_) log::info("ranks add through {}", comm.name());

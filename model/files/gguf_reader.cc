@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr uint64_t kWindow = uint64_t{1} << 16;
+constexpr uint64_t kReadWindow = uint64_t{1} << 16;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void GgufReader::take(std::span<std::byte> out) {
     while (!out.empty()) {
         if (position_ < window_at_ || position_ - window_at_ >= window_.size()) {
             window_at_ = position_;
-            window_.resize(static_cast<size_t>(std::min(kWindow, left())));
+            window_.resize(static_cast<size_t>(std::min(kReadWindow, left())));
             source_.read(window_at_, window_);
         }
         const auto at = static_cast<size_t>(position_ - window_at_);

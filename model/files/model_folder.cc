@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kConfigFile = "config.json", *kWeightsFile = "model.safetensors";
+constexpr const char *kConfigName = "config.json", *kWeightsFile = "model.safetensors";
 
 const char* safetensors_name(DType type) {
     return type == DType::kF32 ? "F32" : type == DType::kF16 ? "F16" : "BF16";
@@ -50,7 +50,7 @@ void write_tensors(const Conversion& model, const fs::path& path, const std::fun
 void write_model_folder(const Conversion& model, const fs::path& to, const std::function<void()>& proceed) {
     require(model.config().rope.factors.empty(), Exit::kData,
             "{}: rotary factors of single pairs cannot be said in a config.json; a .h5 file holds them", to.string());
-    std::vector<const char*> names = {kConfigFile, kWeightsFile};
+    std::vector<const char*> names = {kConfigName, kWeightsFile};
     names.insert(names.end(), std::begin(kCopiedFiles), std::end(kCopiedFiles));
     NewFolder out(to, names);
     const auto write = [&](const char* name, const std::string& bytes) {
@@ -59,7 +59,7 @@ void write_model_folder(const Conversion& model, const fs::path& to, const std::
         file.finish();
     };
     write_tensors(model, out / kWeightsFile, proceed);
-    write(kConfigFile, model.config_json());
+    write(kConfigName, model.config_json());
     bool tokenizer = false;
     for (const ModelFile& file : model.files()) {
         const auto* const name = std::ranges::find(kCopiedFiles, file.name);

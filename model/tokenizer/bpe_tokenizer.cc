@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPartBytes = 256;
+constexpr size_t kBpePartBytes = 256;
 
 /// Fills a Merger with the symbols of a word before any merge. A run of unknown characters is added when a known symbol
 /// follows or the word ends; symbols of byte fallback do not end the run. The references do the same.
@@ -122,7 +122,7 @@ void BpeTokenizer::encode_word(std::string_view word, Merger& merger, std::vecto
         if (const auto whole = parts_.ids.find(word); whole != parts_.ids.end()) return ids.push_back(whole->second);
     }
     while (!word.empty()) {
-        const size_t size = parts_.cuts.part(word, kPartBytes);
+        const size_t size = parts_.cuts.part(word, kBpePartBytes);
         merge(word.substr(0, size), merger, ids);
         word.remove_prefix(size);
     }

@@ -14,9 +14,9 @@
 namespace trireme {
 namespace {
 
-constexpr uint64_t kFileBytes = uint64_t{64} << 20;
+constexpr uint64_t kTokenizerBytes = uint64_t{64} << 20;
 
-bool is_there(const std::filesystem::path& path) {
+bool file_exists(const std::filesystem::path& path) {
     std::error_code ignored;
     return std::filesystem::exists(path, ignored);
 }
@@ -24,7 +24,7 @@ bool is_there(const std::filesystem::path& path) {
 /// `path` is a tokenizer.json or tokenizer.model, by its name's end.
 std::unique_ptr<Tokenizer> load_file(const ByteSource& file, const std::filesystem::path& path) {
     const SpecialFiles files = read_special_files(path.parent_path());
-    const std::string content = read_text(file, kFileBytes);
+    const std::string content = read_text(file, kTokenizerBytes);
     return path.extension() == ".json" ? tokenizer_from_json(content, file.name(), files)
                                        : tokenizer_from_spm(content, file.name(), files);
 }
@@ -34,10 +34,10 @@ std::unique_ptr<Tokenizer> from_store(const std::filesystem::path& path) {
     const StoredFiles files(path);
     const auto text = [&](const char* name, uint64_t most) { return files.text(name, most); };
     const auto special = [&] { return read_special_files(files.name(), text); };
-    if (const auto json = text("tokenizer.json", kFileBytes)) {
+    if (const auto json = text("tokenizer.json", kTokenizerBytes)) {
         return tokenizer_from_json(*json, files.name() + ": tokenizer.json", special());
     }
-    if (const auto spm = text("tokenizer.model", kFileBytes)) {
+    if (const auto spm = text("tokenizer.model", kTokenizerBytes)) {
         return tokenizer_from_spm(*spm, files.name() + ": tokenizer.model", special());
     }
     const auto gguf = text(kStoredGguf, limits::kGgufHeader);
@@ -48,7 +48,7 @@ std::unique_ptr<Tokenizer> from_store(const std::filesystem::path& path) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
-    require(is_there(path), Exit::kNoInput, "{}: there is no such file or folder", path.string());
+    require(file_exists(path), Exit::kNoInput, "{}: there is no such file or folder", path.string());
     std::error_code ignored;
     if (!std::filesystem::is_directory(path, ignored)) {
         if (!find_gguf(path).empty()) return make_tokenizer(read_gguf_tokenizer(path));
@@ -59,7 +59,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
         return load_file(*open_file(path), path);
     }
     for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-        if (is_there(path / name)) return load_file(*open_in_folder(path, name), path / name);
+        if (file_exists(path / name)) return load_file(*open_in_folder(path, name), path / name);
     }
     if (const auto gguf = find_gguf(path); !gguf.empty()) return make_tokenizer(read_gguf_tokenizer(gguf));
     fail(Exit::kNoInput, "{}: no tokenizer.json or tokenizer.model in this folder", path.string());

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPartBytes = 1024;
+constexpr size_t kSentencePiecePartBytes = 1024;
 
 void load(sentencepiece::SentencePieceProcessor& processor, const SpmModel& model, const std::string& what) {
     const auto status = processor.LoadFromSerializedProto(serialize(model));
@@ -44,7 +44,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
         const auto valid = [&](std::string_view run) {
             bool first = prefix && run.data() == text.data();
             for (; !run.empty(); first = false) {
-                const size_t size = cuts_.part(run, kPartBytes, utf8_code_point(kSpmSpace));
+                const size_t size = cuts_.part(run, kSentencePiecePartBytes, utf8_code_point(kSpmSpace));
                 encode_part(run.substr(0, size), first ? with_prefix_ : plain_, ids);
                 run.remove_prefix(size);
             }

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPartBytes = 256;
+constexpr size_t kSpmPartBytes = 256;
 
 /// A character that is no piece itself, but may be part of one.
 constexpr int32_t kNoPiece = std::numeric_limits<int32_t>::max();
@@ -60,7 +60,7 @@ void SpmTokenizer::encode_plain(std::string_view text, bool prefix, std::vector<
             continue;
         }
         for (std::string_view rest = segment.text; !rest.empty();) {
-            const size_t size = cuts_.part(rest, kPartBytes);
+            const size_t size = cuts_.part(rest, kSpmPartBytes);
             encode_escaped(rest.substr(0, size), merger, ids);
             rest.remove_prefix(size);
         }

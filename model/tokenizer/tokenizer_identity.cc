@@ -30,10 +30,6 @@ void add_ids(Digest& digest, const Tokenizer& tokenizer, std::string_view text) 
     add(digest, ids.data(), ids.size() * sizeof(int32_t));
 }
 
-std::string hex(uint64_t x) {
-    return fmt::format("{:016x}", x);
-}
-
 uint64_t from_hex(const Keys& keys, const char* key, std::string_view where) {
     const std::string text = keys.required(keys.string(key), key);
     require(text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos, Exit::kData,

@@ -7,24 +7,20 @@ namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
 
-Shape set_staged_shape(const KvLayout& l) {
-    return {l.kv_heads, kMaxRows, l.head_dim};
-}
-
 }  // namespace
 
 MemoryBytes SetView::memory_for(const KvShape& s) {
     const KvLayout& l = s.layout;
-    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, set_staged_shape(l)) +
-                                                             DeviceArena::bytes_of(l.v_type, set_staged_shape(l)))};
+    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, l.staged_shape()) +
+                                                             DeviceArena::bytes_of(l.v_type, l.staged_shape()))};
 }
 
 SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
     : KvView(kv), compute_(compute), set_(set), device_(device, memory_for(kv).device) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         LayerKv& layer = layers_.emplace_back(set.layer(owner));
-        layer.staged_k = device_.take(kv.layout.k_type, set_staged_shape(kv.layout));
-        layer.staged_v = device_.take(kv.layout.v_type, set_staged_shape(kv.layout));
+        layer.staged_k = device_.take(kv.layout.k_type, kv.layout.staged_shape());
+        layer.staged_v = device_.take(kv.layout.v_type, kv.layout.staged_shape());
     }
 }
 

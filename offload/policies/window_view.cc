@@ -15,9 +15,6 @@ using HostArena = Arena<Space::kHost>;
 
 constexpr size_t kAngles = 8;  // tables of angles on their way to the device
 
-Shape window_staged_shape(const KvLayout& l) {
-    return {l.kv_heads, kMaxRows, l.head_dim};
-}
 Shape sinks_shape(const KvLayout& l, const WindowShape& w) {
     return {w.sinks, l.kv_heads * l.head_dim};
 }
@@ -31,8 +28,8 @@ MemoryBytes own_memory(const KvShape& s, const WindowShape& w) {
     const KvLayout& l = s.layout;
     const size_t owner = static_cast<size_t>(tiles_for(w.tokens())) * DeviceArena::bytes_of(DType::kU8, tile_shape(l)) +
                          DeviceArena::bytes_of(DType::kI64, {1, tiles_for(w.tokens())}) +
-                         DeviceArena::bytes_of(l.k_type, window_staged_shape(l)) +
-                         DeviceArena::bytes_of(l.v_type, window_staged_shape(l)) +
+                         DeviceArena::bytes_of(l.k_type, l.staged_shape()) +
+                         DeviceArena::bytes_of(l.v_type, l.staged_shape()) +
                          2 * DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w));
     return {.device = static_cast<size_t>(s.owner_layers) * owner + 2 * DeviceArena::bytes_of(DType::kI32, {w.sinks}) +
                       DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w)) +
@@ -63,8 +60,8 @@ WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const
     for (int64_t owner = 0; owner < kv.owner_layers; ++owner) {
         layers_.push_back({.layout = l,
                            .tiles = device_.take(DType::kI64, {1, tiles_for(window.tokens())}),
-                           .staged_k = device_.take(l.k_type, window_staged_shape(l)),
-                           .staged_v = device_.take(l.v_type, window_staged_shape(l))});
+                           .staged_k = device_.take(l.k_type, l.staged_shape()),
+                           .staged_v = device_.take(l.v_type, l.staged_shape())});
         tables.write(layers_.back().tiles, [&](int64_t, int64_t) {
             tiles_.push_back(device_.take(DType::kU8, tile_shape(l)));
             return static_cast<char*>(tiles_.back().data());

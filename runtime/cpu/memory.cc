@@ -25,11 +25,11 @@ struct Names {
 constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "};
 constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file ", "active_file "};
 
-/// A file of /proc or of a control group, read once: every allocation reads these, and a read takes the kernel up to
-/// 0.1 ms.
-class Facts {
+/// Lines of a file of /proc or of a control group. Every allocation needs several numbers of it: it is read once for
+/// all.
+class StatusFile {
   public:
-    explicit Facts(const fs::path& file) {
+    explicit StatusFile(const fs::path& file) {
         std::ifstream in(file);
         for (std::string line; std::getline(in, line);) lines_.push_back(std::move(line));
     }
@@ -56,23 +56,23 @@ size_t less(size_t from, size_t n) {
 
 /// Narrows `m` to a group's limit, where it has one. Its usage counts page cache, which it gives up when asked to.
 void narrow(HostMemory& m, const fs::path& group, const Names& names) {
-    const std::optional<size_t> limit = Facts(group / names.limit).number("");
+    const std::optional<size_t> limit = StatusFile(group / names.limit).number("");
     if (!limit) return;
-    const Facts statistics(group / "memory.stat");
+    const StatusFile statistics(group / "memory.stat");
     const size_t cache = statistics.number(names.inactive).value_or(0) + statistics.number(names.active).value_or(0);
-    const size_t usage = less(Facts(group / names.usage).number("").value_or(0), cache);
+    const size_t usage = less(StatusFile(group / names.usage).number("").value_or(0), cache);
     m.total = std::min(m.total, *limit);
     m.available = std::min(m.available, less(*limit, usage));
 }
 
 /// The part of this process's `limit` that is unused; `key` names the use in /proc/self/status.
-size_t left_of_limit(const Facts& limits, std::string_view limit, const Facts& status, std::string_view key) {
+size_t left_of_limit(const StatusFile& limits, std::string_view limit, const StatusFile& status, std::string_view key) {
     const std::optional<size_t> most = limits.number(limit);
     return most ? less(*most, status.number(key).value_or(0) * kKib) : SIZE_MAX;
 }
 
 /// Locking is not limited for a process with CAP_IPC_LOCK.
-bool may_lock(const Facts& status) {
+bool may_lock(const StatusFile& status) {
     constexpr int kIpcLock = 14;  // capabilities(7)
     return (status.number("CapEff:", 16).value_or(0) >> kIpcLock & 1) != 0;
 }
@@ -80,7 +80,8 @@ bool may_lock(const Facts& status) {
 }  // namespace
 
 HostMemory host_memory(const fs::path& root) {
-    const Facts memory(root / "proc/meminfo"), limits(root / "proc/self/limits"), status(root / "proc/self/status");
+    const StatusFile memory(root / "proc/meminfo"), limits(root / "proc/self/limits"),
+        status(root / "proc/self/status");
     HostMemory m = {.total = memory.number("MemTotal:").value_or(0) * kKib,
                     .available = memory.number("MemAvailable:").value_or(0) * kKib};
     std::ifstream groups(root / "proc/self/cgroup");

@@ -32,6 +32,7 @@ class Point:
         call = calls[index]
         done = calls[: index + 1] if how == "kill-after" else calls[:index]
         self.fault = f"{how}:{call.number}" + ("" if cut is None else f":{cut}")
+        self.left = None if cut is None else -cut if cut < 0 else call.size - cut  # bytes of the write that are missing
         self.state = operation.reached(done, rank, next_call=call if how == "kill-before" else None)
         self.name = f"{operation.name}, rank {rank}, {self.fault} ({call.name} of {call.path})"
         # New is what has got its name, until the next one is begun.

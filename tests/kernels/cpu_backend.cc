@@ -27,7 +27,7 @@ void on_every_target(const std::function<void()>& body) {
             allow_bf16_dots(true);
         }
         hwy::SetSupportedTargetsForTest(0);
-        if (kThreadSanitized) return;  // threads share the work alike on every target
+        if (kThreadSanitized) return;  // threads share the work in the same way on every target
     }
 }
 

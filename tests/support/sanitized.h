@@ -1,5 +1,5 @@
 #pragma once
-/// Whether a sanitizer watches: tests that repeat the same accesses many times then repeat them less.
+/// Is this a sanitizer build? Tests that repeat the same accesses repeat them less often there.
 
 namespace trireme::test {
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kKind = "kv snapshot", kPartKind = "kv snapshot part";
+constexpr std::string_view kSnapshotKind = "kv snapshot", kPartKind = "kv snapshot part";
 constexpr int kMostRanks = 4096;
 
 // What may be another one where a snapshot is taken up: where memory lies, how much text there will be, what is shown.
@@ -26,9 +26,9 @@ constexpr std::array kFree = {"model",       "model-draft", "commit",           
                               "host-memory", "link-gbps",   "link-us",          "kv-verify",   "no-graphs",
                               "graphs",      "grace",       "checkpoint-every", "eos_token_id"};
 // Settings of the model; all others are the chain's, or say how tokens are drawn.
-constexpr std::array kModel = {"heads",        "context",      "rms_norm_eps", "rope_theta",  "rope_scaling",
-                               "rope_numbers", "rope_factors", "layer_map",    "sharing",     "tensors",
-                               "tokenizer",    "weights",      "cache-type-k", "cache-type-v"};
+constexpr std::array kModelSettings = {"heads",        "context",      "rms_norm_eps", "rope_theta",  "rope_scaling",
+                                       "rope_numbers", "rope_factors", "layer_map",    "sharing",     "tensors",
+                                       "tokenizer",    "weights",      "cache-type-k", "cache-type-v"};
 
 template <class List>
 bool in(const List& list, const std::string& name) {
@@ -126,8 +126,8 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& c
     const size_t tiles_at = full == nullptr ? 0 : add(tile_sets(full->shape(), tokens));
     const bool part = !parts.empty();
     const std::string to = part ? (fs::path(path_).parent_path() / parts[static_cast<size_t>(rank)]).string() : path_;
-    StoreWriter writer(to, part ? IfThere::kRefuse : old_, std::string(part ? kPartKind : kKind), std::move(sets),
-                       about.dump());
+    StoreWriter writer(to, part ? IfThere::kRefuse : old_, std::string(part ? kPartKind : kSnapshotKind),
+                       std::move(sets), about.dump());
     const Buffer<Space::kHost> staging = staging_for(engine_);
     writer.append(0, std::as_bytes(std::span(ids)));
     for (const auto& [at, ar] : archives) ar.write(writer, at, staging);
@@ -166,7 +166,7 @@ uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs)
             if (parts.empty()) return;
             // The parts' names are in their folder already: each has been written to the disk with it.
             Json about = {{"parts", parts}, {"id", id}};
-            StoreWriter manifest(path_, old_, std::string(kKind), {}, about.dump());
+            StoreWriter manifest(path_, old_, std::string(kSnapshotKind), {}, about.dump());
             publish(manifest);
         });
     } catch (...) {
@@ -201,7 +201,7 @@ void SnapshotWriter::sweep(const std::string& id, bool of_others) const {
 
 SnapshotReader::SnapshotReader(std::string path, const Crew& crew) : path_(std::move(path)) {
     crew.phase([&] {
-        manifest_ = std::make_unique<StoreReader>(open_file(path_), kKind);
+        manifest_ = std::make_unique<StoreReader>(open_file(path_), kSnapshotKind);
         const auto fine = [&](bool condition, std::string_view what) {
             require(condition, Exit::kData, "{}: {}: it is no snapshot of this program's", path_, what);
         };
@@ -243,12 +243,14 @@ SnapshotReader::SnapshotReader(std::string path, const Crew& crew) : path_(std::
 }
 
 void SnapshotReader::require_same_model(const KeyValues& mine) const {
-    const std::string other = difference(settings_, mine, [](const std::string& name) { return in(kModel, name); });
+    const std::string other =
+        difference(settings_, mine, [](const std::string& name) { return in(kModelSettings, name); });
     require(other.empty(), Exit::kData, "{}: a snapshot of another model: {}", path_, other);
 }
 
 std::string SnapshotReader::other_chain(const KeyValues& mine) const {
-    return difference(settings_, mine, [](const std::string& name) { return !in(kModel, name) && !in(kFree, name); });
+    return difference(settings_, mine,
+                      [](const std::string& name) { return !in(kModelSettings, name) && !in(kFree, name); });
 }
 
 bool SnapshotReader::remembers(const std::string& name) const {

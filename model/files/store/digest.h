@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+
+#include <fmt/format.h>
 
 #ifdef TRIREME_XXH3_DISPATCH
 #include <xxh_x86dispatch.h>  // XXH3_64bits is the one for this CPU
@@ -23,5 +26,10 @@ class Digest {
   private:
     std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(), XXH3_freeState};
 };
+
+/// A digest as a manifest stores it: 16 hexadecimal digits.
+inline std::string hex(uint64_t digest) {
+    return fmt::format("{:016x}", digest);
+}
 
 }  // namespace trireme

@@ -18,10 +18,6 @@ constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32,
 constexpr size_t kDims = 4;
 constexpr uint64_t kLeastUserBlock = 8192;  // HDF5 wants more than data sets are aligned to
 
-std::string hex(uint64_t x) {
-    return fmt::format("{:016x}", x);
-}
-
 uint64_t whole_number(const Json& v, const char* key, std::string_view where) {
     require(v.is_number_unsigned(), Exit::kData, "{}: '{}' is {}, a whole number from 0 was expected", where, key,
             Keys::text(v));

@@ -25,7 +25,7 @@ class TrainedSharing : public testing::Test {
     TrainedSharing() {
         const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(data_path("models/kjv-lckv"));
         ids = tokenizer->encode(read_text(data_path("texts/kjv_12k.txt")), true);
-        ids.resize(kSanitized ? 200 : 400);  // exact passes are as many as tokens
+        ids.resize(kSanitized ? 200 : 400);  // exact: one pass per token
     }
     double of(Level& level, bool by_decoding) {
         return cross_entropy(by_decoding ? decode(level, ids) : read(level, ids), ids);
