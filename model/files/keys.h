@@ -51,6 +51,15 @@ class Keys {
         require(v->is_string(), Exit::kData, "{}: '{}' is {}, a string was expected", what_, key, text(*v));
         return v->get<std::string>();
     }
+    /// 16 hexadecimal digits.
+    uint64_t digest(const char* key) const {
+        const std::string digits = required(string(key), key);
+        require(digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == std::string::npos, Exit::kData,
+                "{}: '{}' is '{}', 16 hexadecimal digits were expected", what_, key, shown(digits));
+        uint64_t x = 0;
+        for (const char c : digits) x = x << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+        return x;
+    }
     template <class T>
     T required(std::optional<T> value, const char* key) const {
         require(value.has_value(), Exit::kData, "{}: '{}' is missing", what_, key);

@@ -30,15 +30,6 @@ void add_ids(Digest& digest, const Tokenizer& tokenizer, std::string_view text) 
     add(digest, ids.data(), ids.size() * sizeof(int32_t));
 }
 
-uint64_t from_hex(const Keys& keys, const char* key, std::string_view where) {
-    const std::string text = keys.required(keys.string(key), key);
-    require(text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos, Exit::kData,
-            "{}: '{}' is '{}', 16 hexadecimal digits were expected", where, key, shown(text));
-    uint64_t x = 0;
-    for (const char c : text) x = x << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-    return x;
-}
-
 /// One that lies in the vocabulary; -1 where `or_none`.
 int32_t id_of(const Json& json, const char* key, int64_t vocab, bool or_none, std::string_view where) {
     const bool whole =
@@ -90,9 +81,9 @@ TokenizerIdentity TokenizerIdentity::from_json(const Json& json, std::string_vie
     TokenizerIdentity is;
     is.vocab = keys.required(keys.integer("vocab"), "vocab");
     require(is.vocab >= 1 && is.vocab <= limits::kVocab, Exit::kData, "{}: a vocabulary of {} tokens", where, is.vocab);
-    is.pieces = from_hex(keys, "pieces", where);
-    is.special = from_hex(keys, "special", where);
-    is.probe = from_hex(keys, "probe", where);
+    is.pieces = keys.digest("pieces");
+    is.special = keys.digest("special");
+    is.probe = keys.digest("probe");
     for (const auto& [key, id] : {std::pair{"bos", &is.bos}, {"eos", &is.eos}}) {
         const Json* const found = keys.find(key);
         require(found != nullptr, Exit::kData, "{}: '{}' is missing", where, key);

@@ -116,7 +116,19 @@ void* CudaDevice::pinned(size_t bytes) {
             unmap_pages(data, bytes);
         }
     }
-    if (code == cudaSuccess) return data;
+    if (code == cudaSuccess) {
+        // Kernels read pinned memory at its host address (CudaStream::do_upload).
+        void* mapped = nullptr;
+        cuda(cudaHostGetDevicePointer(&mapped, data, 0), "cudaHostGetDevicePointer");
+        if (mapped != data) {
+            cudaHostUnregister(data);
+            unmap_pages(data, bytes);
+            fail(Exit::kUnavailable,
+                 "cuda:{}: {} sees pinned memory at other addresses than the host: use another GPU or the CPU",
+                 facts_.index, facts_.name);
+        }
+        return data;
+    }
     // The NVIDIA driver does not count against ulimit -l what it pins: that limit explains a failure, no more.
     const std::string obstacle = pinning_obstacle(bytes, memory);
     fail(Exit::kOs, "pinned host memory: {:.1f} MiB wanted ({}): {}", mib(bytes), cudaGetErrorString(code),

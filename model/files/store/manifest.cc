@@ -24,15 +24,6 @@ uint64_t whole_number(const Json& v, const char* key, std::string_view where) {
     return v.get<uint64_t>();
 }
 
-uint64_t digest_of(const Keys& keys, const char* key, std::string_view where) {
-    const std::string text = keys.required(keys.string(key), key);
-    uint64_t x = 0;
-    const bool fits = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-    require(fits, Exit::kData, "{}: '{}' is '{}', 16 hexadecimal digits were expected", where, key, shown(text));
-    for (const char c : text) x = x << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-    return x;
-}
-
 StoreSet parse_set(const Keys& keys, std::string_view where) {
     StoreSet set;
     set.name = keys.required(keys.string("name"), "name");
@@ -111,8 +102,8 @@ StoreManifest parse_manifest(std::string_view text, std::string_view where) {
     const Keys keys(json, where);
     StoreManifest m;
     m.kind = keys.required(keys.string("kind"), "kind");
-    m.digests = digest_of(keys, "digests", where);
-    m.rest = digest_of(keys, "rest", where);
+    m.digests = keys.digest("digests");
+    m.rest = keys.digest("rest");
     const Json *bytes = keys.find("file_bytes"), *sets = keys.find("sets");
     require(
         bytes != nullptr && sets != nullptr && sets->is_array() && !sets->empty() && sets->size() <= limits::kTensors,
