@@ -205,15 +205,22 @@ void Speculate::round(int64_t limit) {
                          .verified_ns = verified});
     }
     inner_.commit(answer.stays, answer.next);
-    if (options_.level == 0) settle();
 }
 
-// What was collected is text already: what does not stay is taken back.
+// What was collected is text already: what does not stay is taken back, before anything below has settled. Of the
+// outermost level's tokens all stay, unless the text ended among them: then its last token counts as not computed, so
+// that other stop rules may resume it.
 void Speculate::commit(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
-    const auto drop = static_cast<int64_t>(collected_.size() - path.size());
+    auto drop = static_cast<int64_t>(collected_.size() - path.size());
+    const bool outermost = options_.level == 0;
+    if (outermost && drop > 0 && !path.empty() && next < 0) {
+        ++drop;
+        next = collected_[path.size() - 1].token;
+    }
     collected_.clear();
     rewind(drop, next);
+    if (outermost) settle();
 }
 
 void Speculate::settle() {

@@ -1,0 +1,148 @@
+// A text that ends among a round's accepted tokens: every chain, a stop at every offset of its rounds, in every command
+// that speculates. Ending a text must not take back what bounded levels have let go.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/launch/batch_files.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kTokens = 24;
+
+std::string draft() {
+    return data("models/kjv-draft");
+}
+
+/// Longer than any window, set and budget below, and easy to continue, so that rounds are long.
+const std::string kPrompt = [] {
+    std::string text;
+    for (int i = 0; i < 16; ++i) text += "And God said, Let there be light: and there was light. ";
+    return text + "And God saw the light";
+}();
+
+const std::vector<Words>& chains() {
+    static const std::vector<Words> all = {
+        {"--spec", "ngram", "--gamma", "7"},
+        {"--spec", "window", "--draft-window", "128", "--gamma", "7"},
+        {"--spec", "draft", "-md", draft(), "--gamma", "7"},
+        {"--spec", "draft", "-md", draft(), "--draft-window", "128", "--gamma", "7"},
+        {"--spec", "draft", "-md", draft(), "--draft-window", "128", "--gamma", "15"},
+        {"--spec", "h2o", "--kv-window", "128", "--gamma", "7"},
+        {"--spec", "retrieval", "--budget", "64", "--gamma", "7"},
+        {"--spec", "tree", "-md", draft(), "--draft-window", "128", "--tree-size", "20", "--gamma", "6"},
+        {"--spec", "triforce", "-md", draft(), "--draft-window", "128", "--budget", "64", "--gamma", "7",
+         "--gamma-inner", "2"},
+        {"--spec", "h2o+retrieval+full", "--budget", "64", "--kv-window", "64", "--gamma", "7", "--gamma-inner", "2"},
+        {"--spec", "ngram+window+retrieval+full", "--draft-window", "128", "--budget", "64", "--gamma", "7",
+         "--gamma-inner", "2"}};
+    return all;
+}
+
+Words operator+(Words a, const Words& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+Words generate(const Words& more) {
+    return Words{"generate", "-m", model(), "-p", kPrompt, "-n", std::to_string(kTokens), "-t", "1", "--no-progress"} +
+           more;
+}
+
+/// For each place in the text a stop string that is complete there, and the text that it leaves.
+struct Stop {
+    std::string string, text;
+};
+std::vector<Stop> stops_of(const std::string& text) {
+    std::vector<Stop> all;
+    for (size_t end = 3; end <= text.size(); end += 2) {
+        const std::string stop = text.substr(end - 3, 3);
+        all.push_back({stop, text.substr(0, text.find(stop))});
+    }
+    return all;
+}
+
+std::string the_text(const Words& flags) {
+    const ProcessResult r = trireme(generate(flags));
+    EXPECT_EQ(r.status, 0) << r.err;
+    return r.out;
+}
+
+/// Returns how many stops were tried.
+size_t expect_ends(const Words& chain, const Words& sampling, int ranks = 1) {
+    const std::string text = the_text(sampling + (sampling[1] == "0" ? Words{} : chain));
+    const std::vector<Stop> stops = stops_of(text);
+    std::vector<Json> requests;
+    for (const Stop& s : stops)
+        requests.push_back({{"prompt", kPrompt}, {"max_tokens", kTokens}, {"stop", {s.string}}});
+    const BatchFiles files(requests);
+    const Words command = files.command(sampling + chain);
+    const ProcessResult r = ranks == 1 ? trireme(command) : trireme_on(ranks, command);
+    EXPECT_EQ(r.status, 0) << testing::PrintToString(chain) << r.err;
+    const std::vector<std::string> texts = files.texts();
+    EXPECT_EQ(texts.size(), stops.size()) << testing::PrintToString(chain);
+    for (size_t i = 0; i < texts.size(); ++i) {
+        EXPECT_EQ(texts[i], stops[i].text) << testing::PrintToString(chain) << " stop '" << stops[i].string << "'";
+    }
+    return stops.size();
+}
+
+const Words kGreedy = {"--temp", "0"}, kSampled = {"--temp", "0.6", "--seed", "5"};
+
+TEST(EndedRounds, StopAtEveryOffsetUnderEveryChain) {
+    size_t cells = 0;
+    for (const Words& chain : chains()) {
+        for (const Words& sampling : {kGreedy, kSampled}) cells += expect_ends(chain, sampling);
+    }
+    RecordProperty("cells", static_cast<int>(cells));
+    EXPECT_GE(cells, 500u);
+}
+
+TEST(EndedRounds, StopOnTwoRanks) {
+    for (const size_t chain : {1u, 5u, 8u}) expect_ends(chains()[chain], kGreedy, /*ranks=*/2);
+}
+
+TEST(EndedRounds, SamplesAfterOneThatEndedAreWhatTheyAreAlone) {
+    for (const Words& chain : chains()) {
+        const Words flags = kSampled + chain + Words{"--num-samples", "3", "--print", "ids"};
+        const ProcessResult whole = trireme(generate(flags)), cut = trireme(generate(flags + Words{"--stop", "e"}));
+        ASSERT_EQ(whole.status, 0) << whole.err;
+        ASSERT_EQ(cut.status, 0) << testing::PrintToString(chain) << cut.err;
+        const std::vector<std::string> all = lines_of(whole.out), ended = lines_of(cut.out);
+        ASSERT_EQ(ended.size(), 3u);
+        for (size_t i = 0; i < 3; ++i) {
+            EXPECT_LT(ended[i].size(), all[i].size());
+            EXPECT_THAT(all[i], testing::StartsWith(ended[i].substr(0, ended[i].size() - 1)))
+                << testing::PrintToString(chain);
+        }
+    }
+}
+
+TEST(EndedRounds, ASnapshotOfAnEndedTextIsResumedByOtherStopRules) {
+    for (const Words& chain : chains()) {
+        for (const Words& sampling : {kGreedy, kSampled}) {
+            const TempFolder folder;
+            const Words flags = sampling + chain + Words{"--report-json", folder / "r.json", "--force"};
+            const std::string whole = the_text(flags);
+            const std::string stop = whole.substr(whole.size() / 2, 3);
+            const ProcessResult ended = trireme(generate(flags + Words{"--stop", stop, "--save-kv", folder / "s.h5"}));
+            ASSERT_EQ(ended.status, 0) << testing::PrintToString(chain) << ended.err;
+            EXPECT_EQ(ended.out, whole.substr(0, whole.find(stop)));
+            EXPECT_EQ(Json::parse(read_file(folder / "r.json"))["samples"][0]["stop"], "stop_string");
+            const ProcessResult on = trireme(generate(flags + Words{"--load-kv", folder / "s.h5"}));
+            EXPECT_EQ(on.status, 0) << testing::PrintToString(chain) << on.err;
+            // The text goes on; at a temperature the rounds that come are others.
+            if (sampling == kGreedy) {
+                EXPECT_EQ(on.out, whole) << testing::PrintToString(chain);
+            }
+            EXPECT_THAT(on.out, testing::StartsWith(whole.substr(0, whole.find(stop) + stop.size())));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
