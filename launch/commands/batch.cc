@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "launch/report/trace_file.h"
 #include "launch/run/chain.h"
 #include "launch/run/outcome.h"
+#include "launch/run/settings.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/log.h"
@@ -24,8 +26,13 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
     Engine engine(start, crew);
     share(costs, crew.comm());
     std::vector<BatchRequest> left;
-    crew.first_only_waiting([&](const StillWaiting& waiting) { left = left_of(books, o, engine, waiting); });
+    crew.first_only_waiting([&](const StillWaiting& waiting) {
+        books.settings = deciding_settings(Command::kBatch, engine.settings(), start.seed_drawn);
+        books.output->require_made_with(books.settings);
+        left = left_of(books, o, engine, waiting);
+    });
     left = shared(crew, left);
+    if (left.empty()) return 0;
     RunLog log(o, crew.comm().rank(), crew.comm().size());
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
         crew.first_only(
@@ -61,14 +68,14 @@ void run_batch(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.phase([&] { require_side_by_side(o); });
     Books books;
-    int64_t left = 0;
+    int64_t work = 0;
     crew.first_only_waiting([&](const StillWaiting& waiting) {
         probe_outputs(o);
         books = open_books(o, waiting);
-        left = books.wanted - books.output->done();
+        work = std::max(books.wanted, books.output->done());
     });
-    left = crew.comm().gather_values(left).front();
-    const int status = left > 0 ? run_requests(start, crew, books) : 0;
+    work = crew.comm().gather_values(work).front();
+    const int status = work > 0 ? run_requests(start, crew, books) : 0;
     if (status > 128 && crew.first()) {
         log::info("stopped by signal {}; the same command goes on behind what is done", status - 128);
     }

@@ -68,7 +68,10 @@ std::string line_of(Books& books, const Options& o, int64_t index, const Continu
                                 {"request_time", seconds},
                                 {"prompt_tokens", prompt_tokens},
                                 {"completion_tokens", made.ids.size()}};
-    std::string line = fmt::format(R"({{"index":{},"request":{},"result":{})", index, request.text, dump(result));
+    OrderedJson settings = OrderedJson::object();
+    for (const auto& [name, value] : books.settings) settings[name] = value;
+    std::string line = fmt::format(R"({{"index":{},"request":{},"result":{},"settings":{})", index, request.text,
+                                   dump(result), dump(settings));
     if (!o.rouge.empty()) {
         const Rouge& r = books.rouge.emplace_back(rouge(made.text, request.reference(o.rouge)));
         line +=

@@ -20,6 +20,7 @@ struct Books {
     std::unique_ptr<BatchOutput> output;
     int64_t wanted = 0;  // requests, those included that are done
     std::vector<Rouge> rouge;
+    KeyValues settings;  // that each new line names
 };
 
 /// `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData where a text to compare

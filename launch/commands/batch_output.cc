@@ -2,12 +2,15 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <map>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launch/flags/flags.h"
 #include "launch/report/output.h"
 #include "launch/run/text_file.h"
+#include "model/files/shown.h"
 #include "runtime/log.h"
 #include "runtime/rename_file.h"
 
@@ -16,6 +19,15 @@ namespace {
 
 constexpr size_t kMostOutputBytes = size_t{1} << 32;
 constexpr const char* kInstead = "name another file, or begin anew with --force";
+
+/// As a user would write it; a setting that is not among them has its default.
+std::string shown_setting(const std::map<std::string, std::string>& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    const Flag* flag = find_key(name);
+    if (flag == nullptr) return shown(fmt::format("{} {}", name, found == settings.end() ? "none" : found->second));
+    const std::string value = found == settings.end() ? flag->show(Options()) : found->second;
+    return shown(fmt::format("--{} {}", name, value.empty() ? "unset" : value));
+}
 
 }  // namespace
 
@@ -75,6 +87,28 @@ void BatchOutput::require_of(const std::vector<BatchLine>& requests) const {
         const BatchLine& request = requests[static_cast<size_t>(i)];
         require(line.at("request") == request.object, Exit::kData, "{}: its request is not that of {}; {}", where(i),
                 request.where, kInstead);
+    }
+}
+
+void BatchOutput::require_made_with(const KeyValues& settings) const {
+    const std::map<std::string, std::string> mine(settings.begin(), settings.end());
+    for (int64_t i = 0; i < done(); ++i) {
+        const auto found = lines_[static_cast<size_t>(i)].find("settings");
+        require(found != lines_[static_cast<size_t>(i)].end() && found->is_object(), Exit::kData,
+                "{}: does not say with which settings it was made; {}", where(i), kInstead);
+        std::map<std::string, std::string> theirs;
+        for (const auto& [name, value] : found->items()) {
+            theirs[name] = value.is_string() ? value.get<std::string>() : value.dump();
+        }
+        if (theirs == mine) continue;
+        std::string name;
+        for (const auto& all : {mine, theirs}) {
+            for (const auto& [key, value] : all) {
+                if (name.empty() && shown_setting(mine, key) != shown_setting(theirs, key)) name = key;
+            }
+        }
+        fail(Exit::kData, "{}: was made with {}, this run has {}; {}", where(i), shown_setting(theirs, name),
+             shown_setting(mine, name), kInstead);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dist/agreement.h"
 #include "launch/commands/batch_requests.h"
 
 namespace trireme {
@@ -23,6 +24,9 @@ class BatchOutput {
     int64_t done() const { return static_cast<int64_t>(lines_.size()); }
     /// These must be of the first of `requests`: their numbers and the requests that they repeat. Errors: Exit::kData.
     void require_of(const std::vector<BatchLine>& requests) const;
+    /// These lines must have been made with the same `settings` (deciding_settings). Errors: Exit::kData; it names the
+    /// first flag that differs.
+    void require_made_with(const KeyValues& settings) const;
     /// The text that line `index` has. Errors: Exit::kData.
     std::string text(int64_t index) const;
 

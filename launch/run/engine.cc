@@ -26,7 +26,7 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
         // They read a row of every tensor: only where somebody compares them.
-        if (crew.comm().size() > 1 || o.snapshots())
+        if (crew.comm().size() > 1 || o.snapshots() || command == Command::kBatch)
             settings_ = trireme::settings(command, o, checkpoint_, proposing_.get());
     });
     require_agreement(crew.comm(), settings_);

@@ -89,4 +89,29 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     return all;
 }
 
+KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn) {
+    constexpr std::array free = {"model", "model-draft", "tokenizer", "dtype", "print", "parallel", "kv-on-chip",
+                                 "kv-ring", "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify",
+                                 "device", "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
+                                 // Flags that say the same as another one.
+                                 "h2o", "kv-rolling", "no-bos", "kv-cache-dtype"};
+    constexpr std::array not_files = {"commit", "command", "backend"};
+    const Options defaults;
+    KeyValues flags_given;
+    std::string files, draft_files;
+    for (const auto& [name, value] : settings) {
+        const Flag* flag = find_key(name);
+        if (flag != nullptr && flag->name == name && flag->belongs_to(command)) {
+            if (std::ranges::find(free, name) != free.end()) continue;
+            const std::string shown = name == "seed" && seed_drawn ? "-1" : value;
+            if (shown != flag->show(defaults)) flags_given.emplace_back(name, shown);
+        } else if (std::ranges::find(not_files, name) == not_files.end()) {
+            (name.starts_with("draft ") ? draft_files : files) += fmt::format("{}={}\n", name, value);
+        }
+    }
+    flags_given.emplace_back("model files", digest(files));
+    if (!draft_files.empty()) flags_given.emplace_back("draft files", digest(draft_files));
+    return flags_given;
+}
+
 }  // namespace trireme

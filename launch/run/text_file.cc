@@ -98,8 +98,11 @@ std::string read_file(const std::string& path, size_t limit, const std::function
     return read_all(file.get(), path, limit, waiting);
 }
 
-/// Without the "\r" of its end; nothing where it holds blanks alone.
-std::string_view content_of(std::string_view line) {
+/// Without the "\r" of its end and, at a file's beginning, without the byte-order mark that editors put there; nothing
+/// where it holds blanks alone.
+std::string_view content_of(std::string_view line, int64_t number) {
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";
+    if (number == 1 && line.starts_with(kMark)) line.remove_prefix(kMark.size());
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line.find_first_not_of(" \t\r") == std::string_view::npos ? std::string_view() : line;
 }
@@ -118,7 +121,7 @@ void for_lines(std::string_view text, const std::function<void(std::string_view 
     int64_t number = 1;
     for (size_t from = 0; from < text.size(); ++number) {
         const size_t end = std::min(text.find('\n', from), text.size());
-        const std::string_view line = content_of(text.substr(from, end - from));
+        const std::string_view line = content_of(text.substr(from, end - from), number);
         from = end + 1;
         if (!line.empty()) visit(line, number);
     }
@@ -130,7 +133,7 @@ void for_lines_of(const std::string& path, size_t longest, const std::function<v
     int64_t number = 1;
     bool more = true;
     const auto take = [&](std::string_view line) {
-        const std::string_view content = content_of(line);
+        const std::string_view content = content_of(line, number);
         if (!content.empty()) more = visit(content, number);
         ++number;
     };

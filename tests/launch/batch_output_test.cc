@@ -1,6 +1,8 @@
 // The output of `trireme batch`: what ends a run costs no line and doubles none.
 
+#include <algorithm>
 #include <csignal>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,6 +110,170 @@ TEST(BatchOutput, HasWholeLinesAfterASignal) {
             EXPECT_THAT(files.results(), SizeIs(2));
         }
     }
+}
+
+/// Flags of batch as --help lists them, by their variables: TRIREME_KV_WINDOW is kv-window.
+std::vector<std::string> flags_of_batch() {
+    std::vector<std::string> all;
+    const std::string help = trireme({"batch", "--help"}).out, mark = "[env: TRIREME_";
+    for (size_t at = help.find(mark); at != std::string::npos; at = help.find(mark, at + 1)) {
+        const size_t begin = at + mark.size();
+        std::string name = help.substr(begin, help.find(']', begin) - begin);
+        for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
+        all.push_back(name);
+    }
+    return all;
+}
+
+struct Resumed {
+    std::string name;
+    Words flags;          // of the second run
+    Words beside = {};    // of both
+    bool refused = true;  // the flag decides which tokens come
+};
+
+/// Every flag of batch that may differ between a run and the one that resumes it.
+std::vector<Resumed> resumed_runs(const TempFolder& folder) {
+    const std::string draft = data("models/kjv-draft");
+    const Words h2o = {"--kv-policy", "h2o", "--kv-window", "64"},
+                snap = {"--kv-policy", "snapkv", "--kv-window", "96"};
+    const Words spec = {"--spec", "retrieval", "--gamma", "3"},
+                drafts = {"--spec", "draft", "-md", draft, "--gamma", "3"};
+    write_file(folder / "run.ini", "temp = 0.3\n");
+    return {{"model", {"-m", data("models/kjv-lckv")}},
+            {"tokenizer", {"--tokenizer", model()}, {}, false},
+            {"add-special", {"--add-special=off"}},
+            {"no-bos", {"--no-bos"}},
+            {"ctx-size", {"-c", "512"}},
+            {"n-predict", {"-n", "5"}},
+            {"parallel", {"-np", "2"}, {}, false},
+            {"stop", {"--stop", "God"}},
+            {"ignore-eos", {"--ignore-eos"}},
+            {"seed", {"--seed", "2"}},
+            {"temp", {"--temp", "0.5"}},
+            {"top-k", {"--top-k", "7"}},
+            {"top-p", {"--top-p", "0.5"}},
+            {"min-p", {"--min-p", "0.5"}},
+            {"dtype", {"--dtype", "f32"}},
+            {"cache-type-k", {"-ctk", "f32"}},
+            {"cache-type-v", {"-ctv", "f32"}},
+            {"kv-cache-dtype", {"--kv-cache-dtype", "f32"}},
+            {"kv-on-chip", {"--kv-on-chip", "2"}, {}, false},
+            {"kv-ring", {"--kv-ring", "2"}, {"--kv-on-chip", "2"}, false},
+            {"device-memory", {"--device-memory", "1G"}, {}, false},
+            {"host-memory", {"--host-memory", "1G"}, {}, false},
+            {"link-gbps", {"--link-gbps", "5"}, {}, false},
+            {"link-us", {"--link-us", "5"}, {"--link-gbps", "5"}, false},
+            {"kv-verify", {"--kv-verify"}, {"--kv-on-chip", "2"}, false},
+            {"kv-policy", {"--kv-policy", "streaming"}, {"--kv-window", "64"}},
+            {"h2o", {"--h2o"}},
+            {"kv-window", {"--kv-window", "48"}, {"--kv-policy", "h2o"}},
+            {"kv-heavy", {"--kv-heavy", "5"}, h2o},
+            {"kv-sinks", {"--kv-sinks", "2"}, h2o},
+            {"kv-positions", {"--kv-positions", "rolling"}, h2o},
+            {"kv-rolling", {"--kv-rolling"}, h2o},
+            {"kv-gqa", {"--kv-gqa", "max"}, h2o},
+            {"kv-score-dtype", {"--kv-score-dtype", "f16"}, h2o},
+            {"kv-decay", {"--kv-decay", "0.9"}, h2o},
+            {"kv-normalise", {"--kv-normalise"}, h2o},
+            {"kv-observe", {"--kv-observe", "16"}, snap},
+            {"kv-pool", {"--kv-pool", "3"}, snap},
+            {"kv-every", {"--kv-every", "3"}, snap},
+            {"kv-chunk", {"--kv-chunk", "64"}, h2o},
+            {"layer-map", {"--layer-map", "0_1_2_3_3_3"}},
+            {"passes", {"--passes", "exact"}, {"-m", data("models/kjv-lckv")}},
+            {"passes-tolerance", {"--passes-tolerance", "0.5"}, {"-m", data("models/kjv-lckv"), "--passes", "auto"}},
+            {"spec", {"--spec", "ngram"}},
+            {"draft-window", {"--draft-window", "128"}, {"--spec", "window", "--gamma", "3"}},
+            {"model-draft", {"-md", model()}, drafts},
+            {"spec-draft-n-max", {"--gamma", "2"}, {"--spec", "ngram"}},
+            {"gamma-inner", {"--gamma-inner", "2"}, {"--spec", "triforce", "-md", draft, "--gamma", "3"}},
+            {"spec-costs", {}, {}, false},
+            {"tree-size", {"--tree-size", "9"}, {"--spec", "tree", "-md", draft, "--gamma", "3"}},
+            {"retrieval-budget", {"--budget", "32"}, spec},
+            {"retrieval-chunk", {"--chunk-size", "4"}, spec},
+            {"reselect", {"--reselect", "3"}, spec},
+            {"reselect-queries", {"--reselect-queries", "2"}, spec},
+            {"device", {"--device", "cpu"}, {}, false},
+            {"no-graphs", {"--no-graphs"}, {}, false},
+            {"threads", {"-t", "2"}, {}, false},
+            {"bind", {"--bind", "none"}, {}, false},
+            {"tensor-parallel-size", {"-tp", "1"}, {}, false},
+            {"record", {"--record", folder / "r.h5"}, {}, false},
+            {"trace", {"--trace", folder / "trace.json"}, {}, false},
+            {"no-progress", {"--no-progress"}, {}, false},
+            {"log-level", {"-lv", "debug"}, {}, false},
+            {"verbose", {"-v"}, {}, false},
+            {"config", {"--config", folder / "run.ini"}, {}, false}};  // the command line wins
+}
+
+TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
+    const TempFolder folder;
+    const std::vector<Resumed> all = resumed_runs(folder);
+    // What asks which requests there are, and what becomes of outputs.
+    std::set<std::string> rest = {"input", "data", "limit", "skip", "shuffle", "output-path", "rouge", "force"};
+    for (const Resumed& r : all) rest.insert(r.name);
+    for (const std::string& name : flags_of_batch()) EXPECT_EQ(rest.count(name), 1u) << name << ": may it differ?";
+    const std::vector<Json> two = {{{"prompt", "And God said"}}, {{"prompt", "In the beginning"}}};
+    for (const Resumed& r : all) {
+        if (r.flags.empty()) continue;
+        const BatchFiles files(two);
+        const auto run = [&](const Words& more) {
+            Words words = {"batch", "--input", files.input(), "-o", files.output()};
+            const auto add = [&](const Words& w) { words.insert(words.end(), w.begin(), w.end()); };
+            const bool other_model = std::ranges::find(r.beside, "-m") != r.beside.end() || r.name == "model";
+            if (!other_model || (r.name == "model" && more.front() == "--limit")) add({"-m", model()});
+            add(r.beside);
+            if (std::ranges::find(more, "-n") == more.end()) add({"-n", "4"});
+            if (r.name != "temp" || more.front() == "--limit") add({"--temp", "0"});
+            if (std::ranges::find(more, "-t") == more.end()) add({"-t", "1"});
+            add(more);
+            return trireme(words);
+        };
+        const ProcessResult first = run({"--limit", "1"});
+        ASSERT_EQ(first.status, 0) << r.name << first.err;
+        const std::string made = read_file(files.output());
+        const ProcessResult second = run(r.flags);
+        if (!r.refused) {
+            EXPECT_EQ(second.status, 0) << r.name << second.err;
+            EXPECT_THAT(files.texts(), SizeIs(2)) << r.name;
+            continue;
+        }
+        EXPECT_EQ(second.status, 65) << r.name << second.err;
+        EXPECT_THAT(error_lines(second), ElementsAre(HasSubstr("out.jsonl:1: was made with "))) << r.name;
+        EXPECT_EQ(read_file(files.output()), made) << r.name;
+        Words anew = r.flags;
+        anew.push_back("--force");
+        EXPECT_EQ(run(anew).status, 0) << r.name;
+        EXPECT_THAT(files.texts(), SizeIs(2)) << r.name;
+    }
+}
+
+TEST(BatchOutput, NamesTheFlagThatDiffers) {
+    const std::vector<Json> all = requests(2);
+    const BatchFiles files(all);
+    const std::string instead = "; name another file, or begin anew with --force";
+    ASSERT_EQ(trireme(files.command({"--h2o", "--kv-window", "64"})).status, 0);
+    // Also where nothing is left to do: the ROUGE of these texts would be shown as the other run's.
+    EXPECT_EQ(refusal(files, {"--h2o", "--kv-window", "32"}),
+              "65/out.jsonl:1: was made with --kv-window 64, this run has --kv-window 32" + instead);
+    EXPECT_EQ(refusal(files, {"--kv-window", "64"}),
+              "65/out.jsonl:1: was made with --kv-policy h2o, this run has --kv-policy full" + instead);
+    EXPECT_EQ(trireme(files.command({"--h2o", "--kv-window", "64"})).status, 0);
+
+    Json line = Json::parse(lines_of(read_file(files.output()))[0]);
+    line.erase("settings");
+    write_file(files.output(), line.dump() + "\n");
+    EXPECT_EQ(refusal(files), "65/out.jsonl:1: does not say with which settings it was made" + instead);
+}
+
+TEST(BatchOutput, LeavesOutAByteOrderMark) {
+    const std::vector<Json> all = requests(2), want = uninterrupted(all);
+    const BatchFiles files(all);
+    write_file(files.input(), "\xEF\xBB\xBF" + as_lines(all));
+    ASSERT_EQ(trireme(files.command({"--limit", "1"})).status, 0);
+    ASSERT_EQ(trireme(files.command()).status, 0);
+    EXPECT_EQ(files.results(), want);
 }
 
 TEST(BatchOutput, OfOtherRequestsIsRefused) {
