@@ -10,6 +10,7 @@
 #include "model/files/shown.h"
 #include "model/layer_sharing.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -23,7 +24,8 @@ std::string read_arch(const Keys& keys, std::string_view what) {
             "cla-llama and group-opt-llama",
             what, shown(arch));
     const std::string act = keys.string("hidden_act").value_or("silu");
-    require(act == "silu", Exit::kData, "{}: 'hidden_act' is '{}'; supported: silu", what, shown(act));
+    require(act == "silu" || act == "swish", Exit::kData, "{}: 'hidden_act' is '{}'; supported: silu, which is swish",
+            what, shown(act));
     for (const char* key : {"attention_bias", "mlp_bias", "rope_interleaved"}) {
         require(!keys.boolean(key).value_or(false), Exit::kData, "{}: '{}' is true; only false is supported", what,
                 key);
@@ -130,9 +132,14 @@ std::vector<int32_t> read_ids(const Keys& keys, const char* key, int32_t missing
             key, list.size(), limits::kEosTokens);
     std::vector<int32_t> ids;
     for (const Json& id : list) {
-        require(id.is_number_integer() && id >= 0 && id < vocab, Exit::kData,
-                "{}: '{}' is {}; a token id below the vocabulary of {} was expected", what, key, Keys::text(id), vocab);
-        ids.push_back(id.get<int32_t>());
+        require(id.is_number_integer(), Exit::kData, "{}: '{}' is {}; a token id was expected", what, key,
+                Keys::text(id));
+        if (id >= 0 && id < vocab) {
+            ids.push_back(id.get<int32_t>());
+        } else {  // no token ends a text by it; transformers says nothing
+            log::warn("{}: '{}' has {}, which is no id of the vocabulary of {}; it is ignored", what, key,
+                      Keys::text(id), vocab);
+        }
     }
     return ids;
 }

@@ -24,6 +24,7 @@ struct LlamaConfig {
     int64_t passes = 9;          // of a prompt over layers that read later ones: what the model was trained with
     bool no_diagonal = false;    // no token sees itself, in any layer ('force_nodiag')
     int64_t sliding_window = 0;  // tokens that a windowed layer sees, itself included
+    int32_t bos = -1;            // of a GGUF, for converting it; -1: none, or config.json says it
     std::vector<int32_t> eos;    // each ends a text; may be empty
 
     /// Whether a token does not see itself in this layer: its keys and values come from a later one.

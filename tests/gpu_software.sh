@@ -29,6 +29,7 @@ if missing=$(grep -o 'No .*: the CUDA module is not built' "$logs/configure-rele
     echo '0 passed, 0 failed'
     exit 0
 fi
-require logged 'build checks' cmake --build build/release --parallel "$(nproc)" --target kernels_cuda_test engine_cuda_test
+require logged 'build checks' cmake --build build/release --parallel "$(nproc)" --target kernels_cuda_test engine_cuda_test \
+    bench_device bench_step
 require logged 'software gpu' "$emulator/run.sh" build/release
 exec /usr/bin/python3 tests/gpu_software.py build/release "$SWGPU_WORK" "$@"

@@ -25,7 +25,11 @@ BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engin
     // A window that is a share of a prompt may be too small for a short one: better said now than in its turn.
     crew_.phase([&] {
         for (const BatchRequest& r : requests) {
-            bounded_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
+            try {
+                bounded_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
+            } catch (const Error& e) {
+                fail(e.code(), "request {}: {}", r.index + 1, e.what());
+            }
         }
     });
     load(requests.front().options(o), requests.front().tokens());

@@ -8,6 +8,8 @@
 #include "launch/run/data_choice.h"
 #include "launch/run/prompt.h"
 #include "launch/run/text_file.h"
+#include "runtime/log.h"
+#include "runtime/random.h"
 
 namespace trireme {
 namespace {
@@ -45,9 +47,9 @@ void read_settings(BatchLine& line) {
         const std::string text = value->dump();
         Options scratch;
         find_key(flag)->set(scratch, {fmt::format("{}: {}", line.where, key), text});
-        require(scratch.seed.has_value(), Exit::kConfig, "{}: seed '{}': want a whole number from 0 to {}", line.where,
-                text, UINT64_MAX);
-        line.settings.emplace_back(flag, text);
+        const bool drawn = std::string_view(flag) == "seed" && !scratch.seed;
+        line.settings.emplace_back(flag, drawn ? fmt::format("{}", drawn_by_system(line.where)) : text);
+        if (drawn) log::info("{}: seed {}, drawn (seed -1)", line.where, line.settings.back().second);
     }
     read_stops(line);
 }

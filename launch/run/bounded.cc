@@ -37,7 +37,13 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .seed = static_cast<uint32_t>(o.seed.value_or(0)),
                           .returns = returns};
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
-    check_bounded(shape, config.layer_map.owners());
+    try {
+        check_bounded(shape, config.layer_map.owners());
+    } catch (const Error& e) {
+        if (b.window_share <= 0) throw;
+        fail(e.code(), "--kv-window {} is {} tokens of a prompt of {}, too few: {}", b.window_share, shape.tokens,
+             prompt_tokens, e.what());
+    }
     for (LayerIndex l; l.i < config.n_layers; ++l) {
         require(!config.layer_map.windowed(l), Exit::kData,
                 "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "

@@ -31,6 +31,7 @@ const char* torch_name(DType type) {
 Json config_json_of(const LlamaConfig& c) {
     const RopeConfig& r = c.rope;
     Json json = {{"model_type", "llama"},
+                 {"architectures", {"LlamaForCausalLM"}},
                  {"hidden_size", c.dim},
                  {"intermediate_size", c.ffn_dim},
                  {"num_hidden_layers", c.n_layers},
@@ -44,6 +45,7 @@ Json config_json_of(const LlamaConfig& c) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", c.tied_embeddings},
                  {"eos_token_id", c.eos}};
+    if (c.bos >= 0) json["bos_token_id"] = c.bos;
     if (r.scaling == RopeScaling::kNone) return json;
     Json& scaling = json["rope_scaling"] = {{"rope_type", name_of(r.scaling)}, {"factor", r.factor}};
     if (r.scaling == RopeScaling::kYarn || r.scaling == RopeScaling::kLlama3) {
@@ -66,6 +68,7 @@ Json with_map(Json json, const LlamaConfig& c, DType type) {
     for (const char* key : {"target_layer", "num_encoders", "num_trained_encoders", "train_kv", "dtype"})
         json.erase(key);
     json["torch_dtype"] = torch_name(type);
+    json["tie_word_embeddings"] = c.tied_embeddings;  // the files may have said otherwise
     if (c.layer_map == LayerMap::identity(c.n_layers) && !shares_layers(c.arch)) return json;
     const int64_t backward = std::min<int64_t>(2, c.passes);
     json["model_type"] = "lckv-llama";
@@ -123,7 +126,7 @@ Conversion::Conversion(const fs::path& from, ConversionWish wish)
 
 std::string Conversion::config_json() const {
     const std::optional<std::string> own = text_of(from_, kConfigFile, limits::kConfigBytes);
-    const Json json = own ? parse_json(*own, from_.string()) : config_json_of(config_);
+    const Json json = own ? parse_json(*own, from_.string(), {.by_python = true}) : config_json_of(config_);
     return with_map(json, config_, main_type()).dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include "model/files/limits.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -17,8 +18,6 @@ constexpr const char* kEos[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.e
 void refuse_variants(const GgufMetadata& m) {
     const std::string arch = m.required_string("general.architecture");
     require(arch == "llama", Exit::kData, "{}: the architecture is '{}'; supported: llama", m.what(), shown(arch));
-    const int64_t parts = m.integer("split.count").value_or(1);
-    require(parts <= 1, Exit::kData, "{}: one of {} parts; merge them (llama-gguf-split --merge)", m.what(), parts);
     const int64_t experts = m.integer("llama.expert_count").value_or(0);
     require(experts == 0, Exit::kData, "{}: a mixture of {} experts; only dense models are supported", m.what(),
             experts);
@@ -71,9 +70,9 @@ RopeConfig rope_config(const GgufMetadata& m, int64_t& context) {
 
 int32_t token_id(const GgufMetadata& m, const char* key, int64_t vocab) {
     const int64_t id = m.integer(key).value_or(-1);
-    require(id >= -1 && id < vocab, Exit::kData, "{}: '{}' is {}; a token id below the vocabulary of {} was expected",
-            m.what(), key, id, vocab);
-    return static_cast<int32_t>(id);
+    if (id >= -1 && id < vocab) return static_cast<int32_t>(id);
+    log::warn("{}: '{}' is {}, which is no id of the vocabulary of {}; it is ignored", m.what(), key, id, vocab);
+    return -1;
 }
 
 int64_t vocabulary(const GgufFile& file) {
@@ -132,6 +131,7 @@ LlamaConfig gguf_config(const GgufFile& file) {
         const int32_t id = token_id(m, key, c.vocab);
         if (id >= 0 && std::find(c.eos.begin(), c.eos.end(), id) == c.eos.end()) c.eos.push_back(id);
     }
+    c.bos = token_id(m, "tokenizer.ggml.bos_token_id", c.vocab);
     c.tied_embeddings = std::none_of(file.tensors.begin(), file.tensors.end(),
                                      [](const GgufTensor& t) { return t.name == "output.weight"; });
     c.layer_map = LayerMap::identity(c.n_layers);

@@ -26,6 +26,7 @@ struct GgufTensor {
     std::string type_name;           // as llama.cpp spells it
     uint64_t offset;                 // of the first byte in the file
     uint64_t bytes;                  // 0 without type
+    size_t part = 0;                 // of a split model: the file
 };
 
 /// Keys and values with the types the reader expects. Errors name the key: Exit::kData.

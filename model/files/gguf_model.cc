@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/files/expected_tensors.h"
+#include "model/files/gguf_parts.h"
 #include "model/files/shown.h"
 #include "model/files/slice_reader.h"
 #include "runtime/error.h"
@@ -49,8 +50,9 @@ std::string gguf_name(std::string_view name) {
 
 class GgufModel final : public WeightSource {
   public:
-    explicit GgufModel(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
-        const GgufFile file = read_gguf(*source_);
+    explicit GgufModel(std::vector<std::unique_ptr<ByteSource>> parts) : parts_(std::move(parts)) {
+        const GgufFile file = read_gguf_parts(parts_);
+        const std::string& what = parts_.front()->name();
         config_ = gguf_config(file);
 
         std::map<std::string_view, const GgufTensor*> found;
@@ -72,14 +74,14 @@ class GgufModel final : public WeightSource {
         }
         for (const auto& [name, tensor] : found) {
             if (name.ends_with(".attn_rot_embd.weight")) {  // old converters kept the rotary buffers
-                log::debug("{}: tensor '{}' is not used", source_->name(), shown(name));
+                log::debug("{}: tensor '{}' is not used", what, shown(name));
             } else {
                 problems.add(name, "nothing", "a tensor a Llama of these keys does not have");
             }
         }
-        problems.raise(source_->name());
+        problems.raise(what);
         natural_dtype_ = natural.get();
-        validate(config_, source_->name());
+        validate(config_, what);
     }
 
   private:
@@ -92,7 +94,7 @@ class GgufModel final : public WeightSource {
     }
     StoredMatrix matrix(const GgufTensor& t) const {
         const bool vector = t.dims.size() == 1;
-        return {.source = source_.get(),
+        return {.source = parts_[t.part].get(),
                 .offset = t.offset,
                 .type = *t.type,
                 .rows = vector ? 1 : static_cast<int64_t>(t.dims[0]),
@@ -117,14 +119,20 @@ class GgufModel final : public WeightSource {
         read_slice(matrix(t), t.name, 0, 0, HostTensor(config_.rope.factors.data(), DType::kF32, want.shape));
     }
 
-    std::unique_ptr<ByteSource> source_;
+    std::vector<std::unique_ptr<ByteSource>> parts_;
     std::vector<StoredMatrix> stored_;  // in the order of tensors_
 };
 
 }  // namespace
 
+std::unique_ptr<WeightSource> open_gguf_model(std::vector<std::unique_ptr<ByteSource>> parts) {
+    return std::make_unique<GgufModel>(std::move(parts));
+}
+
 std::unique_ptr<WeightSource> open_gguf_model(std::unique_ptr<ByteSource> source) {
-    return std::make_unique<GgufModel>(std::move(source));
+    std::vector<std::unique_ptr<ByteSource>> one;
+    one.push_back(std::move(source));
+    return open_gguf_model(std::move(one));
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 /// A GGUF file as a Llama checkpoint.
 
 #include <memory>
+#include <vector>
 
 #include "model/files/byte_source.h"
 #include "model/files/gguf_file.h"
@@ -13,7 +14,8 @@ namespace trireme {
 /// vocabulary where no key gives it; rope.factors is left empty. Errors: Exit::kData.
 LlamaConfig gguf_config(const GgufFile& file);
 
-/// Errors: those of open_model.
+/// `parts`: one file, or those of a split model, the first one first (gguf_parts.h). Errors: those of open_model.
+std::unique_ptr<WeightSource> open_gguf_model(std::vector<std::unique_ptr<ByteSource>> parts);
 std::unique_ptr<WeightSource> open_gguf_model(std::unique_ptr<ByteSource> source);
 
 }  // namespace trireme

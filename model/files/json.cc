@@ -6,6 +6,7 @@
 
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -80,11 +81,46 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     std::string key_;
 };
 
+/// With quotes around NaN, Infinity and -Infinity outside of strings.
+std::string quoted_by_python(std::string_view text, std::string_view what) {
+    std::string out;
+    bool inside = false;
+    for (size_t i = 0; i < text.size();) {
+        size_t length = 1;
+        if (inside) {
+            if (text[i] == '\\') length = std::min<size_t>(2, text.size() - i);
+            if (text[i] == '"') inside = false;
+        } else if (text[i] == '"') {
+            inside = true;
+        } else {
+            for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+                if (!text.substr(i).starts_with(word)) continue;
+                out += fmt::format("\"{}\"", word);
+                i += word.size();
+                length = 0;
+                break;
+            }
+        }
+        out += text.substr(i, length);
+        i += length;
+    }
+    if (out.size() != text.size()) {
+        log::warn("{}: holds NaN or Infinity, which are no JSON; they are an error only where the model needs them",
+                  what);
+    }
+    return out;
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what, JsonLimits limits) {
     require(text.size() <= limits.bytes, Exit::kData, "{}: {} bytes of JSON, at most {} are read", what, text.size(),
             limits.bytes);
+    std::string quoted;
+    if (limits.by_python && (text.find("NaN") != text.npos || text.find("Infinity") != text.npos)) {
+        quoted = quoted_by_python(text, what);
+        text = quoted;
+    }
     BoundedSax sax(what, text, limits);
     Json::sax_parse(text.begin(), text.end(), &sax);
     return std::move(sax.result);

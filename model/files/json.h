@@ -12,6 +12,7 @@ using Json = nlohmann::json;
 struct JsonLimits {
     int depth = 64;
     size_t bytes = size_t{16} << 20;
+    bool by_python = false;  // may hold NaN and Infinity, as Python's json writes them: they are read as strings
     size_t values = size_t{1} << 23;  // bounds memory: two bytes of text may become a value of about a hundred
 };
 

@@ -1,5 +1,6 @@
 #include "model/files/safetensors_model.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSingle = "model.safetensors";
+constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 struct Shard {
@@ -35,13 +37,13 @@ std::optional<StoredType> stored_type(std::string_view dtype) {
 
 Json read_json(const fs::path& folder, const std::string& file, uint64_t limit) {
     const auto source = open_in_folder(folder, file);
-    return parse_json(read_text(*source, limit), source->name(), {.bytes = static_cast<size_t>(limit)});
+    return parse_json(read_text(*source, limit), source->name(),
+                      {.bytes = static_cast<size_t>(limit), .by_python = true});
 }
 
-/// Whether a tensor that is not needed may be ignored. Exporters leave rotary buffers in, and an lm_head beside a tied
-/// embedding.
+/// Whether a tensor that is not needed may be ignored. Exporters leave rotary buffers in.
 bool is_harmless(const std::string& name, const LlamaConfig& config) {
-    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight") ||
+    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == kHead) ||
            (!name.starts_with("model.") && !name.starts_with("lm_head."));
 }
 
@@ -100,7 +102,49 @@ class SafetensorsModel final : public WeightSource {
         }
     }
 
+    /// As transformers 5: a file that ties the head to the embedding, and has a head with other values, is not tied.
+    void take_head() {
+        if (!config_.tied_embeddings) return;
+        const auto head = found_.find(kHead), embedding = found_.find(kEmbedding);
+        if (head == found_.end() || embedding == found_.end()) return;
+        const std::optional<StoredMatrix> a = matrix(kHead, head->second), b = matrix(kEmbedding, embedding->second);
+        if (!a || !b || a->rows != b->rows || a->cols != b->cols || same_values(*a, *b)) return;
+        config_.tied_embeddings = false;
+        log::warn("{}: 'tie_word_embeddings' is true, but {} differs from {}; both are used, as they are stored",
+                  folder_.string(), kHead, kEmbedding);
+    }
+
+    /// None where it is no matrix of weights.
+    std::optional<StoredMatrix> matrix(const std::string& name, const std::string& file) {
+        const Shard& s = shard(file);
+        const auto entry = s.header.find(name);
+        if (entry == s.header.end() || entry->second.dims.size() != 2) return {};
+        const SafetensorsEntry& e = entry->second;
+        const auto type = stored_type(e.dtype);
+        if (!type || e.dims[0] > static_cast<uint64_t>(limits::kVocab) ||
+            e.dims[1] > static_cast<uint64_t>(limits::kDim))
+            return {};
+        return StoredMatrix{.source = s.source.get(),
+                            .offset = e.offset,
+                            .type = *type,
+                            .rows = static_cast<int64_t>(e.dims[0]),
+                            .cols = static_cast<int64_t>(e.dims[1])};
+    }
+
+    static bool same_values(const StoredMatrix& a, const StoredMatrix& b) {
+        constexpr int64_t kRows = 64;
+        std::vector<float> x(static_cast<size_t>(kRows * a.cols)), y(x.size());
+        for (int64_t row = 0; row < a.rows; row += kRows) {
+            const Shape block = {std::min(kRows, a.rows - row), a.cols};
+            read_slice(a, kHead, row, 0, HostTensor(x.data(), DType::kF32, block));
+            read_slice(b, kEmbedding, row, 0, HostTensor(y.data(), DType::kF32, block));
+            if (x != y) return false;
+        }
+        return true;
+    }
+
     void take_tensors() {
+        take_head();
         TensorProblems problems;
         NaturalType natural;
         for (const ExpectedTensor& want : expected_tensors(config_)) {

@@ -68,7 +68,7 @@ class StoreModel final : public WeightSource {
         const auto json = [&](const char* file) -> std::optional<Json> {
             const std::optional<std::string> text = text_in(store_, file, limits::kConfigBytes);
             if (!text) return {};
-            return parse_json(*text, store_.name() + ": " + file);
+            return parse_json(*text, store_.name() + ": " + file, {.by_python = true});
         };
         const std::optional<Json> config = json("config.json");
         require(config.has_value(), Exit::kData, "{}: holds no config.json", store_.name());

@@ -6,6 +6,7 @@
 
 #include "model/files/byte_source.h"
 #include "model/files/gguf_model.h"
+#include "model/files/gguf_parts.h"
 #include "model/files/safetensors_model.h"
 #include "model/files/store_model.h"
 #include "runtime/error.h"
@@ -68,7 +69,9 @@ fs::path find_gguf(const fs::path& path) {
     require(!error, Exit::kPermission, "{}: cannot list the folder: {}", path.string(), error.message());
     std::vector<fs::path> found;
     for (const fs::directory_entry& entry : files) {
-        if (entry.path().extension() == ".gguf") found.push_back(entry.path());
+        const auto part = GgufPartName::of(entry.path());
+        const bool later = part && part->number > 1 && fs::exists(part->part(1), error);
+        if (entry.path().extension() == ".gguf" && !later) found.push_back(entry.path());
     }
     std::sort(found.begin(), found.end());
     require(found.size() <= 1, Exit::kNoInput, "{}: {} .gguf files ({}, {}, ...); name one of them", path.string(),
@@ -79,7 +82,7 @@ fs::path find_gguf(const fs::path& path) {
 
 std::unique_ptr<WeightSource> open_model(const fs::path& path) {
     const fs::path gguf = find_gguf(path);
-    if (!gguf.empty()) return open_gguf_model(open_file(gguf));
+    if (!gguf.empty()) return open_gguf_model(open_gguf_parts(gguf));
     std::error_code ignored;  // find_gguf has seen that it is there
     if (is_store_file(path)) return open_store_model(open_file(path));
     require(fs::is_directory(path, ignored), Exit::kData,

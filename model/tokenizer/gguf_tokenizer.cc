@@ -10,6 +10,7 @@
 #include "model/tokenizer/spm_tokenizer.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -74,9 +75,9 @@ void check_sizes(const GgufTokenizer& gguf) {
 }
 
 int32_t checked_id(const GgufTokenizer& gguf, const char* key, int64_t id) {
-    require(id >= -1 && id < static_cast<int64_t>(gguf.tokens.size()), Exit::kData,
-            "{}: {} {} is not in the vocabulary of {}", gguf.what, key, id, gguf.tokens.size());
-    return static_cast<int32_t>(id);
+    if (id >= -1 && id < static_cast<int64_t>(gguf.tokens.size())) return static_cast<int32_t>(id);
+    log::debug("{}: {} {} is not in the vocabulary of {}; it is ignored", gguf.what, key, id, gguf.tokens.size());
+    return -1;
 }
 
 /// The table with added tokens, bos and eos, which both models share. Pieces stay empty.

@@ -112,7 +112,9 @@ std::unique_ptr<Tokenizer> tokenizer_from_spm(std::string_view file, const std::
     for (const SpmPiece& piece : model.pieces) table.pieces.push_back(text_of(piece));
     table.added = added_pieces(model);
     add_from_files(table, model, files);
-    if (model.add_dummy_prefix && files.add_prefix_space.value_or(true)) table.prefix = PrefixSpace::kAtStart;
+    if (model.add_dummy_prefix && files.add_prefix_space.value_or(true)) {
+        table.prefix = files.legacy ? PrefixSpace::kAfterTokens : PrefixSpace::kAtStart;
+    }
 
     const auto find = [&](const std::string& text) {
         const auto found = std::find_if(model.pieces.begin(), model.pieces.end(),

@@ -10,6 +10,7 @@
 #include "model/files/shown.h"
 #include "model/tokenizer/json_fields.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -64,6 +65,7 @@ void read_tokenizer_config(const Json& json, const std::string& where, SpecialFi
     read_names(fields, files);
     files.add_bos = fields.optional_flag("add_bos_token");
     files.add_eos = fields.optional_flag("add_eos_token");
+    files.legacy = fields.optional_flag("legacy").value_or(false);
     files.add_prefix_space = fields.optional_flag("add_prefix_space");
     if (const Json* items = fields.find("added_tokens_decoder"))
         read_added_decoder(fields.object("added_tokens_decoder"), *items, files);
@@ -112,8 +114,9 @@ int32_t SpecialFiles::named(const char* field, const std::string& text, int32_t 
 
 int32_t SpecialFiles::in_vocab(const char* field, int64_t id, const TokenTable& table) const {
     const auto vocab = static_cast<int64_t>(table.pieces.size());
-    require(id >= 0 && id < vocab, Exit::kData, "{}: {} {} is not in the vocabulary of {}", what, field, id, vocab);
-    return static_cast<int32_t>(id);
+    if (id >= 0 && id < vocab) return static_cast<int32_t>(id);
+    log::debug("{}: {} {} is not in the vocabulary of {}; it is ignored", what, field, id, vocab);
+    return -1;
 }
 
 void SpecialFiles::set_around(std::vector<int32_t>& ids, bool wanted, int32_t id) {
@@ -149,7 +152,7 @@ SpecialFiles read_special_files(
         const std::optional<std::string> text = text_of(name, kSpecialFileBytes);
         if (!text) continue;
         const std::string where = (std::filesystem::path(model) / name).string();
-        read(parse_json(*text, where, {.depth = 64, .bytes = kSpecialFileBytes}), where, files);
+        read(parse_json(*text, where, {.depth = 64, .bytes = kSpecialFileBytes, .by_python = true}), where, files);
     }
     return files;
 }

@@ -18,19 +18,22 @@ struct SpecialFiles {
     std::optional<std::string> bos, eos;   // texts
     std::optional<bool> add_bos, add_eos;  // only if said
     std::optional<bool> add_prefix_space;  // only if said
+    bool legacy = false;                   // tokenizer.model: a space also before the first word after a special token
     std::optional<int64_t> bos_id;         // of the generation config
     std::vector<int64_t> eos_ids;          // of the generation config
     std::vector<AddedToken> added;         // ids in [0, limits::kVocab)
     std::string what;                      // the folder, for messages
 
     /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. `find` gives the id of
-    /// a text, -1 for none. Errors: Exit::kData for a name or id that the vocabulary does not have.
+    /// a text, -1 for none. Errors: Exit::kData for a name that the vocabulary does not have.
     template <class Find>
     void apply(TokenTable& table, Find&& find) const {
         if (bos) table.bos = named("bos_token", *bos, find(*bos));
         if (!bos && table.bos < 0 && bos_id) table.bos = in_vocab("bos_token_id", *bos_id, table);
         if (eos) table.eos = named("eos_token", *eos, find(*eos));
-        if (!eos && table.eos < 0 && !eos_ids.empty()) table.eos = in_vocab("eos_token_id", eos_ids[0], table);
+        for (size_t i = 0; !eos && table.eos < 0 && i < eos_ids.size(); ++i) {
+            table.eos = in_vocab("eos_token_id", eos_ids[i], table);
+        }
         table.set_ends(eos_ids, what);
         if (add_bos) set_around(table.before, *add_bos, table.bos);
         if (add_eos) set_around(table.after, *add_eos, table.eos);
@@ -38,6 +41,7 @@ struct SpecialFiles {
 
   private:
     int32_t named(const char* field, const std::string& text, int32_t id) const;
+    /// -1 where it is not.
     int32_t in_vocab(const char* field, int64_t id, const TokenTable& table) const;
     /// Like the reference, adds nothing where the wanted token does not exist.
     static void set_around(std::vector<int32_t>& ids, bool wanted, int32_t id);

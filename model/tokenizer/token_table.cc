@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 
@@ -16,9 +17,11 @@ void TokenTable::set_ends(const std::vector<int64_t>& ends, std::string_view wha
     eos_ids.clear();
     if (eos >= 0) eos_ids.push_back(eos);
     for (const int64_t id : ends) {
-        require(id >= 0 && id < vocab, Exit::kData, "{}: end-of-text id {} is not in the vocabulary of {}", what, id,
-                vocab);
-        eos_ids.push_back(static_cast<int32_t>(id));
+        if (id >= 0 && id < vocab) {
+            eos_ids.push_back(static_cast<int32_t>(id));
+        } else {
+            log::debug("{}: end-of-text id {} is not in the vocabulary of {}; it is ignored", what, id, vocab);
+        }
     }
     std::sort(eos_ids.begin(), eos_ids.end());
     eos_ids.erase(std::unique(eos_ids.begin(), eos_ids.end()), eos_ids.end());

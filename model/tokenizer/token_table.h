@@ -34,7 +34,7 @@ struct TokenTable {
 
     /// The id of an added token's text; -1 if there is none.
     int32_t id_of_added(std::string_view text) const;
-    /// `ends` joined with eos become eos_ids. Errors: Exit::kData, naming `what`, unless all are in [0, vocab).
+    /// `ends` joined with eos become eos_ids; those outside [0, vocab) are ignored.
     void set_ends(const std::vector<int64_t>& ends, std::string_view what);
 };
 

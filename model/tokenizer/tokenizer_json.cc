@@ -1,6 +1,7 @@
 #include "model/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "model/files/limits.h"
 #include "model/files/shown.h"
@@ -10,6 +11,7 @@
 #include "model/tokenizer/json_parts.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
@@ -145,6 +147,21 @@ void check_added(const std::vector<AddedToken>& added, const TextIds& ids, const
     }
 }
 
+/// As transformers 5: tokenizer.json alone says what stands around a text, whatever add_bos_token and add_eos_token of
+/// tokenizer_config.json say.
+void prefer_template(SpecialFiles& files, const TemplateParts& around, const std::string& what) {
+    const auto differs = [](std::optional<bool> flag, const std::vector<int32_t>& ids) {
+        return flag && *flag != !ids.empty();
+    };
+    if (differs(files.add_bos, around.before) || differs(files.add_eos, around.after)) {
+        log::warn(
+            "{}: its template puts {} token(s) before a text and {} after it; add_bos_token and add_eos_token of "
+            "tokenizer_config.json differ and are ignored, as in transformers 5",
+            what, around.before.size(), around.after.size());
+    }
+    files.add_bos = files.add_eos = std::nullopt;
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std::string& what,
@@ -196,7 +213,9 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     const TemplateParts around = read_post_processor(root.find("post_processor"), what, vocab);
     table.before = around.before;
     table.after = around.after;
-    files.apply(table, [&](const std::string& name) {
+    SpecialFiles said = files;
+    prefer_template(said, around, what);
+    said.apply(table, [&](const std::string& name) {
         const auto found = by_text.find(name);
         return found != by_text.end() ? found->second : table.id_of_added(name);
     });

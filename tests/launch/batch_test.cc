@@ -210,7 +210,7 @@ TEST(BatchCommand, RefusesLinesThatAreNoRequests) {
     EXPECT_EQ(refused("{\"prompt\": \"a\", \"temperature\": \"hot\"}"),
               "65/in.jsonl:3: temperature is string, want a number");
     EXPECT_THAT(refused("{\"prompt\": \"a\", \"max_tokens\": 1.5}"), HasSubstr("78/in.jsonl:3: max_tokens '1.5'"));
-    EXPECT_THAT(refused("{\"prompt\": \"a\", \"seed\": -1}"), HasSubstr("78/in.jsonl:3: seed '-1'"));
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"seed\": -2}"), HasSubstr("78/in.jsonl:3: seed '-2'"));
     EXPECT_EQ(refused("{\"prompt\": \"a\", \"stop\": [\"\"]}"),
               "65/in.jsonl:3: stop holds an empty one, want a text that is not empty, or a list of them");
 }
@@ -275,6 +275,31 @@ TEST(BatchCommand, ComparesTextsWithTheirReferences) {
     EXPECT_EQ(files.results()[1].at("/rouge/rouge-1/f"_json_pointer), 0);
     EXPECT_THAT(trireme(files.command({"--rouge", "summary"})).err,
                 HasSubstr("in.jsonl:1: summary is not there, want the text that --rouge compares with"));
+}
+
+TEST(BatchCommand, DrawsASeedForARequest) {
+    const std::vector<Json> one = {{{"prompt", "And God said"}, {"max_tokens", 8}, {"seed", -1}}};
+    const BatchFiles files(one);
+    const ProcessResult r = trireme(files.command({"--temp", "1"}));
+    ASSERT_EQ(r.status, 0) << r.err;
+    const size_t at = r.err.find("in.jsonl:1: seed ");
+    ASSERT_NE(at, std::string::npos) << r.err;
+    const size_t begin = at + std::string("in.jsonl:1: seed ").size();
+    const std::string seed = r.err.substr(begin, r.err.find(',', begin) - begin);
+    EXPECT_EQ(files.texts()[0], trireme({"generate", "-m", model(), "-p", "And God said", "-n", "8", "--temp", "1",
+                                         "-t", "1", "--seed", seed})
+                                    .out);
+}
+
+TEST(BatchCommand, NamesTheRequestWhoseShareIsTooSmall) {
+    const std::vector<Json> all = {{{"prompt", std::string(1000, 'a')}, {"max_tokens", 2}},
+                                   {{"prompt", "And God said"}, {"max_tokens", 2}}};
+    const BatchFiles files(all);
+    const ProcessResult r = trireme(files.command({"--kv-policy", "snapkv", "--kv-window", "0.2"}));
+    EXPECT_EQ(r.status, 78);
+    EXPECT_THAT(error_lines(r),
+                testing::ElementsAre(
+                    HasSubstr("request 2: --kv-window 0.2 is 2 tokens of a prompt of 4, too few: --kv-observe 64")));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """Makes everything under tests/data again, in the order of need: python tests/reference/make_all.py [part ...]
 
-Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2. All of them take some minutes and a network for the demo model's
+Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2, variants. All of them take some minutes and a network for the demo model's
 first fetch. The inputs (texts, kjv models) are in the tree already; inputs.py says where they came from.
 """
 
@@ -14,6 +14,7 @@ import tiny_models
 import tokenizer_files
 import tokenizer_ggufs
 import tokenizer_goldens
+import variants
 
 PARTS = {
     "tiny": [tiny_models],
@@ -22,6 +23,7 @@ PARTS = {
     "tokenizers": [tokenizer_files, tokenizer_ggufs, tokenizer_goldens],
     "kjv": [kjv],
     "smollm2": [smollm2],
+    "variants": [variants],
 }
 
 

@@ -10,16 +10,11 @@
 
 namespace trireme::test {
 
-namespace {
-
-/// Ranks as threads add in host memory: what a device that the host does not reach talks through instead. Null: `comm`.
 std::unique_ptr<Comm> comm_of(Comm& comm, Device& device) {
     if (device.backend() == "cpu") return nullptr;
     if (comm.size() == 1) return std::make_unique<SelfComm>();
     return std::make_unique<StagedComm>(comm, device);
 }
-
-}  // namespace
 
 Engine::Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads,
                const std::string& device)

@@ -13,6 +13,9 @@
 
 namespace trireme::test {
 
+/// Ranks as threads add in host memory: what a device that the host does not reach talks through instead. Null: `comm`.
+std::unique_ptr<Comm> comm_of(Comm& comm, Device& device);
+
 /// How a test holds a model: its weights' type, and LevelOptions.
 struct EngineOptions {
     DType weights = DType::kF16;

@@ -190,9 +190,8 @@ TEST(Config, RefusesImpossibleShapes) {
         {"rope_theta", "0", "theta"},
         {"rope_theta", "-10000", "theta"},
         {"rope_theta", "1e300", "theta"},
-        {"eos_token_id", "-1", "below the vocabulary of 12"},
-        {"eos_token_id", "[1, 12]", "below the vocabulary of 12"},
-        {"eos_token_id", "1.5", "below the vocabulary of 12"},
+        {"eos_token_id", "1.5", "a token id was expected"},
+        {"eos_token_id", "[1, null]", "a token id was expected"},
         {"tie_word_embeddings", "1", "true or false"},
     };
     for (const auto& c : kCases) {
@@ -221,8 +220,12 @@ TEST(Config, GenerationConfigHasTheLastWordOnEos) {
     EXPECT_EQ(c.eos, (std::vector<int32_t>{5, 6}));
     apply_generation_config(c, parse_json(R"({"temperature": 0.6})", "g"), "g");
     EXPECT_EQ(c.eos, (std::vector<int32_t>{5, 6}));
-    expect_error([&] { apply_generation_config(c, parse_json(R"({"eos_token_id": 99})", "g"), "g"); }, Exit::kData,
-                 {"99"});
+    // Ids that the vocabulary does not have end no text, as in transformers.
+    apply_generation_config(c, parse_json(R"({"eos_token_id": [99, 3, -1]})", "g"), "g");
+    EXPECT_EQ(c.eos, (std::vector<int32_t>{3}));
+    apply_generation_config(c, parse_json(R"({"eos_token_id": -1})", "g"), "g");
+    EXPECT_TRUE(c.eos.empty());
+    EXPECT_EQ(with(R"("eos_token_id": [1, 12])").eos, (std::vector<int32_t>{1}));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "model/files/gguf_model.h"
 
 #include <algorithm>
+#include <array>
 
 #include <gtest/gtest.h>
 
@@ -171,13 +172,12 @@ TEST(GgufModel, RefusesOtherModels) {
     };
     with([](SmallGguf& g) { g.texts["general.architecture"] = "qwen2"; }, {"'qwen2'; supported: llama"});
     with([](SmallGguf& g) { g.texts.clear(); }, {"'general.architecture' is missing"});
-    with([](SmallGguf& g) { g.integers["split.count"] = 3; }, {"one of 3 parts"});
+    with([](SmallGguf& g) { g.integers["split.count"] = 3; }, {"part 1 of 3"});
     with([](SmallGguf& g) { g.integers["llama.expert_count"] = 8; }, {"a mixture of 8 experts"});
     with([](SmallGguf& g) { g.floats["llama.logit_scale"] = 2; }, {"'llama.logit_scale' is set"});
     with([](SmallGguf& g) { g.integers["llama.rope.dimension_count"] = 4; }, {"4 of them rotated"});
     with([](SmallGguf& g) { g.integers["llama.attention.value_length"] = 16; }, {"values of 16"});
     with([](SmallGguf& g) { g.integers["llama.attention.sliding_window"] = 8; }, {"a sliding window of 8"});
-    with([](SmallGguf& g) { g.integers["tokenizer.ggml.eos_token_id"] = 12; }, {"below the vocabulary of 12"});
     for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                             "llama.attention.head_count", "llama.context_length"}) {
         with([&](SmallGguf& g) { g.integers.erase(key); }, {std::string("'") + key + "' is missing"});
@@ -247,6 +247,86 @@ TEST(GgufModel, TruncationAnywhereIsRefused) {
             ASSERT_EQ(e.code(), Exit::kData) << e.what();
         }
     }
+}
+
+TEST(GgufModel, EndsOfTextBeyondTheVocabularyAreIgnored) {
+    SmallGguf gguf;
+    gguf.integers["tokenizer.ggml.eos_token_id"] = 12;
+    gguf.integers["tokenizer.ggml.eot_token_id"] = 3;
+    EXPECT_EQ(Opened(gguf.bytes())->config().eos, (std::vector<int32_t>{3}));
+}
+
+/// The small model in three files, as llama-gguf-split makes them: all metadata in the first one.
+class SplitGguf {
+  public:
+    SplitGguf() {
+        const auto names = [&](const SmallGguf& of) {
+            std::vector<std::string> all;
+            for (const auto& [name, t] : of.tensors) all.push_back(name);
+            return all;
+        };
+        const std::vector<std::string> all = names(whole);
+        for (uint32_t i = 0; i < 3; ++i) {
+            SmallGguf& part = parts[i];
+            if (i > 0) part.integers.clear(), part.floats.clear(), part.texts.clear();
+            for (size_t t = 0; t < all.size(); ++t) {
+                if (t % 3 != i) part.tensors.erase(all[t]);
+            }
+            part.integers["split.no"] = i;
+            part.integers["split.count"] = 3;
+            part.integers["split.tensors.count"] = static_cast<uint32_t>(all.size());
+        }
+    }
+    static std::string name(size_t i) { return fmt::format("a-0000{}-of-00003.gguf", i + 1); }
+    fs::path write(const TempFolder& folder) const {
+        for (size_t i = 0; i < 3; ++i) folder.write(name(i), parts[i].bytes());
+        return folder.path() / name(0);
+    }
+
+    SmallGguf whole;
+    std::array<SmallGguf, 3> parts;
+};
+
+TEST(GgufModel, IsReadFromTheFilesOfASplit) {
+    const SplitGguf split;
+    const TempFolder folder;
+    const fs::path first = split.write(folder);
+    const Opened whole(split.whole.bytes());
+    for (const fs::path& path : {first, folder.path()}) {
+        const auto model = open_model(path);
+        ASSERT_EQ(model->tensors().size(), whole->tensors().size());
+        for (const TensorInfo& t : model->tensors()) EXPECT_EQ(read_all(*model, t.name), read_all(*whole, t.name));
+    }
+    EXPECT_TRUE(has_weights(first));
+    EXPECT_EQ(open_config(first).dim, 16);
+
+    expect_error([&] { open_model(folder.path() / SplitGguf::name(1)); }, Exit::kData,
+                 {"part 2 of 3; name the first part (...-00001-of-00003.gguf)"});
+    const fs::path renamed = folder.write("renamed.gguf", split.parts[0].bytes());
+    expect_error([&] { open_model(renamed); }, Exit::kData, {"part 1 of 3, and by its name one of 1"});
+}
+
+TEST(GgufModel, RefusesFilesThatAreNoSplit) {
+    const auto refused = [](const std::function<void(SplitGguf&)>& change, const std::vector<std::string>& parts,
+                            Exit code = Exit::kData) {
+        SplitGguf split;
+        const TempFolder folder;
+        change(split);
+        const fs::path first = split.write(folder);
+        expect_error([&] { open_model(first); }, code, parts);
+    };
+    refused([](SplitGguf& s) { std::swap(s.parts[1], s.parts[2]); }, {"part 3 of 3, where part 2 of 3 was expected"});
+    refused([](SplitGguf& s) { s.parts[2].integers["split.count"] = 4; }, {"part 3 of 4, where part 3 of 3"});
+    refused([](SplitGguf& s) { s.parts[0].integers["split.count"] = 4; }, {"part 1 of 4, and by its name one of 3"});
+    refused([](SplitGguf& s) { s.parts[1].tensors.erase(s.parts[1].tensors.begin()); }, {"'split.tensors.count'"});
+    refused([](SplitGguf& s) { s.parts[1].tensors.insert(*s.parts[0].tensors.begin()); },
+            {"is in an earlier part, too"});
+
+    const SplitGguf split;
+    const TempFolder folder;
+    const fs::path first = split.write(folder);
+    fs::remove(folder.path() / SplitGguf::name(2));
+    expect_error([&] { open_model(first); }, Exit::kNoInput, {"a-00003-of-00003.gguf"});
 }
 
 TEST(GgufModel, AFolderWithOneGgufIsAModel) {

@@ -28,6 +28,16 @@ TEST(Json, NamesTheLineOfAnError) {
     expect_refused("{\"a\": 1e999}", {"number overflow"});
 }
 
+TEST(Json, ReadsNumbersThatPythonWritesAsTexts) {
+    const std::string text = R"({"a": NaN, "b": [0.0, -Infinity, Infinity], "c": "NaN \"Infinity", "d": 1})";
+    EXPECT_EQ(parse_json(text, "x.json", {.by_python = true}),
+              Json::parse(R"({"a": "NaN", "b": [0.0, "-Infinity", "Infinity"], "c": "NaN \"Infinity", "d": 1})"));
+    expect_refused(text, {"not valid JSON"});
+    expect_refused("{\"a\": NaNa}", {"not valid JSON"}, {.by_python = true});
+    expect_refused("{\"a\": Infinit", {"not valid JSON"}, {.by_python = true});
+    EXPECT_EQ(parse_json(R"("a\\")", "x.json", {.by_python = true}), "a\\");
+}
+
 TEST(Json, RefusesDuplicateKeys) {
     expect_refused(R"({"a": 1, "b": {"a": 2}, "a": 3})", {"'a' appears twice"});
     EXPECT_EQ(parse_json(R"([{"a": 1}, {"a": 2}])", "x.json").size(), 2u);

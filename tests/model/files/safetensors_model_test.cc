@@ -140,13 +140,46 @@ TEST(SafetensorsModel, HarmlessExtrasAreTolerated) {
     tensors["value_head.weight"] = {"I64", {1}, std::string(8, '\0')};
     write_small_model(folder, tensors);
     EXPECT_NO_THROW(open_model(folder.path()));
+}
 
-    folder.write("config.json", small_config(R"(, "tie_word_embeddings": true)"));  // lm_head is one too many
-    const auto tied = open_model(folder.path());
-    EXPECT_NE(tied->tensors().back().name, "lm_head.weight");
+TEST(SafetensorsModel, ATiedHeadIsNotReadWhereItIsTheEmbedding) {
+    const TempFolder folder;
+    MadeTensors tensors = small_tensors();
+    const auto head_of = [&] {
+        folder.write("model.safetensors", safetensors(tensors));
+        const auto model = open_model(folder.path());
+        EXPECT_EQ(model->config().tied_embeddings, model->tensors().back().name != "lm_head.weight");
+        return model->config().tied_embeddings ? "tied" : "own";
+    };
+    folder.write("config.json", small_config(R"(, "tie_word_embeddings": true)"));
+    EXPECT_STREQ(head_of(), "own");  // other values: transformers 5 warns, and takes them
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
+    EXPECT_STREQ(head_of(), "tied");
+    tensors["lm_head.weight"].data.back() ^= 1;  // the last value of all
+    EXPECT_STREQ(head_of(), "own");
+    tensors["lm_head.weight"] = {"I64", {1}, std::string(8, '\0')};  // no head at all
+    EXPECT_STREQ(head_of(), "tied");
     tensors.erase("lm_head.weight");
-    folder.write("model.safetensors", safetensors(tensors));
-    EXPECT_NO_THROW(open_model(folder.path()));
+    EXPECT_STREQ(head_of(), "tied");
+}
+
+TEST(SafetensorsModel, ATensorThatNobodyNeedsMayHaveAnyType) {
+    const TempFolder folder;
+    for (const auto& [type, bytes] : {std::pair("F8_E8M0", 4), std::pair("F4", 2), std::pair("F6_E2M3", 3),
+                                      std::pair("C64", 32), std::pair("F8_E4M3FNUZ", 4), std::pair("NEWER", 7)}) {
+        MadeTensors tensors = small_tensors();
+        tensors["extra.scale"] = {type, {4}, std::string(static_cast<size_t>(bytes), '\0')};
+        write_small_model(folder, tensors);
+        EXPECT_NO_THROW(open_model(folder.path())) << type;
+        tensors["lm_head.weight"] = {type, {4}, std::string(static_cast<size_t>(bytes), '\0')};
+        write_small_model(folder, tensors);
+        expect_error([&] { open_model(folder.path()); }, Exit::kData,
+                     {"lm_head.weight: [12, 16] of a supported type / [4] ", type});
+    }
+    MadeTensors tensors = small_tensors();
+    tensors["extra.scale"] = {"F4", {4}, std::string(3, '\0')};
+    write_small_model(folder, tensors);
+    expect_error([&] { open_model(folder.path()); }, Exit::kData, {"[4] of F4 does not fill"});
 }
 
 TEST(SafetensorsModel, ANanAnywhereIsNamed) {

@@ -64,7 +64,7 @@ TEST(Safetensors, RefusesBadHeaders) {
     expect_refused(safetensors(R"({"a":1})"), {"'a'", "expected exactly"});
     expect_refused(safetensors(R"({"a":{"dtype":"F32","shape":[]}})"), {"expected exactly"});
     const auto one = [](const std::string& e) { return safetensors("{\"a\":" + e + "}", "wxyz"); };
-    expect_refused(one(entry("F99", "[1]", "[0,4]")), {"unknown dtype 'F99'"});
+
     expect_refused(one(entry("F32", "1", "[0,4]")), {"'shape'"});
     expect_refused(one(entry("F32", "[-1]", "[0,4]")), {"'shape'"});
     expect_refused(one(entry("F32", "[1.0]", "[0,4]")), {"'shape'"});

@@ -27,15 +27,15 @@ inline constexpr double kTolerance = 2e-5;  // of logits in f32, of the largest 
 struct Loaded {
     Loaded(const HashedShape& shape, Comm& comm)
         : device(open_device(engine_device(), {.threads = 1})),
-          staged(engine_device() == "cpu" || comm.size() == 1 ? nullptr : std::make_unique<StagedComm>(comm, *device)),
-          ranks(staged ? *staged : comm),
+          own_comm(comm_of(comm, *device)),
+          ranks(own_comm ? *own_comm : comm),
           weights(*device, HashedModel(shape), make_shard(HashedModel(shape).config(), comm.rank(), comm.size()),
                   DType::kF32) {}
     std::unique_ptr<Level> level(const LevelOptions& options) {
         return std::make_unique<Level>(*device, ranks, weights, options);
     }
     std::unique_ptr<Device> device;
-    std::unique_ptr<Comm> staged;
+    std::unique_ptr<Comm> own_comm;
     Comm& ranks;
     Weights weights;
 };

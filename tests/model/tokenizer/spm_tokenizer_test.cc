@@ -126,6 +126,20 @@ TEST(SentencePiece, HasNoPrefixWhereTheModelOrTheFilesSayNo) {
     EXPECT_EQ(by_library(model)->decode(Ids{260}), " a");
 }
 
+TEST(SentencePiece, OfALegacyFolderHasThePrefixAfterTokensToo) {
+    SpecialFiles files;
+    files.legacy = true;
+    const auto tokenizer = by_library(spm_model({"\u2581"
+                                                 "a",
+                                                 "a"}),
+                                      files);
+    EXPECT_EQ(tokenizer->encode("a<s>a", false), (Ids{260, 1, 260}));
+    EXPECT_EQ(tokenizer->encode("<s>aa", false), (Ids{1, 260, 261}));
+    EXPECT_EQ(tokenizer->encode("<s><s>", false), (Ids{1, 1}));
+    for (const char* text : {"a", "a<s>a", "<s>a", "<unk></s>"})
+        EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, false)), text);
+}
+
 TEST(SentencePiece, TakesUnigramModels) {
     SpmModel model = spm_model({"a", "b", "ab"});
     model.model_type = SpmModel::kUnigram;

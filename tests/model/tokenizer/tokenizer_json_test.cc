@@ -140,6 +140,29 @@ TEST(TokenizerJson, HolesInTheVocabularyAreAllowed) {
     EXPECT_EQ(tokenizer->piece((1 << 21) - 1), "far");
 }
 
+TEST(TokenizerJson, ItsTemplateWinsOverFlagsBesideIt) {
+    Json json = small_json_tokenizer();
+    json["added_tokens"] = {json_added(4, "<s>", {"special"}), json_added(5, "</s>", {"special"})};
+    const std::optional<bool> any[] = {std::nullopt, false, true};
+    const auto expect_ids = [&](const Ids& ids) {
+        for (const std::optional<bool> bos : any) {
+            for (const std::optional<bool> eos : any) {
+                SpecialFiles files;
+                files.bos = "<s>";
+                files.eos = "</s>";
+                files.add_bos = bos;
+                files.add_eos = eos;
+                EXPECT_EQ(tokenizer_from_json(json.dump(), "x.json", files)->encode("a", true), ids);
+            }
+        }
+    };
+    expect_ids({0});  // no template: nothing is put around a text
+    json["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [4], "tokens": ["<s>"]}}})");
+    expect_ids({4, 0});
+}
+
 TEST(TokenizerJson, SpecialFilesNameBeginAndEnd) {
     Json json = small_json_tokenizer();
     json["added_tokens"] = {json_added(4, "<s>", {"special"}), json_added(5, "</s>", {"special"})};
@@ -147,14 +170,12 @@ TEST(TokenizerJson, SpecialFilesNameBeginAndEnd) {
     files.what = "folder";
     files.bos = "<s>";
     files.eos = "</s>";
-    files.add_bos = true;
     files.eos_ids = {4, 5};
     const auto tokenizer = tokenizer_from_json(json.dump(), "x.json", files);
 
     EXPECT_EQ(tokenizer->bos(), 4);
     EXPECT_EQ(tokenizer->eos(), 5);
     EXPECT_EQ(tokenizer->eos_ids(), (Ids{4, 5}));
-    EXPECT_EQ(tokenizer->encode("a", true), (Ids{4, 0}));
 
     const auto refuse = [&](const std::string& part) {
         expect_error([&] { tokenizer_from_json(json.dump(), "x.json", files); }, Exit::kData, {"folder", part});
@@ -162,10 +183,8 @@ TEST(TokenizerJson, SpecialFilesNameBeginAndEnd) {
     files.eos = "nowhere";
     refuse("eos_token 'nowhere' is not in the vocabulary");
     files.eos = std::nullopt;
-    files.eos_ids = {6};
-    refuse("6 is not in the vocabulary of 6");
-    files.eos_ids = {-3};
-    refuse("-3");
+    files.eos_ids = {6, 3, -3};
+    EXPECT_EQ(tokenizer_from_json(json.dump(), "x.json", files)->eos_ids(), Ids{3});
 }
 
 }  // namespace
