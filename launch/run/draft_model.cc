@@ -1,9 +1,11 @@
 #include "launch/run/draft_model.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "decode/held_laws.h"
 #include "launch/run/checkpoint.h"
+#include "model/files/padded_model.h"
 #include "model/footprint.h"
 #include "offload/policies/window_view.h"
 #include "runtime/log.h"
@@ -26,11 +28,21 @@ ViewMaker window_view(const LlamaConfig& config, int64_t window) {
     };
 }
 
-/// A draft speaks of tokens by their numbers: they must be the target's.
+// Vocabularies are padded to multiples of 64 to 512.
+constexpr int64_t kMostPadding = 512;
+
+/// A draft speaks of tokens by their numbers: they must be the target's. Rows that pad its vocabulary may be more or
+/// fewer.
 void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const Checkpoint& target) {
-    require(draft.vocab == target.config().vocab, Exit::kConfig,
+    const int64_t own_vocab = draft.vocab, wanted = target.config().vocab;
+    require(std::abs(own_vocab - wanted) < kMostPadding, Exit::kConfig,
             "--model-draft {}: its vocabulary has {} tokens, the model's {}; want a draft made for this model",
-            o.model_draft, draft.vocab, target.config().vocab);
+            o.model_draft, own_vocab, wanted);
+    if (own_vocab != wanted) {
+        log::info("--model-draft {}: its vocabulary has {} tokens, the model's {}: {}", o.model_draft, own_vocab,
+                  wanted,
+                  own_vocab > wanted ? "the last ones are left out" : "the last ones are never proposed for good");
+    }
     const std::string_view without = "the draft's tokens are not compared";
     if (!target.tokenizer) return log::debug("{}: ids go in and out", without);
     const std::unique_ptr<Tokenizer> own = optional_tokenizer(o.model_draft, without);
@@ -49,15 +61,21 @@ std::unique_ptr<WeightSource> open_draft(const Options& o, Part what) {
     return open_model(o.model_draft);
 }
 
+/// Null for null.
+std::unique_ptr<WeightSource> padded(std::unique_ptr<WeightSource> draft, const Options& o, const Checkpoint& target) {
+    if (!draft) return draft;
+    require_same_vocabulary(o, draft->config(), target);
+    return with_vocabulary(std::move(draft), target.config().vocab);
+}
+
 }  // namespace
 
 DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
     : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
-      source_(open_draft(o, what)),
+      source_(padded(open_draft(o, what), o, target)),
       config_(source_ ? source_->config() : target.config()),
       type_(source_ ? choose_weight_type(*source_, {}, target.backend) : target.weight_type),
       window_(o.draft_window) {
-    if (source_) require_same_vocabulary(o, config_, target);
     options_.name = name_of(what).data();
     options_.view = window_view(config_, window_);
 }

@@ -1,8 +1,11 @@
 #include "launch/run/prompt.h"
 
+#include <atomic>
+
 #include "launch/flags/flags.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
+#include "model/files/shown.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -30,7 +33,16 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
             out.bytes, out.bytes == 1 ? "" : "s", out.bytes == 1 ? "is" : "are", out.bytes == 1 ? "it" : "them",
             out.first, out.offset);
     }
-    return tokenizer.encode(text, add_special);
+    std::vector<int32_t> ids = tokenizer.encode(text, add_special);
+    static std::atomic<bool> said = false;  // one line, however many texts begin so
+    const int32_t bos = tokenizer.bos();
+    if (add_special && bos >= 0 && ids.size() >= 2 && ids[0] == bos && ids[1] == bos && !said.exchange(true)) {
+        log::warn(
+            "a text begins with {}, and the tokenizer puts another one before it; leave it out of the text, or use "
+            "--no-bos",
+            shown(tokenizer.piece(bos)));
+    }
+    return ids;
 }
 
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what) {

@@ -226,5 +226,20 @@ TEST(TokenizeCommand, ReportsAFullDisk) {
     EXPECT_THAT(r.err, HasSubstr("trireme: error: stdout: cannot be written"));
 }
 
+TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
+    const auto warnings = [](const Words& more) {
+        Words words = {"generate", "-m", model(), "-n", "1", "--temp", "0", "-t", "1"};
+        words.insert(words.end(), more.begin(), more.end());
+        const ProcessResult r = trireme(words);
+        EXPECT_EQ(r.status, 0) << r.err;
+        return testing::Value(r.err,
+                              testing::HasSubstr("begins with <s>, and the tokenizer puts another one before it"));
+    };
+    EXPECT_TRUE(warnings({"-p", "<s>And God"}));
+    EXPECT_FALSE(warnings({"-p", "And God"}));
+    EXPECT_FALSE(warnings({"-p", "<s>And God", "--no-bos"}));
+    EXPECT_FALSE(warnings({"-p", "And <s> God"}));
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -1,6 +1,7 @@
 // --spec: the tokens of plain decoding, whoever proposes; what reports say; what is refused.
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -62,6 +63,68 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
             EXPECT_THAT(r.err, HasSubstr(" tokens a round"));
         }
     }
+}
+
+/// A copy of a model whose vocabulary has more rows, like embeddings that are padded.
+void write_padded(const std::string& from, const TempFolder& to, size_t more) {
+    const std::string file = read_file(from + "/model.safetensors");
+    uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    const json header = json::parse(file.substr(sizeof length, length));
+    json made = json::object();
+    std::string data;
+    for (const auto& [name, entry] : header.items()) {
+        if (name == "__metadata__") continue;
+        const std::vector<size_t> range = entry.at("data_offsets");
+        std::vector<size_t> shape = entry.at("shape");
+        const size_t begin = data.size();
+        data += file.substr(sizeof length + length + range[0], range[1] - range[0]);
+        if (name == "model.embed_tokens.weight" || name == "lm_head.weight") {
+            data.append((range[1] - range[0]) / shape[0] * more, '\0');
+            shape[0] += more;
+        }
+        made[name] = {{"dtype", entry.at("dtype")}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
+    }
+    std::string text = made.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    length = text.size();
+    write_file(to / "model.safetensors",
+               std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
+    json config = json::parse(read_file(from + "/config.json"));
+    config["vocab_size"] = config["vocab_size"].get<size_t>() + more;
+    write_file(to / "config.json", config.dump());
+    write_file(to / "tokenizer.model", read_file(model() + "/tokenizer.model"));
+}
+
+TEST(SpeculationCommand, TakesADraftWhoseVocabularyIsPaddedOtherwise) {
+    const TempFolder wide_draft, wide_target;
+    write_padded(draft(), wide_draft, 64);
+    write_padded(model(), wide_target, 128);
+    const auto accepted = [](const Words& words) {
+        const TempFolder folder;
+        Words all = words;
+        all.insert(all.end(), {"--report-json", folder / "r.json"});
+        const ProcessResult r = trireme(all);
+        EXPECT_EQ(r.status, 0) << r.err;
+        const json report = json::parse(read_file(folder / "r.json"));
+        return std::pair(r.out,
+                         report["speculation"].empty() ? 0 : report["speculation"][0]["accepted"].get<int64_t>());
+    };
+    const auto with = [](const std::string& target, const std::string& proposing) {
+        Words words = generate({"-md", proposing, "--spec", "draft", "--gamma", "4"});
+        words[2] = target;
+        return words;
+    };
+    Words plain = generate({});
+    const std::string narrow = accepted(plain).first;
+    const auto same = accepted(with(model(), draft())), more = accepted(with(model(), wide_draft.path()));
+    EXPECT_EQ(more.first, narrow);
+    EXPECT_EQ(more.second, same.second);  // what pads a draft is left out
+    plain[2] = wide_target.path();
+    const std::string wide = accepted(plain).first;
+    const auto fewer = accepted(with(wide_target.path(), draft()));
+    EXPECT_EQ(fewer.first, wide);
+    EXPECT_GT(fewer.second, same.second / 2);
 }
 
 TEST(SpeculationCommand, GivesThemOnTwoRanks) {
