@@ -3,22 +3,34 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
 
 namespace trireme {
-
 namespace {
 
-void read_by_steps(Level& model, const std::vector<int32_t>& ids, const Level::EachLogits& each,
-                   const Progress& progress) {
+void take(std::span<const float> row, int32_t wanted, Score& out) {
+    const auto top = static_cast<double>(*std::max_element(row.begin(), row.end()));
+    double sum = 0;
+    for (const float x : row) sum += std::exp(static_cast<double>(x) - top);
+    const float own = row[static_cast<size_t>(wanted)];
+    out.logprobs.push_back(static_cast<double>(own) - top - std::log(sum));
+    out.sum += out.logprobs.back();
+    // Of equal logits the lowest id is the most likely one.
+    out.greedy = out.greedy && std::max_element(row.begin(), row.end()) - row.begin() == wanted;
+}
+
+void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const Level::EachLogits& each,
+          const Progress& progress) {
     constexpr int64_t kReported = 64;  // tokens between two reports
     const auto n = static_cast<int64_t>(ids.size());
     const std::array<int32_t, 1> kept = {0};
-    model.prefill(0, std::span(ids).first(1), {}, each);
-    for (int64_t at = 1; at < n; ++at) {
+    prompt = std::clamp<int64_t>(prompt, 1, n);
+    model.truncate(0, 0);
+    model.prefill(0, ids.first(static_cast<size_t>(prompt)), prompt == n ? progress : Progress(), each);
+    if (prompt == n) return;
+    for (int64_t at = prompt; at < n; ++at) {
         const std::array<Row, 1> row = {
             {{.token = ids[static_cast<size_t>(at)], .position = static_cast<int32_t>(at)}}};
         model.forward(row);
@@ -31,35 +43,70 @@ void read_by_steps(Level& model, const std::vector<int32_t>& ids, const Level::E
 
 }  // namespace
 
-Score score(Level& model, const std::vector<int32_t>& ids, ReadBy by, const Level::EachLogits& each,
-            const Progress& progress) {
-    require(ids.size() >= 2, Exit::kConfig, "score: {} tokens; at least 2 are needed", ids.size());
-    check_ids(ids, model.config().vocab);
+double Score::perplexity() const {
+    return std::exp(-sum / static_cast<double>(logprobs.size()));
+}
 
-    Score out;
-    model.truncate(0, 0);
-    const Level::EachLogits take = [&](int64_t position, const HostTensor& logits) {
-        const Matrix<float> m = logits.as<float>();
-        for (int64_t r = 0; r < m.rows && position + r + 1 < static_cast<int64_t>(ids.size()); ++r) {
-            double top = -std::numeric_limits<double>::infinity(), sum = 0;
-            for (int64_t c = 0; c < m.cols; ++c) top = std::max(top, static_cast<double>(m(r, c)));
-            for (int64_t c = 0; c < m.cols; ++c) sum += std::exp(static_cast<double>(m(r, c)) - top);
-            const double target = static_cast<double>(m(r, ids[static_cast<size_t>(position + r + 1)]));
-            out.logprobs.push_back(target - top - std::log(sum));
-        }
-        if (each) each(position, logits);
-    };
-    if (by == ReadBy::kSteps) {
-        read_by_steps(model, ids, take, progress);
-    } else {
-        model.prefill(0, ids, progress, take);
+std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t stride) {
+    std::vector<ScoreWindow> all;
+    for (int64_t begin = 0, seen = 0; seen < tokens; begin += stride) {
+        const int64_t end = std::min(begin + window, tokens);
+        all.push_back({.begin = begin, .end = end, .first = std::max(seen, begin + 1)});
+        seen = end;
     }
-    double total = 0;
-    for (const double x : out.logprobs) total += x;
-    require(std::isfinite(total), Exit::kData,
+    return all;
+}
+
+std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos) {
+    std::vector<ScoreWindow> all;
+    for (int64_t begin = 0; begin + window <= tokens; begin += window) {
+        all.push_back({.begin = begin, .end = begin + window, .first = begin + window / 2 + 1, .instead = bos});
+    }
+    return all;
+}
+
+Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows, int64_t prompt,
+            const Level::EachLogits& each, const Progress& progress) {
+    check_ids(ids, model.config().vocab);
+    Score out;
+    int64_t all = 0, done = 0;
+    for (const ScoreWindow& w : windows) all += w.end - w.begin;
+    std::vector<int32_t> text;
+    for (const ScoreWindow& w : windows) {
+        const int64_t n = w.end - w.begin;
+        if (w.first >= w.end) {  // one id, which has no logit
+            done += n;
+            continue;
+        }
+        text.assign(ids.begin() + w.begin, ids.begin() + w.end);
+        if (w.instead >= 0) text[0] = w.instead;
+        const Level::EachLogits keep = [&](int64_t position, const HostTensor& logits) {
+            const Matrix<float> m = logits.as<float>();
+            for (int64_t r = 0; r < m.rows; ++r) {
+                const int64_t next = position + r + 1;
+                if (next >= n || w.begin + next < w.first) continue;
+                take({m.row(r), static_cast<size_t>(m.cols)}, text[static_cast<size_t>(next)], out);
+            }
+            if (each) each(w.begin + position, logits);
+        };
+        const Progress part = [&](int64_t at, int64_t of) {
+            if (progress) progress(done + (at < of ? at : n), all);
+        };
+        // What follows the last id is nobody's affair, unless `each` wants all logits.
+        read(model, std::span(text).first(text.size() - (each ? 0 : 1)), prompt, keep, part);
+        done += n;
+    }
+    require(std::isfinite(out.sum), Exit::kData,
             "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
-    out.perplexity = std::exp(-total / static_cast<double>(out.logprobs.size()));
     return out;
+}
+
+Score score(Level& model, std::span<const int32_t> ids, int64_t prompt, const Level::EachLogits& each,
+            const Progress& progress) {
+    const auto n = static_cast<int64_t>(ids.size());
+    require(n >= 2, Exit::kConfig, "score: {} tokens; at least 2 are needed", n);
+    const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = 1}}};
+    return score(model, ids, whole, prompt, each, progress);
 }
 
 }  // namespace trireme

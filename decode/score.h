@@ -1,26 +1,45 @@
 #pragma once
-/// How likely a model finds a text.
+/// How likely a model finds a text: whole, or in windows where it is longer than the context.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/level.h"
 
 namespace trireme {
 
-/// Natural-log probabilities of ids[1..] given what precedes them.
-struct Score {
-    std::vector<double> logprobs;  // one fewer than ids
-    double perplexity = 0;
+/// Ids [begin, end) of a text are read, from an empty cache; of these, ids [first, end) are scored.
+struct ScoreWindow {
+    int64_t begin = 0, end = 0, first = 0;
+    int32_t instead = -1;  // the id that stands in place of id `begin`; -1: that one
 };
 
-/// How the text is read: as a prompt, or token by token, as if each had been generated: a view that keeps some tokens
-/// only then evicts behind each of them.
-enum class ReadBy : uint8_t { kPrefill, kSteps };
+/// Hugging Face's sliding windows: they begin at 0, stride, 2 stride, ..., have `window` ids, and the last one ends at
+/// the text's end. Each scores what the one before has not seen; a window's first id has no logit. 1 <= stride <=
+/// window. Source: transformers docs, "Perplexity of fixed-length models", with each token weighing the same.
+std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t stride);
+/// llama-perplexity's chunks of `window` ids; what is left at the end is dropped. `bos` (-1: none) stands in place of a
+/// chunk's first id, and the second half is scored: window - 1 - window / 2 ids.
+std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos);
 
-/// Sequence 0 is forgotten, then read. `each`, if given, receives every position's logits as they come.
-/// Errors: Exit::kConfig for fewer than 2 ids, or ids outside the vocabulary; kData where a probability is not finite.
-Score score(Level& model, const std::vector<int32_t>& ids, ReadBy by = ReadBy::kPrefill,
-            const Level::EachLogits& each = {}, const Progress& progress = {});
+/// Natural-log probabilities of the ids that were scored, in order, given what precedes them in their window.
+struct Score {
+    std::vector<double> logprobs;
+    double sum = 0;
+    bool greedy = true;  // each of them is the most likely one
+    double perplexity() const;
+};
+
+/// For each window, sequence 0 is forgotten and then read: its first `prompt` ids as a prompt, the others token by
+/// token, as if each had been generated: a view that keeps some tokens only then evicts after each of them. `each`, if
+/// given, receives the logits as they come, with the first one's place in the text. Progress is in ids read. Errors:
+/// Exit::kConfig for ids outside the vocabulary; kData where a probability is not finite.
+Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
+            int64_t prompt = INT64_MAX, const Level::EachLogits& each = {}, const Progress& progress = {});
+
+/// The text in one window: all ids but the first are scored. Errors: also Exit::kConfig for fewer than 2 ids.
+Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const Level::EachLogits& each = {},
+            const Progress& progress = {});
 
 }  // namespace trireme

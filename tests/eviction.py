@@ -46,7 +46,7 @@ class Model:
         return json.loads(run([self.trireme, "tokenize", "-m", self.path, "-f", path]))
 
     def perplexity(self, ids, flags):
-        out = run([self.trireme, "score", "-m", self.path, "--prompt-ids", self.write("ids.json", ids), "--no-progress", *flags])
+        out = run([self.trireme, "score", "-m", self.path, "--prompt-ids", self.write("ids.json", ids), "-o", "-", "--no-progress", *flags])
         logprobs = json.loads(out)["logprobs"][-LAST:]
         return 2.718281828459045 ** (-sum(logprobs) / len(logprobs))
 

@@ -250,8 +250,8 @@ def others(r, record):
 def scores(r, record):
     out, _ = r.run(["score", "-m", MODEL, "-f", r.prompt, "-t", 1, "--no-progress", "--record", record])
     said, run = json.loads(out), Recorded(record)
-    r.check(run.about["score"] == {"tokens": len(said["tokens"]), "perplexity": said["perplexity"]}, "score", run.about["score"])
-    r.check(run["texts", "prompt_tokens"].tolist() == [len(said["tokens"])], "score: tokens")
+    r.check(run.about["score"] == {"tokens": said["tokens"], "perplexity": said["perplexity"]}, "score", run.about["score"])
+    r.check(run["texts", "prompt_tokens"].tolist() == [said["tokens"]], "score: tokens")
     pairs = r.folder / "pairs.jsonl"
     pairs.write_text("\n".join(json.dumps({"context": c, "continuation": t}) for c, t in (("In the", " beginning"), ("And God", " said"))))
     out, _ = r.run(["score", "-m", MODEL, "--data", pairs, "-t", 1, "--no-progress", "--record", record])

@@ -1,67 +1,180 @@
 #include "decode/score.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/commands.h"
+#include "launch/commands/score_output.h"
 #include "launch/commands/score_pairs.h"
 #include "launch/record/run_record.h"
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/bounded.h"
-#include "launch/run/request.h"
+#include "launch/run/data_set.h"
+#include "launch/run/engine.h"
+#include "launch/run/prompt.h"
 #include "launch/run/signals.h"
 #include "model/files/hdf5_image.h"
+#include "model/files/json.h"
 #include "runtime/log.h"
 
 namespace trireme {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct Text {
+    std::string source;  // empty: the prompt
+    std::vector<int32_t> ids;
+};
+
+/// Tokens of a window; 0: a text is read whole.
+int64_t window_of(const Options& o, int64_t context) {
+    const Options::Scoring& s = o.score;
+    if (!s.in_windows()) return 0;
+    const int64_t window = s.window > 0 ? s.window : context;
+    require(window >= 2 && window <= context, Exit::kConfig, "--window {}: want 2 to the context of {} tokens (-c)",
+            window, context);
+    require(s.stride <= window, Exit::kConfig,
+            "--stride {}: longer than the window of {} tokens; tokens between windows would not be scored", s.stride,
+            window);
+    require(!s.llama_rule || s.stride == 0, Exit::kUsage,
+            "--stride beside --rule llama: llama-perplexity's chunks do not overlap; want --rule hf");
+    return window;
+}
+
+std::vector<Text> read_texts(const Options& o, const Engine& engine, bool whole, const StillWaiting& waiting) {
+    const Checkpoint& files = engine.checkpoint();
+    const int64_t most = whole ? engine.longest_context() : INT64_MAX;
+    const bool add_special = o.add_special.value_or(true);
+    std::vector<Text> texts;
+    const auto add = [&](std::string source, const std::vector<int64_t>& ids, std::string_view what) {
+        const auto n = static_cast<int64_t>(ids.size());
+        require(n <= most, Exit::kConfig,
+                "{} has {} tokens and the context {}: score it in windows (--window {}), or raise -c", what, n, most,
+                most);
+        texts.push_back({std::move(source), checked_ids(ids, files.config().vocab, most, Command::kScore, what)});
+    };
+    if (o.prompt_from == PromptFrom::kData) {
+        const DataSet set = read_data(o, o.choice, waiting);
+        set.require_made_by(files.tokenizer.get(), o.add_special);
+        for (const DataText& t : set.texts) add(t.name, ids_of(t, files.tokenizer.get(), add_special), t.where);
+    } else {
+        add("", read_prompt_ids(o, files.tokenizer.get(), add_special, waiting), "the prompt");
+    }
+    return texts;
+}
+
+void share(std::vector<Text>& texts, const Crew& crew) {
+    std::string bytes;
+    if (crew.first()) {
+        Json all = Json::array();
+        for (const Text& t : texts) all.push_back(t.ids);
+        bytes = all.dump();
+    }
+    crew.comm().broadcast(bytes);
+    if (crew.first()) return;
+    for (const Json& ids : Json::parse(bytes)) texts.push_back({"", ids});
+}
+
+std::vector<ScoreWindow> windows_of(const Options& o, const Text& text, int64_t window, int32_t bos) {
+    const auto n = static_cast<int64_t>(text.ids.size());
+    if (window == 0) return {{.begin = 0, .end = n, .first = 1}};
+    if (!o.score.llama_rule) return sliding_windows(n, window, o.score.stride > 0 ? o.score.stride : window);
+    std::vector<ScoreWindow> chunks = llama_chunks(n, window, text.ids.front() == bos ? bos : -1);
+    require(!chunks.empty(), Exit::kConfig,
+            "--rule llama: {} tokens, fewer than a chunk of {}; want a smaller --window", n, window);
+    return chunks;
+}
+
+std::unique_ptr<Hdf5Image> logits_image(const Engine& engine, int64_t tokens) {
+    const std::vector<int64_t> shape = {tokens, engine.checkpoint().config().vocab};
+    Hdf5Image::require_memory("--dump-logits", shape, engine.device().host_memory_free());
+    auto image = std::make_unique<Hdf5Image>();
+    image->create("logits", shape);
+    return image;
+}
+
+}  // namespace
 
 void run_score(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    if (o.prompt_from == PromptFrom::kData) return run_score_pairs(start, crew);
-    crew.first_only([&] { probe_outputs(o); });
+    if (o.prompt_from == PromptFrom::kData && !o.score.in_windows()) return run_score_pairs(start, crew);
+    require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
+            "--dump-logits beside --window: want one text that is read whole");
+    crew.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, crew);
-    const Request request = read_request(start, crew, engine);
-    engine.load(start, crew, request.positions, request.tokens());
-    warn_of_unused_bounded(o, engine.bounded(), request.tokens());
-    const auto tokens = static_cast<int64_t>(request.ids.size());
+    const int64_t window = window_of(o, engine.longest_context());
+    std::vector<Text> texts;
+    crew.first_only_waiting([&](const StillWaiting& waiting) { texts = read_texts(o, engine, window == 0, waiting); });
+    share(texts, crew);
+    const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
+    int64_t longest = 0, ids = 0, windows = 0, scored = 0;
+    for (const Text& t : texts) {
+        ids += static_cast<int64_t>(t.ids.size());
+        longest = std::max(longest, static_cast<int64_t>(t.ids.size()));
+    }
+    const int64_t positions = window == 0 ? longest : std::min(longest, window);
+    engine.load(start, crew, positions, positions);
+    warn_of_unused_bounded(o, engine.bounded(), positions);
 
     std::unique_ptr<Hdf5Image> image;
     crew.first_only([&] {
-        if (o.dump_logits.empty()) return;
-        const std::vector<int64_t> shape = {tokens, engine.checkpoint().config().vocab};
-        Hdf5Image::require_memory("--dump-logits", shape, engine.device().host_memory_free());
-        image = std::make_unique<Hdf5Image>();
-        image->create("logits", shape);
+        if (!o.dump_logits.empty()) image = logits_image(engine, ids);
     });
     Level::EachLogits keep;
-    if (image) {
-        keep = [&](int64_t position, const HostTensor& logits) { image->write_rows("logits", position, logits); };
+    if (image || !o.dump_logits.empty()) {
+        keep = [&](int64_t position, const HostTensor& logits) {
+            if (image) image->write_rows("logits", position, logits);
+        };
     }
-
-    // A policy evicts behind every token, as it would while generating, unless the text comes in chunks.
-    const ReadBy by = engine.bounded().bounded() && o.bounded.chunk == 0 ? ReadBy::kSteps : ReadBy::kPrefill;
-    const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
-    Score score;
+    // A policy evicts after every token, as it would while generating, unless the text comes in chunks.
+    const int64_t prompt = engine.bounded().bounded() && o.bounded.chunk == 0 ? 1 : INT64_MAX;
+    double sum = 0;
+    std::string arrays;
     {
-        ProgressMeter progress("score", "tokens", sink);
-        score = trireme::score(engine.model(), request.ids, by, keep, std::ref(progress));
+        ProgressMeter progress("score", "tokens", stderr_progress(crew.first() && !o.no_progress));
+        for (const Text& t : texts) {
+            const std::vector<ScoreWindow> parts = windows_of(o, t, window, tokenizer ? tokenizer->bos() : -1);
+            const Score s = score(engine.model(), t.ids, parts, prompt, keep, std::ref(progress));
+            windows += static_cast<int64_t>(parts.size());
+            scored += static_cast<int64_t>(s.logprobs.size());
+            sum += s.sum;
+            if (o.output_path.empty() || !crew.first()) continue;
+            OrderedJson line;
+            if (!t.source.empty()) line["source"] = t.source;
+            line["tokens"] = t.ids;
+            line["logprobs"] = s.logprobs;
+            line["perplexity"] = s.perplexity();
+            arrays +=
+                line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";  // doubles have all digits
+        }
     }
     remember_signals();  // from here on results are written even if a signal comes
-    log::info("{} tokens, perplexity {:.6f}", tokens, score.perplexity);
+    const double perplexity = std::exp(-sum / static_cast<double>(scored));
+    log::info("{} tokens, perplexity {:.6f}", ids, perplexity);
 
+    OrderedJson summary = {{"tokens", ids}, {"scored", scored}, {"logprob", sum}, {"perplexity", perplexity}};
+    if (texts.size() > 1 || !texts.front().source.empty()) summary["texts"] = texts.size();
+    if (window > 0) {
+        summary["rule"] = o.score.llama_rule ? "llama" : "hf";
+        summary["window"] = window;
+        if (!o.score.llama_rule) summary["stride"] = o.score.stride > 0 ? o.score.stride : window;
+        summary["windows"] = windows;
+    }
     crew.first_only([&] {
-        const nlohmann::ordered_json json = {
-            {"tokens", request.ids}, {"logprobs", score.logprobs}, {"perplexity", score.perplexity}};
-        // stdout first: if the disk is full, the log probabilities are written all the same.
-        TextOut(STDOUT_FILENO).write(json.dump() + "\n");  // doubles with all their digits
+        // stdout first: if the disk is full, the result is there all the same.
+        write_score(o, summary.dump() + "\n", arrays);
         if (image) image->save(o.dump_logits, o.old_outputs());
     });
     write_trace(o, crew);
-    write_score_record(start, crew, engine, tokens, {{"tokens", tokens}, {"perplexity", score.perplexity}});
+    write_score_record(start, crew, engine, ids, {{"tokens", ids}, {"perplexity", perplexity}});
 }
 
 }  // namespace trireme

@@ -1,16 +1,18 @@
 #include "launch/commands/score_pairs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
-#include <unistd.h>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "decode/score.h"
+#include "launch/commands/score_output.h"
 #include "launch/record/run_record.h"
-#include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
+#include "launch/run/bounded.h"
 #include "launch/run/data_choice.h"
 #include "launch/run/data_set.h"
 #include "launch/run/engine.h"
@@ -23,12 +25,16 @@
 namespace trireme {
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;
+
 constexpr size_t kMostPairBytes = size_t{1} << 30;  // of all pairs
 
 /// Ids of a context and, from `begin` on, of its continuation.
 struct Pair {
     std::vector<int32_t> ids;
     int64_t begin = 0;
+    bool truncated = false;
+    std::string error = {};  // why it cannot be scored
 };
 
 /// The text of one key.
@@ -38,20 +44,73 @@ std::string text_of(const Json& line, const char* key, const std::string& where)
     return line[key].get<std::string>();
 }
 
-// As lm-evaluation-harness has it: blanks at the context's end belong to the continuation, whose tokens are those of
-// the whole text behind the context's own. A context without tokens is the token that begins texts.
+/// The length without what Python's str.rstrip() takes away.
+size_t without_blanks(std::string_view text) {
+    constexpr std::array<std::string_view, 29> kBlanks = {
+        " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\x1c",   "\x1d",   "\x1e",   "\x1f",
+        "\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
+        "\u2007", "\u2008", "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
+    for (bool more = true; more;) {
+        more = false;
+        for (const std::string_view blank : kBlanks) {
+            if (!text.ends_with(blank)) continue;
+            text.remove_suffix(blank.size());
+            more = true;
+        }
+    }
+    return text.size();
+}
+
+// As lm-evaluation-harness has it (TemplateLM._encode_pair): blanks at the context's end belong to the continuation,
+// whose tokens are those of the whole text after as many as the context alone has; they follow the context's own. An
+// empty context is the token that begins texts, else the one that ends them.
 Pair encode(const Tokenizer& tokenizer, std::string context, std::string continuation, bool add_special,
             const std::string& where) {
-    const size_t end = context.find_last_not_of(" \t\n\r\f\v") + 1;
+    const size_t end = without_blanks(context);
     continuation = context.substr(end) + continuation;
     context.resize(end);
-    Pair pair = {.ids = encode_prompt(tokenizer, context + continuation, add_special)};
-    pair.begin = static_cast<int64_t>(encode_prompt(tokenizer, context, add_special).size());
-    const auto n = static_cast<int64_t>(pair.ids.size());
-    require(pair.begin < n, Exit::kData, "{}: the continuation has no tokens", where);
-    require(pair.begin > 0, Exit::kData,
-            "{}: the context has no tokens, and the tokenizer begins texts with none; give a context", where);
+    const std::string bos = tokenizer.bos() >= 0 ? tokenizer.piece(tokenizer.bos()) : "";
+    const bool special = add_special && (bos.empty() || !context.starts_with(bos));
+    Pair pair = {.ids = encode_prompt(tokenizer, context, special && !context.empty())};
+    std::vector<int32_t> whole = pair.ids;
+    if (pair.ids.empty()) {
+        const int32_t prefix = tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos();
+        require(prefix >= 0, Exit::kData,
+                "{}: the context has no tokens, and the tokenizer has none that begins or ends texts; give a context",
+                where);
+        pair.ids = {prefix};
+        whole = encode_prompt(tokenizer, context + continuation, /*add_special=*/false);
+        whole.insert(whole.begin(), prefix);
+    } else {
+        whole = encode_prompt(tokenizer, context + continuation, special);
+    }
+    pair.begin = static_cast<int64_t>(pair.ids.size());
+    require(whole.size() > pair.ids.size(), Exit::kData, "{}: the continuation has no tokens", where);
+    pair.ids.insert(pair.ids.end(), whole.begin() + pair.begin, whole.end());
     return pair;
+}
+
+/// The last token of a pair is not read: one more than the context holds may stay.
+void cut(Pair& pair, int64_t context, const std::string& where) {
+    const auto n = static_cast<int64_t>(pair.ids.size());
+    const int64_t drop = n - (context + 1);
+    if (drop <= 0) return;
+    require(drop < pair.begin, Exit::kData, "{}: the continuation has {} tokens and the context {}: raise -c", where,
+            n - pair.begin, context);
+    pair.ids.erase(pair.ids.begin(), pair.ids.begin() + drop);
+    pair.begin -= drop;
+    pair.truncated = true;
+}
+
+/// Calls `make`; what it refuses is the pair's error, unless --strict is given.
+template <class Make>
+Pair pair_or_error(const Options& o, const Make& make) {
+    try {
+        return make();
+    } catch (const Error& e) {
+        if (o.score.strict || (e.code() != Exit::kData && e.code() != Exit::kConfig)) throw;
+        return {.ids = {}, .error = e.what()};
+    }
 }
 
 std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const StillWaiting& waiting) {
@@ -60,31 +119,37 @@ std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const S
     std::vector<std::pair<std::string_view, int64_t>> lines;
     for_lines(text, [&](std::string_view line, int64_t number) { lines.emplace_back(line, number); });
     require(!lines.empty(), Exit::kNoInput, "{}: holds no pairs of context and continuation", o.data);
+    require(tokenizer != nullptr, Exit::kNoInput, "{}: texts, and the model brings no tokenizer; give --tokenizer PATH",
+            o.data);
     std::vector<Pair> pairs;
     for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), o.choice, o.data, "pairs")) {
         waiting();
         const auto& [line, number] = lines[static_cast<size_t>(i)];
         const std::string where = fmt::format("{}:{}", o.data, number);
-        const Json json = parse_json(line, where);
-        require(tokenizer != nullptr, Exit::kNoInput,
-                "{}: a text, and the model brings no tokenizer; give --tokenizer PATH", where);
-        pairs.push_back(encode(*tokenizer, text_of(json, "context", where), text_of(json, "continuation", where),
-                               o.add_special.value_or(true), where));
-        checked_ids({pairs.back().ids.begin(), pairs.back().ids.end()}, engine.checkpoint().config().vocab,
-                    engine.longest_context(), Command::kScore, where);
+        pairs.push_back(pair_or_error(o, [&, line = line] {
+            const Json json = parse_json(line, where);
+            Pair pair = encode(*tokenizer, text_of(json, "context", where), text_of(json, "continuation", where),
+                               o.add_special.value_or(true), where);
+            checked_ids({pair.ids.begin(), pair.ids.end()}, engine.checkpoint().config().vocab, INT64_MAX,
+                        Command::kScore, where);
+            cut(pair, engine.longest_context(), where);
+            return pair;
+        }));
     }
     return pairs;
 }
 
-/// Texts of a store: all behind the first token is continuation, as lm-evaluation-harness has it of rolling windows.
+/// Texts of a store: all behind the first token is continuation.
 std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const DataSet set = read_data(o, o.choice, waiting);
     set.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
     std::vector<Pair> pairs;
     for (const DataText& t : set.texts) {
-        pairs.push_back({.ids = checked_ids(t.ids.value(), engine.checkpoint().config().vocab, engine.longest_context(),
-                                            Command::kScore, t.where),
-                         .begin = 1});
+        pairs.push_back(pair_or_error(o, [&] {
+            return Pair{.ids = checked_ids(t.ids.value(), engine.checkpoint().config().vocab, engine.longest_context(),
+                                           Command::kScore, t.where),
+                        .begin = 1};
+        }));
     }
     return pairs;
 }
@@ -102,72 +167,72 @@ void share(std::vector<Pair>& pairs, const Crew& crew) {
     for (const Json& p : Json::parse(bytes)) pairs.push_back({.ids = p.at(1), .begin = p.at(0)});
 }
 
-struct Likelihood {
-    double logprob = 0;
-    bool greedy = true;  // each token of the continuation is the likeliest one
-};
-
-Likelihood score(Level& model, const Pair& pair) {
-    Likelihood all;
-    model.truncate(0, 0);
-    const std::span<const int32_t> ids(pair.ids);
-    model.prefill(0, ids.first(ids.size() - 1), {}, [&](int64_t position, const HostTensor& logits) {
-        const Matrix<float> m = logits.as<float>();
-        for (int64_t r = std::max<int64_t>(0, pair.begin - 1 - position); r < m.rows; ++r) {
-            const auto wanted = static_cast<int64_t>(ids[static_cast<size_t>(position + r + 1)]);
-            const float* row = m.row(r);
-            const auto top = static_cast<double>(*std::max_element(row, row + m.cols));
-            double sum = 0;
-            for (int64_t c = 0; c < m.cols; ++c) sum += std::exp(static_cast<double>(row[c]) - top);
-            all.logprob += static_cast<double>(row[wanted]) - top - std::log(sum);
-            all.greedy = all.greedy && std::max_element(row, row + m.cols) - row == wanted;
-        }
-    });
-    require(std::isfinite(all.logprob), Exit::kData,
-            "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
-    return all;
-}
-
 }  // namespace
 
 void run_score_pairs(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    require(o.bounded.policy == KvPolicy::kFull, Exit::kUsage,
-            "--kv-policy {} beside --data: pairs are scored with all keys and values; want --kv-policy full",
-            name_of(o.bounded.policy));
+    const bool bounded = o.bounded.policy != KvPolicy::kFull;
+    require(!bounded || o.bounded.window_share == 0, Exit::kUsage,
+            "--kv-window {}: a share of each context, and pairs share one cache; want a number of tokens",
+            o.bounded.window_share);
     require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits beside --data: want one text (-f, -p, --prompt-ids)");
-    crew.first_only([&] { probe_outputs(o); });
+    crew.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, crew);
     std::vector<Pair> pairs;
     crew.first_only_waiting([&](const StillWaiting& waiting) {
         pairs = is_data_store(o.data) ? pairs_of_store(o, engine, waiting) : pairs_of_lines(o, engine, waiting);
+        const Pair* wrong = nullptr;
+        for (const Pair& p : pairs) wrong = p.ids.empty() ? &p : wrong;
+        const bool any = std::ranges::any_of(pairs, [](const Pair& p) { return !p.ids.empty(); });
+        require(any, Exit::kData, "no pair can be scored; the last one: {}", wrong == nullptr ? "" : wrong->error);
     });
     share(pairs, crew);
-    int64_t longest = 0;
-    for (const Pair& p : pairs) longest = std::max(longest, static_cast<int64_t>(p.ids.size()));
-    engine.load(start, crew, longest, longest);
+    int64_t longest = 2, prompt = 1;
+    for (const Pair& p : pairs) {
+        longest = std::max(longest, static_cast<int64_t>(p.ids.size()) - 1);
+        prompt = std::max(prompt, p.begin);
+    }
+    engine.load(start, crew, longest, bounded ? prompt : longest);
+    warn_of_unused_bounded(o, engine.bounded(), longest);
     ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
-    int64_t done = 0, greedy = 0, tokens = 0;
+    int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
     std::string lines;
     for (const Pair& pair : pairs) {
-        const Likelihood one = score(engine.model(), pair);
-        greedy += one.greedy ? 1 : 0;
-        logprob += one.logprob;
-        tokens += static_cast<int64_t>(pair.ids.size()) - pair.begin;
-        const nlohmann::ordered_json line = {{"index", done},
-                                             {"logprob", one.logprob},
-                                             {"greedy", one.greedy},
-                                             {"tokens", static_cast<int64_t>(pair.ids.size()) - pair.begin}};
-        lines += line.dump() + "\n";
-        progress(++done, static_cast<int64_t>(pairs.size()));
+        OrderedJson line = {{"index", index}};
+        const auto n = static_cast<int64_t>(pair.ids.size());
+        if (n == 0) {
+            line["error"] = pair.error;
+            if (crew.first()) log::warn("{}", pair.error);
+        } else {
+            const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
+            // Under a policy the context is a prompt, and the continuation comes as if it had been generated.
+            const Score one = score(engine.model(), pair.ids, whole, bounded ? pair.begin : INT64_MAX);
+            greedy += one.greedy ? 1 : 0;
+            logprob += one.sum;
+            tokens += n - pair.begin;
+            truncated += pair.truncated ? 1 : 0;
+            ++scored;
+            line["logprob"] = one.sum;
+            line["greedy"] = one.greedy;
+            line["tokens"] = n - pair.begin;
+            if (pair.truncated) line["truncated"] = true;
+        }
+        lines += line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+        progress(++index, static_cast<int64_t>(pairs.size()));
     }
     remember_signals();  // from here on results are written even if a signal comes
-    crew.first_only([&] { TextOut(STDOUT_FILENO).write(lines); });
-    log::info("{} pairs, {} continuations are the greedy ones; perplexity {:.6f} over their {} tokens", pairs.size(),
-              greedy, std::exp(-logprob / static_cast<double>(tokens)), tokens);
+    const double perplexity = std::exp(-logprob / static_cast<double>(tokens));
+    log::info("{} pairs, {} continuations are the greedy ones; perplexity {:.6f} over their {} tokens", scored, greedy,
+              perplexity, tokens);
+    if (truncated > 0) log::warn("{} pairs are longer than the context; their first tokens were cut", truncated);
+    if (scored < index) log::warn("{} of {} pairs could not be scored", index - scored, index);
+    const OrderedJson summary = {{"pairs", index},          {"scored", scored}, {"truncated", truncated},
+                                 {"greedy", greedy},        {"tokens", tokens}, {"logprob", logprob},
+                                 {"perplexity", perplexity}};
+    crew.first_only([&] { write_score(o, o.output_path.empty() ? lines : summary.dump() + "\n", lines); });
     write_trace(o, crew);
-    write_score_record(start, crew, engine, -1, {{"pairs", pairs.size()}, {"greedy", greedy}, {"logprob", logprob}});
+    write_score_record(start, crew, engine, -1, {{"pairs", scored}, {"greedy", greedy}, {"logprob", logprob}});
 }
 
 }  // namespace trireme

@@ -42,6 +42,7 @@ FlagGroup snapshot_flags();
 FlagGroup bench_flags();
 FlagGroup data_flags();
 FlagGroup batch_flags();
+FlagGroup score_flags();
 FlagGroup output_flags();
 
 /// Layers, "auto" or "all", as --kv-on-chip takes them.

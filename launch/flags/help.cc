@@ -14,7 +14,7 @@ constexpr std::string_view kOverview =
 
   trireme generate -m MODEL -p TEXT      continue a text
   trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
-  trireme score    -m MODEL -f FILE      log probabilities and perplexity of a text, as JSON
+  trireme score    -m MODEL -f FILE      perplexity of a text, or log probabilities of pairs
   trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
   trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
   trireme convert  -m MODEL -o OUT       write a model as a folder or a .h5 file
@@ -59,8 +59,9 @@ std::string_view about(Command command) {
         case Command::kTokenize:
             return "trireme tokenize: the token ids of a text, one JSON array on stdout. Reads no weights.\n";
         case Command::kScore:
-            return "trireme score: natural-log probability of every token but the first, given those before it, and\n"
-                   "the perplexity. One JSON object on stdout: tokens, logprobs (one fewer), perplexity.\n";
+            return "trireme score: perplexity of a text, whole or in windows; with --data, log probabilities of pairs "
+                   "of\n"
+                   "context and continuation, a JSON object each. -o FILE gets the log probability of every token.\n";
         case Command::kBatch:
             return "trireme batch: continue many texts. A JSON object a line, in and out; a run that was ended goes on "
                    "where it\n"

@@ -135,7 +135,13 @@ struct Options {
     std::string tokens;    // of convert: texts that become token ids; empty: a model is converted
     DataChoice choice;     // of what --data or --input names
     bool average = false;  // of convert: an owner has the mean of its readers' keys and values
-    std::string rouge;     // the key of what texts are compared with; empty: they are not
+    struct Scoring {
+        int64_t window = 0, stride = 0;  // tokens; 0: not said
+        bool llama_rule = false;         // llama-perplexity's chunks instead of Hugging Face's windows
+        bool strict = false;             // the first pair that cannot be scored ends the run
+        bool in_windows() const { return window > 0 || stride > 0 || llama_rule; }
+    } score;
+    std::string rouge;  // the key of what texts are compared with; empty: they are not
 
     std::string device = "auto";
     bool graphs = true;           // decode steps as graphs, where the device has them

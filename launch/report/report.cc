@@ -1,7 +1,9 @@
 #include "launch/report/report.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
@@ -164,9 +166,19 @@ std::string utc_now() {
     return text;
 }
 
-RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
-    struct rusage usage = {};
+/// The largest resident set of this program. getrusage's ru_maxrss would be that of the process which started it,
+/// where that was larger: the kernel keeps it across exec.
+uint64_t peak_rss_bytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+    }
+    struct rusage usage = {};  // without /proc
     ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
     return {.host = host_name(),
             .device = e.device().name(),
             .threads = e.threads(),
@@ -175,7 +187,7 @@ RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
             .weight_bytes = e.weights().bytes(),
             .kv_bytes = e.model().kv_bytes(e.model().context()),
             .device_peak_bytes = e.device().peak(Space::kDevice),
-            .peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024,
+            .peak_rss_bytes = peak_rss_bytes(),
             .host_kv_bytes = e.model().view().memory().host,
             .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
             .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,

@@ -165,7 +165,7 @@ TEST_F(Generate, ScoreIsTheLogProbabilityOfEachToken) {
         total += s.logprobs[i - 1];
         engine.step(ids[i]);
     }
-    EXPECT_NEAR(s.perplexity, std::exp(-total / static_cast<double>(ids.size() - 1)), 1e-9);
+    EXPECT_NEAR(s.perplexity(), std::exp(-total / static_cast<double>(ids.size() - 1)), 1e-9);
 }
 
 }  // namespace

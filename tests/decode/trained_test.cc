@@ -79,7 +79,7 @@ TEST_P(TrainedModel, GivesTransformersLogProbabilities) {
     Engine engine(GetParam().path(), exact(), comm, 2);
     std::vector<float> rows;
 
-    const Score s = score(*engine, ids, ReadBy::kPrefill, [&](int64_t position, const HostTensor& logits) {
+    const Score s = score(*engine, ids, INT64_MAX, [&](int64_t position, const HostTensor& logits) {
         const Matrix<float> m = logits.as<float>();
         for (const int32_t r : golden.at("rows").i32) {
             if (r >= position && r < position + m.rows)
@@ -87,14 +87,14 @@ TEST_P(TrainedModel, GivesTransformersLogProbabilities) {
         }
     });
 
-    EXPECT_NEAR(s.perplexity, want, 1e-3 * want);
+    EXPECT_NEAR(s.perplexity(), want, 1e-3 * want);
     double largest = 0;
     for (const float x : golden.at("logits").f32) largest = std::max(largest, std::fabs(static_cast<double>(x)));
     EXPECT_TRUE(near(std::span<const float>(rows), std::span<const float>(golden.at("logits").f32), 2e-5 * largest));
     // A log probability is a difference of two numbers with that error each.
     EXPECT_TRUE(
         near(std::span<const double>(s.logprobs), std::span<const float>(golden.at("logprobs").f32), 4e-5 * largest));
-    std::printf("%s f32: perplexity %.6f, transformers %.6f\n", GetParam().name.c_str(), s.perplexity, want);
+    std::printf("%s f32: perplexity %.6f, transformers %.6f\n", GetParam().name.c_str(), s.perplexity(), want);
 }
 
 TEST_P(TrainedModel, LosesLittleIn16Bits) {
@@ -105,9 +105,9 @@ TEST_P(TrainedModel, LosesLittleIn16Bits) {
 
         const Score s = score(*engine, golden.at("ids").i32);
 
-        EXPECT_NEAR(s.perplexity, want, 5e-3 * want) << name_of(type);
+        EXPECT_NEAR(s.perplexity(), want, 5e-3 * want) << name_of(type);
         std::printf("%s %s: perplexity %.6f, transformers %.6f\n", GetParam().name.c_str(),
-                    std::string(name_of(type)).c_str(), s.perplexity, want);
+                    std::string(name_of(type)).c_str(), s.perplexity(), want);
     }
 }
 

@@ -193,7 +193,7 @@ TEST_F(DataSets, AreScoredAndMeasuredLikeTheirTexts) {
     const std::vector<std::string> scored = lines_of(all.out);
     ASSERT_THAT(scored, SizeIs(3));
     for (size_t i = 0; i < kTexts.size(); ++i) {
-        const Json one = Json::parse(trireme({"score", "-m", model(), "-p", kTexts[i], "-t", "1"}).out);
+        const Json one = Json::parse(trireme({"score", "-m", model(), "-p", kTexts[i], "-o", "-", "-t", "1"}).out);
         double sum = 0;
         for (const double x : one["logprobs"]) sum += x;
         const Json line = Json::parse(scored[i]);

@@ -19,7 +19,7 @@ using testing::SizeIs;
 const std::string kText = "And God said, Let there be light: and there was light.";
 
 json score(Words more) {
-    Words words = {"score", "-m", model(), "-t", "1"};
+    Words words = {"score", "-m", model(), "-t", "1", "-o", "-"};
     words.insert(words.end(), more.begin(), more.end());
     const ProcessResult r = trireme(words);
     EXPECT_EQ(r.status, 0) << r.err;
@@ -110,9 +110,19 @@ TEST(ScoreCommand, DumpsTheLogitsOfAVocabularyOfAnySize) {
     write_file(folder / "ids.json", "[3,141,59,26,53,58,97,93,23,84,62,64,33,83,27,95,162,0]");
     for (const int ranks : {1, 2}) {
         const std::string path = folder / ("l" + std::to_string(ranks) + ".h5");
-        const Words words = {
-            "score",         "-m", data("tiny/odd-extents"), "-t", "1", "-c", "64", "--prompt-ids", folder / "ids.json",
-            "--dump-logits", path};
+        const Words words = {"score",
+                             "-m",
+                             data("tiny/odd-extents"),
+                             "-t",
+                             "1",
+                             "-c",
+                             "64",
+                             "--prompt-ids",
+                             folder / "ids.json",
+                             "--dump-logits",
+                             path,
+                             "-o",
+                             "-"};
         const ProcessResult r = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
         ASSERT_EQ(r.status, 0) << r.err;
 
@@ -135,8 +145,8 @@ TEST(ScoreCommand, AgreesAcrossRanks) {
     } cases[] = {{"f32", "f32", 2 * 2e-5 * 20}, {"f16", "f16", rounded / 4096}, {"bf16", "f16", rounded / 512}};
     for (const auto& [type, kv, bound] : cases) {
         const json one = score({"-p", kText, "--dtype", type, "--kv-cache-dtype", kv});
-        const ProcessResult r =
-            trireme_on(2, {"score", "-m", model(), "-p", kText, "--dtype", type, "--kv-cache-dtype", kv, "-t", "1"});
+        const ProcessResult r = trireme_on(
+            2, {"score", "-m", model(), "-p", kText, "--dtype", type, "--kv-cache-dtype", kv, "-t", "1", "-o", "-"});
         ASSERT_EQ(r.status, 0) << r.err;
 
         const json two = json::parse(r.out);
@@ -146,6 +156,173 @@ TEST(ScoreCommand, AgreesAcrossRanks) {
             EXPECT_NEAR(two["logprobs"][i].get<double>(), one["logprobs"][i].get<double>(), bound) << type;
         }
     }
+}
+
+const Words kExact = {"--dtype", "f32", "--kv-cache-dtype", "f32"};
+
+ProcessResult scored(Words words, const Words& more = {}) {
+    words.insert(words.begin(), {"score", "-m", model(), "-t", "1"});
+    words.insert(words.end(), kExact.begin(), kExact.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return trireme(words);
+}
+
+std::vector<json> pair_lines(const ProcessResult& r) {
+    std::vector<json> all;
+    for (const std::string& line : lines_of(r.out)) all.push_back(json::parse(line));
+    return all;
+}
+
+TEST(ScoreCommand, PrintsASummaryAndWritesArraysWhereItIsTold) {
+    const TempFolder folder;
+    const json arrays = score({"-p", kText});
+    const ProcessResult r = trireme({"score", "-m", model(), "-t", "1", "-p", kText, "-o", folder / "arrays.json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json summary = json::parse(r.out);
+    EXPECT_EQ(summary["tokens"], arrays["tokens"].size());
+    EXPECT_EQ(summary["scored"], arrays["logprobs"].size());
+    EXPECT_EQ(summary["perplexity"], arrays["perplexity"]);
+    EXPECT_LT(r.out.size(), 200u);
+    EXPECT_EQ(json::parse(read_file(folder / "arrays.json")), arrays);
+    EXPECT_EQ(trireme({"score", "-m", model(), "-p", kText, "-o", folder / "arrays.json"}).status, 73);
+}
+
+// Each token weighs the same: 1e-4 of transformers' perplexity, whose logits differ by rounding.
+TEST(ScoreCommand, ScoresLongTextsByTheWindowsOfTheReferences) {
+    const json golden = json::parse(read_file(data("scoring/golden.json")));
+    const Words text = {"-f", data("texts/kjv_12k.txt")};
+    const auto expect_same = [&](const json& want, const Words& more) {
+        const ProcessResult r = scored(text, more);
+        ASSERT_EQ(r.status, 0) << r.err;
+        const json got = json::parse(r.out);
+        EXPECT_EQ(got["tokens"], golden["tokens"]);
+        EXPECT_EQ(got["scored"], want["scored"]);
+        EXPECT_NEAR(got["perplexity"].get<double>(), want["perplexity"].get<double>(), 1e-4) << want;
+    };
+    const auto number = [](const json& n) { return std::to_string(n.get<int>()); };
+    for (const json& want : golden["windows"]) {
+        expect_same(want, {"--window", number(want["window"]), "--stride", number(want["stride"])});
+    }
+    for (const json& want : golden["chunks"])
+        expect_same(want, {"--rule", "llama", "--window", number(want["window"])});
+    const ProcessResult whole = scored(text);
+    EXPECT_EQ(whole.status, 78);
+    EXPECT_THAT(whole.err,
+                HasSubstr("the prompt has 4601 tokens and the context 2048: score it in windows (--window 2048)"));
+}
+
+TEST(ScoreCommand, WindowsOfWholeTextsAndOfManyAreThoseOfEach) {
+    const TempFolder folder;
+    const std::string verses = read_file(data("texts/kjv_12k.txt"));
+    double sum = 0;
+    int tokens = 0;
+    std::string lines;
+    for (int i = 0; i < 3; ++i) {
+        const std::string text = verses.substr(static_cast<size_t>(i) * 900, 300 + 200 * static_cast<size_t>(i));
+        lines += json{{"text", text}}.dump() + "\n";
+        const json one = json::parse(scored({"-p", text}, {"--window", "100", "--stride", "50"}).out);
+        sum += one["logprob"].get<double>();
+        tokens += one["tokens"].get<int>();
+    }
+    write_file(folder / "texts.jsonl", lines);
+    const Words flags = {"--window", "100", "--stride", "50"};
+    const ProcessResult r = scored({"--data", folder / "texts.jsonl"}, flags);
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json all = json::parse(r.out);
+    EXPECT_EQ(all["texts"], 3);
+    EXPECT_EQ(all["tokens"], tokens);
+    EXPECT_NEAR(all["logprob"].get<double>(), sum, 1e-9 * std::fabs(sum));
+    // One window that holds the text is the text.
+    EXPECT_EQ(json::parse(scored({"-p", kText}, {"--window", "2000"}).out)["logprob"],
+              json::parse(scored({"-p", kText}).out)["logprob"]);
+    for (const Words& bad : {Words{"--window", "1"},
+                             {"--window", "5000"},
+                             {"--window", "10", "--stride", "11"},
+                             {"--rule", "llama", "--stride", "2"},
+                             {"--rule", "gguf"}}) {
+        EXPECT_THAT(scored({"-p", kText}, bad).status, testing::AnyOf(64, 78)) << testing::PrintToString(bad);
+    }
+}
+
+// 200 pairs of every kind, 22 of them longer than the context: lm-evaluation-harness with transformers in fp32.
+TEST(ScoreCommand, ScoresPairsAsTheHarnessDoes) {
+    const json golden = json::parse(read_file(data("scoring/golden.json")));
+    const ProcessResult r =
+        scored({"--data", data("scoring/pairs.jsonl"), "-c", std::to_string(golden["context"].get<int>())});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const std::vector<json> lines = pair_lines(r);
+    ASSERT_EQ(lines.size(), 200u);
+    int truncated = 0;
+    for (size_t i = 0; i < lines.size(); ++i) {
+        EXPECT_NEAR(lines[i]["logprob"].get<double>(), golden["pairs"][i]["logprob"].get<double>(), 1e-3) << i;
+        EXPECT_EQ(lines[i]["greedy"], golden["pairs"][i]["greedy"]) << i;
+        truncated += lines[i].contains("truncated") ? 1 : 0;
+    }
+    EXPECT_EQ(truncated, 22);
+    EXPECT_THAT(r.err, HasSubstr("22 pairs are longer than the context"));
+}
+
+TEST(ScoreCommand, OnePairThatCannotBeScoredStopsNoOther) {
+    const TempFolder folder;
+    const std::string file = folder / "pairs.jsonl";
+    const std::string good = R"({"context": "And God", "continuation": " said"})";
+    const std::string several = good + "\n{\"context\": \"And God\"}\nno JSON\n" +
+                                R"({"context": "And", "continuation": ""})" + "\n[1]\n" + good + "\n";
+    write_file(file, several);
+    const ProcessResult r = scored({"--data", file});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const std::vector<json> lines = pair_lines(r);
+    ASSERT_EQ(lines.size(), 6u);
+    for (size_t i = 0; i < 6; ++i) {
+        EXPECT_EQ(lines[i]["index"], i);
+        EXPECT_EQ(lines[i].contains("error"), i != 0 && i != 5);
+    }
+    EXPECT_THAT(lines[1]["error"], HasSubstr("pairs.jsonl:2: no text 'continuation'"));
+    EXPECT_THAT(lines[3]["error"], HasSubstr("pairs.jsonl:4: the continuation has no tokens"));
+    EXPECT_EQ(lines[0]["logprob"], lines[5]["logprob"]);
+    EXPECT_THAT(r.err, HasSubstr("4 of 6 pairs could not be scored"));
+
+    const ProcessResult strict = scored({"--data", file}, {"--strict"});
+    EXPECT_EQ(strict.status, 65);
+    EXPECT_THAT(error_lines(strict), testing::ElementsAre(HasSubstr("pairs.jsonl:2: no text 'continuation'")));
+    write_file(file, "[]\n");
+    EXPECT_EQ(scored({"--data", file}).status, 65);
+    EXPECT_EQ(
+        lines_of(trireme_on(2, {"score", "-m", model(), "--data", data("scoring/pairs.jsonl"), "--limit", "9"}).out)
+            .size(),
+        9u);
+}
+
+// What a policy keeps of the context predicts the continuation, as it would while generating.
+TEST(ScoreCommand, ScoresPairsUnderAPolicy) {
+    const TempFolder folder;
+    const std::string file = folder / "pairs.jsonl", verses = read_file(data("texts/kjv_12k.txt"));
+    std::string lines;
+    for (size_t i = 0; i < 4; ++i) {
+        lines +=
+            json{{"context", verses.substr(i * 700, 500)}, {"continuation", verses.substr(i * 700 + 500, 60)}}.dump() +
+            "\n";
+    }
+    write_file(file, lines);
+    const std::vector<json> full = pair_lines(scored({"--data", file}));
+    const auto with = [&](const Words& policy) { return pair_lines(scored({"--data", file}, policy)); };
+    const std::vector<json> all_kept = with({"--kv-policy", "h2o", "--kv-window", "900"});
+    const std::vector<json> few = with({"--kv-policy", "streaming", "--kv-window", "32"});
+    for (size_t i = 0; i < 4; ++i) {
+        const double want = full[i]["logprob"];
+        EXPECT_NEAR(all_kept[i]["logprob"].get<double>(), want, 1e-4 * std::fabs(want));
+        EXPECT_NE(few[i]["logprob"], full[i]["logprob"]);
+    }
+    // The greedy continuation under a policy is the text that generate gives under it.
+    const Words policy = {"--kv-policy", "h2o", "--kv-window", "48"};
+    const std::string context = verses.substr(0, verses.rfind(' ', 500));
+    Words words = {"generate", "-m", model(), "-t", "1", "-p", context, "-n", "8", "--temp", "0"};
+    words.insert(words.end(), kExact.begin(), kExact.end());
+    words.insert(words.end(), policy.begin(), policy.end());
+    const std::string said = trireme(words).out;
+    write_file(file, json{{"context", context}, {"continuation", said}}.dump() + "\n");
+    EXPECT_TRUE(with(policy)[0]["greedy"]) << said;
+    EXPECT_EQ(scored({"--data", file}, {"--kv-policy", "h2o", "--kv-window", "0.2"}).status, 64);
 }
 
 TEST(TokenizeCommand, NeedsTheTokenizersFilesOnly) {

@@ -65,5 +65,20 @@ TEST(ReportOnStdout, IsAloneThere) {
     }
 }
 
+// The kernel keeps the peak of the process that called exec.
+TEST(Report, PeakMemoryIsTheProgramsOwn) {
+    const TempFolder folder;
+    const std::string run = "'" TRIREME_PROGRAM "' generate -m '" + model() +
+                            "' -p 'And God' -n 2 --temp 0 -t 1 --report-json '" + (folder / "r.json") + "'";
+    // Python holds 300 MB when it becomes the program.
+    const ProcessResult r = run_process({"python3", "-c",
+                                         "import os; x = bytearray(300 << 20); x[::4096] = b'x' * len(x[::4096]); "
+                                         "os.execv('/bin/sh', ['sh', '-c', \"\"\"exec " +
+                                             run + "\"\"\"])"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json report = json::parse(read_file(folder / "r.json"));
+    EXPECT_LT(report.at("/ranks/0/peak_rss_bytes"_json_pointer).get<double>(), 150e6);
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -1,6 +1,6 @@
 """Makes everything under tests/data again, in the order of need: python tests/reference/make_all.py [part ...]
 
-Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2, variants. All of them take some minutes and a network for the demo model's
+Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2, variants, scoring. All of them take some minutes and a network for the demo model's
 first fetch. The inputs (texts, kjv models) are in the tree already; inputs.py says where they came from.
 """
 
@@ -9,6 +9,7 @@ import sys
 import gguf_blocks
 import gguf_models
 import kjv
+import scoring
 import smollm2
 import tiny_models
 import tokenizer_files
@@ -24,6 +25,7 @@ PARTS = {
     "kjv": [kjv],
     "smollm2": [smollm2],
     "variants": [variants],
+    "scoring": [scoring],
 }
 
 

@@ -18,6 +18,7 @@ TEST(LayerSharingWhole, AnyMapIsItsDefinition) {
             const auto second = reference.read(std::span(ids).subspan(13, 7), std::min<int64_t>(passes, 7));
             const auto last = reference.decode(std::span(ids).last(2));
             for (const int ranks : {1, 2, 4}) {
+                if (ranks > 1 && !ranks_as_threads()) continue;
                 run_ranks(ranks, [&](Comm& comm) {
                     Loaded model(shape, comm);
                     const auto level = model.level(sharing_options(exactly(passes)));
@@ -63,6 +64,7 @@ TEST(LayerSharingWhole, ExactIsDecodingAndAutoStopsBefore) {
     const HashedShape shape = {.layer_map = "0_3_3_3_4", .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.25};
     const std::vector<int32_t> ids = hashed_ids(60, shape.vocab, 3);
     for (const int ranks : {1, 2}) {
+        if (ranks > 1 && !ranks_as_threads()) continue;
         run_ranks(ranks, [&](Comm& comm) {
             Loaded model(shape, comm);
             const auto exact = model.level(sharing_options({.how = Passes::How::kExact}));
