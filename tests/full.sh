@@ -96,6 +96,7 @@ item_6() {
     "$bench" "$TRIREME_DEMO_MODEL" 2
     mpirun -n 2 "$bench" "$TRIREME_DEMO_MODEL" 1
     tests/bench/versus_llama_cpp/run.sh
+    tests/bench/load_time.py build/release/launch/trireme --repetitions 1
     suite release '^llama_allocation_test'
 }
 
@@ -220,6 +221,7 @@ item_14() {
     suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest))' || return
     tests/resume.py "$program" --stops 200 --kills 200 || return
     /usr/bin/python3 tests/record.py "$program" --kills 400 --spoilt 200 || return
+    tests/bench/snapshot_rate.py "$program" --tokens 500 --repetitions 1 --ranks 1 || return
     tests/slurm.sh "$program"
 }
 
