@@ -100,7 +100,8 @@ void draw_seed(Start& start, const Crew& crew) {
 void run_command(const Start& start, const Crew& crew) {
     crew.phase([&] {
         const int64_t wanted = start.call.options.tensor_parallel, ranks = crew.comm().size();
-        require(wanted == 0 || wanted == ranks, Exit::kConfig,
+        const bool planned = *start.call.command == Command::kPlan;  // for so many ranks, whoever plans
+        require(wanted == 0 || wanted == ranks || planned, Exit::kConfig,
                 "--tensor-parallel-size {}: the run has {} rank{}; start it with mpirun -n {}", wanted, ranks,
                 ranks == 1 ? "" : "s", wanted);
     });

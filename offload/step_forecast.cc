@@ -59,7 +59,8 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
           "plan: the machine's rates are not known");
     if (in.kv.sequences > kMaxRows) return of_several_forwards(in, plan, m, length, between_ms);
     const double weights_ms =
-        ms(static_cast<double>(in.weight_bytes_per_step), m.device_gbps) / static_cast<double>(in.reads.size());
+        ms(static_cast<double>(in.weight_bytes_per_step), m.device_gbps) / static_cast<double>(in.reads.size()) +
+        m.layer_ms;
     const int64_t tokens = in.kv.common + in.kv.sequences * (length - in.kv.common);
     const std::vector<int64_t> spans = spans_of(in, plan, length);
     const int64_t from_host = std::accumulate(spans.begin(), spans.end(), int64_t{0}) * kTileTokens;

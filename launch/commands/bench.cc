@@ -103,9 +103,11 @@ RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
 
 }  // namespace
 
-void run_bench(const Start& start, const Crew& crew) {
-    const Options& o = start.call.options;
-    const int64_t n = o.n_predict < 0 ? Options::kBenchTokens : o.n_predict;
+void run_bench(const Start& given, const Crew& crew) {
+    Start start = given;
+    Options& o = start.call.options;
+    if (o.n_predict < 0) o.n_predict = Options::kBenchTokens;
+    const int64_t n = o.n_predict;
     crew.phase([&] { check_flags(o, n); });
     crew.first_only([&] { probe_outputs(o); });
     Engine engine(start, crew);

@@ -188,6 +188,8 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
     const auto place_of = [&](const Mode& mode) {
         return std::pair(mode.kv_on_chip.value_or(o.kv_on_chip), mode.policy);
     };
+    // none@auto has as many layers on chip as fit without speculation.
+    const auto apart = [&](const Mode& mode) { return mode.kv_on_chip == PlanInput::kAuto && mode.chain == "none"; };
     const int64_t context = texts.tokens() + n;
     BenchResults out;
     for (size_t p = 0; p < o.parallel.size(); ++p) {
@@ -203,7 +205,8 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
             own.call.options.modes.clear();
             std::vector<BenchResult*> results;
             for (size_t m = next; m < done.size(); ++m) {
-                if (place_of(o.modes[m]) != place_of(o.modes[next])) continue;
+                if (place_of(o.modes[m]) != place_of(o.modes[next]) || apart(o.modes[m]) != apart(o.modes[next]))
+                    continue;
                 done[m] = true;
                 own.call.options.modes.push_back(o.modes[m]);
                 results.push_back(&out.modes[p * done.size() + m]);

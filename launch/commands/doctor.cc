@@ -66,6 +66,33 @@ double worst(const Crew& crew, double value, bool smallest) {
     return smallest ? std::ranges::min(all) : std::ranges::max(all);
 }
 
+/// What trireme plan takes of it.
+std::string plan_flags(const std::vector<Measured>& all) {
+    std::string text = "flags of trireme plan:";
+    for (const Measured& m : all) {
+        switch (m.what) {
+            case Measure::kDeviceCopy:
+                text += fmt::format(" --device-gbps {:.4g}", m.value);
+                break;
+            case Measure::kH2d:
+                text += fmt::format(" --link-gbps {:.4g}", m.value);
+                break;
+            case Measure::kHostRead:
+                text += fmt::format(" --host-gbps {:.4g}", m.value);
+                break;
+            case Measure::kReduceLatency:
+                text += fmt::format(" --reduce-us {:.4g}", m.value);
+                break;
+            case Measure::kReduceBandwidth:
+                text += fmt::format(" --reduce-gbps {:.4g}", m.value);
+                break;
+            case Measure::kD2h:
+                break;
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 void run_doctor(const Start& start, const Crew& crew) {
@@ -121,7 +148,7 @@ void run_doctor(const Start& start, const Crew& crew) {
                                        device.name(), crew.comm().size(), crew.comm().size() == 1 ? "" : "s",
                                        start.threads, start.threads == 1 ? "" : "s", kRepeats);
         for (const std::string& line : doctor_lines(all, device.name(), start.local_ranks)) text += line + "\n";
-        TextOut(STDOUT_FILENO).write(text);
+        TextOut(STDOUT_FILENO).write(text + plan_flags(all) + "\n");
     });
 }
 

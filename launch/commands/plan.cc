@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <unistd.h>
 
 #include "launch/commands/commands.h"
@@ -42,18 +43,20 @@ WeightType planned_type(const Options& o, std::string_view backend) {
     return choose_weight_type(*open_model(o.model), {}, backend);
 }
 
-/// The machine that flags describe. Memory that they do not describe is that of this machine and of its --device,
-/// divided among the ranks.
+/// The machine that flags describe. A --device-memory describes another machine, whose host memory is unlimited unless
+/// it is given; otherwise memory is that of this machine and of its --device, divided among the ranks.
 Machine described(const Options& o, std::string_view backend) {
     const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
     Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
                  .host_memory = static_cast<size_t>(o.host_memory)};
-    if (o.device_memory == 0 || o.host_memory == 0) {
-        const bool card = backend == "cuda" && o.device_memory == 0;
+    if (o.device_memory > 0) {
+        if (o.host_memory == 0) m.host_memory = SIZE_MAX;
+    } else {
+        const bool card = backend == "cuda";
         if (card) load_cuda_module();
         m = own_machine(o, *open_device(card ? o.device : "cpu", {.local_ranks = static_cast<int>(o.ranks)}));
         // Device and host share one memory only on this machine's CPU, as it is: not where flags describe a part of it.
-        if (backend == "cuda" || o.device_memory > 0 || o.host_memory > 0) m.together = SIZE_MAX;
+        if (card || o.host_memory > 0) m.together = SIZE_MAX;
     }
     m.device_gbps = o.device_gbps;
     m.link_gbps = std::min(o.link.gbps, share);
@@ -74,6 +77,53 @@ std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Mach
             fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
             fmt::format("  link                     {:>10.2f} ms  {:.3f} GB a rank", f.copy_ms,
                         static_cast<double>(f.h2d_bytes) * 1e-9)};
+}
+
+std::vector<std::string> total_lines(const Plan& plan, int64_t ranks) {
+    const MemoryBytes all = plan.total();
+    const auto n = static_cast<size_t>(ranks);
+    if (n == 1) return {};
+    return {fmt::format("all {} ranks: device {:.3f} GiB, host {:.3f} GiB pinned", n, gib(n * all.device),
+                        gib(n * all.host))};
+}
+
+/// The time of a prefill: products and attention of all its rows, or the copies of what is streamed to the host.
+std::vector<std::string> prefill_lines(const Options& o, const LlamaConfig& config, const Shard& shard,
+                                       const PlanInput& in, const Plan& plan, const Machine& m, DType weights) {
+    if (o.device_tflops == 0) return {"a prefill: give --device-tflops for its time"};
+    const auto n = static_cast<double>(in.kv.context), layers = static_cast<double>(config.n_layers);
+    const double products =
+        2 * n * static_cast<double>(in.weight_bytes_per_step) / static_cast<double>(size_of(weights));
+    const double attention = 2 * n * n * layers * static_cast<double>(shard.n_heads * config.head_dim);
+    const double compute = (products + attention) / o.device_tflops * 1e-12;
+    const double copies = m.link_gbps > 0 ? static_cast<double>(plan.kv.host) / m.link_gbps * 1e-9 : 0;
+    const double reduced = n * static_cast<double>(config.dim) * sizeof(float);
+    const double sums = o.ranks > 1 && o.reduce_gbps > 0 ? 2 * layers * reduced / o.reduce_gbps * 1e-9 : 0;
+    std::string text = fmt::format("a prefill of {} tokens: {:.1f} s, of which compute {:.1f} s", in.kv.context,
+                                   std::max(compute, copies) + sums, compute);
+    if (copies > 0) text += fmt::format(", copies to the host beside it {:.1f} s", copies);
+    if (sums > 0) text += fmt::format(", all-reduces {:.1f} s", sums);
+    return {text};
+}
+
+/// Plain decoding on the same machine: with as many layers on chip as fit without speculation, and as --modes none@N
+/// say.
+std::vector<ChainPlan::Plain> plain_steps(const Options& o, const std::function<PlanInput(int64_t)>& input_for,
+                                          const Machine& m, const std::function<Machine(const PlanInput&)>& for_row) {
+    std::vector<ChainPlan::Plain> all;
+    const auto add = [&](std::string name, int64_t on_chip) {
+        const PlanInput in = input_for(on_chip);
+        const Plan plan = make_plan(in, m);
+        const bool known = m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0);
+        if (!plan.fits(m) || !known) return;
+        all.push_back({std::move(name), plan.on_chip_layers, forecast(in, plan, for_row(in), in.kv.context).step_ms});
+    };
+    add("none@auto", PlanInput::kAuto);
+    for (const Mode& mode : o.modes) {
+        const bool fixed = mode.chain == "none" && mode.policy == KvPolicy::kFull && mode.kv_on_chip.value_or(-1) >= 0;
+        if (fixed) add(mode.name, *mode.kv_on_chip);
+    }
+    return all;
 }
 
 std::string lacking(const Shortage& s) {
@@ -100,7 +150,7 @@ void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>&
 
 void run_plan(const Start& start, const Crew& crew) {
     Options o = start.call.options;
-    if (o.ranks == 0) o.ranks = crew.comm().size();
+    if (o.ranks == 0) o.ranks = o.tensor_parallel > 0 ? o.tensor_parallel : crew.comm().size();
     crew.first_only([&] {
         check_link(o);
         LlamaConfig config = open_config(o.model);
@@ -155,9 +205,20 @@ void run_plan(const Start& start, const Crew& crew) {
         text += fmt::format("layers on chip: {}\n", ranges(in, plan.on_chip));
         if (bounded.bounded()) text += describe(bounded, config) + "\n";
         if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
-        for (const std::string& line : times(in, plan, m, bounded)) text += line + "\n";
+        const auto add = [&](const std::vector<std::string>& lines) {
+            for (const std::string& line : lines) text += line + "\n";
+        };
         const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
-        for (const std::string& line : chain.round_lines(in, shard, plan, m)) text += line + "\n";
+        const auto one_row = [&](const PlanInput& of) { return chain.for_rows(of, shard, m, 1, of.kv.context); };
+        add(total_lines(plan, o.ranks));
+        add(prefill_lines(o, config, shard, in, plan, m, weights.type));
+        add(times(in, plan, one_row(in), bounded));
+        const auto plain_input = [&](int64_t on_chip) {
+            LevelOptions with = options;
+            with.context = wish.context;
+            return plan_input(config, shard, weights.type, with, backend, threads, on_chip);
+        };
+        add(chain.round_lines(in, shard, plan, m, plain_steps(o, plain_input, m, one_row)));
         if (!plan.fits(m)) {
             std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
             add_memory(in, m, changes);

@@ -14,12 +14,12 @@ namespace trireme {
 ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& level,
                      std::string_view backend, int threads)
     : options_(o), config_(config), weights_(weights), backend_(backend), threads_(threads), level_(level) {
-    if (o.retrieval_budget > 0 || o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/false);
+    if (o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/false);
     const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
     heavy_ = proposing_shape(o, config, context, /*returns=*/false);
     require(!o.model_draft.empty() || !o.spec.has(Part::kDraft), Exit::kUsage,
             "--spec {}: no draft model; give -md PATH", text_of(o.spec));
-    if (!o.model_draft.empty()) draft_ = open_config(o.model_draft);
+    if (o.spec.has(Part::kDraft)) draft_ = open_config(o.model_draft);
     const size_t levels = o.spec.parts.size();
     require(o.accept_rates.empty() || o.accept_rates.size() == levels, Exit::kUsage,
             "--accept-rate: {} rates, and in --spec {} there are {} levels that check; want one of each, the whole "
@@ -49,8 +49,9 @@ double ChainPlan::measured_gbps(const PlanInput& in) const {
     return costs_.empty() ? 0 : step_bytes(in, in.kv.context) / costs_.front().ms(1) * 1e-6;
 }
 
-/// Of a level without measured costs: the time in which the device reads what the level does, whatever the rows.
-double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part) const {
+/// Of a level without measured costs: the time in which the device reads what the level does, or multiplies its rows.
+double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Shard& shard, size_t part,
+                           int64_t rows) const {
     const Part what = options_.spec.parts[part];
     if (what == Part::kNgram) return 0;
     const auto sees = [&] {
@@ -60,14 +61,37 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& m, size_t part) c
         return what == Part::kH2o ? heavy_.tokens : options_.draft_window;
     };
     const int64_t seen = std::min(in.kv.context, sees());
-    if (what != Part::kDraft) return step_bytes(in, seen) / m.device_gbps * 1e-6;
+    if (what != Part::kDraft) {
+        const Machine m = for_rows(in, shard, machine, rows, seen);
+        return step_bytes(in, seen) / m.device_gbps * 1e-6 + m.layer_ms * static_cast<double>(config_.n_layers);
+    }
     const PlanInput own =
         plan_input(*draft_, make_shard(*draft_, 0, 1), weights_, level_, backend_, threads_, PlanInput::kAll);
-    return step_bytes(own, seen) / m.device_gbps * 1e-6;
+    return step_bytes(own, seen) / machine.device_gbps * 1e-6;
+}
+
+// Products of the weights and, for each row, attention over what it sees: two operations per element.
+Machine ChainPlan::for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
+                            int64_t length) const {
+    const Options& o = options_;
+    Machine m = machine;
+    const auto n = static_cast<double>(rows), layers = static_cast<double>(config_.n_layers);
+    if (o.device_tflops > 0 && m.device_gbps > 0) {
+        const double weights = static_cast<double>(in.weight_bytes_per_step) / static_cast<double>(size_of(weights_));
+        const double attended =
+            layers * static_cast<double>(shard.n_heads * config_.head_dim) * static_cast<double>(length);
+        const double ms = n * (2 * weights + 4 * attended) / o.device_tflops * 1e-9;
+        m.device_gbps = std::min(m.device_gbps, step_bytes(in, length) / ms * 1e-6);
+    }
+    if (o.ranks > 1) {
+        const double bytes = n * static_cast<double>(config_.dim) * sizeof(float);
+        m.layer_ms = 2 * (o.reduce_us * 1e-3 + (o.reduce_gbps > 0 ? bytes / o.reduce_gbps * 1e-6 : 0));
+    }
+    return m;
 }
 
 std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
-                                                const Machine& m) const {
+                                                const Machine& m, const std::vector<Plain>& plain) const {
     const Options& o = options_;
     const bool known = m.device_gbps > 0 && (plan.streamed_layers == 0 || m.link_gbps > 0);
     if (o.accept_rates.empty() || !known) return {};
@@ -78,7 +102,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     const auto of_rows = [&](int64_t rows) { return with_passes(in, config_, shard, weights_, rows); };
     const auto part_ms = [&](size_t part, int64_t rows) {
         if (!costs_.empty() && o.spec.parts[part] != Part::kNgram) return costs_[n - part].ms(rows);
-        return level_ms(of_rows(rows), m, part);
+        return level_ms(of_rows(rows), m, shard, part, rows);
     };
     std::vector<CheckingLevel> checks;  // the whole model checks the last part
     for (size_t level = 0; level < n; ++level) {
@@ -92,12 +116,11 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     // Of so many rows: the device reads as fast as makes the step on chip take what was measured.
     const auto round_ms = [&](int64_t rows, double draft_ms) {
         const PlanInput step = of_rows(rows);
-        Machine at = m;
+        Machine at = for_rows(step, shard, m, rows, in.kv.context);
         if (!costs_.empty()) at.device_gbps = step_bytes(step, in.kv.context) / costs_.front().ms(rows) * 1e-6;
         return forecast(step, plan, at, in.kv.context, draft_ms).step_ms;
     };
     const RoundForecast f = forecast_round(checks, part_ms(0, 1), round_ms);
-    const double plain_ms = round_ms(1, 0);
 
     std::vector<std::string> lines = {fmt::format("a round of {}:", text_of(o.spec))};
     const std::string_view first = name_of(o.spec.parts.front());
@@ -110,8 +133,11 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     }
     lines.push_back(fmt::format("  {:.2f} ms (draft_ms {:.2f}, verify_ms {:.2f}) for {:.2f} tokens", f.round_ms,
                                 f.draft_ms, f.round_ms - f.draft_ms, f.tokens));
-    lines.push_back(fmt::format("  {:.2f} ms a token ({:.2f} tok/s): {:.2f} times as fast as plain decoding",
-                                f.token_ms(), 1e3 / f.token_ms(), plain_ms / f.token_ms()));
+    lines.push_back(fmt::format("  {:.2f} ms per token ({:.2f} tok/s)", f.token_ms(), 1e3 / f.token_ms()));
+    for (const Plain& p : plain) {
+        lines.push_back(fmt::format("  {:.2f} times {}: plain decoding, {} layers on chip, {:.2f} ms per token",
+                                    p.step_ms / f.token_ms(), p.name, p.on_chip, p.step_ms));
+    }
     return lines;
 }
 

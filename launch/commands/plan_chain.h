@@ -29,13 +29,23 @@ class ChainPlan {
 
     /// GB/s at which the device reads what a step of one row reads, by --spec-costs; 0: it is not known.
     double measured_gbps(const PlanInput& in) const;
+    /// A plain decode step that a round is compared with: what it is called, and its time.
+    struct Plain {
+        std::string name;  // "none@auto"
+        int64_t on_chip = 0;
+        double step_ms = 0;
+    };
     /// A round of the rank that holds `shard`, where --accept-rate says how often tokens stay and the machine's rates
-    /// are known.
+    /// are known; its speed-up over each of `plain`.
     std::vector<std::string> round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
-                                         const Machine& machine) const;
+                                         const Machine& machine, const std::vector<Plain>& plain) const;
+    /// The machine as `rows` rows of a step see it, after `length` tokens: what they multiply may take longer than what
+    /// they read (--device-tflops), and they are added up over the ranks.
+    Machine for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
+                     int64_t length) const;
 
   private:
-    double level_ms(const PlanInput& in, const Machine& machine, size_t part) const;
+    double level_ms(const PlanInput& in, const Machine& machine, const Shard& shard, size_t part, int64_t rows) const;
 
     const Options& options_;
     const LlamaConfig& config_;

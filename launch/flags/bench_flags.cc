@@ -58,10 +58,11 @@ FlagGroup bench_flags() {
             {
                 {"modes",
                  {"--modes"},
-                 kBench,
+                 kBench | kPlan,
                  "LIST",
                  "what is measured, with commas between: chains as --spec of generate takes them (none: the model "
-                 "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says. "
+                 "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says; "
+                 "none@auto: with as many as fit without speculation. plan: what a round is compared with. "
                  "h2o, streaming ..: the model alone with that --kv-policy, which reads each text anew (h2o+full: the "
                  "chain --spec h2o)",
                  set_modes,

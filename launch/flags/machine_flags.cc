@@ -122,9 +122,10 @@ FlagGroup machine_flags() {
              [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
             {"tensor-parallel-size",
              {"-tp", "--tensor-parallel-size"},
-             kForward,
+             kForward | kPlan,
              "RANKS",
-             "refuse to run with another number of ranks; mpirun or srun decides how many there are",
+             "refuse to run with another number of ranks; mpirun or srun decides how many there are. plan: the ranks, "
+             "unless --ranks is given",
              [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
              [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
              "any number"},

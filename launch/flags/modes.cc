@@ -13,7 +13,12 @@ Options options_of(const Options& o, const Mode& mode) {
 }
 
 std::vector<Options> chains_of(Command command, const Options& o) {
-    if (command == Command::kGenerate || command == Command::kBatch) return {o};
+    if (command == Command::kGenerate) return {o};
+    if (command == Command::kBatch) {
+        Options any = o;
+        any.n_predict = -1;  // requests say their own
+        return {any};
+    }
     std::vector<Options> all;
     if (command == Command::kBench) {
         for (const Mode& mode : o.modes) all.push_back(options_of(o, mode));

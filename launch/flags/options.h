@@ -103,6 +103,7 @@ struct Options {
     Link link;                                   // emulated, or the one that a plan is for; 0 GB/s: none
     int64_t ranks = 0;                           // a plan's; 0: as many as were started
     double device_gbps = 0, host_gbps = 0;       // of a plan's machine
+    double device_tflops = 0, reduce_us = 0, reduce_gbps = 0;
     bool kv_verify = false;
     BoundedOptions bounded;
 

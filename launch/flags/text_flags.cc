@@ -127,9 +127,10 @@ FlagGroup continuation_flags() {
             {
                 {"n-predict",
                  {"-n", "--n-predict", "--max-new-tokens", "--max-tokens", "--gen-len", "--gen_len"},
-                 kDecode,
+                 kDecode | kPlan,
                  "TOKENS",
-                 "the most tokens to generate; -1: until a stop or the end of the context, of a bench 256",
+                 "the most tokens to generate; -1: until a stop or the end of the context, of a bench 256. plan: for "
+                 "--reselect never, which keeps what is generated",
                  [](O& o, const S& s) {
                      o.n_predict = s.text == "-1" ? -1 : s.size(1, kMostTokens, ", or -1: to the context's end");
                  },

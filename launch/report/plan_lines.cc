@@ -48,7 +48,9 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
     line("heavy hitters", p.heavy.device, "tokens that heads propose by, and their scores");
     line("levels that propose", p.proposing.device, "weights, windows, work, laws");
-    lines.push_back(fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
+    lines.push_back(m.host_memory == SIZE_MAX
+                        ? fmt::format("host: {:.3f} GiB, pinned; no limit (--host-memory)", gib(all.host))
+                        : fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
     line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");

@@ -19,6 +19,7 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
     return {.budget = o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget,
             .chunk = o.retrieval_chunk,
             .every = o.reselect,
+            .generated = o.n_predict,
             .queries = o.reselect == RetrievalShape::kNever ? 1 : o.reselect_queries,
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }

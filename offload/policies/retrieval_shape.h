@@ -14,10 +14,11 @@ struct RetrievalShape {
     static constexpr int64_t kRecent = 256;  // the last tokens, always seen: candidates then lie in complete tiles
     static constexpr int64_t kNever = 0;
 
-    int64_t budget = 0;   // tokens in picked chunks, per owner layer and KV head; 0: nothing is retrieved
-    int64_t chunk = 8;    // tokens; a divisor of kTileTokens
-    int64_t every = 1;    // forwards of the full view from one choice to the next; kNever: chosen by the prompt alone
-    int64_t queries = 1;  // whose mean chooses: of the last token, and of those kept before it
+    int64_t budget = 0;  // tokens in picked chunks, per owner layer and KV head; 0: nothing is retrieved
+    int64_t chunk = 8;   // tokens; a divisor of kTileTokens
+    int64_t every = 1;   // forwards of the full view from one choice to the next; kNever: chosen by the prompt alone
+    int64_t generated = -1;     // tokens at most after the prompt; -1: to the end of the context
+    int64_t queries = 1;        // whose mean chooses: of the last token, and of those kept before it
     int64_t query_columns = 0;  // of a layer's query, heads * head_dim; where several choose
     bool comes_back = false;  // the text is truncated to the prompt again: what the prompt chose is kept in host memory
 

@@ -38,9 +38,9 @@ TEST(RunConfigs, AreWhatTheirNamesSay) {
         const char *name, *modes;
         int64_t prefill, on_chip, budget, chunk, gamma, ranks;
     } runs[] = {
-        {"triforce-on-chip", "none,triforce", 124928, PlanInput::kAll, 4096, 8, 6, 1},
-        {"triforce-2-gpu", "none@12,triforce", 130048, 9, 12288, 8, 16, 2},
-        {"triforce-1-gpu", "none@2,triforce", 130048, 0, 8192, 16, 12, 1},
+        {"triforce-on-chip", "none,triforce", 124928, PlanInput::kAll, 4096, 16, 6, 1},
+        {"triforce-2-gpu", "none@auto,none@12,triforce", 130048, 9, 12288, 8, 16, 2},
+        {"triforce-1-gpu", "none@auto,none@2,triforce", 130048, 0, 8192, 16, 12, 1},
         {"baseline-2-gpu", "none", 130048, 12, 0, 8, DraftLength::kAuto, 2},
         {"baseline-1-gpu", "none", 130048, 2, 0, 8, DraftLength::kAuto, 1},
         {"laptop-triforce-on-chip", "none,triforce", 7680, PlanInput::kAll, 256, 8, 6, 1},

@@ -1,5 +1,7 @@
 // Where keys and values live, as a user sees it.
 
+#include <sstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -174,40 +176,6 @@ TEST(Plan, TellsMemoryAndTimeOfARunThatIsNotStarted) {
     EXPECT_EQ(error_lines(small).size(), 1u);
 }
 
-// TriForce's measured baseline (reference triforce.md 3.8).
-TEST(Plan, OfTwoRtx4090IsTheKnownBaseline) {
-    const ProcessResult r = trireme({"plan", "--config", std::string(TRIREME_CONFIGS) + "/plan-two-4090.ini", "-m",
-                                     std::string(TRIREME_CONFIGS) + "/models/llama-2-7b-128k"});
-    ASSERT_EQ(r.status, 0) << r.err << r.out;
-    const size_t at = r.out.find("130048 tokens: ");
-    ASSERT_NE(at, std::string::npos) << r.out;
-    EXPECT_NEAR(std::stod(r.out.substr(at + 15)), 840, 0.05 * 840);
-}
-
-// The three runs of TriForce (reference triforce.md 6) on cards of 24,564 MiB.
-TEST(Plan, OfTriForcesRuns) {
-    const auto plan = [](const std::string& name) {
-        const std::string configs = TRIREME_CONFIGS;
-        return trireme({"plan", "--config", configs + "/plan-triforce-" + name + ".ini", "-m",
-                        configs + "/models/llama-2-7b-128k", "-md", configs + "/models/llama-68m"});
-    };
-    const ProcessResult two = plan("two-4090");
-    EXPECT_EQ(two.status, 0) << two.err;
-    EXPECT_THAT(two.out, HasSubstr("peak of a prefill "));
-    EXPECT_THAT(two.out, HasSubstr("9 of 32 layers"));
-    EXPECT_THAT(two.out, HasSubstr("chunk summaries                 1.988 GiB  one for 8 tokens"));
-    EXPECT_THAT(two.out, HasSubstr("batches of them; the rest is on the host"));
-
-    const ProcessResult one = plan("one-4090");
-    EXPECT_EQ(one.status, 0) << one.err;
-    EXPECT_THAT(one.out, HasSubstr("layers on chip: none"));
-
-    const ProcessResult all = plan("a100");  // was made for a card of 80 GB
-    EXPECT_EQ(all.status, 71);
-    EXPECT_THAT(all.out, HasSubstr("does not fit; it would with one of\n  --kv-on-chip "));
-    EXPECT_EQ(error_lines(all).size(), 1u) << all.err;
-}
-
 TEST(Doctor, MeasuresWhatARunStandsOn) {
     for (const int ranks : {1, 2}) {
         const ProcessResult r = ranks == 1 ? trireme({"doctor"}) : trireme_on(2, {"doctor"});
@@ -215,6 +183,13 @@ TEST(Doctor, MeasuresWhatARunStandsOn) {
         EXPECT_THAT(r.out, HasSubstr("host memory, read"));
         EXPECT_THAT(r.out, HasSubstr("host to device, pinned"));
         EXPECT_EQ(r.out.find("all_reduce") != std::string::npos, ranks == 2);
+        // The last line is plan's flags, as they are.
+        const Words lines = lines_of(r.out);
+        Words words = {"plan", "-m", model(), "--device-memory", "1G"};
+        std::istringstream flags(lines.back().substr(lines.back().find("--")));
+        for (std::string word; flags >> word;) words.push_back(word);
+        EXPECT_THAT(words, testing::Contains(std::string("--device-gbps")));
+        EXPECT_EQ(trireme(words).status, 0) << lines.back();
     }
 }
 
