@@ -52,7 +52,7 @@ TEST(Plan, OfTriForcesRunsByTheirConfigs) {
     EXPECT_THAT(two.out, HasSubstr("chunk summaries                 1.988 GiB  one for 8 tokens"));
     EXPECT_THAT(two.out, HasSubstr("batches of them; the rest is on the host"));
     // Over the most layers that fit without speculation, and over TriForce's 12.
-    const double token = number_after(two.out.substr(two.out.find("a round of ")), " tokens\n  "),
+    const double token = number_after(two.out, " for 12.24 tokens\n  "),
                  best = number_after(two.out, " times none@auto: plain decoding, ");
     EXPECT_GT(best, 12);
     const double ms = number_after(two.out.substr(two.out.find("none@auto")), "layers on chip, ");
