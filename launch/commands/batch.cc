@@ -9,6 +9,7 @@
 #include "launch/report/output.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/chain.h"
+#include "launch/run/empty_answer.h"
 #include "launch/run/outcome.h"
 #include "launch/run/settings.h"
 #include "launch/run/side_by_side.h"
@@ -35,8 +36,10 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
     if (left.empty()) return 0;
     RunLog log(o, crew.comm().rank(), crew.comm().size());
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
-        crew.first_only(
-            [&] { books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds)); });
+        crew.first_only([&] {
+            books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds));
+            warn_of_empty_answer(o, d.made);
+        });
         const int64_t behind = std::ssize(d.made.ids) - 1;
         log.done({.text = request.index,
                   .sample = 0,

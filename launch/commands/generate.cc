@@ -17,6 +17,7 @@
 #include "launch/run/agreed_status.h"
 #include "launch/run/bounded.h"
 #include "launch/run/chain.h"
+#include "launch/run/empty_answer.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
 #include "launch/run/side_by_side.h"
@@ -179,6 +180,9 @@ void run_generate(const Start& start, const Crew& crew) {
     }
     if (dump) dump->take();
     if (crew.first()) printer.end_line();
+    for (const Continuation& c : samples) {
+        if (crew.first()) warn_of_empty_answer(o, c);
+    }
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
     if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
 

@@ -241,5 +241,45 @@ TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
     EXPECT_FALSE(warnings({"-p", "And <s> God"}));
 }
 
+// What the model says first is declared to end texts.
+TEST(GenerateCommand, AnEmptyAnswerOfAChatModelIsExplained) {
+    const std::string prompt = "And God saw the light", said = "the answer is empty: the first token ends the text";
+    const ProcessResult ids =
+        trireme({"generate", "-m", model(), "-p", prompt, "-n", "1", "--temp", "0", "-t", "1", "--print", "ids"});
+    const TempFolder folder;
+    for (const char* name : {"model.safetensors", "tokenizer.model"}) {
+        write_file(folder / name, read_file(model() + "/" + name));
+    }
+    nlohmann::json config = nlohmann::json::parse(read_file(model() + "/config.json"));
+    config["eos_token_id"] = nlohmann::json::parse(ids.out)[0];
+    write_file(folder / "config.json", config.dump());
+    const auto run = [&](const Words& more = {}) {
+        Words words = {"generate", "-m", folder.path(), "-p", prompt, "-n", "5", "--temp", "0", "-t", "1"};
+        words.insert(words.end(), more.begin(), more.end());
+        const ProcessResult r = trireme(words);
+        EXPECT_EQ(r.status, 0) << r.err;
+        return r;
+    };
+    EXPECT_EQ(run().out, "");
+    EXPECT_EQ(run().err.find(said), std::string::npos);  // no template: nothing is known
+    write_file(folder / "tokenizer_config.json",
+               R"({"bos_token": "<s>", "add_bos_token": true, "chat_template": "{{ messages }}"})");
+    EXPECT_THAT(run().err, testing::HasSubstr(said));
+    EXPECT_EQ(run({"--ignore-eos"}).err.find(said), std::string::npos);
+    write_file(folder / "tokenizer_config.json",
+               R"({"bos_token": "<s>", "add_bos_token": true, "chat_template": null})");
+    EXPECT_EQ(run().err.find(said), std::string::npos);
+    write_file(folder / "chat_template.jinja", "{{ messages }}");
+    EXPECT_THAT(run().err, testing::HasSubstr(said));
+
+    write_file(folder / "in.jsonl",
+               nlohmann::json{{"prompt", prompt}}.dump() + "\n" + nlohmann::json{{"prompt", prompt}}.dump() + "\n");
+    const ProcessResult batch = trireme({"batch", "-m", folder.path(), "--input", folder / "in.jsonl", "-o",
+                                         folder / "out.jsonl", "--temp", "0", "-t", "1"});
+    const size_t first = batch.err.find(said);
+    EXPECT_NE(first, std::string::npos);
+    EXPECT_EQ(batch.err.find(said, first + 1), std::string::npos);  // once
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -1,0 +1,26 @@
+#include "launch/run/empty_answer.h"
+
+#include <atomic>
+
+#include "model/tokenizer/chat_template.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+
+void warn_of_empty_answer(const Options& o, const Continuation& answer) {
+    static std::atomic<bool> said = false;
+    if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || said) return;
+    try {
+        if (!has_chat_template(o.tokenizer.empty() ? o.model : o.tokenizer)) return;
+    } catch (const Error& e) {  // the answer is there all the same
+        log::debug("chat template: {}", e.what());
+        return;
+    }
+    if (said.exchange(true)) return;
+    log::warn(
+        "the answer is empty: the first token ends the text. The model has a chat template, and prompts are read "
+        "without it: write the prompt as the template would, or use --ignore-eos");
+}
+
+}  // namespace trireme
