@@ -45,10 +45,19 @@ bool crowded() {
            rank_env(std::getenv).local_size > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+/// Tasks of srun find each other through PMIx alone; MPI's own message about it has 20 lines.
+void require_launcher() {
+    const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+    const bool by_other = std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+    require(tasks == nullptr || std::atoi(tasks) <= 1 || by_other, Exit::kUsage,
+            "started by srun as {} tasks that cannot find each other: use srun --mpi=pmix, or mpirun", tasks);
+}
+
 /// MPI_Init_thread ... MPI_Finalize.
 class Library {
   public:
     Library(Watchdog& watchdog, const Watchdog::Fire& fire) : watchdog_(watchdog) {
+        require_launcher();
         // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call a message.
         constexpr const char* kSingleCopy = "OMPI_MCA_btl_vader_single_copy_mechanism";
         setenv(kSingleCopy, "none", /*overwrite=*/0);

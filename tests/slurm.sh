@@ -143,7 +143,7 @@ unset OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_btl_tcp_if_include
 # Ways to go on behind one prompt, as an array.
 status=0
 mpirun -q -n 2 "$program" generate -m "$model" -f prompt.txt -n 1 -t 1 --no-progress --spec retrieval --budget 128 --save-kv prompt.h5 >/dev/null 2>&1 || status=$?
-TRIREME_MODES='none;window;retrieval --budget 128' sbatch --quiet --wait --time=5 --cpus-per-task=1 --array=0-2 --output=mode-%a.txt --error=mode-%a.err \
+TRIREME_SLURM_MODES='none;window;retrieval --budget 128' sbatch --quiet --wait --time=5 --cpus-per-task=1 --array=0-2 --output=mode-%a.txt --error=mode-%a.err \
     "$root/launch/slurm/modes.sbatch" generate -m "$model" --load-kv prompt.h5 -n 40 --temp 0 --ignore-eos -t 1 --no-progress || status=$?
 for i in 1 2; do cmp -s mode-0.txt "mode-$i.txt" || status=1; done
 (($(find . -name 'trireme-*_?.json' | wc -l) == 3)) || status=1

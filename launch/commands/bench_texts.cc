@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launch/flags/parse.h"
 #include "launch/run/data_set.h"
 #include "launch/run/prompt.h"
 #include "runtime/log.h"
@@ -87,6 +88,12 @@ BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& 
     BenchTexts mine;
     crew.first_only_waiting([&](const StillWaiting& waiting) {
         const Options& o = start.call.options;
+        if (o.prompt_from == PromptFrom::kText && parse_integer(o.prompt)) {
+            log::warn(
+                "-p {}: the text itself, as of generate; for a prompt of {} tokens give a text (-f FILE) and "
+                "--prefill {}",
+                o.prompt, o.prompt, o.prompt);
+        }
         mine = cut(all_ids(o, engine.checkpoint(), waiting), o, engine.checkpoint(), engine.longest_context(), n);
     });
     return shared(crew, mine);

@@ -71,7 +71,7 @@ FlagGroup bounded_flags() {
              [](O& o, const S& s) { o.bounded.heavy = s.integer(-1, kMostTokens); },
              [](const O& o) { return shown(o.bounded.heavy); }},
             {"kv-sinks",
-             {"--kv-sinks"},
+             {"--kv-sinks", "--num-sink-tokens"},
              kShaped,
              "TOKENS",
              "first tokens of the text that are always kept; each takes a place of those that are chosen",

@@ -100,11 +100,13 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
         return call;
     }
     call.warnings = misspelt_variables(environment);
+    call.warnings.insert(call.warnings.end(), line.warnings.begin(), line.warnings.end());
     const std::vector<Assignment> variables = read_environment(environment);
     Options named;  // only to learn which file: the command line's, else the environment's
     assign_all(*call.command, named, variables);
     assign_all(*call.command, named, line.assignments);
-    const std::vector<Assignment> file = named.config.empty() ? std::vector<Assignment>() : read_ini(named.config);
+    const std::vector<Assignment> file =
+        named.config.empty() ? std::vector<Assignment>() : read_ini(find_config(named.config));
     for (const std::vector<Assignment>* source : {&file, &variables, &line.assignments}) {
         require_one_input(*call.command, *source);
         assign_all(*call.command, call.options, *source);

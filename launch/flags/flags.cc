@@ -1,5 +1,6 @@
 #include "launch/flags/flags.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -31,10 +32,16 @@ std::string Flag::env_name() const {
     return env;
 }
 
+bool same_spelling(std::string_view a, std::string_view b) {
+    const bool long_ones = a.starts_with("--") && b.starts_with("--");
+    const auto folded = [&](char c) { return long_ones && c == '_' ? '-' : c; };
+    return std::ranges::equal(a, b, {}, folded, folded);
+}
+
 const Flag* find_spelling(std::string_view spelling) {
     for (const Flag& flag : flags()) {
         for (const std::string_view s : flag.spellings) {
-            if (s == spelling) return &flag;
+            if (same_spelling(s, spelling)) return &flag;
         }
     }
     return nullptr;
@@ -44,7 +51,7 @@ const Flag* find_spelling(std::string_view spelling, Command command) {
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command)) continue;
         for (const std::string_view s : flag.spellings) {
-            if (s == spelling) return &flag;
+            if (same_spelling(s, spelling)) return &flag;
         }
     }
     return nullptr;

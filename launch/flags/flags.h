@@ -37,7 +37,9 @@ struct FlagGroup {
 
 std::span<const FlagGroup> flag_groups();
 std::span<const Flag> flags();
-/// By the exact spelling on the command line: "-m", "--model". Null if there is none. What a short spelling means is
+/// Whether two spellings are one flag: in long ones, '_' equals '-'.
+bool same_spelling(std::string_view a, std::string_view b);
+/// By the spelling on the command line: "-m", "--model". Null if there is none. What a short spelling means is
 /// the command's affair: -r is a stop string of generate's, and the repetitions of bench.
 const Flag* find_spelling(std::string_view spelling, Command command);
 /// The same whatever the command: the first of them.

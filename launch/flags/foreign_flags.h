@@ -9,11 +9,13 @@ namespace trireme {
 
 struct ForeignFlags {
     std::vector<std::string_view> names;  // as on the command line
-    std::string_view answer;              // "use ..." or "not supported: ..."
+    std::string_view answer;              // "use ..." or "not supported here: ..."
+    /// What stands after it. Of a flag whose absence changes no result, which is ignored with a warning.
+    enum class Harmless { kNo, kSwitch, kOnOff, kValue } harmless = Harmless::kNo;
 };
 std::span<const ForeignFlags> foreign_flags();
 
-/// The answer for this spelling; empty: not known.
-std::string_view foreign_answer(std::string_view spelling);
+/// What is known of this spelling; null: nothing.
+const ForeignFlags* find_foreign(std::string_view spelling);
 
 }  // namespace trireme

@@ -45,7 +45,7 @@ FlagGroup precision_flags() {
         "Precision",
         {
             {"dtype",
-             {"--dtype"},
+             {"--dtype", "--torch-dtype"},
              kShaped | kConvert,
              "auto|f32|f16|bf16",
              "type of the weights in memory, or that convert writes; auto: the checkpoint's, for quantised files f16, "

@@ -30,8 +30,16 @@ size_t distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view wrong, std::span<const std::string> names, size_t most) {
     constexpr size_t kLongest = 64;  // of a name worth comparing
     if (wrong.empty() || wrong.size() > kLongest) return "";
+    // Somebody who writes --model-name means --model.
+    constexpr size_t kStart = 5;
     std::string best;
-    size_t least = std::min(wrong.size() / 2, most) + 1;
+    for (const std::string& name : names) {
+        const bool starts = name.starts_with("--") && name.size() >= kStart && wrong.starts_with(name) &&
+                            wrong.size() > name.size() && name.size() > best.size();
+        if (starts && (wrong[name.size()] == '-' || wrong[name.size()] == '_')) best = name;
+    }
+    if (!best.empty()) return best;
+    size_t least = std::min(std::max<size_t>(1, wrong.size() / 4), most) + 1;
     for (const std::string& name : names) {
         const size_t d = distance(wrong, name);
         if (d < least) {

@@ -1,7 +1,9 @@
 #include "launch/flags/sources.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
@@ -11,6 +13,7 @@
 
 #include "launch/flags/foreign_flags.h"
 #include "launch/flags/nearest.h"
+#include "launch/flags/parse.h"
 #include "launch/run/text_file.h"
 #include "runtime/error.h"
 
@@ -18,6 +21,7 @@ namespace trireme {
 namespace {
 
 namespace po = boost::program_options;
+namespace fs = std::filesystem;
 
 // Boost splits sources into names and texts. It parses no value: it takes -1 for unsigned numbers, and nan.
 po::options_description description() {
@@ -30,8 +34,9 @@ po::options_description description() {
 /// or the nearest of `names`, or `otherwise`.
 std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
                          std::string_view otherwise) {
-    if (const std::string_view answer = foreign_answer(spelling); !answer.empty()) return std::string(answer);
-    const std::string best = nearest(wrong, names);
+    if (const ForeignFlags* foreign = find_foreign(spelling)) return std::string(foreign->answer);
+    const bool one_letter = spelling.starts_with("-") && !spelling.starts_with("--");  // all of them are near
+    const std::string best = one_letter ? "" : nearest(wrong, names);
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
 
@@ -58,10 +63,46 @@ std::pair<std::string, std::string> variable(const std::string& line) {
     return {line.substr(0, equals), line.substr(std::min(equals + 1, line.size()))};
 }
 
-constexpr std::string_view kHelpName = "help";
+constexpr std::string_view kHelpName = "help", kNobodys = "unknown";
+
+/// Flags of no command that stood on a command line.
+struct Unknown {
+    std::vector<std::string> errors, ignored;  // lines
+};
+
+/// The word after a flag that is not known is its value, unless it is a flag itself.
+bool is_value(const std::string& word) {
+    return word.empty() || word[0] != '-' || parse_real(word).has_value();
+}
+
+/// Takes the value of a foreign flag from the front of `words`.
+void drop_value(ForeignFlags::Harmless what, std::vector<std::string>& words) {
+    using Harmless = ForeignFlags::Harmless;
+    if (words.empty() || what == Harmless::kSwitch || !is_value(words.front())) return;
+    constexpr std::array<std::string_view, 5> kOnOff = {"on", "off", "auto", "0", "1"};
+    if (what == Harmless::kOnOff && std::ranges::find(kOnOff, words.front()) == kOnOff.end()) return;
+    words.erase(words.begin());
+}
+
+/// A flag that no command has: an error, or a warning where it can be ignored.
+void note_unknown(const std::string& spelling, bool has_value, Command command, std::vector<std::string>& words,
+                  Unknown& unknown) {
+    const ForeignFlags* foreign = find_foreign(spelling);
+    if (foreign != nullptr && foreign->harmless != ForeignFlags::Harmless::kNo) {
+        if (!has_value) drop_value(foreign->harmless, words);
+        unknown.ignored.push_back(fmt::format("{}: ignored: {}", spelling, foreign->answer));
+        return;
+    }
+    if (!has_value) drop_value(ForeignFlags::Harmless::kValue, words);
+    const std::string hint =
+        did_you_mean(spelling, spelling, spellings_of(command), fmt::format("see trireme {} --help", name_of(command)));
+    // An answer of its own needs no more words.
+    unknown.errors.push_back(foreign == nullptr ? fmt::format("{}: unknown flag; {}", spelling, hint)
+                                                : fmt::format("{}: {}", spelling, hint));
+}
 
 // Takes one flag, with its value, from the front of `words`. Boost calls it until nothing is left.
-std::vector<po::option> take_flag(Command command, std::vector<std::string>& words) {
+std::vector<po::option> take_flag(Command command, std::vector<std::string>& words, Unknown& unknown) {
     const std::string word = words.front();
     if (command == Command::kReport && !word.empty() && word[0] != '-') {
         po::option file;
@@ -85,14 +126,19 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     }
     const Flag* flag = find_spelling(spelling, command);
     const Flag* elsewhere = flag == nullptr ? find_spelling(spelling) : nullptr;
-    if (flag == nullptr && elsewhere == nullptr) {
-        fail(Exit::kUsage, "{}: unknown flag; {}", spelling,
-             did_you_mean(spelling, spelling, spellings_of(command),
-                          fmt::format("see trireme {} --help", name_of(command))));
-    }
     if (flag == nullptr) {
-        fail(Exit::kUsage, "{}: not a flag of trireme {}; see trireme {} --help", spelling, name_of(command),
-             name_of(command));
+        if (elsewhere == nullptr) {
+            note_unknown(spelling, equals != std::string::npos, command, words, unknown);
+        } else {
+            if (equals == std::string::npos && !elsewhere->is_switch()) {
+                drop_value(ForeignFlags::Harmless::kValue, words);
+            }
+            unknown.errors.push_back(fmt::format("{}: not a flag of trireme {}; see trireme {} --help", spelling,
+                                                 name_of(command), name_of(command)));
+        }
+        taken.string_key = kNobodys;
+        taken.value = {""};
+        return {taken};
     }
     taken.string_key = flag->name;
     if (equals != std::string::npos) {
@@ -113,27 +159,40 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     return {taken};
 }
 
+/// A value of a file in `folder`: a relative path that exists there is that one.
+std::string beside(const fs::path& folder, const Flag& flag, const std::string& value) {
+    const bool path = flag.value == "PATH" || flag.value == "FILE";
+    std::error_code error;
+    if (!path || value.empty() || value == "-" || folder.empty() || fs::path(value).is_absolute()) return value;
+    return fs::exists(folder / value, error) ? (folder / value).string() : value;
+}
+
 }  // namespace
 
 CommandLine read_words(Command command, std::span<const std::string> words) {
     po::options_description all = description();
-    all.add_options()(std::string(kHelpName).c_str(), po::value<std::string>(), "");
+    for (const std::string_view name : {kHelpName, kNobodys}) {
+        all.add_options()(std::string(name).c_str(), po::value<std::string>(), "");
+    }
+    Unknown unknown;
     const po::parsed_options parsed =
         po::command_line_parser(std::vector<std::string>(words.begin(), words.end()))
             .options(all)
             .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
-            .extra_style_parser([&](std::vector<std::string>& rest) { return take_flag(command, rest); })
+            .extra_style_parser([&](std::vector<std::string>& rest) { return take_flag(command, rest, unknown); })
             .run();
     CommandLine line;
+    line.warnings = std::move(unknown.ignored);
     for (const po::option& o : parsed.options) {
         if (o.string_key == kHelpName) {
             line.help = true;
             line.help_keyword = o.value.front();
-            continue;
         }
+        if (o.string_key == kHelpName || o.string_key == kNobodys) continue;
         assign(line.assignments, *find_key(o.string_key), {o.original_tokens.front(), o.value.front()}, Exit::kUsage,
                Again::kLastWins);
     }
+    if (!line.help && !unknown.errors.empty()) fail(Exit::kUsage, "{}", fmt::join(unknown.errors, "; "));
     return line;
 }
 
@@ -151,9 +210,12 @@ std::vector<Assignment> read_environment(std::span<const std::string> lines) {
 
 std::vector<std::string> misspelt_variables(std::span<const std::string> lines) {
     // Read by runtime/env, by scripts, by runtime/module, and by tests.
-    std::vector<std::string> known = {
-        "TRIREME_TIMEOUT_S",  "TRIREME_LOG",       "TRIREME_CACHE",  "TRIREME_CUDA_LIBS", "TRIREME_DEMO_MODEL",
-        "TRIREME_LLAMA_VENV", "TRIREME_TEST_DATA", "TRIREME_MUTANT", "TRIREME_PYTHON",    "TRIREME_SHM_SUMS"};
+    std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
+                                      "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV", "TRIREME_TEST_DATA", "TRIREME_MUTANT",
+                                      "TRIREME_PYTHON", "TRIREME_SHM_SUMS",
+                                      // Of scripts: launch/slurm, tests.
+                                      "TRIREME", "TRIREME_SLURM", "TRIREME_SLURM_MODES", "TRIREME_LAUNCHER",
+                                      "TRIREME_MOST_RESTARTS", "TRIREME_SOFTWARE_GPU", "TRIREME_LONG_TEXT"};
     for (const Flag& flag : flags()) known.push_back(flag.env_name());
     constexpr size_t kSlips = 2;
     std::vector<std::string> warnings;
@@ -171,8 +233,21 @@ std::vector<std::string> misspelt_variables(std::span<const std::string> lines) 
     return warnings;
 }
 
+std::string find_config(const std::string& name) {
+    std::error_code error;
+    if (name == "-" || fs::exists(name, error) || name.find('/') != std::string::npos) return name;
+    // share/trireme/configs of the tree that the program is in, installed or built.
+    const fs::path program = fs::read_symlink("/proc/self/exe", error);
+    const fs::path shipped = program.parent_path().parent_path() / "share/trireme/configs";
+    for (const std::string& file : {name, name + ".ini"}) {
+        if (fs::is_regular_file(shipped / file, error)) return (shipped / file).string();
+    }
+    return name;
+}
+
 std::vector<Assignment> read_ini(const std::string& path) {
     const po::options_description all_flags = description();
+    const fs::path folder = fs::path(path).parent_path();
     std::vector<Assignment> all;
     std::string bytes = read_text_file(path, size_t{1} << 20);
     if (bytes.starts_with("\xef\xbb\xbf")) bytes.erase(0, 3);  // some editors' mark of UTF-8
@@ -201,8 +276,8 @@ std::vector<Assignment> read_ini(const std::string& path) {
                      did_you_mean("--" + o.string_key, o.string_key, keys(), "trireme generate --help lists them"));
             }
             if (flag->name == "config") fail(Exit::kConfig, "{}: config: files do not name further files", where);
-            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), o.value.front()}, Exit::kConfig,
-                   Again::kRefused);
+            assign(all, *flag, {fmt::format("{}: {}", where, o.string_key), beside(folder, *flag, o.value.front())},
+                   Exit::kConfig, Again::kRefused);
         }
     }
     return all;

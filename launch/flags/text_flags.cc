@@ -42,7 +42,7 @@ FlagGroup prompt_flags() {
     return {"Model and prompt",
             {
                 {"model",
-                 {"-m", "--model"},
+                 {"-m", "--model", "--model-name", "--model-name-or-path"},
                  kModel,
                  "PATH",
                  "folder with config.json and safetensors, a .gguf file, or a .h5 file of convert's",
@@ -126,7 +126,7 @@ FlagGroup continuation_flags() {
     return {"Continuation",
             {
                 {"n-predict",
-                 {"-n", "--n-predict", "--max-new-tokens", "--max-tokens", "--gen-len", "--gen_len"},
+                 {"-n", "--n-predict", "--max-new-tokens", "--max-tokens", "--gen-len", "--length"},
                  kDecode | kPlan,
                  "TOKENS",
                  "the most tokens to generate; -1: until a stop or the end of the context, of a bench 256. plan: for "
@@ -136,7 +136,7 @@ FlagGroup continuation_flags() {
                  },
                  [](const O& o) { return shown(o.n_predict); }},
                 {"num-samples",
-                 {"--num-samples"},
+                 {"--num-samples", "--num-return-sequences"},
                  kGenerate,
                  "COUNT",
                  "independent continuations of one prefill; sample i depends on the seed and i alone",

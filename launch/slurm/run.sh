@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # What the batch scripts beside this one have in common: they source it, and call `run WORDS...` with trireme's words.
-# Variables: TRIREME, the program (default: build/release/launch/trireme); TRIREME_LAUNCHER, srun (through PMIx) or
+# Variables: TRIREME, the program (default: build/release/launch/trireme of a clone, else the installed one); TRIREME_LAUNCHER, srun (through PMIx) or
 # mpirun; TRIREME_MOST_RESTARTS, after which a job that goes on from snapshots is not put into the queue again (20).
 set -euo pipefail
-program=${TRIREME:-build/release/launch/trireme} launcher=${TRIREME_LAUNCHER:-srun} most_restarts=${TRIREME_MOST_RESTARTS:-20}
+program=${TRIREME:-build/release/launch/trireme}
+if [[ ! ${TRIREME:-} && ! -e $program ]]; then program=trireme; fi
+launcher=${TRIREME_LAUNCHER:-srun} most_restarts=${TRIREME_MOST_RESTARTS:-20}
 unset TRIREME TRIREME_SLURM TRIREME_LAUNCHER TRIREME_MOST_RESTARTS  # the program takes variables of that beginning for its own
 
 # Slurm starts a job's steps with the cores of a task; with more ranks than cores, a waiting rank yields its core.

@@ -21,7 +21,16 @@ TEST(Nearest, TakesTheFirstOfEquals) {
     EXPECT_EQ(nearest("--top-x", kNames), "--top-k");
 }
 
+TEST(Nearest, TakesTheNameThatAnotherOneBeginsWith) {
+    const std::array<std::string, 3> names = {"--model-draft", "--model", "--mode"};
+    EXPECT_EQ(nearest("--model-name", names), "--model");
+    EXPECT_EQ(nearest("--model_path", names), "--model");
+    EXPECT_EQ(nearest("--model-draft-name", names), "--model-draft");
+}
+
 TEST(Nearest, SaysNothingWhenNothingIsNear) {
+    EXPECT_EQ(nearest("--perf", kNames), "");
+    EXPECT_EQ(nearest("--speed-up", kNames), "");
     EXPECT_EQ(nearest("", kNames), "");
     EXPECT_EQ(nearest("xyzzy", kNames), "");
     EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kNames), "");
