@@ -17,6 +17,8 @@ struct State {
     std::atomic<Level> level{Level::kInfo};
     uint64_t start = trace::now();
     std::shared_ptr<spdlog::logger> out;
+    void (*before)(void*) = nullptr;
+    void* before_data = nullptr;
 
     State() {
         auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
@@ -45,6 +47,11 @@ Level level() {
     return state().level;
 }
 
+void before_lines(void (*call)(void*), void* data) {
+    state().before = call;
+    state().before_data = data;
+}
+
 void write(Level level, std::string_view line) {
     State& s = state();
     if (level < s.level.load() || (s.rank != 0 && level < Level::kError && !env().log_all)) return;
@@ -60,6 +67,7 @@ void write(Level level, std::string_view line) {
         }
     }
     if (line.size() > kLongest) text += "...";
+    if (s.before != nullptr) s.before(s.before_data);
     s.out->log(static_cast<spdlog::level::level_enum>(level), fmt::runtime("{}"), text);
 }
 

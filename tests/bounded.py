@@ -211,6 +211,7 @@ def combinations():
         one("mqa8", 600, policy="snapkv", window=400, observe=130, every=30, chunk=100, gqa="max", rolling=rolling)
         one("mha", 600, policy="tova", window=257, chunk=300, rolling=rolling)
         one("mha", 600, 2, policy="streaming", window=300, sinks=100, rolling=rolling)
+        one("scaled", 330, policy="pyramidkv", window=200, observe=32, every=21, rolling=rolling)  # the first layer has the prompt
         one("scaled", 600, 3, policy="pyramidkv", window=300, observe=64, every=21, rolling=rolling)
     for ranks in (2, 3, 4):
         for model in models:

@@ -7,6 +7,7 @@
 #include "launch/commands/commands.h"
 #include "launch/record/run_record.h"
 #include "launch/report/output.h"
+#include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/chain.h"
 #include "launch/run/empty_answer.h"
@@ -15,6 +16,7 @@
 #include "launch/run/side_by_side.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/log.h"
+#include "runtime/trace.h"
 
 namespace trireme {
 namespace {
@@ -35,6 +37,8 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
     left = shared(crew, left);
     if (left.empty()) return 0;
     RunLog log(o, crew.comm().rank(), crew.comm().size());
+    const uint64_t begin = trace::now();
+    int64_t finished = 0;
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
         crew.first_only([&] {
             books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds));
@@ -49,9 +53,13 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
                   .prefill_ns = ns_of(d.prefill_ms),
                   .ttft_ns = -1,
                   .decode_ns = d.tok_s > 0 ? ns_of(static_cast<double>(behind) / d.tok_s * 1e3) : -1});
-        log::info("request {} of {}: {} tokens, prefill {:.1f} ms, then {} tokens, {:.1f} tok/s, {}", request.index + 1,
-                  left.back().index + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
-                  name_of(d.made.stop));
+        ++finished;
+        const double each = trace::ms_since(begin) * 1e-3 / static_cast<double>(finished);
+        const auto more = std::ssize(left) - finished;
+        log::info("request {} of {}: {} tokens, prefill {:.1f} ms, then {} tokens, {:.1f} tok/s, {}{}",
+                  request.index + 1, left.back().index + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
+                  name_of(d.made.stop),
+                  more > 0 ? fmt::format("; about {} left", duration(each * static_cast<double>(more))) : "");
     };
     const auto run = [&](auto&& requests) {
         crew.first_only([&] { books.output->begin(); });

@@ -3,6 +3,7 @@
 
 #include "launch/commands/batch_runs.h"
 #include "launch/record/run_record.h"
+#include "launch/report/progress.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/bounded.h"
 #include "launch/run/chain.h"
@@ -65,16 +66,25 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     log_.mode(mode_name(o), 1, engine_);
     log_.text(asked.index, 0);
     std::vector<Continuation> made;
+    const ProgressSink sink = stderr_progress(crew_.first() && !o.no_progress);
+    const std::string what = fmt::format("request {} of {}", asked.index + 1, requests_.back().index + 1);
+    ProgressMeter reading(what, "tokens", sink);
+    std::optional<ProgressMeter> decoding;  // its time begins with the first round
+    const int64_t most = most_tokens(request, asked.tokens(), context_).tokens;
+    int64_t decoded = 0;
     try {
         made = generate(
             chain->decoder(), engine_.checkpoint().tokenizer.get(), request, stats_, {},
             [&](int64_t done, int64_t total) {
+                reading(done, total);
                 if (!first) status_ = agreed_status(crew_, 0, {}, 0);
                 if (status_ != 0) throw Interrupted{};
                 if (done == total) remember_signals();  // from here on there is something to keep
             },
             [&](std::span<const int32_t> round) {
                 log_.round(round);
+                if (!decoding) decoding.emplace(what, "tokens", sink);
+                (*decoding)(decoded += static_cast<int64_t>(round.size()), most);
                 status_ = agreed_status(crew_, 0, round, chain->digest());
                 return status_ != 0;
             },
@@ -96,7 +106,10 @@ bool BatchOneByOne::differs(const Options& o, int64_t prompt_tokens) const {
 
 int64_t BatchOneByOne::prompt_to_load(const Options& o, int64_t prompt_tokens) const {
     const bool share = o.bounded.policy != KvPolicy::kFull && o.bounded.window_share > 0;
-    return share ? prompt_tokens : longest_prompt_;
+    // A pyramid's first layer has up to twice the window, and no more than the prompt.
+    const bool short_of =
+        o.bounded.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.bounded.window_or(BoundedOptions::kWindow);
+    return share || short_of ? prompt_tokens : longest_prompt_;
 }
 
 void BatchOneByOne::load(const Options& o, int64_t prompt_tokens) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <tuple>
 
 #include "decode/generate.h"
@@ -48,6 +49,7 @@ class Group {
     /// Returns 0 or the status of a signal. `first`: there is nothing to show yet, so that a signal may end the
     /// process.
     int measure(const BenchTexts& texts, bool first) {
+        texts_ = texts.ids.size();
         try {
             for (size_t t = 0; t < texts.ids.size() && status_ == 0; ++t) {
                 request_.prompt = texts.ids[t];
@@ -82,17 +84,27 @@ class Group {
     }
 
     void warm_up() {
+        std::vector<double> seconds;
         for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) {
             if (Chain& chain = *chains_[m]; chain.wants_costs()) {
                 chain.decoder().adopt(request_.prompt);
                 chain.warm_up(crew_, request_.prompt.back());
             }
+            const uint64_t begin = trace::now();
             continue_text(m, 0, 0);
+            seconds.push_back(trace::ms_since(begin) * 1e-3);
             chains_[m]->take_kept_rounds();  // these were none
             for (const Speculate* level : chains_[m]->levels()) {
                 results_[m]->levels.push_back({level->name(), level->stats()});
             }
         }
+        // Prefills of further texts come on top.
+        runs_ = static_cast<int64_t>(seconds.size() * texts_) * options_.repetitions;
+        const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0) *
+                               static_cast<double>(texts_ * static_cast<size_t>(options_.repetitions)) +
+                           prefilled_.prefill_ms * 1e-3 * static_cast<double>(texts_ - 1);
+        log::info("warmed up; {} runs of {} tokens will take about {}", runs_, request_.max_new, duration(all));
+        begin_ns_ = said_ns_ = trace::now();
     }
 
     /// Repetitions draw each its own tokens, all modes the same uniforms.
@@ -104,8 +116,14 @@ class Group {
         decoder.adopt(request_.prompt);
         const double adopt_ms = trace::ms_since(begin);
         const double allreduce_before = allreduce_ms();
+        const std::string what = fmt::format("{}, {}", results_[mode]->mode,
+                                             log == nullptr ? "warm-up" : fmt::format("run {} of {}", ran_ + 1, runs_));
+        std::optional<ProgressMeter> meter;  // its time begins with the first round
+        int64_t decoded = 0;
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (log != nullptr) log->round(round);
+            if (!meter) meter.emplace(what, "tokens", sink_);
+            (*meter)(decoded += static_cast<int64_t>(round.size()), request_.max_new * beside_);
             status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
             return status_ != 0;
         };
@@ -140,7 +158,20 @@ class Group {
                    .prefill_ns = ns_of(prefilled_.prefill_ms),
                    .ttft_ns = ns_of(measured.ttft_ms),
                    .decode_ns = ns_of(measured.decode_ms)});
-        log::debug("{}: {} tokens, {:.2f} tok/s", results_[mode]->mode, measured.tokens, measured.tokens_per_s());
+        ++ran_;
+        const double left =
+            trace::ms_since(begin_ns_) * 1e-3 / static_cast<double>(ran_) * static_cast<double>(runs_ - ran_);
+        const std::string line = fmt::format("run {} of {}: {}, text {}, {} tokens, {:.2f} tok/s{}", ran_, runs_,
+                                             results_[mode]->mode, text + 1, measured.tokens, measured.tokens_per_s(),
+                                             ran_ < runs_ ? fmt::format("; about {} left", duration(left)) : "");
+        // A line every ten seconds is enough of short runs.
+        constexpr double kBetween_ms = 10e3;
+        if (trace::ms_since(said_ns_) >= kBetween_ms) {
+            log::info("{}", line);
+            said_ns_ = trace::now();
+        } else {
+            log::debug("{}", line);
+        }
         results_[mode]->runs.push_back(measured);
     }
 
@@ -177,6 +208,9 @@ class Group {
     int64_t prefills_ = 0, passes_ = 1;
     LinkUse prefill_link_;
     int status_ = 0;
+    size_t texts_ = 0;
+    int64_t runs_ = 0, ran_ = 0;
+    uint64_t begin_ns_ = 0, said_ns_ = 0;  // of the runs; of the last line about one
 };
 
 }  // namespace

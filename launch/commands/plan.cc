@@ -155,6 +155,7 @@ void run_plan(const Start& start, const Crew& crew) {
         check_link(o);
         LlamaConfig config = open_config(o.model);
         if (!o.layer_map.empty()) set_layer_map(config, o.layer_map, "the layer map");
+        config.sliding_window += o.wide_window ? 1 : 0;
         if (o.ctx_size > config.context) {
             log::warn("-c {}: a plan alone: the model's own context is {} tokens", o.ctx_size, config.context);
         }

@@ -94,6 +94,7 @@ struct Options {
     int64_t ctx_size = 0;        // tokens; 0: the model's
     std::optional<DType> dtype;  // nothing: the checkpoint's
     std::string layer_map;       // another than the checkpoint's; empty: its own
+    bool wide_window = false;    // layers with a sliding window see one token more
     Passes passes;               // of prompts over layers that read later ones
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 

@@ -37,6 +37,17 @@ std::string show_passes(const O& o) {
 FlagGroup sharing_flags() {
     return {"Layers that share keys and values",
             {
+                {"layer-window",
+                 {"--layer-window"},
+                 kShaped,
+                 "W|W+1",
+                 "tokens that a layer with s in its map sees, of the sliding window W of its config: itself among W, "
+                 "as LCKV's "
+                 "eager and sdpa code has it, or one more, as models that were trained with FlashAttention 2 saw them",
+                 [](O& o, const S& s) {
+                     o.wide_window = s.one_of({"W", "W+1"}) == 1;
+                 },
+                 [](const O& o) { return std::string(o.wide_window ? "W+1" : "W"); }},
                 {"layer-map",
                  {"--layer-map"},
                  kShaped | kConvert,

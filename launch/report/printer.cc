@@ -15,7 +15,15 @@ Printer::Printer(const Options& o, std::string what, int64_t count, bool headed)
       count_(count),
       ids_asked_(o.print == Print::kIds),
       silent_(o.report_to_stdout()),
-      headed_(headed) {}
+      headed_(headed) {
+    // A line of the log never begins inside a text on a terminal.
+    if (::isatty(STDERR_FILENO) != 1) return;
+    log::before_lines([](void* printer) { static_cast<Printer*>(printer)->end_line(); }, this);
+}
+
+Printer::~Printer() {
+    log::before_lines(nullptr, nullptr);
+}
 
 void Printer::take(int64_t number, int32_t id, std::string_view text) {
     if (silent_) return;
@@ -26,13 +34,16 @@ void Printer::take(int64_t number, int32_t id, std::string_view text) {
     number_ = number;
     if (id >= 0) ids_.push_back(id);
     if (!ids_asked_) out_.write(text);
+    if (!text.empty()) ended_ = false;
     if (id >= 0) return;
     if (ids_asked_) out_.write(ids_as_json(ids_) + "\n");
     ids_.clear();
 }
 
-void Printer::end_line() const {
-    if (out_.last() != '\n' && log::level() <= log::Level::kInfo) std::fputs("\n", stderr);
+void Printer::end_line() {
+    if (ended_ || out_.last() == '\n' || log::level() > log::Level::kInfo) return;
+    ended_ = true;
+    std::fputs("\n", stderr);
 }
 
 }  // namespace trireme

@@ -25,14 +25,34 @@ std::string amounts(std::string_view unit, int64_t done, int64_t total) {
     return fmt::format("{} of {} {}", done, total, unit);
 }
 
+/// ", 12.3 tok/s, 40 s left"; empty where nothing is known.
+std::string rate(std::string_view unit, int64_t done, int64_t total, double seconds, bool took) {
+    if (done <= 0 || seconds <= 0) return took ? fmt::format(", {}", duration(seconds)) : "";
+    const double per_s = static_cast<double>(done) / seconds;
+    const std::string speed = unit == "bytes"    ? fmt::format("{:.1f} MB/s", per_s * 1e-6)
+                              : unit == "tokens" ? fmt::format("{:.1f} tok/s", per_s)
+                                                 : fmt::format("{:.1f} {}/s", per_s, unit);
+    return fmt::format(", {}{}, {} left", speed, took ? ", " + duration(seconds) : "",
+                       duration(static_cast<double>(total - done) / per_s));
+}
+
 int64_t percent(int64_t done, int64_t total) {
     return total > 0 ? static_cast<int64_t>(100.0 * static_cast<double>(done) / static_cast<double>(total)) : 100;
 }
 
 }  // namespace
 
-std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width) {
-    const std::string tail = fmt::format(" {:3} %  {}", percent(done, total), amounts(unit, done, total));
+std::string duration(double seconds) {
+    const auto s = static_cast<int64_t>(seconds + 0.5);
+    if (s < 100) return fmt::format("{} s", s);
+    if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+    return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
+}
+
+std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width,
+                         double seconds) {
+    const std::string tail = fmt::format(" {:3} %  {}{}", percent(done, total), amounts(unit, done, total),
+                                         seconds > 0 ? rate(unit, done, total, seconds, /*took=*/false) : "");
     const int64_t spare = width - static_cast<int64_t>(what.size() + tail.size()) - 4;
     std::string bar;
     if (spare >= 10) {
@@ -44,7 +64,8 @@ std::string progress_bar(std::string_view what, std::string_view unit, int64_t d
 }
 
 std::string progress_line(std::string_view what, std::string_view unit, int64_t done, int64_t total, double seconds) {
-    return fmt::format("{}: {} %, {}, {:.0f} s", what, percent(done, total), amounts(unit, done, total), seconds);
+    return fmt::format("{}: {} %, {}{}", what, percent(done, total), amounts(unit, done, total),
+                       rate(unit, done, total, seconds, /*took=*/true));
 }
 
 ProgressSink stderr_progress(bool enabled) {
@@ -80,7 +101,7 @@ void ProgressMeter::operator()(int64_t done, int64_t total) {
     if (now - last_ < (sink_.terminal ? kRedraw : kNextLine)) return;
     last_ = now;
     if (sink_.terminal) {
-        sink_.draw(fmt::format("\r{}\033[K", progress_bar(what_, unit_, done, total, sink_.width)));
+        sink_.draw(fmt::format("\r{}\033[K", progress_bar(what_, unit_, done, total, sink_.width, now - begin_)));
         drawn_ = true;
     } else {
         sink_.line(progress_line(what_, unit_, done, total, now - begin_));

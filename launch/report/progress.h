@@ -8,9 +8,13 @@
 
 namespace trireme {
 
-/// "load  [#####.....]  50 %  104.9 of 209.7 MB", at most `width` columns.
-std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width);
-/// "load: 50 %, 104.9 of 209.7 MB, 12 s"
+/// "load  [#####.....]  50 %  104.9 of 209.7 MB, 8.7 MB/s, 12 s left", at most `width` columns. After `seconds`; 0: how
+/// long it takes is not known yet.
+std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width,
+                         double seconds = 0);
+/// "12 s", "3 min 20 s", "2 h 5 min".
+std::string duration(double seconds);
+/// "load: 50 %, 104.9 of 209.7 MB, 8.7 MB/s, 12 s, 12 s left"
 std::string progress_line(std::string_view what, std::string_view unit, int64_t done, int64_t total, double seconds);
 
 /// Where progress goes and what time it is; a test has its own.

@@ -43,7 +43,7 @@ std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::str
 
 Checkpoint open_checkpoint(Command command, const Options& o, std::string_view backend) {
     Checkpoint c;
-    c.source = with_layer_map(open_model(o.model), o.layer_map);
+    c.source = with_layer_map(open_model(o.model), o.layer_map, o.wide_window ? 1 : 0);
     c.tokenizer = open_tokenizer(command, o);
     c.eos = ends_of_text(c.config(), c.tokenizer.get());
     c.weight_type = choose_weight_type(*c.source, o.dtype, backend);

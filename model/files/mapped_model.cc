@@ -11,9 +11,10 @@ namespace {
 
 class MappedModel final : public WeightSource {
   public:
-    MappedModel(std::unique_ptr<WeightSource> model, std::string_view map) : model_(std::move(model)) {
+    MappedModel(std::unique_ptr<WeightSource> model, std::string_view map, int64_t wider) : model_(std::move(model)) {
         config_ = model_->config();
-        set_layer_map(config_, map, "the layer map");
+        if (!map.empty()) set_layer_map(config_, map, "the layer map");
+        config_.sliding_window += wider;
         natural_dtype_ = model_->natural_dtype();
         TensorProblems problems;
         for (const ExpectedTensor& want : expected_tensors(config_)) {
@@ -39,9 +40,9 @@ class MappedModel final : public WeightSource {
 
 }  // namespace
 
-std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map) {
-    if (map.empty()) return model;
-    return std::make_unique<MappedModel>(std::move(model), map);
+std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map, int64_t wider) {
+    if (map.empty() && wider == 0) return model;
+    return std::make_unique<MappedModel>(std::move(model), map, wider);
 }
 
 }  // namespace trireme

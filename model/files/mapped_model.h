@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-/// `map`: as LayerMap::parse reads it; empty: the model as it is. Errors: Exit::kData for text that is no map of this
-/// model, and for owners that have no such weights.
-std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map);
+/// `map`: as LayerMap::parse reads it; empty: the model's. Layers with a sliding window see `wider` tokens more.
+/// Errors: Exit::kData for text that is no map of this model, and for owners that have no such weights.
+std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map,
+                                             int64_t wider = 0);
 
 }  // namespace trireme

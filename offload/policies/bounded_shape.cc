@@ -38,10 +38,16 @@ int64_t BoundedShape::recent() const {
 }
 
 // PyramidKV (arXiv 2406.02069, section 3.2): what is kept above the window falls from layer to layer by equal steps;
-// the last layer has a twentieth of W, and the mean is that of all layers alike.
+// the last layer has a twentieth of W, and the mean is that of all layers alike. The first layer has no more than the
+// prompt: what it cannot use goes to the upper ones, as in the authors' code and in kvpress.
 int64_t BoundedShape::budget(OwnerIndex owner, int64_t owners) const {
     if (policy != KvPolicy::kPyramidKv || owners == 1) return tokens;
-    const int64_t above = tokens - observe, last = std::min(tokens / 20, above), first = 2 * above - last;
+    const int64_t above = tokens - observe;
+    int64_t last = std::min(tokens / 20, above), first = 2 * above - last;
+    if (const int64_t most = std::max(above, prompt - observe); prompt > 0 && !turns && first > most) {
+        first = most;
+        last = 2 * above - first;
+    }
     // Differences of the rounded running sum: the sum over all owners is exact.
     const auto sum = [&](int64_t n) { return n * first - (first - last) * n * (n - 1) / (2 * (owners - 1)); };
     return observe + sum(owner.i + 1) - sum(owner.i);

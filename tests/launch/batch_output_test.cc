@@ -181,6 +181,7 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
             {"kv-every", {"--kv-every", "3"}, snap},
             {"kv-chunk", {"--kv-chunk", "64"}, h2o},
             {"layer-map", {"--layer-map", "0_1_2_3_3_3"}},
+            {"layer-window", {"--layer-window", "W+1"}},
             {"passes", {"--passes", "exact"}, {"-m", data("models/kjv-lckv")}},
             {"passes-tolerance", {"--passes-tolerance", "0.5"}, {"-m", data("models/kjv-lckv"), "--passes", "auto"}},
             {"spec", {"--spec", "ngram"}},

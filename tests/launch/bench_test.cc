@@ -271,7 +271,7 @@ TEST(Bench, ShowsWhatItHasWhenASignalEndsIt) {
     for (const int number : {SIGINT, SIGTERM}) {
         const ProcessResult r =
             trireme(bench(kText + Words{"--modes", "none,ngram", "-r", "10000", "-o", "jsonl", "-v"}),
-                    {.timeout_s = 60, .signal_at_output = number, .signal_at_error = "ngram: 24 tokens"});
+                    {.timeout_s = 60, .signal_at_output = number, .signal_at_error = "ngram, text 1, 24 tokens"});
         EXPECT_EQ(r.status, 128 + number) << r.err;
         ASSERT_THAT(lines_of(r.out), SizeIs(2)) << r.err;
         EXPECT_LT(json::parse(lines_of(r.out)[0])["runs"], 10000);
@@ -289,7 +289,8 @@ TEST(Bench, LeavesAPrefillAtASignal) {
     const Words slow = {"--data",      folder.path(), "--prefill", "512",          "-n",    "2",      "-r",
                         "1",           "--modes",     "none",      "-o",           "jsonl", "--temp", "0",
                         "--link-gbps", "0.001",       "-v",        "--kv-on-chip", "0"};
-    const ProcessOptions options = {.timeout_s = 60, .signal_at_output = SIGTERM, .signal_at_error = "none: 2 tokens"};
+    const ProcessOptions options = {
+        .timeout_s = 60, .signal_at_output = SIGTERM, .signal_at_error = "none, text 1, 2 tokens"};
     const auto expect_left = [](const ProcessResult& r) {
         EXPECT_EQ(r.status, 128 + SIGTERM) << r.err;
         EXPECT_EQ(r.err.find("text 2 of 2"), std::string::npos) << r.err;

@@ -36,8 +36,19 @@ TEST(ProgressBar, ShowsShareAndAmount) {
     EXPECT_THAT(progress_bar("prefill", "tokens", 4096, 4096, 60), HasSubstr("##] 100 %  4096 of 4096 tokens"));
 }
 
+TEST(ProgressBar, ShowsRateAndTimeLeft) {
+    EXPECT_THAT(progress_bar("none, run 2 of 5", "tokens", 64, 256, 100, 50),
+                HasSubstr(" 25 %  64 of 256 tokens, 1.3 tok/s, 2 min 30 s left"));
+    EXPECT_THAT(progress_bar("load", "bytes", 100'000'000, 200'000'000, 100, 2), HasSubstr("50.0 MB/s, 2 s left"));
+    EXPECT_THAT(progress_bar("score", "pairs", 0, 10, 80, 2), testing::EndsWith("0 of 10 pairs"));
+    EXPECT_EQ(duration(3), "3 s");
+    EXPECT_EQ(duration(125), "2 min 5 s");
+    EXPECT_EQ(duration(7500), "2 h 5 min");
+}
+
 TEST(ProgressBar, NeverExceedsTheWidth) {
     for (int64_t width = 0; width < 200; ++width) {
+        EXPECT_LE(progress_bar("load", "bytes", 5, 7, width, 3).size(), static_cast<size_t>(width));
         EXPECT_LE(progress_bar("load", "bytes", 5, 7, width).size(), static_cast<size_t>(width));
     }
     EXPECT_THAT(progress_bar("load", "bytes", 0, 0, 60), HasSubstr("100 %"));  // nothing to do is done
@@ -93,7 +104,8 @@ TEST(ProgressMeter, WritesALineEveryTenSecondsElsewhere) {
             meter(i, 25);
         }
     }
-    EXPECT_THAT(r.lines, ElementsAre("prefill: 40 %, 10 of 25 tokens, 10 s", "prefill: 80 %, 20 of 25 tokens, 20 s"));
+    EXPECT_THAT(r.lines, ElementsAre("prefill: 40 %, 10 of 25 tokens, 1.0 tok/s, 10 s, 15 s left",
+                                     "prefill: 80 %, 20 of 25 tokens, 1.0 tok/s, 20 s, 5 s left"));
     EXPECT_THAT(r.drawn, IsEmpty());
 }
 

@@ -213,5 +213,27 @@ TEST(SharingCommand, ScoresPairs) {
     EXPECT_THAT(bad.err, HasSubstr("pairs.jsonl:1: no text 'continuation'"));
 }
 
+// LCKV's eager code sees W tokens in a layer with s, FlashAttention 2 one more.
+TEST(SharingCommand, WindowsAreAsWideAsTheTrainingsWere) {
+    const TempFolder folder;
+    for (const char* name : {"model.safetensors", "tokenizer.model"}) {
+        write_file(folder / name, read_file(model() + "/" + name));
+    }
+    const auto with_window = [&](int window, const Words& more) {
+        json config = json::parse(read_file(model() + "/config.json"));
+        config["model_type"] = "lckv-llama";
+        config["architectures"] = {"LCKVLlamaForCausalLM"};
+        config["layer_types"] = "0s_1s_2_3s_4_5";
+        config["sliding_window"] = window;
+        config["forward_passes"] = 1;
+        config["backward_passes"] = 0;
+        write_file(folder / "config.json", config.dump());
+        return score(folder.path(), more)["logprobs"];
+    };
+    EXPECT_EQ(with_window(6, {"--layer-window", "W+1"}), with_window(7, {}));
+    EXPECT_EQ(with_window(6, {"--layer-window", "W"}), with_window(6, {}));
+    EXPECT_NE(with_window(6, {}), with_window(7, {}));
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -52,6 +52,7 @@ class Options:
     pool: int = 5           # the same: neighbours that a score is the mean of
     every: int = 64         # the same: steps between two counts of the scores
     chunk: int = 0          # tokens of a call while the prompt is read; 0: all
+    prompt: int = 0         # pyramidkv: tokens of the prompt, which no layer keeps more of; 0: a conversation
     passes: int = 0         # over layers that read later ones, in each call of the prompt; 0: as the config says
 
     def first_tokens(self):
@@ -74,6 +75,9 @@ def budgets(options, layers):
             return [(mean, options.observe)]
         last = min(window // 20, mean)
         first = 2 * mean - last
+        most = max(mean, options.prompt - options.observe)
+        if options.prompt > 0 and first > most:
+            first, last = most, 2 * mean - most
 
         def upto(n):
             return n * first - (first - last) * n * (n - 1) // (2 * (layers - 1))
@@ -437,7 +441,7 @@ def generate(config, weights, ids, options, n, tokens=None, kept=None):
     """Generates n tokens greedily; a Step for the prompt and for each of them but the last, which is not run.
     tokens, kept {(step, layer, head): indices}: somebody else's. Where the best choice is as good as theirs, theirs is
     taken, so that what comes after can be compared: f32 and f64 may settle ties otherwise."""
-    model = Model(config, weights, options, len(ids) + n)
+    model = Model(config, weights, dataclasses.replace(options, prompt=len(ids)), len(ids) + n)
     size = options.chunk if options.chunk > 0 else len(ids)
     chunks, steps = math.inf, []
     ranges = [(begin, min(begin + size, len(ids))) for begin in range(0, len(ids), size)]

@@ -252,6 +252,18 @@ TEST(Bounded, PyramidsFallEvenlyAndKeepTheMean) {
             }
             EXPECT_EQ(all, owners * tokens);
             if (owners == 1) continue;
+            // Of a prompt shorter than the first layer's share, the upper layers have the rest.
+            for (const int64_t prompt : {tokens + 1, tokens * 3 / 2, tokens * 5}) {
+                BoundedShape shorter = s;
+                shorter.prompt = prompt;
+                int64_t sum = 0, last = prompt;
+                for (OwnerIndex o; o.i < owners; ++o) {
+                    const int64_t mine = shorter.budget(o, owners);
+                    EXPECT_LE(mine, std::min(last, prompt) + 1);  // shares are rounded
+                    sum += last = mine;
+                }
+                EXPECT_EQ(sum, owners * tokens) << prompt;
+            }
             EXPECT_NEAR(static_cast<double>(before), 64 + static_cast<double>(std::min(tokens / 20, tokens - 64)), 1);
         }
     }
