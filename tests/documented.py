@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Every command that README, docs/ and configs/ show runs: with small models, short texts and few tokens, the rest as it is shown.
+
+  documented.py TRIREME [--list] [--only TEXT]
+
+MODEL, TEXT and the like stand for small files; numbers that ask for much are asked for less by flags behind the command, which
+win. `plan` is run as it is, for the shapes in configs/models. sbatch lines are left to tests/slurm.sh. Last line: "N of N commands run"."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DATA = ROOT / "tests/data"
+MODEL, DRAFT, SHARING = DATA / "models/kjv-target", DATA / "models/kjv-draft", DATA / "models/kjv-lckv"
+NAMES = {"MODEL": MODEL, "DEMO_MODEL": MODEL, "YARN_LLAMA_2_7B_128K": MODEL, "DRAFT": DRAFT, "LLAMA_68M": DRAFT, "TINYLLAMA_LCKV": SHARING,
+         "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "C": "64"}
+SHAPES = {"MODEL": ROOT / "configs/models/llama-2-7b-128k", "DRAFT": ROOT / "configs/models/llama-68m"}
+# Where a line's command ends and its comment begins.
+COMMENT = re.compile(r"(  +#.*|   +[a-z(].*|, or .*|, from .*|; with .*)$")
+
+
+def commands():
+    """(file, command) of all, in the order of the files."""
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "configs/README.md", *sorted((ROOT / "configs").glob("*.ini")),
+             *sorted((ROOT / "launch/slurm").glob("*.sbatch"))]
+    for file in files:
+        if file.name == "ledger.md":  # what was run at earlier commits
+            continue
+        text = re.sub(r"\\\n(# )?\s*", " ", file.read_text())
+        for line in text.splitlines():
+            shown = line.lstrip("#").strip()
+            if not line.startswith(("    ", "#")) or "sbatch " in shown.split(" generate")[0]:
+                continue
+            if re.match(r"(mpirun -n \d+ )?(build/release/launch/)?trireme [a-z]+ -", shown) or re.match(r"\S*trireme report ", shown):
+                yield file, COMMENT.sub("", shown)
+
+
+def modes_of(words):
+    """What --modes is in effect, with fewer layers on chip."""
+    modes = words[words.index("--modes") + 1] if "--modes" in words else None
+    if modes is None and "--config" in words:
+        for line in (ROOT / words[words.index("--config") + 1]).read_text().splitlines():
+            modes = line.split("=")[1].strip() if line.startswith("modes =") else modes
+    return [] if modes is None else ["--modes", re.sub(r"@\d+", "@2", modes)]
+
+
+def smaller(command, words):
+    """Flags behind the command that ask for less."""
+    if command == "generate":
+        more = ["-n", "8" if "--load-kv" in words else "5", "-t", "1", "--device", "cpu", "--force"]
+        return more + ([] if "-m model.h5" in " ".join(words) else ["-c", "1500"])
+    if command == "bench":
+        text = [] if "--data" in words else ["-f", "book.txt"]
+        layers = [] if "--kv-policy" in words or "h2o" in " ".join(modes_of(words)) else ["--kv-on-chip", "2"]
+        return [*text, "--prefill", "300", "-n", "4", "-r", "1", "-c", "400", "-t", "1", "--device", "cpu", "--budget", "64", "--limit", "2",
+                "--gamma", "3", "--parallel", "1", "-md", str(DRAFT), *layers, *modes_of(words)]
+    if command == "batch":
+        return ["-n", "4", "-t", "1", "--limit", "2", "--force"]
+    if command == "score":
+        return ["-t", "1"]
+    return ["--force"] if command == "convert" else []
+
+
+def ready(folder):
+    """Files that commands name."""
+    verses = (DATA / "texts/kjv_12k.txt").read_text()
+    for name in ("long.txt", "book.txt"):
+        (folder / name).write_text(verses[:3000])
+    (folder / "books").mkdir()
+    (folder / "books/b.jsonl").write_text("".join(json.dumps({"text": verses[i * 20:i * 20 + 900]}) + "\n" for i in range(120)))
+    pairs = [{"prompt": verses[i * 500:i * 500 + 1500], "summary_gt": verses[:90]} for i in range(3)]
+    for name in ("requests.jsonl", "prompts.jsonl"):
+        (folder / name).write_text("".join(json.dumps(p) + "\n" for p in pairs))
+    (folder / "turns.jsonl").write_text("".join(json.dumps({"prompt": verses[i * 100:i * 100 + 60]}) + "\n" for i in range(2)))
+    for name in ("configs", "tests"):
+        (folder / name).symlink_to(ROOT / name)
+
+
+def run(program, shown, folder):
+    line = shown.replace('"$(./launch/fetch_demo_model.sh)"', "DEMO_MODEL").replace("[", "").replace("]", "")
+    line = re.sub(r"0_1_2_3_4_5_6_[0-9_.]*", "0_1_2_3_4_4", line)
+    words = shlex.split(line)
+    start = next(i for i, w in enumerate(words) if w.endswith("trireme"))
+    command, flags = words[start + 1], words[start + 2:]
+    names = SHAPES if command == "plan" else NAMES
+    flags = [str(names.get(w, w)) for w in flags]
+    launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", *words[1:3]] if start else []
+    if command == "report":
+        shutil.rmtree(folder / flags[flags.index("-o") + 1], ignore_errors=True)
+    return subprocess.run([*launcher, program, command, *flags, *smaller(command, flags)], cwd=folder, capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("trireme")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    chosen = [(f, c) for f, c in commands() if options.only in c]
+    if options.list:
+        for file, command in chosen:
+            print(f"{file.relative_to(ROOT)}: {command}")
+        return
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
+    ran = 0
+    with tempfile.TemporaryDirectory() as path:
+        folder = pathlib.Path(path)
+        ready(folder)
+        for file, command in chosen:
+            ended = run(str(pathlib.Path(options.trireme).resolve()), command, folder)
+            if ended.returncode == 0:
+                ran += 1
+            else:
+                print(f"{file.relative_to(ROOT)}: {command}\n    {ended.returncode}: {ended.stderr.strip()[-400:]}")
+    print(f"{ran} of {len(chosen)} commands run")
+    sys.exit(0 if ran == len(chosen) and ran > 40 or options.only and ran else 1)
+
+
+if __name__ == "__main__":
+    main()
