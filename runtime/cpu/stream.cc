@@ -76,6 +76,7 @@ void CpuStream::work() {
         enqueued_.wait(ticket, std::memory_order_acquire);
         Task& task = tasks_[ticket % kSlots];
         running_.store(task.what, std::memory_order_relaxed);
+        team_.adapt();
         if (!failed_.load(std::memory_order_relaxed)) {
             const uint64_t begin = trace::now();
             try {

@@ -51,7 +51,7 @@ class CpuStream final : public Stream {
     void emulate_link(double gbps, double us) override;
     trace::Total spent(const char* what) const override;
     const char* name() const override { return name_; }
-    int threads() const { return team_.size(); }
+    int threads() const { return team_.most(); }
 
   protected:
     void do_wait(const Event& event, const char* what) override;

@@ -1,27 +1,31 @@
 #include "runtime/cpu/team.h"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 
 #include "runtime/cpu/pause.h"
 #include "runtime/error.h"
+#include "runtime/trace.h"
 
 namespace trireme {
 namespace {
 
-/// Until `value` is no longer `seen`. Within a token the next region comes after 1 to 40 us, and waking a sleeper takes
-/// as long: look for a while before sleeping. Yielding the core all the while was tried: 5 % faster on an idle machine,
-/// four times slower beside another program, even a nice one, which keeps the core for its slice.
-void await_change(const std::atomic<uint32_t>& value, uint32_t seen) {
+/// Until `value` is no longer `seen`; whether that took longer than a look. Within a token the next region comes after
+/// 1 to 40 us, and waking a sleeper takes as long: look for a while before sleeping. Yielding the core all the while
+/// was tried: 5 % faster on an idle machine, four times slower beside another program, even a nice one, which keeps the
+/// core for its slice.
+bool await_change(const std::atomic<uint32_t>& value, uint32_t seen) {
     constexpr auto kLooking = std::chrono::microseconds(50);
     const auto begin = std::chrono::steady_clock::now();
     do {
         for (int i = 0; i < 64; ++i) {
-            if (value.load(std::memory_order_acquire) != seen) return;
+            if (value.load(std::memory_order_acquire) != seen) return false;
             spin_pause();
         }
     } while (std::chrono::steady_clock::now() - begin < kLooking);
     value.wait(seen, std::memory_order_acquire);
+    return true;
 }
 
 }  // namespace
@@ -31,7 +35,7 @@ Team*& Team::current() {
     return team;
 }
 
-Team::Team(int threads) : size_(threads) {
+Team::Team(int threads) : size_(threads), width_(threads) {
     check(threads > 0, "a team of {} threads", threads);
 }
 
@@ -73,20 +77,61 @@ void Team::end() {
 
 void Team::run(Body body, void* closure) {
     check(!in_region_, "a parallel region within a parallel region");
-    if (size_ > 1 && threads_.empty()) start();
+    if (width_ == 1) {
+        in_region_ = true;
+        body(closure, 0, 1);
+        in_region_ = false;
+        return;
+    }
+    if (threads_.empty()) start();
     in_region_ = true;
+    const uint64_t begin_ns = trace::now();
     body_ = body;
     closure_ = closure;
     running_.store(static_cast<uint32_t>(size_ - 1), std::memory_order_relaxed);
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
     body(closure, 0, size_);
-    while (const uint32_t n = running_.load(std::memory_order_acquire)) await_change(running_, n);
+    wait_for_others(begin_ns);
     in_region_ = false;
 }
 
-void Team::barrier() {
+void Team::wait_for_others(uint64_t begin_ns) {
+    ++regions_;
+    bool slept = false;
+    const uint64_t before = running_.load(std::memory_order_acquire) == 0 ? 0 : trace::now();
+    while (const uint32_t n = running_.load(std::memory_order_acquire)) slept = await_change(running_, n) || slept;
+    if (!slept) return;
+    // Late: a slice of another program (some milliseconds) behind this thread's part of the region.
+    constexpr uint64_t kSlice_ns = 300'000, kParts = 4;
+    const uint64_t own = before - begin_ns, waited = trace::now() - before;
+    if (waited > kSlice_ns + kParts * own && late_++ == 0) first_late_ = regions_;
+}
+
+void Team::adapt() {
     if (size_ == 1) return;
+    constexpr uint64_t kFirstRest_ns = 50'000'000, kLongest_ns = 2'000'000'000, kLately = 4096;
+    constexpr int kLate = 3;
+    if (rest_until_ns_ != 0) {
+        if (trace::now() < rest_until_ns_) return;
+        rest_until_ns_ = 0;
+        width_ = size_;
+        late_ = 0;
+        return;
+    }
+    if (late_ == 0) return;
+    if (regions_ - first_late_ > kLately) {  // that was long ago: the cores are ours
+        late_ = 0;
+        rest_ns_ = 0;
+    } else if (late_ >= kLate) {
+        rest_ns_ = rest_ns_ == 0 ? kFirstRest_ns : std::min(2 * rest_ns_, kLongest_ns);
+        rest_until_ns_ = trace::now() + rest_ns_;
+        width_ = 1;
+    }
+}
+
+void Team::barrier() {
+    if (width_ == 1) return;
     const uint32_t seen = barriers_.load(std::memory_order_relaxed);  // nobody passes before this thread is there
     if (met_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
         met_.store(0, std::memory_order_relaxed);

@@ -21,12 +21,19 @@ class Team {
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    int size() const { return size_; }
+    /// Threads of the next region: all of them, or the leader alone while it rests().
+    int size() const { return width_; }
+    int most() const { return size_; }
     /// The calling thread leads this team from now on: thread 0 of its regions.
     void lead() { current() = this; }
     /// body(closure, thread, size()) on every thread, and returns when all are through. Only the leader, not within a
     /// region. Exit::kOs where the system gives no thread.
     void run(Body body, void* closure);
+    /// Between two kernels, by the leader. Where other programs have the cores, a thread that sleeps between regions
+    /// gets its core back only at the end of a time slice, and every region waits milliseconds for it: 8,600 tokens per
+    /// second of a small model became 400. Then the leader works alone for a while (bits do not depend on the number of
+    /// threads), and tries again later.
+    void adapt();
     /// All threads of the region meet; what one wrote before, the others see after.
     void barrier();
 
@@ -36,12 +43,17 @@ class Team {
   private:
     void start();
     void end();
+    void wait_for_others(uint64_t begin_ns);
     /// `seen`: regions before the thread's first.
     void serve(int thread, uint32_t seen);
 
     const int size_;
-    bool stop_ = false;       // this, the body and its closure are published by round_
-    bool in_region_ = false;  // the leader's
+    int width_;                                 // the leader's, as what follows
+    int late_ = 0;                              // regions that waited for others out of proportion, lately
+    uint64_t regions_ = 0, first_late_ = 0;     // ever begun; the number at the first of these
+    uint64_t rest_until_ns_ = 0, rest_ns_ = 0;  // 0: all threads work; the last rest
+    bool stop_ = false;                         // this, the body and its closure are published by round_
+    bool in_region_ = false;                    // the leader's
     Body body_ = nullptr;
     void* closure_ = nullptr;
     std::vector<std::thread> threads_;

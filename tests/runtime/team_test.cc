@@ -147,6 +147,41 @@ TEST(Team, EndsWhileItsThreadsSleep) {
     EXPECT_EQ(runs, 3);
 }
 
+// Other programs have the cores: a thread comes milliseconds late to every region.
+TEST(Team, WorksAloneForAWhileWhereOthersComeLate) {
+    Team team(2);
+    team.lead();
+    std::atomic<int> slices = 0, ran = 0;
+    const auto region = [&] {
+        ran = 0;
+        parallel([&](int thread, int threads) {
+            if (thread > 0 && slices > 0) {
+                --slices;
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            }
+            ran += threads == team.size() ? 1 : 1000;
+        });
+        team.adapt();
+        return ran.load();
+    };
+    EXPECT_EQ(region(), 2);
+    for (int round = 0; round < 2; ++round) {
+        slices = 1 << 20;
+        int regions = 0;
+        while (team.size() == 2 && ++regions < 1000) region();
+        EXPECT_EQ(team.size(), 1);
+        EXPECT_LT(regions, 100);
+        slices = 0;
+        EXPECT_EQ(parallel_width(), 1);
+        EXPECT_EQ(region(), 1);
+        parallel([&](int, int) { parallel_barrier(); });
+        while (team.size() == 1) region();  // the rest ends by itself
+        EXPECT_EQ(region(), 2);
+    }
+    EXPECT_EQ(team.most(), 2);
+    Team::current() = nullptr;
+}
+
 TEST(Team, OfNoThreadsIsABug) {
     EXPECT_THROW(Team(0), Error);
 }
