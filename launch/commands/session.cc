@@ -8,6 +8,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/session_turns.h"
 #include "launch/record/run_record.h"
+#include "launch/report/kv_dump.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
@@ -21,6 +22,7 @@
 #include "launch/run/snapshot/take_up.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
+#include "runtime/atomic_file.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -77,9 +79,9 @@ SnapshotText text_of(const Session& session) {
 void run_session(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.phase([&] {
-        require(o.spec.parts.empty() && o.num_samples == 1 && o.kv_dump.empty(), Exit::kUsage,
-                "--session: a conversation goes on as one sample of the model alone; want no --spec, --num-samples or "
-                "--kv-dump");
+        require(o.spec.parts.empty() && o.num_samples == 1, Exit::kUsage,
+                "--session: a conversation goes on as one sample of the model alone; want no --spec and no "
+                "--num-samples");
         require(o.bounded.window_share == 0, Exit::kConfig,
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
     });
@@ -116,8 +118,18 @@ void run_session(const Start& start, const Crew& crew) {
         snapshots.emplace(o, crew, engine, Snapshots::Of{.known = known_of(session, engine.model()), .text = [&] {
                                                              return text_of(session);
                                                          }});
-        session.on_read([&] { snapshots->write(); });
     }
+    std::optional<KvDump> dump;
+    crew.phase([&] {
+        if (o.kv_dump.empty()) return;
+        require(engine.bounded().bounded(), Exit::kConfig, "--kv-dump: of a --kv-policy other than full");
+        dump.emplace(engine, crew, /*prompt=*/0);
+    });
+    int64_t turn_read = 0;
+    session.on_read([&] {
+        if (snapshots) snapshots->write();
+        if (dump) dump->turn(turn_read);
+    });
     if (taken) log::info("taken up in {:.1f} ms", taken->load(engine, session, crew));
     RunLog record(o, crew.comm().rank(), crew.comm().size());
     record.mode(mode_name(o), 1, engine);
@@ -125,6 +137,7 @@ void run_session(const Start& start, const Crew& crew) {
     const auto agree = [&](std::span<const int32_t> round, bool settled) {
         const bool writes = snapshots && settled;
         const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
+        if (dump && !round.empty()) dump->take();
         record.round(round);
         status = agreed_status(crew, own, round, 0);
         if (writes) status = snapshots->round(round.size(), status);
@@ -132,6 +145,7 @@ void run_session(const Start& start, const Crew& crew) {
     };
     for (size_t t = 0; t < turns.size() && !agree({}, !session.text().empty()); ++t) {
         record.text(static_cast<int64_t>(t), 0);
+        turn_read = static_cast<int64_t>(t);
         const std::optional<Turn> said = session.answer(
             turns[t], most, rules,
             [&](int64_t number, int32_t id, std::string_view text) {
@@ -162,6 +176,7 @@ void run_session(const Start& start, const Crew& crew) {
     }
     if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
     crew.first_only([&] {
+        if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
         write_report(
             o,
             nlohmann::ordered_json({{"turns", facts}}).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +

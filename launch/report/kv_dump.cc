@@ -43,6 +43,13 @@ KvDump::KvDump(const Engine& engine, const Crew& crew, int64_t prompt) : engine_
     heads_ = shard.kv_begin + shard.n_kv_heads - first_head_;
 }
 
+void KvDump::turn(int64_t number) {
+    turn_ = number;
+    prompt_ = engine_.model().length();
+    taken_ = -1;
+    take();
+}
+
 void KvDump::take() {
     Level& model = engine_.model();
     const int64_t step = model.length() - prompt_;
@@ -88,9 +95,10 @@ std::string KvDump::own_lines(int64_t step) const {
                 kept[static_cast<size_t>(ranks[at])] = tokens[at];
                 scored[static_cast<size_t>(ranks[at])] = scores[at];
             }
-            text += fmt::format(R"({{"step":{},"layer":{},"head":{},"kept":[{}],"scores":[{}]}})"
+            text += fmt::format(R"({{{}"step":{},"layer":{},"head":{},"kept":[{}],"scores":[{}]}})"
                                 "\n",
-                                step, owners_[owner], head, fmt::join(kept, ","), fmt::join(scored, ","));
+                                turn_ < 0 ? "" : fmt::format(R"("turn":{},)", turn_), step, owners_[owner], head,
+                                fmt::join(kept, ","), fmt::join(scored, ","));
         }
         text += kOwnerEnd;
     }

@@ -16,10 +16,12 @@ class KvDump {
     /// Of an engine whose view is bounded; `prompt`: tokens before the first step. All ranks, or none.
     KvDump(const Engine& engine, const Crew& crew, int64_t prompt);
 
+    /// Of a conversation: turn `number` has been read, step 0 of its answer. Takes what is kept now.
+    void turn(int64_t number);
     /// Takes what is kept now, if a token has come since the last time. Waits for the device; makes a control call.
     void take();
     /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer that has keys and values, and KV
-    /// head of the model, in this order; on rank 0, elsewhere empty.
+    /// head of the model, in this order; of a conversation with "turn" before them. On rank 0, elsewhere empty.
     const std::string& lines() const { return lines_; }
 
   private:
@@ -27,7 +29,7 @@ class KvDump {
 
     const Engine& engine_;
     const Crew& crew_;
-    int64_t prompt_, taken_ = -1;
+    int64_t prompt_, taken_ = -1, turn_ = -1;  // turn_: -1 where there are none
     std::vector<LayerIndex> owners_;
     int64_t first_head_,
         heads_;  // of this rank's KV heads those that no lower rank holds: number in the model, how many

@@ -105,6 +105,32 @@ TEST(BoundedCommand, DumpsWhatEachHeadKeeps) {
     }
 }
 
+// By turn; step 0 is behind what was read of it.
+TEST(BoundedCommand, DumpsWhatEachHeadKeepsOfAConversation) {
+    const TempFolder folder;
+    std::ofstream(folder / "turns.jsonl") << R"({"prompt": "And God said, Let there be light"})"
+                                          << "\n"
+                                          << R"({"prompt": " and the earth was without form"})"
+                                          << "\n";
+    for (const int ranks : {1, 2}) {
+        const std::string path = fmt::format("{}/kept{}.jsonl", folder.path(), ranks);
+        const Words words = {
+            "generate", "-m", model(),       "--session", folder / "turns.jsonl", "-n", "5",         "--temp", "0",
+            "-t",       "1",  "--kv-policy", "h2o",       "--kv-window",          "12", "--kv-dump", path};
+        const ProcessResult r = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+        ASSERT_EQ(r.status, 0) << r.err;
+        const std::vector<json> lines = lines_of(path);
+        const auto layers = lines.back().at("layer").get<size_t>() + 1,
+                   heads = lines.back().at("head").get<size_t>() + 1;
+        ASSERT_EQ(lines.size(), 2 * 5 * layers * heads);  // a turn's last token is read with the next one
+        for (size_t i = 0; i < lines.size(); ++i) {
+            EXPECT_EQ(lines[i].at("turn"), i / (5 * layers * heads));
+            EXPECT_EQ(lines[i].at("step"), i / (layers * heads) % 5);
+            EXPECT_LE(lines[i].at("kept").size(), 12U);
+        }
+    }
+}
+
 TEST(BoundedCommand, ScoresTokenByTokenOrInChunks) {
     const auto perplexity = [](const Words& more) {
         const ProcessResult r = trireme(words_of({"score", "-m", model(), "-p", kPrompt, "-t", "1"}, more));
