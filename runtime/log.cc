@@ -12,14 +12,14 @@
 namespace trireme::log {
 namespace {
 
+thread_local void (*before)(void*) = nullptr;
+thread_local void* before_data = nullptr;
+
 struct State {
     int rank = 0, size = 1;
     std::atomic<Level> level{Level::kInfo};
     uint64_t start = trace::now();
     std::shared_ptr<spdlog::logger> out;
-    void (*before)(void*) = nullptr;
-    void* before_data = nullptr;
-
     State() {
         auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
             env().no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
@@ -48,8 +48,8 @@ Level level() {
 }
 
 void before_lines(void (*call)(void*), void* data) {
-    state().before = call;
-    state().before_data = data;
+    before = call;
+    before_data = data;
 }
 
 void write(Level level, std::string_view line) {
@@ -67,7 +67,7 @@ void write(Level level, std::string_view line) {
         }
     }
     if (line.size() > kLongest) text += "...";
-    if (s.before != nullptr) s.before(s.before_data);
+    if (before != nullptr) before(before_data);
     s.out->log(static_cast<spdlog::level::level_enum>(level), fmt::runtime("{}"), text);
 }
 

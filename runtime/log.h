@@ -13,8 +13,8 @@ enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 /// Until called: rank 0 of 1, level info.
 void configure(int rank, int size, Level level);
 Level level();
-/// Called before each line that is written: ends what else is on the terminal's line. Null: nothing. Not thread-safe:
-/// for the thread that starts and ends it while nobody logs.
+/// Called before each line that the calling thread writes from now on: ends what else is on the terminal's line. Null:
+/// nothing.
 void before_lines(void (*call)(void* data), void* data);
 /// Control characters are escaped and a line is cut at 4,000 characters: names from files end up here.
 void write(Level level, std::string_view line);

@@ -4,7 +4,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mkdir -p "$root/build/logs"
 passed=0 failed=0
-for name in run gpu_kernels gpu_software sanitizers; do
+for name in run slow gpu_kernels gpu_software sanitizers; do
     begin=$SECONDS
     printf '== tests/%s.sh\n' "$name"
     "$root/tests/$name.sh" | tee "$root/build/logs/$name.out"

@@ -189,6 +189,8 @@ def combinations():
             one("heads6", 120, policy="snapkv", window=24, observe=8, pool=3, every=10, gqa=gqa, rolling=rolling)
         one("heads6", 120, policy="tova", window=16, sinks=4, chunk=20, rolling=rolling)
         one("heads6", 120, policy="knorm", window=16, sinks=4, chunk=20, rolling=rolling)
+        one("gqa2", 120, policy="knorm", window=16, heavy=15, rolling=rolling)
+        one("mha", 120, policy="knorm", window=16, heavy=3, chunk=20, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=1, every=1, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=7, every=5, sinks=4, rolling=rolling)
         one("mqa8", 12, policy="snapkv", window=32, observe=16, every=6, rolling=rolling)
@@ -321,9 +323,9 @@ def drawn(first, count):
             options["chunk"] = draw.choice((1, 2, 3, 8, 15, 16, 17, 32, 64, 200))
         if "layer_types" in SHAPES[model][-1] and draw.random() < 0.7:
             options["passes"] = draw.choice((1, 2, 3, 5))
+        if policy in ("h2o", "knorm") and draw.random() < 0.6:
+            options["heavy"] = draw.randrange(window)
         if policy == "h2o":
-            if draw.random() < 0.6:
-                options["heavy"] = draw.randrange(window)
             if draw.random() < 0.3:
                 options["decay"] = draw.choice((0.5, 0.9, 0.99))
             if draw.random() < 0.3:

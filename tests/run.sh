@@ -2,9 +2,9 @@
 # The release build's tests, which need no GPU, and the format check.
 #   tests/run.sh [--only LABEL]
 #     --only LABEL  tests with this label
-# Sanitizers (tests/sanitizers.sh), the GPU's kernels on the host (tests/gpu_kernels.sh) and the CUDA module on a software GPU
-# (tests/gpu_software.sh) have scripts of their own; tests/all.sh runs them all. Last line: "N passed, N failed"; the exit
-# status is 0 if nothing failed.
+# Scripts of their own: tests that take long (tests/slow.sh), sanitizers (tests/sanitizers.sh), the GPU's kernels on the
+# host (tests/gpu_kernels.sh), the CUDA module on a software GPU (tests/gpu_software.sh). tests/all.sh runs them all.
+# Last line: "N passed, N failed"; the exit status is 0 if nothing failed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -20,7 +20,7 @@ done
 source tests/steps.sh
 prepare
 require build release host_tests
-run_tests release --label-exclude '^(gpu|cuda)$' ${only:+--label-regex "^$only\$"}
+run_tests release --label-exclude '^(gpu|cuda|slow)$' ${only:+--label-regex "^$only\$"}
 if [[ ! $only ]]; then
     if logged format-check cmake --build build/release --target format-check; then count 1 0; else count 0 1; fi
 fi

@@ -100,22 +100,14 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
 
 // Bounded KV may depend on the prompt's length, and on the seed; its memory is made for one of each.
 bool BatchOneByOne::differs(const Options& o, int64_t prompt_tokens) const {
-    return prompt_to_load(o, prompt_tokens) != loaded_for_ ||
+    return prompt_to_load(o, prompt_tokens, longest_prompt_) != loaded_for_ ||
            (o.bounded.policy == KvPolicy::kRandom && o.seed != loaded_seed_);
-}
-
-int64_t BatchOneByOne::prompt_to_load(const Options& o, int64_t prompt_tokens) const {
-    const bool share = o.bounded.policy != KvPolicy::kFull && o.bounded.window_share > 0;
-    // A pyramid's first layer has up to twice the window, and no more than the prompt.
-    const bool short_of =
-        o.bounded.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.bounded.window_or(BoundedOptions::kWindow);
-    return share || short_of ? prompt_tokens : longest_prompt_;
 }
 
 void BatchOneByOne::load(const Options& o, int64_t prompt_tokens) {
     Start own = start_;
     own.call.options = o;
-    loaded_for_ = prompt_to_load(o, prompt_tokens);
+    loaded_for_ = prompt_to_load(o, prompt_tokens, longest_prompt_);
     engine_.load(own, crew_, context_, loaded_for_);
     loaded_seed_ = o.seed;
 }

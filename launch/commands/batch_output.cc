@@ -104,7 +104,8 @@ void BatchOutput::require_made_with(const KeyValues& settings) const {
         std::string name;
         for (const auto& all : {mine, theirs}) {
             for (const auto& [key, value] : all) {
-                if (name.empty() && shown_setting(mine, key) != shown_setting(theirs, key)) name = key;
+                const bool both = mine.contains(key) && theirs.contains(key);
+                if (name.empty() && !(both && mine.at(key) == theirs.at(key))) name = key;
             }
         }
         fail(Exit::kData, "{}: was made with {}, this run has {}; {}", where(i), shown_setting(theirs, name),

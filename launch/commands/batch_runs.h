@@ -40,7 +40,6 @@ class BatchOneByOne {
   private:
     std::optional<Continuation> run_one(const BatchRequest& asked);
     bool differs(const Options& o, int64_t prompt_tokens) const;
-    int64_t prompt_to_load(const Options& o, int64_t prompt_tokens) const;
     void load(const Options& o, int64_t prompt_tokens);
 
     const Start& start_;

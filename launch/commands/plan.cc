@@ -210,16 +210,19 @@ void run_plan(const Start& start, const Crew& crew) {
             for (const std::string& line : lines) text += line + "\n";
         };
         const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
-        const auto one_row = [&](const PlanInput& of) { return chain.for_rows(of, shard, m, 1, of.kv.context); };
+        // A step of several texts has a row of each.
+        const auto a_step = [&](const PlanInput& of) {
+            return chain.for_rows(of, shard, m, std::min(wish.texts, kMaxRows), of.kv.context);
+        };
         add(total_lines(plan, o.ranks));
         add(prefill_lines(o, config, shard, in, plan, m, weights.type));
-        add(times(in, plan, one_row(in), bounded));
+        add(times(in, plan, a_step(in), bounded));
         const auto plain_input = [&](int64_t on_chip) {
             LevelOptions with = options;
             with.context = wish.context;
             return plan_input(config, shard, weights.type, with, backend, threads, on_chip);
         };
-        add(chain.round_lines(in, shard, plan, m, plain_steps(o, plain_input, m, one_row)));
+        add(chain.round_lines(in, shard, plan, m, plain_steps(o, plain_input, m, a_step)));
         if (!plan.fits(m)) {
             std::vector<std::string> changes = changes_that_fit(wish, input_for, m, config.n_heads);
             add_memory(in, m, changes);

@@ -117,7 +117,10 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     const auto round_ms = [&](int64_t rows, double draft_ms) {
         const PlanInput step = of_rows(rows);
         Machine at = for_rows(step, shard, m, rows, in.kv.context);
-        if (!costs_.empty()) at.device_gbps = step_bytes(step, in.kv.context) / costs_.front().ms(rows) * 1e-6;
+        if (!costs_.empty()) {  // they hold the all-reduces
+            at.device_gbps = step_bytes(step, in.kv.context) / costs_.front().ms(rows) * 1e-6;
+            at.layer_ms = 0;
+        }
         return forecast(step, plan, at, in.kv.context, draft_ms).step_ms;
     };
     const RoundForecast f = forecast_round(checks, part_ms(0, 1), round_ms);

@@ -39,8 +39,9 @@ int64_t window_of(const Options& o, int64_t context) {
     const Options::Scoring& s = o.score;
     if (!s.in_windows()) return 0;
     const int64_t window = s.window > 0 ? s.window : context;
-    require(window >= 2 && window <= context, Exit::kConfig, "--window {}: want 2 to the context of {} tokens (-c)",
-            window, context);
+    const int64_t least = s.llama_rule ? 3 : 2;  // the second half of 2 is its first, which nothing predicts
+    require(window >= least && window <= context, Exit::kConfig,
+            "--window {}: want {} to the context of {} tokens (-c)", window, least, context);
     require(s.stride <= window, Exit::kConfig,
             "--stride {}: longer than the window of {} tokens; tokens between windows would not be scored", s.stride,
             window);
@@ -105,7 +106,7 @@ std::unique_ptr<Hdf5Image> logits_image(const Engine& engine, int64_t tokens) {
 
 void run_score(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
-    if (o.prompt_from == PromptFrom::kData && !o.score.in_windows()) return run_score_pairs(start, crew);
+    if (o.scores_pairs()) return run_score_pairs(start, crew);
     require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
             "--dump-logits beside --window: want one text that is read whole");
     crew.first_only([&] { probe_score_outputs(o); });
@@ -120,6 +121,11 @@ void run_score(const Start& start, const Crew& crew) {
         ids += static_cast<int64_t>(t.ids.size());
         longest = std::max(longest, static_cast<int64_t>(t.ids.size()));
     }
+    std::vector<std::vector<ScoreWindow>> parts;
+    crew.phase([&] {
+        const int32_t bos = tokenizer ? tokenizer->bos() : -1;
+        for (const Text& t : texts) parts.push_back(windows_of(o, t, window, bos));
+    });
     const int64_t positions = window == 0 ? longest : std::min(longest, window);
     engine.load(start, crew, positions, positions);
     warn_of_unused_bounded(o, engine.bounded(), positions);
@@ -140,10 +146,10 @@ void run_score(const Start& start, const Crew& crew) {
     std::string arrays;
     {
         ProgressMeter progress("score", "tokens", stderr_progress(crew.first() && !o.no_progress));
-        for (const Text& t : texts) {
-            const std::vector<ScoreWindow> parts = windows_of(o, t, window, tokenizer ? tokenizer->bos() : -1);
-            const Score s = score(engine.model(), t.ids, parts, prompt, keep, std::ref(progress));
-            windows += static_cast<int64_t>(parts.size());
+        for (size_t i = 0; i < texts.size(); ++i) {
+            const Text& t = texts[i];
+            const Score s = score(engine.model(), t.ids, parts[i], prompt, keep, std::ref(progress));
+            windows += static_cast<int64_t>(parts[i].size());
             scored += static_cast<int64_t>(s.logprobs.size());
             sum += s.sum;
             if (o.output_path.empty() || !crew.first()) continue;

@@ -192,7 +192,8 @@ void run_score_pairs(const Start& start, const Crew& crew) {
         longest = std::max(longest, static_cast<int64_t>(p.ids.size()) - 1);
         prompt = std::max(prompt, p.begin);
     }
-    engine.load(start, crew, longest, bounded ? prompt : longest);
+    int64_t loaded_for = bounded ? prompt : longest;
+    engine.load(start, crew, longest, loaded_for);
     warn_of_unused_bounded(o, engine.bounded(), longest);
     ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
@@ -205,6 +206,10 @@ void run_score_pairs(const Start& start, const Crew& crew) {
             line["error"] = pair.error;
             if (crew.first()) log::warn("{}", pair.error);
         } else {
+            if (const int64_t now = prompt_to_load(o, pair.begin, prompt); bounded && now != loaded_for) {
+                engine.load(start, crew, longest, now);
+                loaded_for = now;
+            }
             const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
             // Under a policy the context is a prompt, and the continuation comes as if it had been generated.
             const Score one = score(engine.model(), pair.ids, whole, bounded ? pair.begin : INT64_MAX);

@@ -146,6 +146,7 @@ void run_session(const Start& start, const Crew& crew) {
     for (size_t t = 0; t < turns.size() && !agree({}, !session.text().empty()); ++t) {
         record.text(static_cast<int64_t>(t), 0);
         turn_read = static_cast<int64_t>(t);
+        if (dump) dump->resumed(turn_read, session.answer_begin());
         const std::optional<Turn> said = session.answer(
             turns[t], most, rules,
             [&](int64_t number, int32_t id, std::string_view text) {

@@ -67,7 +67,7 @@ FlagGroup bounded_flags() {
              {"--kv-heavy", "--num_heavy_hitter_tokens"},
              kShaped,
              "TOKENS",
-             "h2o: how many of them are chosen by score, the others being the most recent; -1: half",
+             "h2o, knorm: how many of them are chosen by score, the others being the most recent; -1: half",
              [](O& o, const S& s) { o.bounded.heavy = s.integer(-1, kMostTokens); },
              [](const O& o) { return shown(o.bounded.heavy); }},
             {"kv-sinks",

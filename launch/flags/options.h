@@ -143,6 +143,8 @@ struct Options {
         bool strict = false;             // the first pair that cannot be scored ends the run
         bool in_windows() const { return window > 0 || stride > 0 || llama_rule; }
     } score;
+    /// Whether score reads pairs of a context and a continuation, and no whole texts.
+    bool scores_pairs() const { return prompt_from == PromptFrom::kData && !score.in_windows(); }
     std::string rouge;  // the key of what texts are compared with; empty: they are not
 
     std::string device = "auto";

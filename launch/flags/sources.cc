@@ -159,9 +159,12 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     return {taken};
 }
 
-/// A value of a file in `folder`: a relative path that exists there is that one.
+/// A value of a file in `folder`: a relative path that exists there is that one, unless it is written.
 std::string beside(const fs::path& folder, const Flag& flag, const std::string& value) {
-    const bool path = flag.value == "PATH" || flag.value == "FILE";
+    constexpr std::array kWritten = {"output-path", "record",  "report-json", "dump-logits",
+                                     "trace",       "kv-dump", "save-kv"};
+    const bool path = (flag.value == "PATH" || flag.value == "FILE") &&
+                      std::find(kWritten.begin(), kWritten.end(), flag.name) == kWritten.end();
     std::error_code error;
     if (!path || value.empty() || value == "-" || folder.empty() || fs::path(value).is_absolute()) return value;
     return fs::exists(folder / value, error) ? (folder / value).string() : value;

@@ -50,6 +50,12 @@ void KvDump::turn(int64_t number) {
     take();
 }
 
+void KvDump::resumed(int64_t number, int64_t answer) {
+    turn_ = number;
+    prompt_ = answer;
+    taken_ = engine_.model().length() - prompt_;
+}
+
 void KvDump::take() {
     Level& model = engine_.model();
     const int64_t step = model.length() - prompt_;

@@ -18,6 +18,9 @@ class KvDump {
 
     /// Of a conversation: turn `number` has been read, step 0 of its answer. Takes what is kept now.
     void turn(int64_t number);
+    /// The answer of turn `number` begins at token `answer` of the text; what is kept now has been taken, by this run
+    /// or by the one that is taken up.
+    void resumed(int64_t number, int64_t answer);
     /// Takes what is kept now, if a token has come since the last time. Waits for the device; makes a control call.
     void take();
     /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer that has keys and values, and KV

@@ -91,6 +91,14 @@ std::string describe(const BoundedShape& s, const LlamaConfig& config, std::stri
     return text;
 }
 
+int64_t prompt_to_load(const Options& o, int64_t prompt_tokens, int64_t longest) {
+    const bool share = o.bounded.policy != KvPolicy::kFull && o.bounded.window_share > 0;
+    // A pyramid's first layer has up to twice the window, and no more than the prompt.
+    const bool short_of =
+        o.bounded.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.bounded.window_or(BoundedOptions::kWindow);
+    return share || short_of ? prompt_tokens : longest;
+}
+
 void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t text) {
     const BoundedOptions fresh, &b = o.bounded;
     const auto unless = [&](bool given, const char* flag, const char* reader, bool reads) {
@@ -100,16 +108,16 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
     const bool all = any && o.bounded.policy != KvPolicy::kFull;  // there is nothing else, as there is beside a chain
     const char *const bounded = "a --kv-policy other than full", *const kept =
                                                                      "a --kv-policy other than full, or --spec h2o";
-    const char* const heavy = "--kv-policy or --spec h2o";
+    const char* const attended = "--kv-policy or --spec h2o";
     unless(b.window != fresh.window || b.window_share > 0, "--kv-window", kept, any);
-    unless(b.heavy != fresh.heavy, "--kv-heavy", heavy, h2o);
+    unless(b.heavy != fresh.heavy, "--kv-heavy", "--kv-policy h2o or knorm, or --spec h2o", shape.divided());
     unless(b.sinks != fresh.sinks, "--kv-sinks", kept, any);
     unless(b.rolling, "--kv-positions rolling", bounded, all);
     unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
            shape.attentive());
     unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
-    unless(b.decay != fresh.decay, "--kv-decay", heavy, h2o);
-    unless(b.normalise, "--kv-normalise", heavy, h2o);
+    unless(b.decay != fresh.decay, "--kv-decay", attended, h2o);
+    unless(b.normalise, "--kv-normalise", attended, h2o);
     unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
     unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
     unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());

@@ -21,6 +21,9 @@ BoundedShape bounded_shape(const Options& options, const LlamaConfig& config, in
 BoundedShape proposing_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
 /// "h2o: 512 tokens a head, 256 of them by score, ..."; `what`: who keeps them.
 std::string describe(const BoundedShape& shape, const LlamaConfig& config, std::string_view what = "KV policy");
+/// Of a run with several prompts, at most `longest` tokens long: the length that an engine is loaded for before it
+/// reads one of so many. A budget may depend on it.
+int64_t prompt_to_load(const Options& options, int64_t prompt_tokens, int64_t longest);
 /// Flags that neither policy nor chain reads, and numbers that change nothing. `shape`: that of either of them.
 void warn_of_unused_bounded(const Options& options, const BoundedShape& shape, int64_t text);
 

@@ -67,7 +67,8 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
         if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
     });
     options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
-    if (*start.call.command == Command::kScore && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
+    const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
+    if (scores_text && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
     residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,18 +91,20 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
 }
 
 KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn) {
-    constexpr std::array free = {"model", "model-draft", "tokenizer", "dtype", "print", "parallel", "kv-on-chip",
-                                 "kv-ring", "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify",
-                                 "device", "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
+    constexpr std::array free = {"model", "model-draft", "tokenizer", "print", "parallel", "kv-on-chip", "kv-ring",
+                                 "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify", "device",
+                                 "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
                                  // Flags that say the same as another one.
                                  "h2o", "kv-rolling", "no-bos", "kv-cache-dtype"};
-    constexpr std::array not_files = {"commit", "command", "backend"};
+    constexpr std::array not_files = {"commit", "command", "backend",
+                                      "weights"};  // --dtype is compared as it was asked
     const Options defaults;
     KeyValues flags_given;
     std::string files, draft_files;
+    std::set<std::string> seen;  // flags come first, and what files hold may have the name of one of them
     for (const auto& [name, value] : settings) {
         const Flag* flag = find_key(name);
-        if (flag != nullptr && flag->name == name && flag->belongs_to(command)) {
+        if (flag != nullptr && flag->name == name && flag->belongs_to(command) && seen.insert(name).second) {
             if (std::ranges::find(free, name) != free.end()) continue;
             const std::string shown = name == "seed" && seed_drawn ? "-1" : value;
             if (shown != flag->show(defaults)) flags_given.emplace_back(name, shown);

@@ -1,5 +1,6 @@
 #include "model/files/gguf_parts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string>
@@ -26,7 +27,8 @@ struct Split {
     int64_t number, count;
 };
 Split split_of(const GgufMetadata& m) {
-    return {m.integer("split.no").value_or(0), m.integer("split.count").value_or(1)};
+    // llama-gguf-split writes a count of 0 into a file that it has merged.
+    return {m.integer("split.no").value_or(0), std::max<int64_t>(1, m.integer("split.count").value_or(1))};
 }
 
 }  // namespace

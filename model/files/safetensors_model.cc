@@ -107,8 +107,15 @@ class SafetensorsModel final : public WeightSource {
         if (!config_.tied_embeddings) return;
         const auto head = found_.find(kHead), embedding = found_.find(kEmbedding);
         if (head == found_.end() || embedding == found_.end()) return;
-        const std::optional<StoredMatrix> a = matrix(kHead, head->second), b = matrix(kEmbedding, embedding->second);
-        if (!a || !b || a->rows != b->rows || a->cols != b->cols || same_values(*a, *b)) return;
+        try {
+            const std::optional<StoredMatrix> a = matrix(kHead, head->second),
+                                              b = matrix(kEmbedding, embedding->second);
+            if (!a || !b || a->rows != b->rows || a->cols != b->cols || same_values(*a, *b)) return;
+        } catch (const Error& e) {
+            log::warn("{} cannot be read, the embedding is used in its place, as 'tie_word_embeddings' says: {}", kHead,
+                      e.what());
+            return;
+        }
         config_.tied_embeddings = false;
         log::warn("{}: 'tie_word_embeddings' is true, but {} differs from {}; both are used, as they are stored",
                   folder_.string(), kHead, kEmbedding);

@@ -23,6 +23,7 @@ void BoundedShape::same_as_in(Archive& ar) const {
 int64_t BoundedShape::recent() const {
     switch (policy) {
         case KvPolicy::kH2o:
+        case KvPolicy::kKeyNorm:
             return tokens - heavy;
         case KvPolicy::kStreaming:
             return tokens - sinks;
@@ -30,8 +31,6 @@ int64_t BoundedShape::recent() const {
         case KvPolicy::kPyramidKv:
         case KvPolicy::kAdaKv:
             return observe;
-        case KvPolicy::kKeyNorm:
-            return tokens - tokens / 2;
         default:
             return 1;
     }
@@ -117,7 +116,7 @@ void check_bounded(const BoundedShape& s, int64_t owners) {
     if (!s.bounded()) return;
     const auto name = name_of(s.policy);
     require(s.tokens >= 2, Exit::kConfig, "--kv-window {}: {} keeps 2 tokens or more", s.tokens, name);
-    require(s.policy != KvPolicy::kH2o || s.heavy < s.tokens, Exit::kConfig,
+    require(!s.divided() || s.heavy < s.tokens, Exit::kConfig,
             "--kv-heavy {}: no place is left for recent tokens among {} (--kv-window); want fewer", s.heavy, s.tokens);
     require(!s.observing() || s.observe < s.tokens, Exit::kConfig,
             "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,

@@ -24,7 +24,7 @@ enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
 struct BoundedShape {
     KvPolicy policy = KvPolicy::kFull;
     int64_t tokens = 0;    // W: that every KV head keeps, in the mean over layers, or over a layer's heads
-    int64_t heavy = 0;     // H: of them, chosen by score (h2o); the others are the most recent ones
+    int64_t heavy = 0;     // H: of them, chosen by score (h2o, knorm); the others are the most recent
     int64_t sinks = 0;     // the first tokens of the text, always kept
     bool rolling = false;  // positions are counted among the tokens that are kept
     HeadsBy heads = HeadsBy::kMean;
@@ -49,6 +49,8 @@ struct BoundedShape {
     bool bounded() const { return policy != KvPolicy::kFull; }
     /// Whether scores come from attention.
     bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
+    /// Whether H tokens are chosen by score and the others are the most recent.
+    bool divided() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kKeyNorm; }
     bool observing() const {
         return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv || policy == KvPolicy::kAdaKv;
     }

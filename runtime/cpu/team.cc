@@ -48,6 +48,7 @@ void Team::serve(int thread, uint32_t seen) {
     for (;; ++seen) {
         await_change(round_, seen);
         if (stop_) return;
+        begun_.fetch_add(1, std::memory_order_relaxed);
         body_(closure_, thread, size_);
         if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
     }
@@ -89,6 +90,7 @@ void Team::run(Body body, void* closure) {
     body_ = body;
     closure_ = closure;
     running_.store(static_cast<uint32_t>(size_ - 1), std::memory_order_relaxed);
+    begun_.store(0, std::memory_order_relaxed);
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
     body(closure, 0, size_);
@@ -98,10 +100,11 @@ void Team::run(Body body, void* closure) {
 
 void Team::wait_for_others(uint64_t begin_ns) {
     ++regions_;
+    const bool all_begun = begun_.load(std::memory_order_relaxed) == static_cast<uint32_t>(size_ - 1);
     bool slept = false;
     const uint64_t before = running_.load(std::memory_order_acquire) == 0 ? 0 : trace::now();
     while (const uint32_t n = running_.load(std::memory_order_acquire)) slept = await_change(running_, n) || slept;
-    if (!slept) return;
+    if (!slept || all_begun) return;  // who has begun may have more to do
     // Late: a slice of another program (some milliseconds) behind this thread's part of the region.
     constexpr uint64_t kSlice_ns = 300'000, kParts = 4;
     const uint64_t own = before - begin_ns, waited = trace::now() - before;
@@ -119,7 +122,6 @@ void Team::adapt() {
         late_ = 0;
         return;
     }
-    if (late_ == 0) return;
     if (regions_ - first_late_ > kLately) {  // that was long ago: the cores are ours
         late_ = 0;
         rest_ns_ = 0;

@@ -43,13 +43,14 @@ class Team {
   private:
     void start();
     void end();
+    /// The leader's part is done.
     void wait_for_others(uint64_t begin_ns);
     /// `seen`: regions before the thread's first.
     void serve(int thread, uint32_t seen);
 
     const int size_;
     int width_;                                 // the leader's, as what follows
-    int late_ = 0;                              // regions that waited for others out of proportion, lately
+    int late_ = 0;                              // regions that others began late, lately
     uint64_t regions_ = 0, first_late_ = 0;     // ever begun; the number at the first of these
     uint64_t rest_until_ns_ = 0, rest_ns_ = 0;  // 0: all threads work; the last rest
     bool stop_ = false;                         // this, the body and its closure are published by round_
@@ -60,6 +61,7 @@ class Team {
     // A cache line each: threads spin on them.
     alignas(64) std::atomic<uint32_t> round_ = 0;    // regions ever begun
     alignas(64) std::atomic<uint32_t> running_ = 0;  // threads but the leader that are not through
+    alignas(64) std::atomic<uint32_t> begun_ = 0;    // that are in the region
     alignas(64) std::atomic<uint32_t> met_ = 0;      // threads at the barrier
     alignas(64) std::atomic<uint32_t> barriers_ = 0;
 };

@@ -268,6 +268,24 @@ TEST(BatchOutput, NamesTheFlagThatDiffers) {
     EXPECT_EQ(refusal(files), "65/out.jsonl:1: does not say with which settings it was made" + instead);
 }
 
+// Whose path is free; --dtype counts as it was asked for, and not what `auto` chose.
+TEST(BatchOutput, KnowsAnotherTokenizer) {
+    const TempFolder folder;
+    const std::vector<Json> all = requests(2);
+    const BatchFiles files(all);
+    std::string bytes = read_file(model() + "/tokenizer.model");
+    const size_t at = bytes.find("Israel");
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at, 6, "Isreal");
+    write_file(folder / "tokenizer.model", bytes);
+    ASSERT_EQ(trireme(files.command({"--limit", "1"})).status, 0);
+    EXPECT_THAT(refusal(files, {"--tokenizer", folder / "tokenizer.model"}),
+                HasSubstr("65/out.jsonl:1: was made with model files "));
+    EXPECT_THAT(refusal(files, {"--dtype", "f16"}),
+                HasSubstr("65/out.jsonl:1: was made with --dtype auto, this run has --dtype f16"));
+    EXPECT_EQ(trireme(files.command({"--tokenizer", model() + "/tokenizer.model"})).status, 0);
+}
+
 TEST(BatchOutput, LeavesOutAByteOrderMark) {
     const std::vector<Json> all = requests(2), want = uninterrupted(all);
     const BatchFiles files(all);

@@ -243,8 +243,9 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
         EXPECT_THAT(r.err, HasSubstr(bad.says));
         EXPECT_TRUE(r.out.empty());
     }
-    EXPECT_THAT(trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
-                HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy or --spec h2o reads it"));
+    EXPECT_THAT(
+        trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
+        HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o or knorm, or --spec h2o reads it"));
 }
 
 // A chain reads them as the policy does, but for what has no meaning there.

@@ -239,6 +239,7 @@ TEST(ScoreCommand, WindowsOfWholeTextsAndOfManyAreThoseOfEach) {
                              {"--window", "5000"},
                              {"--window", "10", "--stride", "11"},
                              {"--rule", "llama", "--stride", "2"},
+                             {"--rule", "llama", "--window", "2"},
                              {"--rule", "gguf"}}) {
         EXPECT_THAT(scored({"-p", kText}, bad).status, testing::AnyOf(64, 78)) << testing::PrintToString(bad);
     }
@@ -314,14 +315,19 @@ TEST(ScoreCommand, ScoresPairsUnderAPolicy) {
         EXPECT_NE(few[i]["logprob"], full[i]["logprob"]);
     }
     // The greedy continuation under a policy is the text that generate gives under it.
-    const Words policy = {"--kv-policy", "h2o", "--kv-window", "48"};
-    const std::string context = verses.substr(0, verses.rfind(' ', 500));
-    Words words = {"generate", "-m", model(), "-t", "1", "-p", context, "-n", "8", "--temp", "0"};
-    words.insert(words.end(), kExact.begin(), kExact.end());
-    words.insert(words.end(), policy.begin(), policy.end());
-    const std::string said = trireme(words).out;
-    write_file(file, json{{"context", context}, {"continuation", said}}.dump() + "\n");
-    EXPECT_TRUE(with(policy)[0]["greedy"]) << said;
+    for (const std::string name : {"h2o", "tova", "snapkv", "adakv", "knorm", "pyramidkv"}) {
+        // A pyramid goes by the prompt where that is shorter than two windows.
+        const Words policy = {"--kv-policy", name, "--kv-window", name == "pyramidkv" ? "200" : "96"};
+        for (const size_t begin : {size_t{0}, size_t{1500}}) {
+            const std::string context = verses.substr(begin, verses.rfind(' ', begin + 900) - begin);
+            Words words = {"generate", "-m", model(), "-t", "1", "-p", context, "-n", "12", "--temp", "0"};
+            words.insert(words.end(), kExact.begin(), kExact.end());
+            words.insert(words.end(), policy.begin(), policy.end());
+            const std::string said = trireme(words).out;
+            write_file(file, json{{"context", context}, {"continuation", said}}.dump() + "\n");
+            EXPECT_TRUE(with(policy)[0]["greedy"]) << name << said;
+        }
+    }
     EXPECT_EQ(scored({"--data", file}, {"--kv-policy", "h2o", "--kv-window", "0.2"}).status, 64);
 }
 

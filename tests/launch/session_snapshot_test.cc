@@ -118,6 +118,19 @@ TEST_F(SessionSnapshot, AKilledConversationGoesOn) {
     EXPECT_EQ(r.out, whole.out);
 }
 
+// One that is taken up in the midst of an answer adds the lines that the whole one has behind there.
+TEST_F(SessionSnapshot, ADumpGoesOnWhereTheAnswerWas) {
+    const Words how = {"--kv-policy", "h2o", "--kv-window", "96"};
+    const std::string whole = folder_ / "whole.jsonl", rest = folder_ / "rest.jsonl";
+    ASSERT_EQ(trireme(talk(turns(3), how, {"--kv-dump", whole})).status, 0);
+    const ProcessResult stopped = trireme(talk(turns(3), how, {"--save-kv", file()}), {.signal_at_output = SIGUSR1});
+    ASSERT_TRUE(stopped.status == 75 || stopped.status == 0) << stopped.err;
+    const ProcessResult r = trireme(talk(turns(3), how, {"--load-kv", file(), "--kv-dump", rest}));
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_TRUE(read_file(whole).ends_with(read_file(rest))) << read_file(rest).substr(0, 200);
+    EXPECT_EQ(read_file(rest).empty(), stopped.status == 0);
+}
+
 TEST_F(SessionSnapshot, ReportsSayWhatWasTakenUp) {
     ASSERT_EQ(trireme(talk(turns(1), {}, {"--save-kv", file()})).status, 0);
     const std::string report = folder_ / "report.json";

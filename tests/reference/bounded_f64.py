@@ -42,7 +42,7 @@ class Options:
     """The settings of a run, named as the engine's flags are."""
     policy: str = "h2o"
     window: int = 256       # W, entries that each KV head keeps
-    heavy: int = -1         # h2o: H, how many of them are chosen by score; -1: W // 2
+    heavy: int = -1         # h2o, knorm: H, how many of them are chosen by score; -1: W // 2
     sinks: int = -1         # the text's first tokens, which rank above every score; -1: streaming 4, others 0
     rolling: bool = False   # positions: ranks among what is kept, instead of places in the text
     gqa: str = "mean"       # what the query heads of a KV head count for together
@@ -83,7 +83,7 @@ def budgets(options, layers):
             return n * first - (first - last) * n * (n - 1) // (2 * (layers - 1))
 
         return [(upto(layer + 1) - upto(layer), options.observe) for layer in range(layers)]
-    if policy == "h2o":
+    if policy in ("h2o", "knorm"):
         heavy = window // 2 if options.heavy < 0 else options.heavy
     elif policy == "streaming":
         heavy = options.first_tokens()
@@ -91,8 +91,6 @@ def budgets(options, layers):
         heavy = window - 1
     elif policy in ("snapkv", "adakv"):
         heavy = window - options.observe
-    elif policy == "knorm":
-        heavy = window // 2
     else:
         raise ValueError(f"policy {policy!r}")
     return [(heavy, window - heavy)] * layers

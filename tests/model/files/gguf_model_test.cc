@@ -164,6 +164,13 @@ TEST(GgufModel, ReadsFrequencyFactors) {
     EXPECT_EQ(factors.back(), 8.0f);
 }
 
+// As llama-gguf-split --merge leaves it.
+TEST(GgufModel, ReadsAMergedFile) {
+    SmallGguf gguf;
+    gguf.integers["split.count"] = 0;
+    EXPECT_EQ(Opened(gguf.bytes())->config().context, 32);
+}
+
 TEST(GgufModel, RefusesOtherModels) {
     const auto with = [](const std::function<void(SmallGguf&)>& change, const std::vector<std::string>& parts) {
         SmallGguf gguf;
