@@ -29,7 +29,7 @@ TEST(BoundedShape, SaysHowManyAreAlwaysKept) {
                                          {KvPolicy::kSnapKv, 7},
                                          {KvPolicy::kPyramidKv, 7},
                                          {KvPolicy::kAdaKv, 7},
-                                         {KvPolicy::kKeyNorm, 16},  // the larger half
+                                         {KvPolicy::kKeyNorm, 31 - 12},
                                          {KvPolicy::kRandom, 1}}) {
         EXPECT_EQ(of(policy).recent(), recent) << name_of(policy);
     }
@@ -112,7 +112,7 @@ TEST(BoundedShape, TakesWhatJustFits) {
                                   {.policy = KvPolicy::kH2o, .tokens = 8, .heavy = 7, .sinks = 7},
                                   {.policy = KvPolicy::kStreaming, .tokens = 8, .sinks = 7},
                                   {.policy = KvPolicy::kTova, .tokens = 8, .sinks = 7},
-                                  {.policy = KvPolicy::kKeyNorm, .tokens = 9, .sinks = 4},
+                                  {.policy = KvPolicy::kKeyNorm, .tokens = 9, .heavy = 4, .sinks = 4},
                                   {.policy = KvPolicy::kSnapKv, .tokens = 8, .sinks = 1, .observe = 7, .pool = 1},
                                   {.policy = KvPolicy::kPyramidKv, .tokens = 40, .sinks = 2, .observe = 20}}) {
         EXPECT_NO_THROW(check_bounded(s, 4)) << name_of(s.policy);
