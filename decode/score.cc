@@ -11,14 +11,14 @@ namespace trireme {
 namespace {
 
 void take(std::span<const float> row, int32_t wanted, Score& out) {
-    const auto top = static_cast<double>(*std::max_element(row.begin(), row.end()));
+    const auto likeliest = std::max_element(row.begin(), row.end());  // of equal logits the lowest id
+    const auto top = static_cast<double>(*likeliest);
     double sum = 0;
     for (const float x : row) sum += std::exp(static_cast<double>(x) - top);
     const float own = row[static_cast<size_t>(wanted)];
     out.logprobs.push_back(static_cast<double>(own) - top - std::log(sum));
     out.sum += out.logprobs.back();
-    // Of equal logits the lowest id is the most likely one.
-    out.greedy = out.greedy && std::max_element(row.begin(), row.end()) - row.begin() == wanted;
+    out.greedy = out.greedy && likeliest - row.begin() == wanted;
 }
 
 void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const Level::EachLogits& each,
@@ -92,7 +92,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
         const Progress part = [&](int64_t at, int64_t of) {
             if (progress) progress(done + (at < of ? at : n), all);
         };
-        // What follows the last id is nobody's affair, unless `each` wants all logits.
+        // Logits after the last id are computed only where `each` wants them all.
         read(model, std::span(text).first(text.size() - (each ? 0 : 1)), prompt, keep, part);
         done += n;
     }

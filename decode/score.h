@@ -12,14 +12,14 @@ namespace trireme {
 /// Ids [begin, end) of a text are read, from an empty cache; of these, ids [first, end) are scored.
 struct ScoreWindow {
     int64_t begin = 0, end = 0, first = 0;
-    int32_t instead = -1;  // the id that stands in place of id `begin`; -1: that one
+    int32_t instead = -1;  // replaces the id at `begin`; -1: no replacement
 };
 
 /// Hugging Face's sliding windows: they begin at 0, stride, 2 stride, ..., have `window` ids, and the last one ends at
-/// the text's end. Each scores what the one before has not seen; a window's first id has no logit. 1 <= stride <=
-/// window. Source: transformers docs, "Perplexity of fixed-length models", with each token weighing the same.
+/// the text's end. Each scores the ids that the previous window did not contain; a window's first id has no logit. 1 <=
+/// stride <= window. Source: transformers docs, "Perplexity of fixed-length models", with each token weighing the same.
 std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t stride);
-/// llama-perplexity's chunks of `window` ids; what is left at the end is dropped. `bos` (-1: none) stands in place of a
+/// llama-perplexity's chunks of `window` ids; an incomplete last one is dropped. `bos` (-1: none) replaces a
 /// chunk's first id, and the second half is scored: window - 1 - window / 2 ids.
 std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos);
 
@@ -31,10 +31,10 @@ struct Score {
     double perplexity() const;
 };
 
-/// For each window, sequence 0 is forgotten and then read: its first `prompt` ids as a prompt, the others token by
-/// token, as if each had been generated: a view that keeps some tokens only then evicts after each of them. `each`, if
-/// given, receives the logits as they come, with the first one's place in the text. Progress is in ids read. Errors:
-/// Exit::kConfig for ids outside the vocabulary; kData where a probability is not finite.
+/// For each window, sequence 0 is cleared and then read: its first `prompt` ids by a prefill, the others one decode
+/// step each, so that a bounded view evicts after each of them. `each`, if given, receives all logits in order, with
+/// the position of the first row in the text. Progress is in ids read. Errors: Exit::kConfig for ids outside the
+/// vocabulary; kData where a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
             int64_t prompt = INT64_MAX, const Level::EachLogits& each = {}, const Progress& progress = {});
 

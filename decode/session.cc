@@ -15,10 +15,6 @@ namespace {
 /// Thrown out of a prefill.
 struct GivenUp {};
 
-double ms_since(uint64_t begin_ns) {
-    return static_cast<double>(trace::now() - begin_ns) * 1e-6;
-}
-
 }  // namespace
 
 Session::Session(Level& model, const Tokenizer* tokenizer, const SamplingParams& sampling, uint64_t seed)
@@ -52,7 +48,7 @@ bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& in
         return false;
     }
     model_.save_logits();
-    turn.prefill_ms = ms_since(begin);
+    turn.prefill_ms = trace::ms_since(begin);
     text_.insert(text_.end(), given.begin(), given.end());
     answer_begin_ = static_cast<int64_t>(text_.size());
     said_.push_back({.ids = given, .answer = {}, .prompt_tokens = tokens, .reserved = reserved});
@@ -98,7 +94,7 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
         if (interrupt && interrupt(drawn) && !answer.done()) answer.stop(StopReason::kInterrupted);
     }
     turn.answer = answer.finish();
-    turn.decode_ms = ms_since(begin);
+    turn.decode_ms = trace::ms_since(begin);
     said.stop = turn.answer.stop;
     said.done = said.stop != StopReason::kInterrupted;
     ++turn_;

@@ -46,7 +46,7 @@ struct Machine {
     double device_gbps = 0;      // GB/s at which weights and KV are read on the device
     double link_gbps = 0;        // GB/s from host to device
     double link_us = 0;          // latency of a copy, us
-    double layer_ms = 0;         // what a layer of a step takes besides: all-reduces
+    double layer_ms = 0;         // all-reduces of one layer in a step
 };
 
 /// Bytes that a plan needs beyond what the machine has.

@@ -2,12 +2,11 @@
 
 #include <array>
 
-#include <xxhash.h>
-
 #include "launch/flags/flags.h"
 #include "launch/run/data_choice.h"
 #include "launch/run/prompt.h"
 #include "launch/run/text_file.h"
+#include "model/files/store/digest.h"
 #include "runtime/log.h"
 #include "runtime/random.h"
 
@@ -127,7 +126,7 @@ std::vector<BatchLine> lines_of(std::vector<DataText> texts) {
     for (DataText& t : texts) {
         const uint64_t digest = t.ids ? XXH3_64bits(t.ids->data(), t.ids->size() * sizeof(int64_t))
                                       : XXH3_64bits(t.text.data(), t.text.size());
-        const Json said = {{"source", t.name}, {"digest", fmt::format("{:016x}", digest)}};
+        const Json said = {{"source", t.name}, {"digest", hex(digest)}};
         BatchLine line = {.where = t.where,
                           .text = said.dump(-1, ' ', false, Json::error_handler_t::replace),
                           .object = {},

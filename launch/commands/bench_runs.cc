@@ -222,7 +222,7 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
     const auto place_of = [&](const Mode& mode) {
         return std::pair(mode.kv_on_chip.value_or(o.kv_on_chip), mode.policy);
     };
-    // none@auto has as many layers on chip as fit without speculation.
+    // none@auto keeps as many layers on chip as fit without a draft model: an engine of its own.
     const auto apart = [&](const Mode& mode) { return mode.kv_on_chip == PlanInput::kAuto && mode.chain == "none"; };
     const int64_t context = texts.tokens() + n;
     BenchResults out;

@@ -106,8 +106,8 @@ std::vector<std::string> prefill_lines(const Options& o, const LlamaConfig& conf
     return {text};
 }
 
-/// Plain decoding on the same machine: with as many layers on chip as fit without speculation, and as --modes none@N
-/// say.
+/// Decoding without speculation on the same machine: with as many layers on chip as fit, and with those of each none@N
+/// of --modes.
 std::vector<ChainPlan::Plain> plain_steps(const Options& o, const std::function<PlanInput(int64_t)>& input_for,
                                           const Machine& m, const std::function<Machine(const PlanInput&)>& for_row) {
     std::vector<ChainPlan::Plain> all;

@@ -139,7 +139,7 @@ std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const S
     return pairs;
 }
 
-/// Texts of a store: all behind the first token is continuation.
+/// Texts of a store: every token but the first belongs to the continuation.
 std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const DataSet set = read_data(o, o.choice, waiting);
     set.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);

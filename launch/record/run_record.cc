@@ -15,6 +15,7 @@
 #include "launch/record/record_file.h"
 #include "launch/report/report.h"
 #include "launch/report/speculation_facts.h"
+#include "model/files/store/digest.h"
 #include "runtime/log.h"
 #include "runtime/random.h"
 
@@ -87,7 +88,7 @@ OrderedJson about(const RecordedRun& run, const OrderedJson& ranks) {
         modes[m]["levels"] = m < run.levels.size() ? run.levels[m] : OrderedJson::array();
     }
     OrderedJson all = {{"format", kFormat},
-                       {"id", fmt::format("{:016x}", drawn_by_system("an id"))},
+                       {"id", hex(drawn_by_system("an id"))},
                        {"command", name_of(*run.start.call.command)},
                        {"status", run.status},
                        {"ended", utc_now()},

@@ -9,15 +9,14 @@
 namespace trireme {
 
 void warn_of_empty_answer(const Options& o, const Continuation& answer) {
-    static std::atomic<bool> said = false;
-    if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || said) return;
+    static std::atomic<bool> looked = false;
+    if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || looked.exchange(true)) return;
     try {
         if (!has_chat_template(o.tokenizer.empty() ? o.model : o.tokenizer)) return;
-    } catch (const Error& e) {  // the answer is there all the same
+    } catch (const Error& e) {  // a warning must not fail the run
         log::debug("chat template: {}", e.what());
         return;
     }
-    if (said.exchange(true)) return;
     log::warn(
         "the answer is empty: the first token ends the text. The model has a chat template, and prompts are read "
         "without it: write the prompt as the template would, or use --ignore-eos");

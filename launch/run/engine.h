@@ -31,8 +31,8 @@ class Engine {
     /// Tokens that a sequence may have: --ctx-size, else the model's context, which does not bind positions that roll.
     int64_t longest_context() const { return longest_context_; }
     const Checkpoint& checkpoint() const { return checkpoint_; }
-    /// What ranks have compared (settings.h), and what snapshots and outputs of batch are compared by; empty on one
-    /// rank where nobody compares.
+    /// What ranks have compared (settings.h), and what snapshots and outputs of batch are compared by; empty
+    /// where there is one rank and nothing to compare.
     const KeyValues& settings() const { return settings_; }
 
     /// Reads the weights, unless they are there, and allocates KV memory for sequences of `context` tokens, of which

@@ -6,16 +6,15 @@
 #include <string>
 #include <vector>
 
-#include <xxhash.h>
-
 #include "generated/commit.h"
 #include "launch/flags/flags.h"
+#include "model/files/store/digest.h"
 
 namespace trireme {
 namespace {
 
 std::string digest(std::string_view bytes) {
-    return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+    return hex(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 // Name, type, shape and first row of every tensor: a base model and its finetune differ only in the rows' values.
@@ -101,7 +100,7 @@ KeyValues deciding_settings(Command command, const KeyValues& settings, bool see
     const Options defaults;
     KeyValues flags_given;
     std::string files, draft_files;
-    std::set<std::string> seen;  // flags come first, and what files hold may have the name of one of them
+    std::set<std::string> seen;  // flags come first; a later entry may have a flag's name, as `tokenizer`
     for (const auto& [name, value] : settings) {
         const Flag* flag = find_key(name);
         if (flag != nullptr && flag->name == name && flag->belongs_to(command) && seen.insert(name).second) {

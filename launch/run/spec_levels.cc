@@ -19,7 +19,7 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
     return {.budget = o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget,
             .chunk = o.retrieval_chunk,
             .every = o.reselect,
-            .generated = o.load_kv.empty() ? o.n_predict : -1,  // -n says nothing of what a snapshot has generated
+            .generated = o.load_kv.empty() ? o.n_predict : -1,  // a snapshot may hold more generated tokens than -n
             .queries = o.reselect == RetrievalShape::kNever ? 1 : o.reselect_queries,
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }

@@ -72,7 +72,7 @@ SafetensorsEntry read_entry(const Json& v, uint64_t data, uint64_t size, const s
             "{}: bytes [{}, {}) lie past the end, {} bytes of tensors are there; the download looks incomplete", where,
             range[0], range[1], size);
 
-    // A type that is newer than this list may stand before a tensor that nobody needs; how large it is is not known.
+    // An unread tensor may have a type that this list does not know yet, and so an unknown size.
     Checked all = bits;
     for (const uint64_t d : e.dims) all = all * d;
     require(bits == 0 || all.equals((range[1] - range[0]) * 8), Exit::kData,

@@ -74,8 +74,8 @@ LlamaConfig open_config(const std::filesystem::path& path);
 bool has_weights(const std::filesystem::path& path);
 
 /// The GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json, of a
-/// split model its first part; empty
-/// if there is none. Errors: Exit::kNoInput (no such path, or several .gguf files), kPermission.
+/// split model its first part; empty if there is none. Errors: Exit::kNoInput (no such path, or several .gguf files),
+/// kPermission.
 std::filesystem::path find_gguf(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -104,8 +104,8 @@ void Team::wait_for_others(uint64_t begin_ns) {
     bool slept = false;
     const uint64_t before = running_.load(std::memory_order_acquire) == 0 ? 0 : trace::now();
     while (const uint32_t n = running_.load(std::memory_order_acquire)) slept = await_change(running_, n) || slept;
-    if (!slept || all_begun) return;  // who has begun may have more to do
-    // Late: a slice of another program (some milliseconds) behind this thread's part of the region.
+    if (!slept || all_begun) return;  // a thread that has begun may have a larger part
+    // Late: another program used the core for a time slice (milliseconds), long after this thread's part was done.
     constexpr uint64_t kSlice_ns = 300'000, kParts = 4;
     const uint64_t own = before - begin_ns, waited = trace::now() - before;
     if (waited > kSlice_ns + kParts * own && late_++ == 0) first_late_ = regions_;

@@ -21,7 +21,7 @@ class Team {
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    /// Threads of the next region: all of them, or the leader alone while it rests().
+    /// Threads of the next region: all of them, or the leader alone (adapt()).
     int size() const { return width_; }
     int most() const { return size_; }
     /// The calling thread leads this team from now on: thread 0 of its regions.

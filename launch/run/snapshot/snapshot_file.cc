@@ -8,6 +8,7 @@
 #include "launch/run/spec_costs.h"
 #include "model/files/keys.h"
 #include "model/files/shown.h"
+#include "model/files/store/digest.h"
 #include "runtime/error.h"
 #include "runtime/random.h"
 
@@ -154,7 +155,7 @@ void SnapshotWriter::publish(StoreWriter& writer) {
 uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs) {
     const int ranks = crew_.comm().size();
     std::string id;
-    crew_.first_only([&] { id = fmt::format("{:016x}", drawn_by_system("an id")); });
+    crew_.first_only([&] { id = hex(drawn_by_system("an id")); });
     crew_.comm().broadcast(id);
     std::vector<std::string> parts;
     for (int r = 0; ranks > 1 && r < ranks; ++r) parts.push_back(part_name(path_, r, ranks, id));

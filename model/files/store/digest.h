@@ -27,7 +27,7 @@ class Digest {
     std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(), XXH3_freeState};
 };
 
-/// A digest as a manifest stores it: 16 hexadecimal digits.
+/// 16 hexadecimal digits, as Keys::digest() reads them.
 inline std::string hex(uint64_t digest) {
     return fmt::format("{:016x}", digest);
 }
