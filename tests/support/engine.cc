@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "dist/self_comm.h"
 #include "dist/staged_comm.h"
@@ -12,8 +13,8 @@ namespace trireme::test {
 
 std::unique_ptr<Comm> comm_of(Comm& comm, Device& device) {
     if (device.backend() == "cpu") return nullptr;
-    if (comm.size() == 1) return std::make_unique<SelfComm>();
-    return std::make_unique<StagedComm>(comm, device);
+    if (comm.size() > 1) return std::make_unique<StagedComm>(comm, device);
+    return comm.name() == std::string_view("threads") ? std::make_unique<SelfComm>() : nullptr;
 }
 
 Engine::Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads,

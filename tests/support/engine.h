@@ -13,7 +13,7 @@
 
 namespace trireme::test {
 
-/// Ranks as threads add in host memory: what a device that the host does not reach talks through instead. Null: `comm`.
+/// What replaces a comm that adds in host memory on a device whose memory the host does not reach. Null: `comm` serves.
 std::unique_ptr<Comm> comm_of(Comm& comm, Device& device);
 
 /// How a test holds a model: its weights' type, and LevelOptions.
