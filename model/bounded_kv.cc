@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "model/head_exchange.h"
+#include "model/head_mean.h"
 #include "model/rope.h"
 #include "offload/policies/bounded_view.h"
 
@@ -57,10 +58,19 @@ BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& c
         .angles = [rope](std::span<float> out, int64_t position, int64_t text) { rope->fill(out, position, text); },
         .turn = [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); },
         .exchange = {}};
-    if (!exchanges(config, shard.ranks, shape)) return model;
-    const auto exchange =
-        std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
-    model.exchange = [exchange](Kernels& op, const Tensor& weights) { exchange->exchange(op, weights); };
+    std::shared_ptr<HeadExchange> same;
+    std::shared_ptr<HeadMean> all;
+    if (exchanges(config, shard.ranks, shape)) {
+        same = std::make_shared<HeadExchange>(device, compute, comm, shard, config.n_kv_heads, most, model.pool);
+    }
+    if (shape.one_set) {
+        all = std::make_shared<HeadMean>(device, compute, comm, config, shard, config.layer_map.owners(), most);
+    }
+    if (!same && !all) return model;
+    model.exchange = [same, all](Kernels& op, const Tensor& weights) {
+        if (same) same->exchange(op, weights);
+        if (all) all->spread(op, weights);
+    };
     return model;
 }
 
@@ -113,6 +123,7 @@ MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const 
     if (exchanges(config, shard.ranks, shape)) {
         all.device += HeadExchange::memory(config.n_kv_heads, BoundedView::exchanged(kv, shape), shard.ranks);
     }
+    if (shape.one_set) all.device += HeadMean::memory(shard, kv.owner_layers, BoundedView::exchanged(kv, shape));
     return all;
 }
 
@@ -131,6 +142,7 @@ MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const Kv
     if (exchanges(config, shard.ranks, shape)) {
         all.device += HeadExchange::memory(config.n_kv_heads, HeavySet::exchanged(kv, shape), shard.ranks);
     }
+    if (shape.one_set) all.device += HeadMean::memory(shard, kv.owner_layers, HeavySet::exchanged(kv, shape));
     return all;
 }
 

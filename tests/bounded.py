@@ -4,7 +4,7 @@ it with the float64 of tests/reference/bounded_f64.py on small random models tha
 after the prompt and every step the kept set of each layer and KV head, with its scores.
 
   bounded.py TRIREME                         every combination: some minutes on 2 cores
-  bounded.py TRIREME --quick                 some twenty of them
+  bounded.py TRIREME --quick                 some two dozen of them
   bounded.py TRIREME --random 300            settings drawn at random, --first SEED on
   bounded.py TRIREME --only TEXT             those whose name holds TEXT
   bounded.py TRIREME --models DIR ...        h2o in all its ways and the others, on these models instead
@@ -185,9 +185,13 @@ def combinations():
         one("heads6", 120, policy="streaming", window=64, sinks=0, chunk=32, rolling=rolling)
         one("heads6", 2, policy="streaming", window=8, sinks=4, rolling=rolling)
         for gqa in bounded_f64.GQA:
-            one("heads6", 120, policy="tova", window=16, gqa=gqa, rolling=rolling)
+            for share in ("layer", "head"):
+                one("heads6", 120, policy="tova", window=16, gqa=gqa, heads_share=share, rolling=rolling)
             one("heads6", 120, policy="snapkv", window=24, observe=8, pool=3, every=10, gqa=gqa, rolling=rolling)
         one("heads6", 120, policy="tova", window=16, sinks=4, chunk=20, rolling=rolling)
+        one("heads6", 120, policy="h2o", window=16, heads_share="layer", rolling=rolling)
+        one("gqa2", 120, policy="snapkv", window=24, observe=8, every=10, heads_share="layer", gqa="max", rolling=rolling)
+        one("deep", 120, policy="pyramidkv", window=40, observe=8, every=16, heads_share="layer", rolling=rolling)
         one("heads6", 120, policy="knorm", window=16, sinks=4, chunk=20, rolling=rolling)
         one("gqa2", 120, policy="knorm", window=16, heavy=15, rolling=rolling)
         one("mha", 120, policy="knorm", window=16, heavy=3, chunk=20, rolling=rolling)
@@ -220,7 +224,10 @@ def combinations():
             one(model, 120, ranks, policy="h2o", window=16, gqa=bounded_f64.GQA[ranks - 1], rolling=ranks == 3)
         one("gqa2", 120, ranks, policy="h2o", window=16, chunk=30, rolling=True, sinks=2)
         one("heads6", 120, ranks, policy="snapkv", window=32, observe=8, every=10)
-        one("mqa8", 120, ranks, policy="tova", window=16, rolling=True)
+        for number, model in enumerate(models):
+            one(model, 120, ranks, policy="tova", window=16, gqa=bounded_f64.GQA[(ranks + number) % 4], rolling=True)
+        one("gqa2", 120, ranks, policy="h2o", window=16, heads_share="layer", gqa="max", chunk=25)
+        one("mqa8", 120, ranks, policy="tova", window=16, heads_share="head", rolling=True)
         one("mqa8", 120, ranks, policy="h2o", window=16, gqa="first")
         one("mqa8", 120, ranks, policy="h2o", window=16, gqa="max", chunk=25)
         one("mqa8", 120, ranks, policy="snapkv", window=32, observe=8, every=10, gqa="max")
@@ -281,7 +288,7 @@ def sharing_combinations():
 
 
 def quick():
-    """Some twenty: every policy, every way of the group, both positions, chunks, more ranks than KV heads, shared layers."""
+    """Some two dozen: every policy, every way of the group, both positions, chunks, more ranks than KV heads, shared layers."""
     return [
         ("gqa2", 100, 1, {"policy": "h2o", "window": 16, "gqa": "mean"}),
         ("heads6", 100, 1, {"policy": "h2o", "window": 64, "gqa": "max", "rolling": True}),
@@ -291,6 +298,9 @@ def quick():
         ("gqa2", 120, 1, {"policy": "h2o", "window": 16, "normalise": True}),
         ("scaled", 100, 1, {"policy": "streaming", "window": 16, "rolling": True}),
         ("mqa8", 100, 1, {"policy": "tova", "window": 16}),
+        ("gqa2", 100, 1, {"policy": "tova", "window": 16, "heads_share": "head"}),
+        ("gqa2", 100, 3, {"policy": "tova", "window": 16, "gqa": "max"}),
+        ("heads6", 100, 2, {"policy": "h2o", "window": 16, "heads_share": "layer"}),
         ("heads6", 100, 1, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16, "rolling": True}),
         ("gqa2", 100, 1, {"policy": "pyramidkv", "window": 40, "observe": 8, "every": 16}),
         ("heads6", 120, 2, {"policy": "adakv", "window": 32, "observe": 4, "every": 16, "chunk": 50}),
@@ -330,6 +340,8 @@ def drawn(first, count):
                 options["decay"] = draw.choice((0.5, 0.9, 0.99))
             if draw.random() < 0.3:
                 options["normalise"] = True
+        if policy in ("h2o", "tova", "snapkv", "pyramidkv") and draw.random() < 0.4:
+            options["heads_share"] = draw.choice(("layer", "head"))
         if policy in ("snapkv", "pyramidkv", "adakv"):
             options["observe"] = draw.randrange(1, window)
             options["pool"], options["every"] = draw.choice((1, 3, 5, 7, 31)), draw.choice((1, 2, 3, 7, 16, 64))
@@ -404,7 +416,7 @@ def run_engine(args, model, ids, ranks, options, folder):
         elif key == "passes":
             command += ["--passes", str(value)]
         else:
-            command += ["--kv-" + key, str(value)]
+            command += ["--kv-" + key.replace("_", "-"), str(value)]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)

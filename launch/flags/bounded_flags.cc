@@ -110,6 +110,21 @@ FlagGroup bounded_flags() {
                  constexpr std::string_view names[] = {"first", "mean", "sum", "max"};
                  return std::string(names[static_cast<size_t>(o.bounded.heads)]);
              }},
+            {"kv-heads-share",
+             {"--kv-heads-share"},
+             kContinue | kScore | kPlan,
+             "layer|head",
+             "h2o, tova, snapkv, pyramidkv, --spec h2o: layer: all KV heads of a layer keep the same tokens, by the "
+             "mean of their "
+             "scores; head: each KV head keeps its own",
+             [](O& o, const S& s) {
+                 o.bounded.one_set = s.one_of({"layer", "head"}) == 0;
+             },
+             [](const O& o) {
+                 const std::optional<bool>& one = o.bounded.one_set;
+                 return std::string(!one ? "" : *one ? "layer" : "head");
+             },
+             "layer with tova, else head"},
             {"kv-score-dtype",
              {"--kv-score-dtype"},
              kShaped,

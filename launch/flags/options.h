@@ -51,6 +51,7 @@ struct BoundedOptions {
     int64_t sinks = -1;       // tokens; -1: the policy's own number
     bool rolling = false;
     HeadsBy heads = HeadsBy::kMean;
+    std::optional<bool> one_set = {};  // for all KV heads of a layer; nothing: the policy's own rule
     bool half_scores = false;
     double decay = 1;
     bool normalise = false;

@@ -25,6 +25,7 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
                           .rolling = b.rolling,
                           .heads = b.heads,
+                          .one_set = b.one_set.value_or(policy == KvPolicy::kTova),
                           .half_scores = b.half_scores,
                           .per_query = b.normalise,
                           .decay = static_cast<float>(b.decay),
@@ -36,6 +37,11 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .turns = o.prompt_from == PromptFrom::kSession,
                           .seed = static_cast<uint32_t>(o.seed.value_or(0)),
                           .returns = returns};
+    require(
+        !shape.one_set || shape.may_keep_one_set(), Exit::kUsage,
+        "--kv-heads-share layer beside {} {}: its heads choose by numbers of their own; want head, or --kv-policy h2o, "
+        "tova, snapkv or pyramidkv",
+        flag, name_of(policy));
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
     try {
         check_bounded(shape, config.layer_map.owners());
@@ -85,6 +91,7 @@ std::string describe(const BoundedShape& s, const LlamaConfig& config, std::stri
         text += fmt::format(" in the mean of a layer's, at least {}", s.share().least + s.recent());
     }
     text += fmt::format(", {} of them the most recent", s.recent());
+    if (s.one_set) text += ", the same in all heads of a layer";
     if (s.sinks > 0) text += fmt::format(", {} the first of the text", s.sinks);
     text += s.rolling ? ", positions rolling" : ", true positions";
     if (s.chunk > 0) text += fmt::format(", texts read in chunks of {}", s.chunk);
@@ -115,6 +122,7 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
     unless(b.rolling, "--kv-positions rolling", bounded, all);
     unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
            shape.attentive());
+    unless(b.one_set.has_value(), "--kv-heads-share", "a --kv-policy, or --spec h2o", any);
     unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
     unless(b.decay != fresh.decay, "--kv-decay", attended, h2o);
     unless(b.normalise, "--kv-normalise", attended, h2o);

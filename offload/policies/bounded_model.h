@@ -21,8 +21,9 @@ struct BoundedModel {
     // Cosines and sines of a position in a text of so many tokens, [head_dim].
     std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
     std::function<void(std::span<float> out, int64_t positions)> turn;  // the same of a difference of positions
-    /// Adds, or takes the largest of, what other ranks hold of the same KV heads: f32 [owners, kv_heads, n]. Empty:
-    /// each KV head is held once.
+    /// Brings together what heads have, f32 [owners, kv_heads, n]: of the same KV head on other ranks, added or the
+    /// largest; of all KV heads of a layer, their mean, where they keep one set. Empty: each head chooses by its own
+    /// weights.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
     /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows
     /// are this rank's, and what gives `all` those of all ranks; empty: there are no others.

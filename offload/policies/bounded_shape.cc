@@ -8,10 +8,10 @@ namespace trireme {
 
 void BoundedShape::same_as_in(Archive& ar) const {
     const auto number = [](auto x) { return static_cast<double>(x); };
-    const std::array numbers = {number(policy),    number(tokens), number(heavy),       number(sinks),
-                                number(rolling),   number(heads),  number(per_query),   number(decay),
-                                number(pool),      number(every),  number(half_scores), number(observe),
-                                number(first_head)};
+    const std::array numbers = {number(policy),     number(tokens), number(heavy),       number(sinks),
+                                number(rolling),    number(heads),  number(per_query),   number(decay),
+                                number(pool),       number(every),  number(half_scores), number(observe),
+                                number(first_head), number(one_set)};
     ar.same(numbers, "what heads keep (--kv-policy, --kv-window and their like)");
     double seed_there = number(seed);  // in every file; it affects `random` alone
     ar.value(seed_there);

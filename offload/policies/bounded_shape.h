@@ -28,6 +28,7 @@ struct BoundedShape {
     int64_t sinks = 0;     // the first tokens of the text, always kept
     bool rolling = false;  // positions are counted among the tokens that are kept
     HeadsBy heads = HeadsBy::kMean;
+    bool one_set = false;  // all KV heads of a layer keep the same tokens, by the mean of their scores
     bool half_scores = false;
     bool per_query = false;  // scores are divided by the number of queries that saw the token
     float decay = 1;         // of sums, with each query
@@ -54,6 +55,8 @@ struct BoundedShape {
     bool observing() const {
         return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv || policy == KvPolicy::kAdaKv;
     }
+    /// Whether the heads of a layer may keep one set of tokens: each scores by attention, and has as many slots.
+    bool may_keep_one_set() const { return attentive() && !shares(); }
     /// Whether the heads of a layer share its slots, W each in the mean.
     bool shares() const { return policy == KvPolicy::kAdaKv; }
     /// The last tokens that are kept whatever they score.

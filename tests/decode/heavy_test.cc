@@ -161,6 +161,7 @@ TEST_P(HeavyHittersOfRanks, ProposeTheSame) {
                                   {.weights = DType::kF32, .context = 512}, comm);
                     BoundedShape kept = Heavy::of(24);
                     kept.heads = heads;
+                    kept.one_set = temperature > 0;
                     Heavy levels(engine, streaming_options(), kept);
                     const SamplingParams sampling = {.temperature = temperature};
                     Drafter drafter("h2o", engine.device(), levels.middle, sampling, 3, 1, 5);

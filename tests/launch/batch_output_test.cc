@@ -173,6 +173,7 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
             {"kv-positions", {"--kv-positions", "rolling"}, h2o},
             {"kv-rolling", {"--kv-rolling"}, h2o},
             {"kv-gqa", {"--kv-gqa", "max"}, h2o},
+            {"kv-heads-share", {"--kv-heads-share", "layer"}, h2o},
             {"kv-score-dtype", {"--kv-score-dtype", "f16"}, h2o},
             {"kv-decay", {"--kv-decay", "0.9"}, h2o},
             {"kv-normalise", {"--kv-normalise"}, h2o},

@@ -230,6 +230,8 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
           {{"--kv-policy", "h2o", "--kv-window", "32", "--kv-heavy", "4", "--kv-sinks", "5"}, 78, "--kv-sinks 5"},
           {{"--kv-policy", "snapkv", "--kv-window", "64"}, 78, "--kv-observe 64"},
           {{"--kv-policy", "snapkv", "--kv-window", "96", "--kv-pool", "4"}, 78, "--kv-pool 4"},
+          {{"--kv-policy", "adakv", "--kv-window", "96", "--kv-heads-share", "layer"}, 64, "--kv-heads-share layer"},
+          {{"--kv-policy", "knorm", "--kv-heads-share", "layer"}, 64, "want head"},
           {{"--kv-policy", "lru"}, 78, "want full, h2o"},
           {{"--kv-window", "1.5"}, 78, "--kv-window '1.5'"},
           {{"--kv-policy", "h2o", "--spec", "ngram"}, 64, "--spec ngram"},
@@ -243,6 +245,8 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
         EXPECT_THAT(r.err, HasSubstr(bad.says));
         EXPECT_TRUE(r.out.empty());
     }
+    EXPECT_THAT(trireme(generate({"--kv-heads-share", "layer"})).err,
+                HasSubstr("warning: --kv-heads-share has no effect here: only"));
     EXPECT_THAT(
         trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
         HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o or knorm, or --spec h2o reads it"));
@@ -264,11 +268,14 @@ TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
                         "0.99",
                         "--kv-normalise",
                         "--kv-score-dtype",
-                        "f16"};
+                        "f16",
+                        "--kv-heads-share",
+                        "layer"};
     const ProcessResult r = trireme(generate(read));
     EXPECT_EQ(r.status, 0) << r.err;
     EXPECT_THAT(r.err, Not(HasSubstr("warning: ")));
-    EXPECT_THAT(r.err, HasSubstr("--spec h2o: 32 tokens a head, 23 of them the most recent, 2 the first of the text"));
+    EXPECT_THAT(r.err, HasSubstr("--spec h2o: 32 tokens a head, 23 of them the most recent, the same in all heads of a "
+                                 "layer, 2 the first of the text"));
     EXPECT_THAT(trireme(generate({"--spec", "h2o"})).err, HasSubstr("--spec h2o: 1024 tokens a head"));
     EXPECT_THAT(trireme(generate({"--spec", "h2o", "--kv-chunk", "16"})).err,
                 HasSubstr("warning: --kv-chunk has no effect here"));

@@ -68,6 +68,7 @@ const std::map<std::string, std::string> kExamples = {
     {"kv-positions", "rolling"},
     {"kv-rolling", "on"},
     {"kv-gqa", "max"},
+    {"kv-heads-share", "layer"},
     {"kv-score-dtype", "f16"},
     {"kv-decay", "0.5"},
     {"kv-normalise", "on"},

@@ -11,7 +11,7 @@ tokens is kept in the order of the text. The forward is that of llama_f64.py, ex
 The rules. A call runs c new tokens through a layer: the whole prompt, a chunk of it, or one generated token. They
 attend the n entries that are kept, and each other causally; then scores are brought up to date; then, where N = n + c
 is more than the window W, N - W of the first N - R entries go, those with the lowest scores. The last R entries stay.
-On a tie the older entry stays. Every (layer, KV head) decides for itself.
+On a tie the older entry stays. Every (layer, KV head) decides for itself, or all KV heads of a layer by their mean.
 
 Where layers read the keys and values of another one (sharing_f64.py), that one alone keeps entries, and what all query
 heads of all layers that read it give counts for them, in the last pass over these layers. A layer that reads a later
@@ -46,6 +46,7 @@ class Options:
     sinks: int = -1         # the text's first tokens, which rank above every score; -1: streaming 4, others 0
     rolling: bool = False   # positions: ranks among what is kept, instead of places in the text
     gqa: str = "mean"       # what the query heads of a KV head count for together
+    heads_share: str = ""   # layer: all KV heads of a layer keep the same entries; head; "": layer with tova, else head
     decay: float = 1.0      # h2o: sums are multiplied by it with each query
     normalise: bool = False  # h2o: sums are compared divided by the number of queries that saw the token
     observe: int = 64       # snapkv, pyramidkv, adakv: the most recent tokens, which are kept and whose queries count
@@ -59,6 +60,9 @@ class Options:
         if self.sinks >= 0:
             return self.sinks
         return 4 if self.policy == "streaming" else 0
+
+    def one_set(self):
+        return (self.heads_share or ("layer" if self.policy == "tova" else "head")) == "layer"
 
     def watches(self):
         return self.policy in ("snapkv", "pyramidkv", "adakv")
@@ -191,8 +195,9 @@ class Layer:
     def over_group(self, sums):
         """What all query heads of all readers give, a list of [heads, N] -> [KV heads, N]."""
         parts = np.stack(sums).reshape(len(sums), -1, self.group, sums[0].shape[-1])
-        return {"first": lambda: parts[0, :, 0], "mean": lambda: parts.mean(axis=(0, 2)),
-                "sum": lambda: parts.sum(axis=(0, 2)), "max": lambda: parts.max(axis=(0, 2))}[self.options.gqa]()
+        heads = {"first": lambda: parts[0, :, 0], "mean": lambda: parts.mean(axis=(0, 2)),
+                 "sum": lambda: parts.sum(axis=(0, 2)), "max": lambda: parts.max(axis=(0, 2))}[self.options.gqa]()
+        return np.broadcast_to(heads.mean(axis=0), heads.shape) if self.options.one_set() else heads
 
     def observed(self, given):
         """Scores by what the observing queries gave; 0 for the last `observe` entries."""
@@ -505,7 +510,7 @@ def main():
     parser.add_argument("--prompt-ids", metavar="FILE", help="a JSON array of token ids")
     parser.add_argument("-n", type=int, default=64, help="tokens to generate")
     for field in dataclasses.fields(Options):
-        choices = {"policy": POLICIES, "gqa": GQA}.get(field.name)
+        choices = {"policy": POLICIES, "gqa": GQA, "heads_share": ("", "layer", "head")}.get(field.name)
         if field.type is bool:
             parser.add_argument("--" + field.name, action="store_true")
         else:

@@ -50,6 +50,7 @@ inline BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
             .tokens = tokens,
             .heavy = tokens / 2,
             .sinks = policy == KvPolicy::kStreaming ? 4 : 0,
+            .one_set = policy == KvPolicy::kTova,
             .observe = std::max<int64_t>(1, tokens / 4),
             .pool = 3,
             .every = 7};

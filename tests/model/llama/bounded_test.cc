@@ -161,10 +161,11 @@ TEST(Bounded, MakesRoomForATurn) {
 TEST(Bounded, RanksKeepTheSameTokens) {
     for (const KvPolicy policy :
          {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kAdaKv, KvPolicy::kRandom}) {
-        for (const HeadsBy heads : {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax}) {
-            if (kSanitized && heads != HeadsBy::kMean) continue;
+        for (int way = 0; way < 8; ++way) {
             BoundedShape shape = shape_of(policy, 24);
-            shape.heads = heads;
+            shape.heads = static_cast<HeadsBy>(way % 4);
+            shape.one_set = way >= 4;
+            if ((kSanitized && shape.heads != HeadsBy::kMean) || (shape.one_set && !shape.may_keep_one_set())) continue;
             std::vector<Kept> of_ranks;
             for (const int ranks : {1, 2, 3, 4}) {
                 std::vector<Kept> mine(static_cast<size_t>(ranks));
@@ -182,10 +183,13 @@ TEST(Bounded, RanksKeepTheSameTokens) {
                     }
                 }
                 EXPECT_EQ(all.size(), 9U);
+                for (const auto& [at, kept] : all) {
+                    if (!shape.one_set) continue;
+                    EXPECT_EQ(kept, all.at({at.first, 0})) << "a head chose for itself";
+                }
                 of_ranks.push_back(all);
             }
-            for (const Kept& k : of_ranks)
-                EXPECT_EQ(k, of_ranks[0]) << name_of(policy) << " " << static_cast<int>(heads);
+            for (const Kept& k : of_ranks) EXPECT_EQ(k, of_ranks[0]) << name_of(policy) << " " << way;
         }
     }
 }
