@@ -1,6 +1,7 @@
 #include "decode/generate.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -115,7 +116,15 @@ void run_generate(const Start& start, const Crew& crew) {
     crew.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
     Chain& chain = *made;
     WarmUp warm_up;
-    if (chain.wants_costs()) warm_up = [&] { chain.warm_up(crew, request.prompt.back()); };
+    std::unique_ptr<KvDump> dump;
+    crew.phase([&] { dump = make_kv_dump(o, engine, crew, asked.tokens()); });
+    if (chain.wants_costs()) {
+        warm_up = [&] {
+            if (dump) dump->take();
+            chain.warm_up(crew, request.prompt.back());
+            if (dump) dump->skip();
+        };
+    }
     SnapshotText said;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
@@ -124,17 +133,11 @@ void run_generate(const Start& start, const Crew& crew) {
                           Snapshots::Of{.known = known_of(chain, engine.model()),
                                         .text = [&] { return said; },
                                         .costs = [&] { return chain.costs(); }});
-        request.begun = [&] {
-            if (!taken || !taken->goes_on) snapshots->write();
-        };
     }
-    std::optional<KvDump> dump;
-    crew.phase([&] {
-        if (o.kv_dump.empty()) return;
-        require(engine.bounded().bounded() && o.num_samples == 1, Exit::kConfig,
-                "--kv-dump: of one continuation with a --kv-policy other than full");
-        dump.emplace(engine, crew, asked.tokens());
-    });
+    request.begun = [&] {
+        if (dump) dump->take();
+        if (snapshots && (!taken || !taken->goes_on)) snapshots->write();
+    };
     GenerateStats stats;
     RunLog record(o, crew.comm().rank(), crew.comm().size());
     record.mode(mode_name(o), beside, engine);
@@ -154,7 +157,7 @@ void run_generate(const Start& start, const Crew& crew) {
             if (done == total) remember_signals();  // from here on there is something to keep
         };
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
-            if (dump) dump->take();
+            if (dump) dump->round();
             record.round(round);
             const int own = printer.reader_gone()                 ? kReaderGone
                             : snapshots && snapshot_signal_came() ? kSnapshotAsked

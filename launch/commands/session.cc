@@ -8,7 +8,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/session_turns.h"
 #include "launch/record/run_record.h"
-#include "launch/report/kv_dump.h"
+#include "launch/report/kept_dump.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
@@ -119,7 +119,7 @@ void run_session(const Start& start, const Crew& crew) {
                                                              return text_of(session);
                                                          }});
     }
-    std::optional<KvDump> dump;
+    std::optional<KeptDump> dump;
     crew.phase([&] {
         if (o.kv_dump.empty()) return;
         require(engine.bounded().bounded(), Exit::kConfig, "--kv-dump: of a --kv-policy other than full");

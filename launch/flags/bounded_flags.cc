@@ -183,8 +183,9 @@ FlagGroup bounded_flags() {
              {"--kv-dump"},
              kGenerate,
              "FILE",
-             "write what each KV head keeps, after the prompt (step 0) and after each step, a JSON object a line; held "
-             "in memory until the end",
+             "write what each KV head keeps, after the prompt (step 0) and after each step; with --spec retrieval or "
+             "triforce the chunks that it retrieves, after the prompt (round 0) and each round. A JSON object a line; "
+             "held in memory until the end",
              [](O& o, const S& s) { o.kv_dump = s.word(); },
              [](const O& o) { return o.kv_dump; },
              "none"},

@@ -1,43 +1,54 @@
 #pragma once
-/// --kv-dump: what every KV head keeps, after the prompt and after each step, a JSON object a line.
+/// --kv-dump: which tokens KV heads keep, or which chunks a chain retrieves, a JSON object a line.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "launch/run/crew.h"
 #include "launch/run/engine.h"
-#include "runtime/buffer.h"
 
 namespace trireme {
 
+/// All ranks have one, or none.
 class KvDump {
   public:
-    /// Of an engine whose view is bounded; `prompt`: tokens before the first step. All ranks, or none.
-    KvDump(const Engine& engine, const Crew& crew, int64_t prompt);
+    virtual ~KvDump() = default;
 
-    /// Of a conversation: turn `number` has been read, step 0 of its answer. Takes what is kept now.
-    void turn(int64_t number);
-    /// The answer of turn `number` begins at token `answer` of the text; what is kept now has been taken, by this run
-    /// or by the one that is taken up.
-    void resumed(int64_t number, int64_t answer);
-    /// Takes what is kept now, if a token has come since the last time. Waits for the device; makes a control call.
-    void take();
-    /// {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]} for each step, layer that has keys and values, and KV
-    /// head of the model, in this order; of a conversation with "turn" before them. On rank 0, elsewhere empty.
+    /// Takes what has changed since the last call. Waits for the device; makes a control call.
+    virtual void take() = 0;
+    /// The same behind a round.
+    virtual void round() { take(); }
+    /// A warm-up ran behind the prompt: what it changed belongs to no round.
+    virtual void skip() {}
+    /// In the order of rounds or steps, layers that have keys and values, and the model's KV heads. On rank 0; empty on
+    /// the others.
     const std::string& lines() const { return lines_; }
 
-  private:
-    std::string own_lines(int64_t step) const;
+  protected:
+    KvDump(const Engine& engine, const Crew& crew);
+
+    /// Layers that have keys and values, and this rank's KV heads that no lower rank holds: their numbers in the model.
+    const std::vector<LayerIndex>& owners() const { return owners_; }
+    int64_t first_head() const { return first_head_; }
+    int64_t end_head() const { return end_head_; }
+    int64_t first_held() const { return engine_.weights().shard().kv_begin; }
+    /// Appends lines of all ranks: `own` is what this rank has, with end_owner() behind each owner.
+    void append(const std::string& own);
+    static char end_owner() { return '\x1e'; }
 
     const Engine& engine_;
+
+  private:
     const Crew& crew_;
-    int64_t prompt_, taken_ = -1, turn_ = -1;  // turn_: -1 where there are none
     std::vector<LayerIndex> owners_;
-    int64_t first_head_,
-        heads_;  // of this rank's KV heads those that no lower rank holds: number in the model, how many
-    Buffer<Space::kHost> tokens_, ranks_, scores_, counts_;
+    int64_t first_head_ = 0, end_head_ = 0;
     std::string lines_;
 };
+
+/// That of a run's flags, before its prompt is read; null: --kv-dump is not given. `prompt`: its tokens.
+/// Errors: Exit::kConfig where nothing is kept or retrieved, or of several samples.
+std::unique_ptr<KvDump> make_kv_dump(const Options& options, const Engine& engine, const Crew& crew, int64_t prompt);
 
 }  // namespace trireme

@@ -119,6 +119,12 @@ void RetrievalSet::tiles_state(Archive& ar, const T& tiles, int64_t slots) {
     }
 }
 
+void RetrievalSet::record_choices(Device& device) {
+    const Shape by_owner{kv_.owner_layers, kv_.layout.kv_heads, shape_.chunks(kv_)};
+    choices_ = Buffer<Space::kHost>(device, static_cast<size_t>(by_owner.elements()) * sizeof(int32_t));
+    choice_.places = choices_.tensor(DType::kI32, by_owner);
+}
+
 int64_t RetrievalSet::slots_of(int64_t tokens) const {
     ChunkPick here = pick_here_;
     here.tokens = static_cast<int32_t>(tokens);
@@ -147,6 +153,8 @@ void RetrievalSet::begin(int64_t, int64_t tokens) {
     send(chosen);
     if (!choosing_) return;
     pick_here_ = chosen;
+    ++choice_.number;
+    choice_.pick = chosen;
     since_ = 0;
     moved_ = !reading_prompt_;
     tokens_ = tokens;
@@ -170,6 +178,10 @@ void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Querie
     if (passes_by(owner)) return;
     op.choose_chunks(places_, keys_, means_[owner.at()], several ? history_->sum(op, owner, q) : q.first_rows(1),
                      kv_of_head, pick_);
+    if (!choice_.places) return;
+    const Shape& mine = places_.shape();
+    auto* const to = static_cast<int32_t*>(choice_.places.data()) + owner.i * mine.elements();
+    compute_.copy(HostTensor(to, DType::kI32, mine), places_, "record_choice");
 }
 
 void RetrievalSet::passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) {

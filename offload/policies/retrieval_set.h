@@ -47,6 +47,17 @@ class RetrievalSet final : public KvFollower, public KvSet {
     /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 
+    /// What the heads chose last, when the stream has come to it.
+    struct Choice {
+        int64_t number = 0;  // of choices so far
+        ChunkPick pick;
+        HostTensor places;  // i32 [owners, kv_heads, chunks]: Kernels::choose_chunks
+    };
+    /// Copies what is chosen from now on to host memory, for dumps. No forward has been made: graphs hold the copies.
+    /// Errors: Exit::kOs.
+    void record_choices(Device& device);
+    const Choice& choice() const { return choice_; }
+
     void state(Archive& ar) override;
 
     void begin(int64_t sequence, int64_t tokens) override;
@@ -87,6 +98,8 @@ class RetrievalSet final : public KvFollower, public KvSet {
     Tensor pick_;                            // i32 [kChunkPickWords]
     std::array<Sent, RetrievalShape::kSent> sent_;
     size_t next_sent_ = 0;
+    Buffer<Space::kHost> choices_;  // empty unless they are recorded
+    Choice choice_;
 
     int64_t tokens_ = 0;
     ChunkPick pick_here_;    // what the tiles hold, but for tokens: tokens_ counts
