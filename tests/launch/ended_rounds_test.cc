@@ -1,6 +1,9 @@
 // A text that ends among a round's accepted tokens: every chain, a stop at every offset of its rounds, in every command
 // that speculates. Ending a text must not take back what bounded levels have let go.
 
+#include <csignal>
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,8 +51,8 @@ Words operator+(Words a, const Words& b) {
     return a;
 }
 
-Words generate(const Words& more) {
-    return Words{"generate", "-m", model(), "-p", kPrompt, "-n", std::to_string(kTokens), "-t", "1", "--no-progress"} +
+Words generate(const Words& more, int tokens = kTokens, const std::string& from = model()) {
+    return Words{"generate", "-m", from, "-p", kPrompt, "-n", std::to_string(tokens), "-t", "1", "--no-progress"} +
            more;
 }
 
@@ -100,6 +103,86 @@ TEST(EndedRounds, StopAtEveryOffsetUnderEveryChain) {
     }
     RecordProperty("cells", static_cast<int>(cells));
     EXPECT_GE(cells, 500u);
+}
+
+/// The model, with other EOS ids.
+class ModelThatEnds {
+  public:
+    ModelThatEnds() { std::filesystem::copy(model(), path(), std::filesystem::copy_options::recursive); }
+    std::string path() const { return folder_ / "model"; }
+    void ends_at(int64_t id) const {
+        write_file(path() + "/generation_config.json", Json({{"eos_token_id", {2, id}}}).dump());
+    }
+
+  private:
+    TempFolder folder_;
+};
+
+std::vector<int64_t> ids_of(const ProcessResult& r) {
+    return Json::parse(r.out).get<std::vector<int64_t>>();
+}
+
+// Each id of the text in turn is an EOS id: the text ends where it comes first.
+TEST(EndedRounds, EosAtEveryOffsetUnderEveryChain) {
+    const ModelThatEnds ends;
+    size_t cells = 0;
+    for (const Words& chain : chains()) {
+        for (const Words& sampling : {kGreedy, kSampled}) {
+            const Words flags = sampling + chain + Words{"--print", "ids"};
+            const std::vector<int64_t> whole = ids_of(trireme(generate(flags)));
+            ASSERT_EQ(std::ssize(whole), kTokens);
+            for (auto id = whole.begin(); id != whole.end(); ++id) {
+                if (std::find(whole.begin(), id, *id) != id) continue;
+                ends.ends_at(*id);
+                const ProcessResult r = trireme(generate(flags, kTokens, ends.path()));
+                ASSERT_EQ(r.status, 0) << testing::PrintToString(chain) << r.err;
+                EXPECT_EQ(ids_of(r), std::vector(whole.begin(), id + 1))
+                    << testing::PrintToString(chain) << " EOS " << *id;
+                EXPECT_THAT(r.err, HasSubstr("stopped by eos"));
+                ++cells;
+            }
+        }
+    }
+    RecordProperty("cells", static_cast<int>(cells));
+    EXPECT_GE(cells, 200u);
+}
+
+// A measured text ends at its limit, inside a round or not, and begins again.
+TEST(EndedRounds, BenchEndsAtEveryOffsetUnderEveryChain) {
+    for (const Words& chain : chains()) {
+        const Words rest(chain.begin() + 2, chain.end());
+        for (int tokens = 2; tokens <= 10; tokens += 2) {
+            const ProcessResult r =
+                trireme(Words{"bench", "-m", model(), "-p", kPrompt, "-n", std::to_string(tokens), "-r", "2", "--modes",
+                              "none," + (chain[1] == "h2o" ? "h2o+full" : chain[1]), "--temp", "0", "-t", "1", "-o",
+                              "json", "--require-exact", "--no-progress"} +
+                        rest);
+            ASSERT_EQ(r.status, 0) << testing::PrintToString(chain) << tokens << r.err;
+            EXPECT_EQ(Json::parse(r.out).size(), 2u);
+        }
+    }
+}
+
+// A signal ends the text wherever the round is; what is there is a beginning of the text, and can be resumed. A slow
+// link leaves the signal time to come.
+TEST(EndedRounds, ASignalInsideARoundLeavesTheTextSoFar) {
+    constexpr int kLong = 500;
+    for (const Words& chain : chains()) {
+        const TempFolder folder;
+        const Words flags = kGreedy + chain + Words{"--ignore-eos"},
+                    slow = {"--kv-on-chip", "0", "--link-gbps", "0.05"};
+        const std::string whole = trireme(generate(flags, kLong)).out, snapshot = folder / "s.h5";
+        for (const auto& [status, more] : {std::pair{128 + SIGTERM, Words{}}, {75, Words{"--save-kv", snapshot}}}) {
+            const ProcessResult r = trireme(generate(flags + slow + more, kLong), {.signal_at_output = SIGTERM});
+            ASSERT_EQ(r.status, status) << testing::PrintToString(chain) << r.err;
+            const std::string said = r.out.substr(0, r.out.find_last_not_of('\n') + 1);
+            EXPECT_LT(said.size(), whole.size() / 2);
+            EXPECT_THAT(whole, testing::StartsWith(said)) << testing::PrintToString(chain);
+        }
+        const ProcessResult on = trireme(generate(flags + Words{"--load-kv", snapshot}, kLong));
+        ASSERT_EQ(on.status, 0) << testing::PrintToString(chain) << on.err;
+        EXPECT_EQ(on.out, whole) << testing::PrintToString(chain);
+    }
 }
 
 TEST(EndedRounds, StopOnTwoRanks) {
