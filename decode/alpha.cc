@@ -2,7 +2,7 @@
 
 namespace trireme {
 
-// What would stay grows with alpha: halve the interval until it holds one double alone.
+// The expected number of accepted tokens grows with alpha: bisects until no double lies between the bounds.
 double alpha_of(int64_t accepted, std::span<const int64_t> proposed_at) {
     if (accepted <= 0) return 0;
     const auto staying = [&](double alpha) {

@@ -60,7 +60,7 @@ void ContinuationBuilder::take(int32_t id) {
         stop(StopReason::kEos);
     } else if (is_stop(id)) {
         stop(StopReason::kStopString);
-    } else if (decoder_ && !tokenizer_->is_special(id)) {  // control tokens are ids, not text
+    } else if (decoder_ && !tokenizer_->is_special(id)) {  // control tokens produce no text
         text = stop_text_.push(decoder_->push(id));
         if (stop_text_.stopped()) stop(StopReason::kStopString);
     }
@@ -75,7 +75,7 @@ void ContinuationBuilder::stop(StopReason reason) {
 }
 
 Continuation ContinuationBuilder::finish() {
-    const std::string rest = stop_text_.flush();  // half a character stays in the decoder
+    const std::string rest = stop_text_.flush();  // an incomplete character remains in the decoder
     out_.text += rest;
     if (on_token_) on_token_(sample_, -1, rest);
     return std::move(out_);

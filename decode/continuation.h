@@ -1,5 +1,5 @@
 #pragma once
-/// One continuation of a prompt as it grows: its ids, its text, and what ends it.
+/// Continuation of a prompt: its ids, its text, and the reason that it ended.
 
 #include <cstdint>
 #include <functional>
@@ -17,37 +17,38 @@ namespace trireme {
 enum class StopReason { kEos, kStopString, kLimit, kContext, kInterrupted };
 const char* name_of(StopReason reason);
 
-/// `ids` has every generated id, EOS included; `text` ends before EOS, before a stop string, and before a character of
-/// which only a part was generated. A stop string that is a special token stops at its id.
+/// `ids` holds every generated id, EOS included. `text` ends before EOS, before a stop string, and before an incomplete
+/// character. A stop string that is a special token is matched by its id.
 struct Continuation {
     std::vector<int32_t> ids;
     std::string text;
     StopReason stop = StopReason::kLimit;
 };
 
-/// What may end a continuation beside its length.
+/// Token ids and strings that end a continuation before its length limit.
 struct StopRules {
     std::vector<int32_t> eos = {};  // empty with --ignore-eos
     std::vector<std::string> stop = {};
 };
 
-/// Called on every rank as text becomes printable; text may be empty. `id` < 0: the sample's end, and what was held.
+/// Called on every rank for each token, with the text that has become printable; it may be empty. A negative `id` marks
+/// the end of the sample; `text` is then what was held back.
 using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
 
 class ContinuationBuilder {
   public:
-    /// `tokenizer` may be null when only ids are wanted; then there are no stop strings. `most`: tokens it may have;
-    /// `at_most` is why it ends there.
+    /// `tokenizer` may be null if only ids are required; then there are no stop strings. `most`: the limit of tokens;
+    /// `at_most`: the stop reason at that limit.
     ContinuationBuilder(const Tokenizer* tokenizer, const StopRules& rules, int64_t sample, int64_t most,
                         StopReason at_most, const OnToken& on_token);
 
     int64_t left() const { return most_ - static_cast<int64_t>(out_.ids.size()); }
     bool done() const { return done_ || left() <= 0; }
-    /// One more token, unless it is done.
+    /// Appends a token, unless the continuation is done().
     void take(int32_t id);
     /// Ends it, unless it has ended already.
     void stop(StopReason reason);
-    /// The end: shows the text that was held back.
+    /// Reports the text that was held back, and returns the continuation. No other call may follow.
     Continuation finish();
 
   private:
@@ -55,7 +56,7 @@ class ContinuationBuilder {
 
     const Tokenizer* tokenizer_;
     const StopRules& rules_;
-    std::vector<int32_t> stop_ids_;  // of stop strings that are special tokens: they leave no text to be found in
+    std::vector<int32_t> stop_ids_;  // stop strings that are special tokens, which produce no text
     std::optional<StreamDecoder> decoder_;
     StopText stop_text_;
     int64_t sample_, most_;

@@ -8,14 +8,14 @@
 namespace trireme {
 namespace {
 
-// Of the time without proposals, what those may take at most: times are measured with errors, and not all are measured.
+// Proposals must cut the time per token to at most this fraction: times have errors, and not all are measured.
 constexpr double kGain = 0.95;
-constexpr double kRemembered = 64;     // proposed tokens, of which the recent ones weigh more
-constexpr double kProbeRemembers = 4;  // as many: what asking again finds decides
-constexpr int64_t kProbed = 3;         // tokens asked for at a time while off, if so few can pay
-constexpr int64_t kWait = 32;          // tokens of text
-constexpr int64_t kMostDoublings = 5;  // of the wait
-constexpr double kProbeShare = 0.01;   // of the time may at first be lost by asking
+constexpr double kRemembered = 64;     // tokens in the counts, effectively; recent ones weigh more
+constexpr double kProbeRemembers = 4;  // older tokens count as at most this many, so that a probe's outcome decides
+constexpr int64_t kProbed = 3;         // most tokens of a probe, if such a short proposal can pay
+constexpr int64_t kWait = 32;          // least tokens between probes
+constexpr int64_t kMostDoublings = 5;  // of the wait; each failure doubles it
+constexpr double kProbeShare = 0.01;   // fraction of the time that probes may cost at first
 
 }  // namespace
 
@@ -30,13 +30,13 @@ void DraftLength::know(const LevelCosts& verifier, std::vector<Draft> by_length)
     drafts_ = std::move(by_length);
 }
 
-// Of a chain: a forward of one row more.
+// A chain of n tokens is verified in a forward of n + 1 rows.
 DraftLength::Draft DraftLength::draft(int64_t length, double token_ms) const {
     if (drafts_.empty()) return {static_cast<double>(length) * token_ms, length + 1};
     return drafts_[static_cast<size_t>(length - 1)];
 }
 
-// 1 + alpha + ... + alpha^g tokens come of a proposal that is g deep.
+// A proposal of depth g yields 1 + alpha + ... + alpha^g tokens on average.
 DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
     const double one_ms = proposed_ms(), alone_ms = verify_ms(1);
     if (!drafts_.empty()) most = std::min(most, static_cast<int64_t>(drafts_.size()));
@@ -57,7 +57,7 @@ double DraftLength::token_ms() const {
     return best(alpha(), kMost).token_ms;
 }
 
-// Few tokens tell whether they stay now, but they are to pay if they do. 0: not even then.
+// Length of a probe: a few tokens suffice, but they must pay if all are accepted. 0: no length pays even then.
 int64_t DraftLength::probe() const {
     const int64_t few = best(1, kProbed).length;
     return few > 0 ? few : best(1, kMost).length;
@@ -68,7 +68,7 @@ int64_t DraftLength::next(int64_t most, bool first) const {
     return first && state_.wait == 0 ? std::min(most, probe()) : 0;
 }
 
-// As long as what asking costs beyond a round without proposals is a small part of it.
+// Tokens until the next probe: so long that the extra cost of the probe is a small fraction of the time.
 int64_t DraftLength::wait() const {
     const int64_t n = probe();
     const auto [draft_ms, rows] = n == 0 ? Draft{0, 1} : draft(n, proposed_ms());
@@ -99,7 +99,7 @@ void DraftLength::saw(const Outcome& o) {
             s.off = false;
             s.paid = 0;
         } else if (seen > 0 && o.residual == 0) {
-            s.wait = 0;  // all stayed: worth another try at once
+            s.wait = 0;  // all were accepted: probe again at once
         } else if (o.asked) {
             s.wait = wait();
             if (seen > 0) ++s.failures;

@@ -1,7 +1,7 @@
 #pragma once
-/// How many tokens to propose, or how deep a tree of them: as many as make the fewest milliseconds a token, none where
-/// speculation gains next to nothing. It weighs what forwards take by what became of the tokens that stayed, so that
-/// ranks which know the same choose alike. Nothing that was thrown away has a say.
+/// Draft length controller: how many tokens to propose, or how deep a tree. It minimises milliseconds per token, and
+/// proposes nothing where speculation gains next to nothing. It uses only forward costs and the acceptance of emitted
+/// tokens, so all ranks choose alike. Discarded tokens do not affect it.
 
 #include <array>
 #include <cstdint>
@@ -12,49 +12,49 @@
 
 namespace trireme {
 
-/// The lengths of one level's proposals. A proposed token stays with a probability alpha, whatever its place; alpha is
-/// learnt from the recent text. Where no length pays there are no proposals but for a few tokens now and then, more and
-/// more seldom while they fail.
+/// Chooses the lengths of one level's proposals. It assumes that a proposed token is accepted with probability alpha at
+/// every depth, and estimates alpha from recent tokens. If no length pays, it is off: it only requests short probes now
+/// and then, more and more rarely while they fail.
 class DraftLength {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
 
-    /// Always `fixed` tokens, or kAuto.
+    /// `fixed`: tokens to propose in every round; kAuto: adaptive.
     explicit DraftLength(int64_t fixed = kAuto) : fixed_(fixed) {}
 
-    /// What its forwards take, and a proposed token of `inner` or, where inner is null, of somebody who takes
-    /// `token_ms` for each. To be told before next(); `inner` must outlive this object.
+    /// Sets the costs of the verifier's forwards and of a proposed token: `inner`'s token_ms(), or `token_ms` if inner
+    /// is null. Call it before next(). `inner` must outlive this object.
     void know(const LevelCosts& verifier, const DraftLength* inner, double token_ms);
 
-    /// The same where what is proposed is no chain but, for each length from 1 on, this: what drafting it takes, and
-    /// the rows of a forward that checks it.
+    /// A proposal that is not a chain: the time to draft it, and the rows of the forward that verifies it.
     struct Draft {
         double ms = 0;
         int64_t rows = 0;
     };
+    /// Sets the costs if proposals are not chains: by_length[i] is a proposal of length i + 1.
     void know(const LevelCosts& verifier, std::vector<Draft> by_length);
 
-    /// A text begins.
+    /// Resets it for a new sequence.
     void begin() { state_ = {}; }
-    /// What it has learnt of the text.
+    /// Serialises what it has estimated from the sequence.
     void state(Archive& ar) {
         ar.section("draft length");
         ar.value(state_);
     }
-    /// Of the next round: tokens to ask for, at most `most`; 0: none. `first`: nothing was asked for since saw().
+    /// Returns the tokens to propose in the next round, at most `most`; 0: none. `first`: the first call since saw().
     int64_t next(int64_t most, bool first) const;
-    /// What has become text since the last call.
+    /// Tokens that were emitted since the last saw().
     struct Outcome {
-        int64_t tokens = 0;    // all of them
-        int64_t accepted = 0;  // that were proposed and stayed
-        int64_t residual = 0;  // that stand where a proposed one did not stay
+        int64_t tokens = 0;    // all emitted tokens
+        int64_t accepted = 0;  // proposed tokens that were accepted
+        int64_t residual = 0;  // tokens sampled in place of a rejected one
         bool asked = false;    // the first round had proposals
     };
     void saw(const Outcome& outcome);
 
-    /// What a token of this level takes: what the level above pays for one that it asks for.
+    /// Predicted milliseconds per token of this level: the cost of a token that it proposes to the next outer level.
     double token_ms() const;
-    /// The part of proposed tokens that stays, as far as is known.
+    /// The estimated probability that a proposed token is accepted.
     double alpha() const { return state_.accepted / (state_.accepted + state_.residual); }
 
   private:
@@ -71,20 +71,20 @@ class DraftLength {
 
     int64_t fixed_;
     const DraftLength* inner_ = nullptr;
-    double proposed_ms_ = 0;                           // a proposed token, where inner_ is null
-    std::array<double, kMaxRows + 1> verify_ms_ = {};  // by rows
+    double proposed_ms_ = 0;                           // of a proposed token, if inner_ is null
+    std::array<double, kMaxRows + 1> verify_ms_ = {};  // by number of rows
     std::vector<Draft> drafts_;                        // by length - 1; empty: chains
-    /// What begin() resets. Counts are of the recent text; they begin as if three tokens of four had stayed.
+    /// The state that begin() resets. Old tokens count less; the counts begin as if three of four tokens were accepted.
     struct State {
         double accepted = 3, residual = 1;
         bool off = false;
-        int64_t wait = 0;      // tokens until it asks again, while off
-        int64_t failures = 0;  // of asking
-        int64_t paid = 0;      // tokens seen since it is on again
+        int64_t wait = 0;      // tokens until the next probe, while off
+        int64_t failures = 0;  // probes that failed, and times it was switched off
+        int64_t paid = 0;      // verified tokens since it was last switched on
     } state_;
 };
 
-/// Tells the lengths of a chain's levels, the outermost first, what its table says.
+/// Installs a cost table in the controllers of a chain, outermost level first.
 void know(std::span<DraftLength> lengths, const SpecCosts& costs);
 
 }  // namespace trireme

@@ -29,7 +29,7 @@ void Drafter::begin(uint32_t sample) {
 std::span<const Proposed> Drafter::propose(int64_t limit) {
     Level& model = text_.level();
     const uint32_t round = round_++;
-    // The first token takes a row for each that is pending, each other one its own.
+    // The first token takes one row per pending token; each later token takes one row.
     const int64_t n =
         std::min({limit, held_.size(), model.context() - text_.length(), text_.room() - text_.pending() + 1});
     proposal_.clear();
@@ -44,14 +44,15 @@ std::span<const Proposed> Drafter::propose(int64_t limit) {
         const auto node = static_cast<uint32_t>(i);
         uniforms_.assign(static_cast<size_t>(rows),
                          uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = node}));
-        const int32_t token = model.sample(sampling_, uniforms_, /*laws=*/true).back();
-        proposal_.push_back({.token = token, .parent = static_cast<int32_t>(i) - 1, .law = held_.hold(i, rows - 1)});
+        const int32_t token = model.sample(sampling_, uniforms_, /*distributions=*/true).back();
+        proposal_.push_back(
+            {.token = token, .parent = static_cast<int32_t>(i) - 1, .distribution = held_.hold(i, rows - 1)});
         text_.append(token);
     }
     return proposal_;
 }
 
-// What was proposed is text already: what does not stay is taken back.
+// The proposed tokens were already appended: rejected ones are rolled back.
 void Drafter::commit(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= proposal_.size(), "{}: {} of {} tokens stay", name_, path.size(), proposal_.size());
     const auto drop = static_cast<int64_t>(proposal_.size() - path.size());

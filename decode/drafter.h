@@ -1,11 +1,11 @@
 #pragma once
-/// A model that proposes a chain: each token is one forward of one row, and keeps the law it was drawn from.
+/// Chain drafter: a model that proposes tokens one by one. Each takes one forward, and keeps its draft distribution.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "decode/held_laws.h"
+#include "decode/draft_distributions.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
 #include "decode/text_level.h"
@@ -14,8 +14,8 @@ namespace trireme {
 
 class Drafter final : public Proposer {
   public:
-    /// `model` is its own, and proposes at most `length` tokens a round. `level`: its number in the chain, above 0
-    /// (DrawKey). Errors: as HeldLaws.
+    /// `model` is used by this object alone, and proposes at most `length` tokens a round. `level`: its number in the
+    /// chain, above 0 (DrawKey). Errors: as DraftDistributions.
     Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
             uint32_t level, int64_t length);
 
@@ -31,7 +31,7 @@ class Drafter final : public Proposer {
   private:
     const char* name_;
     TextLevel text_;
-    HeldLaws held_;
+    DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;
     uint32_t level_, sample_ = 0, round_ = 0;

@@ -27,17 +27,17 @@ void per_token(const Level& model, int64_t samples, GenerateStats& stats) {
     stats.read_bytes_per_step = model.weights().bytes_per_step() + model.read_bytes(mean_length);
 }
 
-/// The number of a sample that goes on behind so many tokens with draws of its own: none that another one has.
+/// Sample number for new draws after resuming at this many tokens; no other sample has it.
 uint32_t resumed_sample(size_t tokens) {
     return uint32_t{1} << 31 | static_cast<uint32_t>(tokens);
 }
 
 struct Run {
-    uint64_t first_ns = 0;     // when the first token was there; 0: none was
-    bool interrupted = false;  // whether or not the continuation had ended by itself
+    uint64_t first_ns = 0;     // time of the first token; 0: none
+    bool interrupted = false;  // also true if the continuation had already ended by itself
 };
 
-/// Rounds of the proposer until something ends the continuation.
+/// Runs rounds of the proposer until the continuation ends.
 Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, const Interrupt& interrupt) {
     Run result;
     std::array<int32_t, kMaxRows> path, ids;
@@ -46,7 +46,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
         check(!round.empty() && round.size() <= path.size(), "{}: a round of {} tokens", proposer.name(), round.size());
         ++stats.rounds;
         if (result.first_ns == 0) result.first_ns = trace::now();
-        // A block may run past EOS, a stop string or the limit: what is behind is not part of the text.
+        // A block may run past EOS, a stop string or the limit: later tokens are not part of the sequence.
         size_t taken = 0;
         for (; taken < round.size() && !text.done(); ++taken) {
             check(round[taken].parent == static_cast<int32_t>(taken) - 1, "{}: the outermost proposal is no chain",
@@ -66,7 +66,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
 
 }  // namespace
 
-// Every generated token has a position in the context, the last one too, though it is never computed.
+// Every generated token takes a position in the context, even the last one, which is never computed.
 MostTokens most_tokens(const GenerateRequest& request, int64_t prompt, int64_t context) {
     const int64_t room = context - prompt;
     if (request.max_new < 0 || request.max_new > room) return {room, StopReason::kContext};

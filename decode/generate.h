@@ -1,5 +1,5 @@
 #pragma once
-/// A prompt to its continuations: prefill, rounds of a proposer, statistics.
+/// Generation loop: prefill of a prompt, rounds of a proposer, statistics.
 
 #include <cstdint>
 #include <functional>
@@ -14,76 +14,75 @@ namespace trireme {
 
 struct GenerateRequest {
     std::vector<int32_t> prompt;  // at least one id
-    int64_t max_new = -1;         // -1: until a stop or the end of the context
+    int64_t max_new = -1;         // -1: until a stop rule or the end of the context
     int64_t num_samples = 1;      // independent continuations of one prefill
-    int64_t first_sample = 0;     // number of the first of them: what is drawn depends on the seed and on that
+    int64_t first_sample = 0;     // number of the first sample; draws depend on the seed and this number
     StopRules stops = {};
-    // A first sample that has these tokens already, and is shown them again. `goes_on`: the proposer stands behind
-    // them; else it begins a sample of another number there: what it draws is not what it drew before.
+    // Tokens that the first sample already has; they are reported again. `goes_on`: the proposer's state is the one
+    // after them. Otherwise a sample with another number begins there, so its draws are new.
     std::vector<int32_t> resumed = {};
     bool goes_on = false;
     std::function<void()> begun = {};  // called when the first sample has begun, before anything is drawn
 };
 
-/// Named as in reports. Times in milliseconds.
+/// Statistics of a run, named as in reports. Times in milliseconds.
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;             // prompt to logits
-    double taken_up_ms = 0;            // instead of that: the prompt's keys and values from a snapshot
-    int64_t passes = 1;                // of the prompt, over layers that read later ones
-    double warmup_ms = 0;              // of that call; 0: there is none
-    double ttft_ms = 0;                // prompt to first token, the warm-up included
+    double taken_up_ms = 0;            // instead of prefill_ms: restoring the prompt's KV from a snapshot
+    int64_t passes = 1;                // of the prefill over layers that read later layers
+    double warmup_ms = 0;              // of warm_up(); 0: it was not called
+    double ttft_ms = 0;                // prompt to first token, including warm-up
     double decode_ms = 0;              // all tokens but each sample's first
     double tpot_ms = 0;                // decode_ms per such token
-    uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length, this rank
-    // What is still under way when the prefill ends counts for the decoding behind it.
+    uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length, on this rank
+    // Copies still in flight when the prefill ends are counted towards decoding.
     LinkUse prefill_link, decode_link;
 };
 
-/// Asked once after every round, with its tokens that count; true ends the sample and the run
-/// (StopReason::kInterrupted). Ranks must answer alike.
+/// Called after every round, with the round's tokens that became part of the sequence. Returning true ends the sample
+/// and the run (StopReason::kInterrupted). All ranks must return the same value.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
-/// How many tokens a continuation behind so many of a prompt may have, in a context of so many, and why it ends there.
+/// The most new tokens for this prompt and context length, and which limit applies.
 struct MostTokens {
     int64_t tokens;
     StopReason why;
 };
 MostTokens most_tokens(const GenerateRequest& request, int64_t prompt, int64_t context);
 
-/// The first half of generate(): the target reads the prompt, and `stats` begins anew.
+/// First half of generate(): resets `stats`, and the target reads the prompt.
 /// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
 void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill = {});
 
-/// What may come between the halves: measurements. It may change the current logits of levels, and what they have
-/// staged. `stats` are told what it takes.
+/// Optional measurements between prefill and decoding; they may change the current logits and staged rows of levels.
+/// warm_up() stores their time in `stats`.
 using WarmUp = std::function<void()>;
 void warm_up(const WarmUp& call, GenerateStats& stats);
 
-/// The second half: the samples behind a prompt that `proposer` has read or adopted. Adds to `stats`, which are those
-/// of the prefill.
+/// Second half of generate(): decodes the samples after a prompt that `proposer` has read or adopted. Adds to `stats`,
+/// which must be the prefill's.
 std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                           GenerateStats& stats, const OnToken& on_token = {},
                                           const Interrupt& interrupt = {});
 
-/// Times the second half where its samples are decoded side by side: adds to `stats` what it takes, and what crosses
-/// the link meanwhile.
+/// Timer of the second half when samples are decoded together: adds its time and its link traffic to `stats`.
 class SecondHalf {
   public:
     SecondHalf(Level& model, GenerateStats& stats);
     void first_token();
-    /// Blocks until the link is at rest.
+    /// Blocks until all tiles that are being copied have arrived in host memory.
     void end(int64_t samples);
 
   private:
     Level& model_;
     GenerateStats& stats_;
     LinkUse link_before_;
-    uint64_t begin_ns_, first_ns_ = 0;  // 0: there is none
+    uint64_t begin_ns_, first_ns_ = 0;  // 0: no token yet
 };
 
-/// All of them, `between` if there will be a token. `tokenizer` may be null when only ids are wanted (then there are no
-/// stop strings). Fewer samples than asked for if interrupted. Errors: as read_prompt.
+/// Runs both halves, and `between` after the first if a token will be generated. `tokenizer` may be null if only ids
+/// are required (then there are no stop strings). Returns fewer samples if interrupted. Errors: as read_prompt.
 std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {}, const WarmUp& between = {});

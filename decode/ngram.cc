@@ -23,7 +23,7 @@ uint64_t Ngram::key(size_t end, size_t n) const {
     return XXH3_64bits_withSeed(text_.data() + end - n, n * sizeof(int32_t), n);
 }
 
-// What ends in front of the new token is followed by it.
+// Records the new token as the one that follows the n-grams that end before it.
 void Ngram::append(int32_t token) {
     const size_t end = text_.size();
     for (size_t n = kShortest; n <= std::min(kLongest, end); ++n) ends_[key(end, n)].push_back(end);
@@ -55,12 +55,12 @@ std::span<const Proposed> Ngram::propose(int64_t limit) {
         const auto found = ends_.find(key(end, n));
         if (found == ends_.end() || found->second.empty()) continue;
         const size_t from = found->second.back();
-        // Two n-grams may share a key: tokens decide.
+        // Two n-grams may have the same key: compare their tokens.
         if (!std::equal(text_.end() - static_cast<std::ptrdiff_t>(n), text_.end(),
                         text_.begin() + static_cast<std::ptrdiff_t>(from - n))) {
             continue;
         }
-        // Where the text runs into its own end it goes on as it did: a loop of a few tokens is proposed in full.
+        // Past the end of the sequence the proposal itself is read: a loop of a few tokens is proposed in full.
         for (size_t i = 0; i < wanted; ++i) {
             const size_t at = from + i;
             const int32_t token = at < end ? text_[at] : proposal_[at - end].token;

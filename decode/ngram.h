@@ -1,6 +1,6 @@
 #pragma once
-/// Prompt lookup: what followed the last tokens where they stood before is proposed again (Saxena, "Prompt Lookup
-/// Decoding", 2023). It needs no model and costs nothing; texts that quote themselves gain by it.
+/// Prompt lookup: proposes the tokens that followed the last tokens at their previous occurrence (Saxena, "Prompt
+/// Lookup Decoding", 2023). It needs no model and costs nothing; it helps where a sequence repeats itself.
 
 #include <cstdint>
 #include <unordered_map>
@@ -12,8 +12,8 @@ namespace trireme {
 
 class Ngram final : public Proposer {
   public:
-    /// At most `length` tokens a round, behind the latest place where the text's last kLongest tokens, or fewer, but at
-    /// least kShortest, stood before.
+    /// Proposes at most `length` tokens a round: those after the latest earlier occurrence of the sequence's last
+    /// kLongest tokens, or of fewer, but at least kShortest.
     explicit Ngram(int64_t length) : length_(length) {}
     static constexpr size_t kShortest = 2, kLongest = 4;
 
@@ -33,7 +33,7 @@ class Ngram final : public Proposer {
     int64_t length_;
     size_t prompt_tokens_ = 0;
     std::vector<int32_t> text_;
-    /// Of every n-gram: where the text goes on behind it, latest last, but for the text's end.
+    /// For each n-gram, the indices of the tokens that followed it, latest last. The sequence's last n-gram has none.
     std::unordered_map<uint64_t, std::vector<size_t>> ends_;
     std::vector<Proposed> proposal_;
 };

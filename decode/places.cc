@@ -72,8 +72,8 @@ void Places::forward(std::vector<int32_t>& round) {
     }
 }
 
-/// A token for every row, by what its own text asks for. Texts nearly always ask for the same: where they do not, each
-/// way to draw goes over all rows, and its own are taken.
+/// Draws a token for every row with the parameters of its sequence. They are nearly always equal. Where they differ,
+/// each set of parameters samples all rows, and only its own rows use the result.
 void Places::draw() {
     uniforms_.clear();
     for (Place* p : computed_) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A model alone: a token is one forward of one row.
+/// Plain decoding: a model alone, one forward of one row per token.
 
 #include <array>
 #include <vector>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class Plain final : public Decoder {
   public:
-    /// Sequence 0 of `model` is its own. Errors: Exit::kConfig for sampling parameters out of range.
+    /// Sequence 0 of `model` is used by this object alone. Errors: Exit::kConfig for sampling parameters out of range.
     Plain(Level& model, const SamplingParams& sampling, uint64_t seed);
 
     const char* name() const override { return "plain"; }

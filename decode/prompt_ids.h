@@ -1,5 +1,5 @@
 #pragma once
-/// Ids that are given to a model are checked where they come in.
+/// Validation of token ids that are passed to a model.
 
 #include <cstdint>
 #include <span>

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int64_t kMost = DraftLength::kMost;
 
-/// Of a proposal, what it takes and what it is made of; expected values.
+/// Expected cost and composition of one proposal.
 struct Collected {
     double ms = 0, drafted = 0;
-    std::vector<double> forwards;  // of the levels that check, the outermost of these first
+    std::vector<double> forwards;  // of the verifying levels below, outermost first
 };
-using Proposals = std::vector<Collected>;  // by the number of tokens, 0 to kMost
+using Proposals = std::vector<Collected>;  // by number of tokens, 0 to kMost
 
-/// Of g proposed tokens, and the one behind those that stay.
+/// Expected tokens of a round: the accepted ones of g proposed tokens, and the one that follows them.
 double tokens_of(double stays, int64_t g) {
     double tokens = 1, all = 1;
     for (int64_t i = 0; i < g; ++i) tokens += all *= stays;
@@ -35,8 +35,8 @@ int64_t fastest_length(const CheckingLevel& level, const Proposals& inner) {
     return best;
 }
 
-/// A level collects n tokens in rounds, each of which asks for `length` tokens or one fewer than are missing: k of them
-/// come, the level's own one included, with probability stays^(k - 1) (1 - stays), and all with stays^g.
+/// A level collects n tokens in rounds. Each requests g tokens: `length`, or one fewer than are missing. It yields k
+/// tokens, the level's own included, with probability stays^(k - 1) (1 - stays), and g + 1 with stays^g.
 Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64_t length) {
     Proposals all(1, {.forwards = std::vector<double>(inner[0].forwards.size() + 1)});
     for (int64_t n = 1; n <= kMost; ++n) {
@@ -61,7 +61,7 @@ Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64
 
 RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token_ms,
                              const std::function<double(int64_t rows, double draft_ms)>& round_ms) {
-    check(!checks.empty(), "round forecast: nobody checks");
+    check(!checks.empty(), "round forecast: no level verifies");
     Proposals proposals;
     for (int64_t n = 0; n <= kMost; ++n) {
         proposals.push_back(

@@ -1,5 +1,5 @@
 #pragma once
-/// What a round of a chain takes and gives, from what its levels' forwards take and how often proposed tokens stay: the
+/// Forecast of one speculation round: its time and tokens, from forward costs and acceptance probabilities. It is the
 /// round model of triforce.md, section 0, with the draft lengths that this engine uses. Pure arithmetic.
 
 #include <cstdint>
@@ -12,31 +12,31 @@
 
 namespace trireme {
 
-/// A level that checks what the next one, or whoever proposes first, proposes to it.
+/// A verifying level. The next inner level, or the drafter, proposes tokens to it.
 struct CheckingLevel {
     std::string name;
-    double stays = 0;                     // probability that a token proposed to it stays, from 0 to 1
-    int64_t length = DraftLength::kAuto;  // tokens that it asks for at a time; kAuto: as many as are fastest, or none
-    std::function<double(int64_t rows)> ms;  // of a forward; not called for the outermost level
+    double stays = 0;                        // probability that a token proposed to it is accepted, 0 to 1
+    int64_t length = DraftLength::kAuto;     // tokens requested at a time; kAuto: the fastest number, 0 included
+    std::function<double(int64_t rows)> ms;  // cost of a forward; not called for the outermost level
 };
 
 struct RoundForecast {
     struct Level {
         std::string name;
-        int64_t length = 0;   // tokens that it asks for at a time
-        double forwards = 0;  // in a round
+        int64_t length = 0;   // tokens requested at a time
+        double forwards = 0;  // per round
     };
-    std::vector<Level> levels;  // those that check, the outermost first
-    double drafted = 0;         // tokens that whoever proposes first computed, in a round
-    double draft_ms = 0;        // everything before the outermost level's forward
+    std::vector<Level> levels;  // verifying levels, outermost first
+    double drafted = 0;         // tokens that the drafter computes per round
+    double draft_ms = 0;        // time before the outermost level's forward
     double round_ms = 0, tokens = 0;
 
     double token_ms() const { return round_ms / tokens; }
 };
 
-/// `checks`: the outermost first, at least one. `token_ms`: what a token takes whoever proposes first. `round_ms`: a
-/// round whose last forward, the outermost level's, has so many rows and begins so many milliseconds after the one
-/// before it ended. Of the outermost level's lengths that may be chosen the fastest one; 0: plain decoding is.
+/// `checks`: outermost level first, at least one. `token_ms`: the drafter's time per token. `round_ms`: the time of a
+/// round whose outermost forward has `rows` rows and begins `draft_ms` after the previous one ended. If the outermost
+/// length is kAuto, the forecast uses the fastest one; 0: plain decoding is the fastest.
 RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token_ms,
                              const std::function<double(int64_t rows, double draft_ms)>& round_ms);
 

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 void take(std::span<const float> row, int32_t wanted, Score& out) {
-    const auto likeliest = std::max_element(row.begin(), row.end());  // of equal logits the lowest id
+    const auto likeliest = std::max_element(row.begin(), row.end());  // the lowest id among equal logits
     const auto top = static_cast<double>(*likeliest);
     double sum = 0;
     for (const float x : row) sum += std::exp(static_cast<double>(x) - top);
@@ -74,7 +74,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
     std::vector<int32_t> text;
     for (const ScoreWindow& w : windows) {
         const int64_t n = w.end - w.begin;
-        if (w.first >= w.end) {  // one id, which has no logit
+        if (w.first >= w.end) {  // nothing to score: a window's first id has no logit
             done += n;
             continue;
         }
@@ -92,7 +92,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
         const Progress part = [&](int64_t at, int64_t of) {
             if (progress) progress(done + (at < of ? at : n), all);
         };
-        // Logits after the last id are computed only where `each` wants them all.
+        // The logits after the last id are computed only for `each`.
         read(model, std::span(text).first(text.size() - (each ? 0 : 1)), prompt, keep, part);
         done += n;
     }

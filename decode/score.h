@@ -1,5 +1,5 @@
 #pragma once
-/// How likely a model finds a text: whole, or in windows where it is longer than the context.
+/// Log probabilities of a text under a model: of the whole text, or in windows if it is longer than the context.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// Ids [begin, end) of a text are read, from an empty cache; of these, ids [first, end) are scored.
+/// A window of a text: ids [begin, end) are read into an empty cache, and ids [first, end) are scored.
 struct ScoreWindow {
     int64_t begin = 0, end = 0, first = 0;
     int32_t instead = -1;  // replaces the id at `begin`; -1: no replacement
@@ -23,22 +23,22 @@ std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t
 /// chunk's first id, and the second half is scored: window - 1 - window / 2 ids.
 std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos);
 
-/// Natural-log probabilities of the ids that were scored, in order, given what precedes them in their window.
+/// Natural-log probabilities of the scored ids, in order, given the ids before them in their window.
 struct Score {
     std::vector<double> logprobs;
     double sum = 0;
-    bool greedy = true;  // each of them is the most likely one
+    bool greedy = true;  // each scored id is the most likely one
     double perplexity() const;
 };
 
-/// For each window, sequence 0 is cleared and then read: its first `prompt` ids by a prefill, the others one decode
-/// step each, so that a bounded view evicts after each of them. `each`, if given, receives all logits in order, with
-/// the position of the first row in the text. Progress is in ids read. Errors: Exit::kConfig for ids outside the
-/// vocabulary; kData where a probability is not finite.
+/// For each window, sequence 0 is cleared and the window is read. A prefill reads its first `prompt` ids, and one
+/// decode step each of the others, so that an evicting view evicts after each. `each`, if given, receives all logits in
+/// order, with the position of their first row in the text. Progress counts ids read. Errors: Exit::kConfig for ids
+/// outside the vocabulary; kData if a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
             int64_t prompt = INT64_MAX, const Level::EachLogits& each = {}, const Progress& progress = {});
 
-/// The text in one window: all ids but the first are scored. Errors: also Exit::kConfig for fewer than 2 ids.
+/// Scores the text in one window: all ids but the first. Errors: also Exit::kConfig for fewer than 2 ids.
 Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const Level::EachLogits& each = {},
             const Progress& progress = {});
 

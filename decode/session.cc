@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// Thrown out of a prefill.
+/// Thrown to end a prefill when the caller interrupts it.
 struct GivenUp {};
 
 }  // namespace
@@ -22,7 +22,7 @@ Session::Session(Level& model, const Tokenizer* tokenizer, const SamplingParams&
     validate(sampling);
 }
 
-/// What the next forward reads: the last token drawn, if it is part of the text.
+/// The tokens that the model has not read: the last drawn token, if it is part of the sequence.
 std::span<const int32_t> Session::unread() const {
     return std::span(text_).subspan(static_cast<size_t>(model_.length()));
 }
@@ -34,7 +34,7 @@ bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& in
     text.insert(text.end(), given.begin(), given.end());
     const auto tokens = static_cast<int64_t>(text.size());
     require(model_.context() - model_.length() - tokens >= 1, Exit::kConfig,
-            "turn {}: {} tokens behind {} do not fit the context of {}; raise it (-c), or let "
+            "turn {}: {} tokens after {} do not fit the context of {}; raise it (-c), or let "
             "positions roll",
             turn_ + 1, tokens, model_.length(), model_.context());
 
@@ -63,8 +63,8 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
     if (turn_ == said_.size() && !read(ids, turn, interrupt)) return std::nullopt;
     Said& said = said_[turn_];
     require(std::ranges::equal(said.ids, ids), Exit::kConfig,
-            "turn {}: {} tokens, where the conversation that was taken up has {} others; give it the same turns, and "
-            "more behind them",
+            "turn {}: {} tokens, where the resumed conversation has {} others; give it the same turns, and "
+            "more after them",
             turn_ + 1, ids.size(), said.ids.size());
     turn.prompt_tokens = said.prompt_tokens;
     turn.reserved = said.reserved;
@@ -72,7 +72,7 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
 
     const uint64_t begin = trace::now();
     const int64_t room = model_.context() - answer_begin_;
-    const int64_t shown = turn.taken_up + (said.done ? 1 : 0);  // at least, whatever `most` says now
+    const int64_t shown = turn.taken_up + (said.done ? 1 : 0);  // the limit is at least this, whatever `most` is
     ContinuationBuilder answer(tokenizer_, rules, turn_, std::max(shown, std::min(most, room)),
                                most <= room ? StopReason::kLimit : StopReason::kContext, on_token);
     for (size_t i = 0; i < said.answer.size() && !answer.done(); ++i) answer.take(said.answer[i]);
@@ -114,7 +114,7 @@ void Session::state(Archive& ar) {
     uint64_t turns = said_.size();
     ar.value(turns);
     for (uint64_t t = 0; t < turns; ++t) {
-        if (ar.loads()) said_.emplace_back();  // one by one: so many are there only if their bytes are
+        if (ar.loads()) said_.emplace_back();  // one by one: a wrong count ends with the data, before it allocates much
         Said& said = said_[t];
         auto reserved = static_cast<uint8_t>(said.reserved), done = static_cast<uint8_t>(said.done);
         auto stop = static_cast<uint8_t>(said.stop);

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// What samples show, in their order: those behind one that is not complete are held back.
+/// Reports samples in order: the output of a sample is held back until all samples before it are complete.
 class InOrder {
   public:
     InOrder(const OnToken& on_token, int64_t samples)
@@ -43,7 +43,7 @@ class InOrder {
     int64_t first_ = 0;  // the first sample that is not complete
 };
 
-/// The samples of a request on a model's places.
+/// The samples of a request, decoded in batch slots of a model.
 class Samples {
   public:
     Samples(Decoder& plain, int64_t parallel, const SamplingParams& sampling, uint64_t seed, const Tokenizer* tokenizer,
@@ -60,23 +60,23 @@ class Samples {
               out_[static_cast<size_t>(sample)] = std::move(text);
               in_order_.complete(sample);
           }) {
-        // The prompt's logits are at hand: each sample's first token is drawn from them.
+        // The prompt's logits are current: each sample's first token is drawn from them.
         for (int64_t i = 0; i < request.num_samples && request.max_new != 0; ++i) {
             plain.begin(static_cast<uint32_t>(request.first_sample + i));
             first_.push_back(plain.propose(1)[0].token);
         }
-        // Places may hold an earlier prompt's samples.
+        // Other slots may hold samples of an earlier prompt.
         for (int place = 1; place < std::min(parallel, request.num_samples); ++place) model_.truncate(place, 0);
         begin();
     }
 
-    /// A token of every sample that is under way; then others take the places of those that have ended.
+    /// Computes a token of every running sample, then starts others in the slots of those that have ended.
     void step(std::vector<int32_t>& round) {
         places_.step(round);
         begin();
     }
     void stop() { places_.stop(); }
-    /// All samples that were begun.
+    /// Returns all samples that were started.
     std::vector<Continuation> take() {
         out_.resize(static_cast<size_t>(begun_));
         return std::move(out_);
@@ -101,14 +101,14 @@ class Samples {
     }
 
     Level& model_;
-    Draws draws_;  // but for the sample
+    Draws draws_;  // without the sample number
     const Tokenizer* tokenizer_;
     const GenerateRequest& request_;
     InOrder in_order_;
     OnToken show_;
     int64_t prompt_;  // tokens
     std::vector<Continuation> out_;
-    std::vector<int32_t> first_;  // the first token of each sample
+    std::vector<int32_t> first_;
     int64_t begun_ = 0;
     Places places_;
 };

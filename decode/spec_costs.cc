@@ -9,22 +9,21 @@
 namespace trireme {
 namespace {
 
-// Of one number of rows: repeated so often and so long at least. The first forward of a level may take many times what
-// the later ones do: it is never the only one, unless forwards are slow.
+// One number of rows is timed at least kRepeats times and for kShortMs, but not again after kLongMs. The first forward
+// of a level may take many times as long as later ones: at least kLeast are timed, unless forwards are slow.
 constexpr int kRepeats = 5, kLeast = 3;
 constexpr double kShortMs = 8, kLongMs = 40;
-constexpr double kSlowMs =
-    100;  // forwards of a level of which one row takes longer are timed once at a time, at two points
+constexpr double kSlowMs = 100;  // if a forward of one row takes longer, forwards are timed singly, at two points
 constexpr int64_t kSlowRows = 32;
-constexpr double kAsTheRows = 1.6;  // by which the time of twice the rows has risen where it goes with the rows
+constexpr double kAsTheRows = 1.6;  // if twice the rows take this many times as long, the time grows with the rows
 
 class Meter {
   public:
     Meter(Level& level, const SamplingParams& sampling, int32_t token, Comm& control)
         : level_(level), sampling_(sampling), token_(token), control_(control) {}
 
-    /// The least of several times: the first forward of a size may load kernels, the second may record a graph. How
-    /// often is decided by rank 0's times, so that all ranks repeat alike.
+    /// Returns the least of several times: the first forward of a size may load kernels, the second may record a graph.
+    /// Rank 0's times decide the number of repetitions, so all ranks repeat alike.
     double least(int64_t n) {
         rows_.clear();
         const auto first = static_cast<int32_t>(level_.length());
@@ -48,7 +47,7 @@ class Meter {
         level_.stream().synchronize();
         const uint64_t begin = trace::now();
         level_.forward(rows_);
-        level_.sample(sampling_, uniforms_, /*laws=*/true);
+        level_.sample(sampling_, uniforms_, /*distributions=*/true);
         const double mine = static_cast<double>(trace::now() - begin) * 1e-6;
         level_.view().drop();
         std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
@@ -72,7 +71,7 @@ class Meter {
 double LevelCosts::ms(int64_t rows) const {
     check(!points.empty(), "costs of {}: none are known", level);
     const Point *a = &points.front(), *b = a;
-    double least = a->ms;  // what fewer rows take, at least
+    double least = a->ms;  // lower bound: the cost of fewer rows
     for (size_t i = 1; i < points.size(); ++i) {
         if (b->rows >= rows) break;
         a = b;
@@ -93,7 +92,7 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
     for (int64_t rows = 1; rows <= most;) {
         const double before = costs.points.empty() ? 0 : costs.points.back().ms;
         double ms = meter.least(rows);
-        // What else the machine did for a while, or what a first forward of many rows takes, is not to count.
+        // Measure again: other load on the machine, or a slow first forward of many rows, must not count.
         if (ms > kAsTheRows * before) ms = std::min(ms, meter.least(rows));
         costs.points.push_back({rows, ms});
         if (rows > 1 && ms > kAsTheRows * before) break;
@@ -101,7 +100,7 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
         if (slow && rows > 1) break;
         rows = slow ? kSlowRows : 2 * rows;
     }
-    check(!costs.points.empty(), "costs of {}: no room behind {} tokens", costs.level, level.length());
+    check(!costs.points.empty(), "costs of {}: no room after {} tokens", costs.level, level.length());
     return costs;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the forwards of a chain's models take: what draft lengths are weighed by (draft_length.h).
+/// Forward costs of a chain's models, measured: inputs of the draft length controller (draft_length.h).
 
 #include <cstdint>
 #include <string>
@@ -11,25 +11,25 @@
 
 namespace trireme {
 
-/// Of one level, by the number of rows, the law of each row included.
+/// Time of one level's forward, by number of rows. It includes the distribution of each row.
 struct LevelCosts {
     struct Point {
         int64_t rows = 0;
         double ms = 0;
     };
-    std::string level;          // what reports call it
-    std::vector<Point> points;  // the first of one row; rows rise
+    std::string level;          // its name in reports
+    std::vector<Point> points;  // the first has one row; rows increase
 
-    /// Between the points and beyond them as on the straight line through the nearest two; more rows never take less.
+    /// Interpolates and extrapolates linearly with the two nearest points; more rows never take less time.
     double ms(int64_t rows) const;
 };
 
-/// Of a chain: those that check, the outermost first; then who proposes, if that is a model.
+/// Costs of a chain: the verifying levels, outermost first, then the drafter if it is a model.
 using SpecCosts = std::vector<LevelCosts>;
 
-/// Measures forwards of `token` behind the level's text, and drops them: of one row, or of more and more until further
-/// rows cost what the last ones did. All ranks call it; all get rank 0's
-/// times, through `control`. Afterwards the level's current logits are others. Errors: as Level::sample.
+/// Measures forwards of `token` after the level's sequence, and drops their rows. With kOne, forwards have one row.
+/// With kMany, further forwards have more and more rows, until the time grows with the rows. All ranks call it; all get
+/// rank 0's times, through `control`. It replaces the level's current logits. Errors: as Level::sample.
 enum class MeasuredRows { kOne, kMany };
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows rows, const SamplingParams& sampling,
                          int32_t token, Comm& control);

@@ -80,8 +80,7 @@ void Speculate::adopt(std::span<const int32_t> prompt) {
 void Speculate::begin(uint32_t sample) {
     text_.begin();
     inner_.begin(sample);
-    // At least one token comes of a round; of an inner level's, one of up to `length` that an outer round may throw
-    // away.
+    // A round yields at least one token. An inner level has at most `length` rounds in each outer round.
     const int64_t rounds = (text_.level().context() - text_.length() + 1) * options_.length;
     const size_t room = rounds_.size() + static_cast<size_t>(rounds);
     if (room > rounds_.capacity())
@@ -106,20 +105,20 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
     return collected_;
 }
 
-// Behind a prefill the logits are there, and nothing has been proposed.
+// After a prefill the logits are available, and nothing has been proposed.
 void Speculate::first_token() {
     const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++, .level = options_.level})};
-    const int32_t token = text_.level().sample(sampling_, u, /*laws=*/true)[0];
+    const int32_t token = text_.level().sample(sampling_, u, /*distributions=*/true)[0];
     collect(token, 0, Origin::kOther);
     text_.append(token);
     inner_.commit({}, token);
 }
 
-// Behind those collected; its law is that of this row of the verifier's logits.
+// Appends to the collected tokens. The token's distribution is that of this row of the verifier's logits.
 void Speculate::collect(int32_t token, int64_t row, Origin origin) {
     const auto i = static_cast<int32_t>(collected_.size());
-    const Law law = options_.held == nullptr ? Law() : options_.held->hold(i, row);
-    collected_.push_back({.token = token, .parent = i - 1, .law = law});
+    const Distribution distribution = options_.held == nullptr ? Distribution() : options_.held->hold(i, row);
+    collected_.push_back({.token = token, .parent = i - 1, .distribution = distribution});
     origins_.push_back(origin);
 }
 
@@ -162,18 +161,18 @@ void Speculate::round(int64_t limit) {
         rows_.push_back({.token = p.token, .position = position, .parent = first_row + parent});
         proposals_.push_back({.token = p.token,
                               .parent = p.parent,
-                              .law = p.law.law,
-                              .row = p.law.row,
+                              .distribution = p.distribution.distribution,
+                              .row = p.distribution.row,
                               .uniform = draw(Purpose::kAccept, proposals_.size())});
     }
     verifier.extend(rows_);
     Level::Accepted answer = {};
     if (proposed.empty()) {
-        // As plain decoding does: cheaper than accepting nothing.
+        // As in plain decoding: cheaper than accept() without proposals.
         uniforms_.assign(rows_.size(), uniform(seed_, key));
-        answer.next = verifier.sample(sampling_, uniforms_, /*laws=*/options_.held != nullptr).back();
+        answer.next = verifier.sample(sampling_, uniforms_, /*distributions=*/options_.held != nullptr).back();
     } else {
-        verifier.stream().wait(proposed.back().law.ready);
+        verifier.stream().wait(proposed.back().distribution.ready);
         answer = verifier.accept(sampling_, proposals_);
     }
     const uint64_t verified = trace::now();
@@ -181,7 +180,7 @@ void Speculate::round(int64_t limit) {
     stats_.verify_ns += verified - drafted;
 
     path_.clear();
-    int64_t place = pending - 1;  // the row behind which the next token stands
+    int64_t place = pending - 1;  // the row whose logits give the next token
     for (const int32_t i : answer.stays) {
         collect(proposed[static_cast<size_t>(i)].token, place, Origin::kAccepted);
         place = pending + i;
@@ -207,9 +206,9 @@ void Speculate::round(int64_t limit) {
     inner_.commit(answer.stays, answer.next);
 }
 
-// What was collected is text already: what does not stay is taken back, before anything below has settled. Of the
-// outermost level's tokens all stay, unless the text ended among them: then its last token counts as not computed, so
-// that other stop rules may resume it.
+// The collected tokens were already appended: rejected ones are rolled back before any lower level settles. The
+// outermost level keeps all its tokens, unless the sequence ended among them. Then its last token becomes pending
+// again, so that a run with other stop rules can resume.
 void Speculate::commit(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
     auto drop = static_cast<int64_t>(collected_.size() - path.size());

@@ -1,6 +1,6 @@
 #pragma once
-/// A proposer whose proposals a model checks: what comes out has the model's law alone (DESIGN section 2, "One chain";
-/// kernels/acceptance.h). It is a proposer again, so chains of any length are made of it.
+/// Speculative decoding: a model verifies the tokens of an inner proposer. The output has the model's distribution
+/// (DESIGN section 2, "One chain"; kernels/acceptance.h). It is again a proposer, so chains can have any length.
 
 #include <array>
 #include <cstdint>
@@ -9,60 +9,60 @@
 #include <utility>
 #include <vector>
 
+#include "decode/draft_distributions.h"
 #include "decode/draft_length.h"
-#include "decode/held_laws.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
 #include "decode/text_level.h"
 
 namespace trireme {
 
-/// What one level has checked so far.
+/// Statistics of one verifying level.
 struct SpeculationStats {
-    int64_t rounds = 0;                              // forwards that checked proposals
-    int64_t asked = 0, off = 0;                      // what DraftLength chose: tokens; rounds with none
+    int64_t rounds = 0;                              // verify forwards
+    int64_t asked = 0, off = 0;                      // DraftLength's choices: tokens; rounds with none
     int64_t proposed = 0, accepted = 0;              // tokens
-    uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for what becomes of them
+    uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for their verification
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
-    bool branched = false;  // some proposal was no chain
+    bool branched = false;  // some proposal was not a chain
 
-    double accept_rate() const;  // of proposed tokens
-    double accept_len() const;   // tokens that a round gave, the verifier's own included
-    /// alpha_of() these counts; none for trees, and where nothing was proposed.
+    double accept_rate() const;  // accepted / proposed
+    double accept_len() const;   // tokens per round, the verifier's own included
+    /// alpha_of() these counts; none for trees, or if nothing was proposed.
     std::optional<double> alpha() const;
-    double draft_ms() const;  // of a round
+    double draft_ms() const;  // per round
     double verify_ms() const;
     SpeculationStats operator-(const SpeculationStats& before) const;
 };
 
-/// What became of one proposal: tokens, 63 at most.
+/// Outcome of one proposal: numbers of tokens, at most 63.
 struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
 
-/// All of a round, for those who ask for it (Options::keeps_rounds). Tokens; times as trace::now() has them.
+/// Full record of one round (Options::keeps_rounds): numbers of tokens, and times of trace::now().
 struct KeptRound {
     uint32_t sample = 0;
     int64_t asked = 0, proposed = 0, accepted = 0;
-    int64_t length = 0;  // of the text behind the round, prompt included; of an inner level it may be taken back
+    int64_t length = 0;  // of the sequence after the round, prompt included; an inner level may be rolled back later
     uint64_t begin_ns = 0, drafted_ns = 0, verified_ns = 0;
 };
 
 class Speculate final : public Decoder {
   public:
-    /// What sets an inner one apart from the outermost.
+    /// Settings in which an inner level differs from the outermost.
     struct Options {
-        const char* verifier = "full";  // what reports call it
+        const char* verifier = "full";  // its name in reports
         uint32_t level = 0;             // its number in the chain (DrawKey)
-        int64_t length = 1;             // tokens that a proposal has at least, unless there is no room: rounds go on
-        HeldLaws* held = nullptr;       // of `verifier`'s laws, for whoever checks what is proposed; null: nobody does
-        /// How much `inner` is asked for, and is told what became of it; its own. Null: as much as there is room for.
+        int64_t length = 1;             // rounds continue until a proposal has this many tokens, or there is no room
+        DraftDistributions* held = nullptr;  // keeps `verifier`'s distributions for the outer verifier; null: none
+        /// Draft-length controller, used by this object alone; receives every outcome. Null: drafts as many as fit.
         DraftLength* lengths = nullptr;
         bool keeps_rounds = false;  // for take_kept_rounds()
     };
-    /// `inner` proposes, `verifier` checks; both are this object's own while it lives. Errors: Exit::kConfig for
-    /// sampling parameters out of range.
+    /// `inner` proposes, `verifier` verifies; both are used by this object alone. Errors: Exit::kConfig for sampling
+    /// parameters out of range.
     Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed, const Options& options);
     Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed)
         : Speculate(inner, verifier, sampling, seed, Options{}) {}
@@ -70,12 +70,12 @@ class Speculate final : public Decoder {
     const char* name() const override { return name_.c_str(); }
     Level& target() override { return text_.level(); }
     const SpeculationStats& stats() const { return stats_; }
-    /// Of every round that the stats are of, in order.
+    /// Outcomes of all rounds that stats() counts, in order.
     const std::vector<RoundStats>& rounds() const { return rounds_; }
-    /// All rounds since the last call, of whatever texts; none unless Options asks for them.
+    /// Returns the rounds since the last call, of all sequences; none unless Options::keeps_rounds is set.
     std::vector<KeptRound> take_kept_rounds() { return std::exchange(kept_, {}); }
-    /// Of every round since begin(): how many tokens it asked for, what was proposed, what stayed and what came behind
-    /// it. Ranks that decode the same text have the same.
+    /// Digest of all rounds since begin(): tokens requested, proposed and accepted, and the token that followed them.
+    /// Ranks that decode the same sequence have equal digests.
     uint64_t digest() const { return digest_; }
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
@@ -102,9 +102,9 @@ class Speculate final : public Decoder {
     uint64_t seed_;
     Options options_;
     uint32_t sample_ = 0, round_ = 0;
-    int64_t asked_for_ = 0;  // tokens, in the last round
+    int64_t asked_for_ = 0;  // tokens requested in the last round
     uint64_t digest_ = 0;
-    std::vector<int32_t> digested_;  // of one round
+    std::vector<int32_t> digested_;  // the data of one round
     std::string name_;
     SpeculationStats stats_;
     std::vector<RoundStats> rounds_;
@@ -114,9 +114,9 @@ class Speculate final : public Decoder {
     std::vector<double> uniforms_;
     std::vector<int32_t> path_;
     std::vector<Proposed> collected_;  // a chain
-    std::vector<Origin> origins_;      // of the tokens since the last settle()
-    bool asks_first_ = true;           // there has been no round since then
-    bool asked_ = false;               // the first one since then had proposals
+    std::vector<Origin> origins_;      // per token since the last settle()
+    bool asks_first_ = true;           // no proposal was requested since the last settle()
+    bool asked_ = false;               // the first request since then yielded tokens
 };
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ std::string StopText::push(std::string_view text) {
         held_.clear();
         return shown;
     }
-    // Held: the longest tail that is the beginning of a stop string.
+    // Hold back the longest tail that is the beginning of a stop string.
     size_t keep = 0;
     for (const std::string& stop : stops_) {
         for (size_t n = std::min(stop.size() - 1, held_.size()); n > keep; --n) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Text as it may be shown: holds back what could still become a stop string, and cuts at the first one.
+/// Stop string filter: holds back text that could become a stop string, and cuts at the first one.
 
 #include <string>
 #include <string_view>
@@ -11,11 +11,11 @@ class StopText {
   public:
     explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-    /// What of the text so far has become safe to show.
+    /// Appends text, and returns the part that is now safe to show.
     std::string push(std::string_view text);
-    /// The end: what was held back, unless a stop string was found.
+    /// Returns the text that was held back; empty if a stop string was found.
     std::string flush();
-    /// A stop string has appeared; it and what follows are gone.
+    /// True after a stop string; it and the text after it are discarded.
     bool stopped() const { return stopped_; }
 
   private:

@@ -42,7 +42,7 @@ void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progres
 void TextLevel::begin() {
     staged_.clear();
     pending_.clear();
-    // Another level has the prompt's logits, and says what follows.
+    // If another level fills this view, that level has the prompt's logits and samples the first token.
     if (at_prompt_ = level_.view().follow() < 0; !at_prompt_) return;
     if (level_.view().reaches(0, tokens(prompt_))) {
         level_.truncate(0, tokens(prompt_));
@@ -59,7 +59,7 @@ void TextLevel::append(int32_t token) {
 }
 
 void TextLevel::rows_of_pending(std::vector<Row>& rows) {
-    check(!pending_.empty(), "text: nothing is pending, and no logits are at hand");
+    check(!pending_.empty(), "text: nothing is pending, and no logits are available");
     first_row_ = level_.view().staged().size();
     rows.clear();
     int32_t parent = staged_.empty() ? -1 : staged_.back();
@@ -121,8 +121,8 @@ void TextLevel::keep_staged() {
     staged_.clear();
 }
 
-// All but the last token: what stands behind it will be asked of a forward that computes it. Otherwise tokens that come
-// while nobody asks would one day be more than a forward takes.
+// Computes all pending tokens but the last, which is computed when its logits are required. Otherwise tokens that
+// accumulate while nothing is proposed would exceed the rows of a forward.
 void TextLevel::catch_up() {
     level_.view().drop();
     const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - level_.length()});

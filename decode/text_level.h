@@ -1,7 +1,7 @@
 #pragma once
-/// A level and the text it stands behind. The text's beginning lies committed in the level's KV; then come tokens whose
-/// rows are staged, and may still be taken back; then those that no forward has computed yet. Where another level's
-/// view fills this one's (KvView::follow), that level reads prompts and keeps tokens, and does so first.
+/// Sequence state of one level: committed prefix, staged rows, pending tokens. The prefix is in the level's KV cache.
+/// Staged rows can still be rolled back. No forward has computed the pending tokens yet. If another level's view fills
+/// this one's (KvView::follow), that level reads the prompt and keeps tokens before this one.
 
 #include <cstdint>
 #include <span>
@@ -19,41 +19,40 @@ class TextLevel {
     }
 
     Level& level() const { return level_; }
-    /// Nothing has come behind the prompt yet, and the logits of what follows are at hand.
+    /// True until the first token after the prompt; the next-token logits are available.
     bool at_prompt() const { return at_prompt_; }
-    /// Tokens of the text.
+    /// Tokens of the sequence.
     int64_t length() const { return level_.length() + tokens(staged_) + tokens(pending_); }
-    /// Tokens of it that no forward has computed.
+    /// Tokens that no forward has computed.
     int64_t pending() const { return tokens(pending_); }
-    /// Rows that may still be staged before settle() has to be called.
+    /// Rows that can be staged before settle() must be called.
     int64_t room() const { return kMaxRows - level_.view().staged().size(); }
 
-    /// Forgets everything and reads a prompt, or what the level's view wants to see of it. Blocks until done.
+    /// Discards all state and reads a prompt, or the part that the level's view requires. Blocks until done.
     void prefill(std::span<const int32_t> prompt, const Progress& progress);
-    /// As prefill(), where another TextLevel's prefill() of this prompt was the level's last.
+    /// Like prefill(), if the level's last prefill was another TextLevel's, of this prompt.
     void adopt(std::span<const int32_t> prompt);
-    /// Back to where the prefill ended; its logits are the level's current ones.
+    /// Truncates to the prompt; the prefill's logits become the level's current ones.
     void begin();
 
-    /// Behind the text stands one more token.
+    /// Appends one token.
     void append(int32_t token);
-    /// `rows` becomes the rows of the tokens that are not computed yet, at least one: a chain behind the text. They are
-    /// to be the first ones of the level's next extend().
+    /// Sets `rows` to the rows of the pending tokens, at least one: a chain after the computed tokens. The level's next
+    /// extend() must begin with them.
     void rows_of_pending(std::vector<Row>& rows);
-    /// That extend() has been called; of its other rows this path, by number in its rows, is text, too.
+    /// Call it after that extend(). `path`: accepted rows after the pending ones, as indices into that extend().
     void computed(std::span<const int32_t> path = {});
-    /// Position and parent of the first rows of a tree that grows behind the text by further extend()s; nothing is
-    /// pending. They take the place of the logits that are at hand.
+    /// Returns position and parent for the first rows of a tree that further extend()s grow after the sequence. Nothing
+    /// may be pending. The rows' logits replace the current ones.
     Row tip();
-    /// Of that tree these rows, by their numbers among the level's staged ones, are text, too: a path from its first
-    /// row.
+    /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
     void take(std::span<const int32_t> path);
-    /// The text is never taken back: what has been computed goes into the level's KV, other staged rows are dropped.
-    /// Where tokens have piled up that nobody had computed, they are computed now.
+    /// Makes the sequence final: commits computed tokens to the level's KV cache and drops other staged rows. If many
+    /// tokens are pending, computes them.
     void settle();
-    /// What it knows, settled; the level's, too, but for tiles that are told elsewhere.
+    /// Serialises this state and the level's, after settle(). Without `tiles`, the caller serialises full-view tiles.
     void state(Archive& ar, bool tiles);
-    /// The text is its first n tokens and, behind them, `next`; -1: nothing.
+    /// Truncates to n tokens, then appends `next` unless it is -1.
     void end_at(int64_t n, int32_t next);
 
   private:
@@ -64,12 +63,12 @@ class TextLevel {
     void catch_up();
 
     Level& level_;
-    std::vector<int32_t> prompt_;  // what was read of it
+    std::vector<int32_t> prompt_;  // the part that was read
     bool at_prompt_ = false;
     std::vector<int32_t> staged_;   // rows
     std::vector<int32_t> pending_;  // tokens
-    int32_t first_row_ = 0;         // of the extend() that rows_of_pending() was for
-    std::vector<Row> rows_;         // of catch_up()
+    int32_t first_row_ = 0;         // of the extend() that follows rows_of_pending()
+    std::vector<Row> rows_;         // scratch of catch_up()
 };
 
 }  // namespace trireme

@@ -50,8 +50,8 @@ std::span<const Proposed> TreeDrafter::propose(int64_t limit) {
     const uint32_t round = round_++;
     proposal_.clear();
     staged_.clear();
-    laws_ = 0;
-    // All of it is known before anything is drawn: a drawn token is never dropped.
+    distributions_ = 0;
+    // The whole shape is chosen before anything is drawn: a drawn token is never dropped.
     const TreeShape* tree = shape(limit);
     if (tree == nullptr) return {};
     int64_t rows = begin_tree();
@@ -65,7 +65,7 @@ std::span<const Proposed> TreeDrafter::propose(int64_t limit) {
     }
 }
 
-/// The deepest tree for which there are context and rows: one row for each that is pending, and one for each parent.
+/// Returns the deepest tree that fits the context and the free rows: one per pending token, one per parent. Null: none.
 const TreeShape* TreeDrafter::shape(int64_t limit) const {
     const int64_t rows = text_.room() - text_.pending();
     int64_t depth = std::min({limit, static_cast<int64_t>(shapes_.size()), text_.level().context() - text_.length()});
@@ -73,7 +73,7 @@ const TreeShape* TreeDrafter::shape(int64_t limit) const {
     return depth > 0 && rows >= 0 ? &shapes_[static_cast<size_t>(depth - 1)] : nullptr;
 }
 
-/// Rows of the logits that are at hand then: the last is the text's last token's.
+/// Returns the number of rows of the current logits; the last one belongs to the sequence's last token.
 int64_t TreeDrafter::begin_tree() {
     if (text_.at_prompt()) return 1;
     text_.rows_of_pending(rows_);
@@ -101,20 +101,21 @@ void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t r
     for (size_t i = 0; i < parents_.size(); ++i) {
         const auto [parent, node] = parents_[i];
         const TreeShape::Node& n = shape.nodes[static_cast<size_t>(node)];
-        // The likeliest are point masses: nothing was drawn.
-        const Law law = sampling_.greedy() ? Law() : held_.hold(laws_++, before + static_cast<int64_t>(i));
+        // Greedy children are point masses: nothing was drawn.
+        const Distribution distribution =
+            sampling_.greedy() ? Distribution() : held_.hold(distributions_++, before + static_cast<int64_t>(i));
         for (int32_t c = n.first_child; c < n.first_child + n.children; ++c, ++id) {
-            if (*id < 0) continue;  // its elders are all that the law has
+            if (*id < 0) continue;  // earlier siblings exhausted the distribution
             if (shape.nodes[static_cast<size_t>(c)].children > 0) {
                 next_.push_back({.proposed = static_cast<int32_t>(proposal_.size()), .node = c});
             }
-            proposal_.push_back({.token = *id, .parent = parent, .law = law});
+            proposal_.push_back({.token = *id, .parent = parent, .distribution = distribution});
             staged_.push_back(-1);
         }
     }
 }
 
-/// Computes the rows of next_, `depth` levels below the text's last token's children.
+/// Computes the rows of next_. `depth` is 0 for children of the sequence's last token.
 void TreeDrafter::extend(int32_t depth) {
     if (depth == 0) tip_ = text_.tip();
     rows_.clear();
@@ -133,8 +134,9 @@ void TreeDrafter::commit(std::span<const int32_t> path, int32_t next) {
     kept_.clear();
     int32_t leaf = -1;
     for (const int32_t i : path) {
-        check(i >= 0 && i < static_cast<int32_t>(proposal_.size()) && leaf < 0, "{}: token {} of {} stays behind {}",
-              name_, i, proposal_.size(), leaf < 0 ? "others" : "one without children");
+        check(i >= 0 && i < static_cast<int32_t>(proposal_.size()) && leaf < 0,
+              "{}: token {} of {} is accepted after {}", name_, i, proposal_.size(),
+              leaf < 0 ? "others" : "one without children");
         const int32_t row = staged_[static_cast<size_t>(i)];
         if (row < 0) {
             leaf = proposal_[static_cast<size_t>(i)].token;

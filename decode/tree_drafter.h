@@ -1,14 +1,13 @@
 #pragma once
-/// A model that proposes a tree (Chen et al., Sequoia, 2024): the children of a node are drawn one by one, each from
-/// what its elders leave of the node's law, at temperature 0 they are the likeliest; each level of the tree is one
-/// forward.
+/// Tree drafter: a model that proposes a token tree (Chen et al., Sequoia, 2024), one forward per depth. Siblings are
+/// drawn without replacement from their parent's distribution; at temperature 0 they are the likeliest tokens.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "decode/draft_distributions.h"
 #include "decode/draft_length.h"
-#include "decode/held_laws.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
 #include "decode/text_level.h"
@@ -20,14 +19,14 @@ class TreeDrafter final : public Proposer {
   public:
     struct Options {
         uint32_t level = 1;                                       // its number in the chain, above 0 (DrawKey)
-        int64_t size = 32, depth = 6;                             // nodes of a tree at most, below kMaxRows; levels
-        std::span<const double> acceptance = kSequoiaAcceptance;  // that the trees are made for (tree_shape.h)
+        int64_t size = 32, depth = 6;                             // of a tree, at most; size is below kMaxRows
+        std::span<const double> acceptance = kSequoiaAcceptance;  // by child, for the tree shapes (tree_shape.h)
     };
-    /// `model` is its own. Errors: as HeldLaws, which it has `size` of.
+    /// `model` is used by this object alone. Errors: as DraftDistributions of `size` slots.
     TreeDrafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
                 const Options& options);
 
-    /// What its trees take by their depth, where forwards of its model take `own`: one for each level.
+    /// Returns the costs of its trees, by depth - 1. `own`: the costs of its model's forwards.
     std::vector<DraftLength::Draft> costs(const LevelCosts& own) const;
 
     const char* name() const override { return name_; }
@@ -44,7 +43,7 @@ class TreeDrafter final : public Proposer {
     }
 
   private:
-    /// A node that gets children: its number among the proposed ones (-1: the text's last token) and in the shape.
+    /// A node that gets children: its index in the proposal (-1: the sequence's last token) and in the shape.
     struct Parent {
         int32_t proposed = -1, node = 0;
     };
@@ -55,18 +54,18 @@ class TreeDrafter final : public Proposer {
 
     const char* name_;
     TextLevel text_;
-    HeldLaws held_;
+    DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;
     uint32_t level_, sample_ = 0, round_ = 0;
     std::vector<TreeShape> shapes_;  // by depth - 1
     Row tip_ = {};
-    int64_t laws_ = 0;  // held of this tree
+    int64_t distributions_ = 0;  // slots of held_ in use for this tree
     std::vector<Row> rows_;
-    std::vector<Parent> parents_, next_;  // of the level whose logits are at hand: their last rows; of the one below
+    std::vector<Parent> parents_, next_;  // at the depth of the current logits (their last rows); at the next depth
     std::vector<double> uniforms_;
     std::vector<int32_t> ends_;
-    std::vector<int32_t> staged_;  // of each proposed token, its row among the level's staged ones; -1: not computed
+    std::vector<int32_t> staged_;  // per proposed token, its staged row; -1: not computed
     std::vector<int32_t> kept_;
     std::vector<Proposed> proposal_;
 };

@@ -11,11 +11,11 @@ namespace {
 
 /// A node that may be added to the tree.
 struct Candidate {
-    double value;  // how often the walk comes here
+    double value;  // probability that the node is accepted
     int32_t parent;
     int64_t depth;
     bool operator<(const Candidate& other) const {
-        // Of equal ones the highest and eldest first: the same tree everywhere.
+        // Of equal candidates the one with the earliest parent is first, so the tree is the same everywhere.
         return value != other.value ? value < other.value : parent > other.parent;
     }
 };
@@ -48,9 +48,9 @@ std::vector<int64_t> TreeShape::forwards() const {
     return rows;
 }
 
-// The average is the sum over the nodes of how often the walk comes there. A node's own share is no larger than its
-// parent's or its elder's: so the nodes of the largest shares are a tree, and no tree has more. (Sequoia searches the
-// same maximum by a dynamic program.)
+// The average is the sum over the nodes of the probability that each is accepted. That of a node is no larger than its
+// parent's or its earlier sibling's. So the most probable nodes form a tree, and no tree has a larger sum. (Sequoia
+// finds the same maximum by dynamic programming.)
 TreeShape best_tree(std::span<const double> acceptance, int64_t size, int64_t depth) {
     check(std::ranges::is_sorted(acceptance, std::greater<>()) && !acceptance.empty() && acceptance.front() <= 1 &&
               acceptance.back() > 0,

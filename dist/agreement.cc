@@ -28,7 +28,7 @@ std::optional<std::string> find(const KeyValues& pairs, const std::string& key) 
     return it == pairs.end() ? std::nullopt : std::optional(it->second);
 }
 
-/// The value most ranks have; the lowest rank's among equals.
+/// Returns the value that most ranks have; of equally frequent ones, the lowest rank's.
 std::optional<std::string> common(const std::vector<KeyValues>& all, const std::string& key) {
     std::optional<std::string> best;
     ptrdiff_t most = 0;
@@ -46,7 +46,7 @@ std::optional<std::string> common(const std::vector<KeyValues>& all, const std::
 }  // namespace
 
 std::string first_difference(const std::vector<KeyValues>& all) {
-    KeyValues wanted;  // every key any rank knows, in order of appearance
+    KeyValues wanted;  // every key of any rank, in order of appearance
     std::vector<std::optional<std::string>> values;
     for (const KeyValues& pairs : all) {
         for (const auto& [key, value] : pairs) {

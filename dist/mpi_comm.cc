@@ -26,11 +26,11 @@
 namespace trireme {
 namespace {
 
-// Up to here every rank adds everything; beyond, each adds a slice and gathers the others' (half the traffic of W = 4,
-// one more round trip). Equal at 32 KiB with 2 and 4 ranks on shared memory; bench_comm.
+// Up to `whole` floats every rank adds everything. Beyond, each adds a slice and gathers the others' (half the traffic
+// at W = 4, one more round trip). Both take equal time at 32 KiB with 2 and 4 ranks in shared memory; bench_comm.
 constexpr Slicing kSlicing = {.whole = 8192, .unit = 16};  // floats: slices begin on cache lines
 
-/// Ends the process in 2 s, whatever the calling thread gets stuck in meanwhile.
+/// Ends the process in 2 s, even if the calling thread hangs.
 void leave_soon(Exit code) {
     std::thread([code] {
         std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -38,14 +38,14 @@ void leave_soon(Exit code) {
     }).detach();
 }
 
-/// More ranks than cores here: as mpirun says, or as anybody can count.
+/// Returns whether there are more ranks than cores here: mpirun reports it, or the numbers show it.
 bool crowded() {
     const char* oversubscribed = std::getenv("OMPI_MCA_mpi_oversubscribe");
     return (oversubscribed != nullptr && std::strcmp(oversubscribed, "1") == 0) ||
            rank_env(std::getenv).local_size > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/// Tasks of srun find each other through PMIx alone; MPI's own message about it has 20 lines.
+/// Tasks of srun can find each other through PMIx only; MPI's own message about it has 20 lines.
 void require_launcher() {
     const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     const bool by_other = std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
@@ -53,15 +53,15 @@ void require_launcher() {
             "started by srun as {} tasks that cannot find each other: use srun --mpi=pmix, or mpirun", tasks);
 }
 
-/// MPI_Init_thread ... MPI_Finalize.
+/// The lifetime of MPI: MPI_Init_thread to MPI_Finalize.
 class Library {
   public:
     Library(Watchdog& watchdog, const Watchdog::Fire& fire) : watchdog_(watchdog) {
         require_launcher();
-        // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call a message.
+        // 2.4 us instead of 6 for 16 KiB between two ranks: cross-memory attach costs a system call per message.
         constexpr const char* kSingleCopy = "OMPI_MCA_btl_vader_single_copy_mechanism";
         setenv(kSingleCopy, "none", /*overwrite=*/0);
-        // Processes that start on a busy node take longer than messages between those that run.
+        // Starting processes on a busy node takes longer than messages between running ones.
         Watchdog start_up(std::max(env().timeout_s, 60.0), fire);
         const Watchdog::Watch watch(start_up, Watchdog::kControl, "MPI_Init_thread");
         int provided = MPI_THREAD_SINGLE;
@@ -118,7 +118,7 @@ class MpiComm::Impl {
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
     [[noreturn]] void died(int rank) const;
 
-    int rank_ = rank_env(std::getenv).rank, size_ = 0;  // until MPI says
+    int rank_ = rank_env(std::getenv).rank, size_ = 0;  // until MPI reports them
     std::mutex mutex_;
     Watchdog::Fire fire_;
     Watchdog watchdog_;
@@ -126,12 +126,12 @@ class MpiComm::Impl {
     MpiExchange device_, control_;
     std::string name_;
     std::optional<SharedMemory> memory_;
-    std::optional<SharedSums> sums_;  // of ranks that have memory in common: device_ is idle then
-    std::vector<float> scratch_;      // what peers sent, rank by rank
-    std::optional<PeerWatch> peers_;  // until MPI_Finalize, in which all wait for each other
+    std::optional<SharedSums> sums_;  // of ranks that share memory: device_ is idle then
+    std::vector<float> scratch_;      // data from peers, rank by rank
+    std::optional<PeerWatch> peers_;  // destroyed before MPI_Finalize, in which all ranks wait for each other
 };
 
-/// Device calls through memory, if all ranks have that in common.
+/// Makes device calls use shared memory, if all ranks can share it.
 void MpiComm::Impl::share(const std::vector<std::string>& names) {
     try {
         memory_.emplace(
@@ -144,7 +144,7 @@ void MpiComm::Impl::share(const std::vector<std::string>& names) {
     }
 }
 
-/// Room for what an all_reduce of `elements` receives, and of all shorter ones.
+/// Makes room for the data that an all_reduce of `elements` receives, and for all shorter ones.
 void MpiComm::Impl::grow(int64_t elements) {
     const int64_t whole = size_ * std::min(elements, kSlicing.whole);
     const int64_t slices = size_ * slice(elements, 0).count;
@@ -213,7 +213,7 @@ void MpiComm::Impl::abort(Exit code) {
     std::fflush(nullptr);
     int started = 0;
     MPI_Initialized(&started);
-    // Without the mutex: who holds it may be the one that hangs, and does not come back from here.
+    // Without the mutex: the thread that holds it may be the one that hangs. MPI_Abort does not return.
     if (started) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
     _exit(static_cast<int>(code));
 }
@@ -224,11 +224,11 @@ void MpiComm::Impl::hang(const char* call, uint64_t sequence, double seconds) {
     abort(Exit::kUnavailable);
 }
 
-/// Nothing can be computed without it. A launcher that ends the others, too, is given the time to: Open MPI's sends
-/// SIGTERM after a second, which a run that has printed nothing answers with a line of its own, and SIGKILL after two.
+/// Ends this rank, which cannot compute alone. A launcher that also ends the others gets time to do so: Open MPI's
+/// sends SIGTERM after a second, which a run without output answers with its own line, and SIGKILL after two.
 void MpiComm::Impl::died(int rank) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-    log::warn("rank {} has ended before the run has; this rank ends, too", rank);
+    log::warn("rank {} ended before the run; this rank also ends", rank);
     _exit(static_cast<int>(Exit::kUnavailable));
 }
 

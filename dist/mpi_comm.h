@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks as processes that mpirun or srun started.
+/// MpiComm: ranks as processes that mpirun or srun started.
 
 #include <memory>
 #include <string>
@@ -9,23 +9,23 @@
 
 namespace trireme {
 
-/// MPI from its initialisation to its end: one object per process and life, made before other threads are started
-/// (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on the
-/// caller's, each on a communicator of its own; collectives of ranks of one machine through memory that they share. A
-/// watchdog is the deadline of all.
+/// Owns MPI from its initialisation to its end: one object in the life of a process, made before other threads are
+/// started (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on
+/// the caller's, each on its own communicator. Ranks of one machine run collectives in shared memory. A watchdog
+/// enforces the deadline.
 class MpiComm final : public Comm {
   public:
-    /// `ranks`: how many the launcher says there are; 0: it does not say.
-    /// Errors: Exit::kUnavailable, if MPI cannot be started or sees another number of them.
+    /// `ranks`: the launcher's number of ranks; 0: unknown.
+    /// Errors: Exit::kUnavailable, if MPI cannot be started or has another number of ranks.
     explicit MpiComm(int ranks);
-    /// Waits for all ranks, unless an exception is on its way: then the run is aborted with Exit::kInternal.
+    /// Waits for all ranks; while an exception is in flight it aborts the run with Exit::kInternal instead.
     ~MpiComm() override;
 
     int rank() const override;
     int size() const override;
-    /// "shared memory", or "mpi (why)": what device calls go through.
+    /// Returns what device calls go through: "shared memory", or "mpi (why)".
     const char* name() const override;
-    /// Every rank leaves with `code`; this one within 2 s, even if MPI or stdio hangs.
+    /// Ends every rank with `code`; this one within 2 s, even if MPI or stdio hangs.
     [[noreturn]] void abort(Exit code) override;
 
   private:

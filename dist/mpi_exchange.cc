@@ -74,7 +74,7 @@ void MpiExchange::finish(const char* call, std::unique_lock<std::mutex>& lock) {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         int bytes = 0;
         mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes), call);
-        check(bytes == wanted_[i], "{}: rank {} sent {} bytes, rank {} wanted {}", call, peers_[i], bytes, rank_,
+        check(bytes == wanted_[i], "{}: rank {} sent {} bytes, rank {} expected {}", call, peers_[i], bytes, rank_,
               wanted_[i]);
     }
     requests_.clear();

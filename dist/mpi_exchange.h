@@ -1,5 +1,5 @@
 #pragma once
-/// Messages between all pairs of ranks at once: the one pattern that collectives and control calls are made of.
+/// MpiExchange: messages between all pairs of ranks at once, the pattern of all collectives and control calls.
 
 #include <cstddef>
 #include <mutex>
@@ -11,20 +11,20 @@
 
 namespace trireme {
 
-/// Throws what an MPI call that returned `code` reports: Exit::kUnavailable. `call` is what the user knows.
+/// Throws the error of an MPI call that returned `code`: Exit::kUnavailable. `call` is its name in the message.
 void mpi(int code, const char* call);
 
-/// What goes to or comes from one peer.
+/// Bytes to or from one peer.
 struct Message {
     void* data;
     size_t bytes;
 };
 
-/// One communicator and its requests. Two of them share a mutex, since MPI is asked for SERIALIZED only (MULTIPLE costs
-/// 0.3 us a call): a device call holds it until done; a control call between its looks, so it never blocks the other.
+/// One communicator and its requests. Two share a mutex, since MPI runs as SERIALIZED (MULTIPLE costs 0.3 us per call).
+/// A device call holds it until done; a control call releases it between polls, so it never blocks the other.
 class MpiExchange {
   public:
-    /// crowded: more ranks than cores on this node, so a waiting one gives its core away.
+    /// `crowded`: the node has more ranks than cores, so a waiting rank yields its core.
     MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane, bool crowded);
     ~MpiExchange();
     MpiExchange(const MpiExchange&) = delete;
@@ -33,12 +33,12 @@ class MpiExchange {
     int rank() const { return rank_; }
     int size() const { return size_; }
 
-    /// to(q) is sent to every other rank q, from(q) filled by it: exactly its bytes, else Exit::kInternal.
+    /// Sends to(q) to every other rank q, and receives from(q) from it: exactly its bytes, else Exit::kInternal.
     template <class To, class From>
     void run(const char* call, const To& to, const From& from) {
         const Watchdog::Watch watch(watchdog_, lane_, call);
         std::unique_lock lock(mutex_);
-        // Rank r starts with r + 1, so that not all send to rank 0 first.
+        // Rank r begins with r + 1, so that not all ranks send to rank 0 first.
         for (int d = 1; d < size_; ++d) receive(call, (rank_ + d) % size_, from((rank_ + d) % size_));
         for (int d = 1; d < size_; ++d) send(call, (rank_ + d) % size_, to((rank_ + d) % size_));
         finish(call, lock);

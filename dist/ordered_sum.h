@@ -1,5 +1,5 @@
 #pragma once
-/// The sum every implementation computes: parts are added in rank order, whatever the length and the rank.
+/// The sum that every implementation computes: parts are added in rank order, at any length and on any rank.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace trireme {
 /// out[i] = part(0)[i] + part(1)[i] + ...; part(r) is rank r's row of n floats. `out` may be one of the parts.
 template <class PartOf>
 void ordered_sum(float* out, int ranks, int64_t n, const PartOf& part) {
-    constexpr int64_t kBlock = 2048;  // floats: the sum stays in L1 while the parts pass
+    constexpr int64_t kBlock = 2048;  // floats: the sum remains in L1 while parts are read
     alignas(64) float sum[kBlock];
     if (ranks == 1) {
         if (out != part(0)) std::copy_n(part(0), n, out);

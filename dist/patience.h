@@ -1,5 +1,5 @@
 #pragma once
-/// How a thread passes its time until another process has done its part.
+/// Patience: how a thread waits for another process.
 
 #include <algorithm>
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-/// Of one wait, between two looks. A decode step's message takes microseconds, so it keeps looking; for the time
-/// `keeps` it keeps its core, too, since from a stranger that is back no sooner than after a time slice. From then on
-/// it lets others have the core between looks, and a long wait sleeps, at the cost of at most 1% more waiting.
+/// One wait; wait() is called between two polls. A decode step's message takes microseconds, so the thread polls at
+/// first. For the time `keeps` it also keeps its core: another program returns a core only after a time slice. Then it
+/// yields between polls. A long wait sleeps, which makes the wait at most 1% longer.
 class Patience {
   public:
     explicit Patience(std::chrono::microseconds keeps) : keeps_(keeps) {}

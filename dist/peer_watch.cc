@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-/// Another one for each start of a machine; empty: not known.
+/// Returns an id that changes with each start of the machine; "": unknown.
 std::string boot_id() {
     std::array<char, 64> text{};
     const int fd = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -25,14 +25,14 @@ std::string boot_id() {
     return n <= 1 ? "" : std::string(text.data(), static_cast<size_t>(n - 1));
 }
 
-/// Another one for each container that numbers its processes itself; empty: not known.
+/// Returns the id of the PID namespace, which differs between containers; "": unknown.
 std::string pid_namespace() {
     std::array<char, 64> text{};
     const ssize_t n = ::readlink("/proc/self/ns/pid", text.data(), text.size());
     return n <= 0 ? "" : std::string(text.data(), static_cast<size_t>(n));
 }
 
-/// The machine and the number in a process's name; no machine if it is not known.
+/// Returns the machine and the PID in a process's name; the machine is "" if unknown.
 std::pair<std::string, pid_t> parts_of(const std::string& name) {
     const size_t space = name.find(' ');
     pid_t pid = 0;
@@ -81,7 +81,7 @@ PeerWatch::~PeerWatch() {
 void PeerWatch::run() const {
     std::vector<pollfd> all = {{stop_, POLLIN, 0}};
     for (const Peer& peer : peers_) {
-        if (peer.descriptor < 0) return gone_(peer.rank);  // it had ended before anybody could wait for that
+        if (peer.descriptor < 0) return gone_(peer.rank);  // it had ended before the watch began
         all.push_back({peer.descriptor, POLLIN, 0});
     }
     while (::poll(all.data(), all.size(), -1) < 0 && errno == EINTR) {

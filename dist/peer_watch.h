@@ -1,5 +1,5 @@
 #pragma once
-/// Notices at once that the process of another rank of this machine has ended, however it did.
+/// PeerWatch: detects at once that the process of another rank on this machine has ended, for any reason.
 
 #include <functional>
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace trireme {
 
-/// "MACHINE PID" of this process. Processes that have the same MACHINE see each other by their numbers.
+/// Returns "MACHINE PID" of this process. Processes with the same MACHINE see each other by their PIDs.
 std::string process_name();
-/// The number of the first process, if all are of one machine; else, and where that is not known, 0.
+/// Returns the PID of the first process if all are on one machine; 0 if not, or if that is unknown.
 pid_t first_of_one_machine(const std::vector<std::string>& names);
 
-/// A thread that waits for the end of processes. Open MPI 4.1 takes 2 s to end the ranks that are left, and srun may
-/// not end them at all.
+/// A thread that waits for the end of processes. Open MPI 4.1 takes 2 s to end the remaining ranks, and srun may not
+/// end them at all.
 class PeerWatch {
   public:
-    /// Called once, on a thread of its own, with the rank that has ended.
+    /// Called at most once, on the thread of the watch, with the rank that has ended.
     using Gone = std::function<void(int rank)>;
 
-    /// `names`: process_name() of all ranks, in their order. Those on other machines, and this process itself, are not
-    /// watched; nor is anybody where the kernel or a container does not allow it.
+    /// `names`: process_name() of all ranks, in rank order. Ranks on other machines and this process are not watched;
+    /// where the kernel or a container forbids it, no rank is.
     PeerWatch(const std::vector<std::string>& names, Gone gone);
     PeerWatch(const PeerWatch&) = delete;
     PeerWatch& operator=(const PeerWatch&) = delete;
-    /// From here on ranks may end.
+    /// Stops the watch; ranks may end afterwards.
     ~PeerWatch();
 
   private:

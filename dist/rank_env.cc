@@ -17,7 +17,7 @@ class Reader {
     bool has(const char* name) const { return get_(name) != nullptr; }
     std::string_view text(const char* name) const { return has(name) ? get_(name) : ""; }
 
-    /// The number a variable holds; `fallback` if there is no such variable.
+    /// Returns the number in a variable; `fallback` if it is not set.
     int number(const char* name, int least, int fallback) const {
         if (!has(name)) return fallback;
         const std::string_view s = text(name);
@@ -32,7 +32,7 @@ class Reader {
     const std::function<const char*(const char*)>& get_;
 };
 
-/// Ranks of node `node` in Slurm's notation: "4(x2),3" is 4, 4, 3.
+/// Returns the number of ranks on node `node`; `list` is in Slurm's notation: "4(x2),3" is 4, 4, 3.
 int tasks_on_node(std::string_view name, std::string_view list, int node) {
     const std::string_view whole = list;
     const auto number = [&] {
@@ -72,7 +72,7 @@ RankEnv rank_env(const std::function<const char*(const char*)>& get) {
         e.rank = env.number("OMPI_COMM_WORLD_RANK", 0, 0);
         e.local_size = env.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, e.size);
         e.local_rank = env.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, e.rank);
-    } else if (env.has("SLURM_STEP_NUM_TASKS")) {  // srun's own; a batch script has SLURM_PROCID, too
+    } else if (env.has("SLURM_STEP_NUM_TASKS")) {  // set by srun only; a batch script also has SLURM_PROCID
         e.launcher = "srun";
         e.size = env.number("SLURM_STEP_NUM_TASKS", 1, 1);
         e.rank = env.number("SLURM_PROCID", 0, 0);

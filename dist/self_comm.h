@@ -1,5 +1,5 @@
 #pragma once
-/// The only rank there is.
+/// SelfComm: the Comm of a single rank.
 
 #include "dist/comm.h"
 
@@ -10,7 +10,7 @@ class SelfComm final : public Comm {
     int rank() const override { return 0; }
     int size() const override { return 1; }
     const char* name() const override { return "self"; }
-    /// Flushes what stdio holds and leaves without destructors: streams may still be at work.
+    /// Flushes stdio and exits without destructors: streams may still be at work.
     [[noreturn]] void abort(Exit code) override;
 
   private:

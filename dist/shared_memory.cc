@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPage = 4096;  // the smallest there are
+constexpr size_t kPage = 4096;  // the smallest page size
 
 struct Descriptor {
     int fd = -1;
@@ -28,7 +28,7 @@ void require_os(bool condition, const char* call, int error) {
     require(condition, Exit::kOs, "{}: {}", call, std::generic_category().message(error));
 }
 
-/// What `work` gives on every rank. A rank on which it throws does not leave the others waiting: all throw the same.
+/// Returns the results of `work` on all ranks. If it throws on one, all ranks throw the same error, and none waits.
 std::vector<std::string> together(const SharedMemory::Gather& gather, const std::function<std::string()>& work) {
     std::string mine;
     try {
@@ -56,7 +56,7 @@ int create(size_t bytes) {
     return fd;
 }
 
-/// The pages themselves, by the rank that writes them: they lie on its NUMA node, and a lack of memory shows now.
+/// Allocates pages on the rank that writes them: they are on its NUMA node, and a lack of memory is detected now.
 void allocate(int fd, size_t begin, size_t bytes) {
     int error = 0;
     do {
@@ -95,7 +95,7 @@ SharedMemory::SharedMemory(int rank, const std::vector<std::string>& names, size
         data_.reset(static_cast<std::byte*>(data));
         return std::string();
     });
-    // All pages are there: into this process's page table with them, so that no sum has to.
+    // All pages exist: enter them into this process's page table now, so that no sum has to.
     for (size_t at = 0; at < bytes; at += kPage) static_cast<void>(*static_cast<volatile std::byte*>(data_.get() + at));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Memory that the ranks of one machine have in common.
+/// SharedMemory: memory that the ranks of one machine share.
 
 #include <cstddef>
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-/// As many bytes of each rank, one rank's behind the other's, all zero at first. The memory has no name and no file, so
-/// nothing is left of it, however the ranks end; and it is there as a whole or not at all: no access fails later.
+/// An equal number of zeroed bytes for each rank, in rank order. The memory has no name and no file, so it disappears
+/// with the ranks, however they end. All of it is allocated, or the constructor throws: no access fails later.
 class SharedMemory {
   public:
-    /// What every rank gave, in rank order; blocks.
+    /// Returns the bytes of every rank, in rank order; blocks.
     using Gather = std::function<std::vector<std::string>(const std::string& mine)>;
 
-    /// A collective call. `names`: process_name() of all ranks; `bytes_each`: whole pages. `wanted` may throw what this
-    /// rank has against it. Errors: AgreedError, the first rank's reason.
+    /// A collective call. `names`: process_name() of all ranks; `bytes_each`: whole pages. The last argument is called
+    /// on each rank, and throws if that rank refuses to share. Errors: AgreedError, the first rank's reason.
     SharedMemory(int rank, const std::vector<std::string>& names, size_t bytes_each, const Gather& gather,
                  const std::function<void()>& wanted);
 

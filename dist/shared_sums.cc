@@ -15,14 +15,14 @@ namespace {
 using Number = std::atomic_ref<uint64_t>;
 static_assert(Number::is_always_lock_free, "a lock would be another one in each process");
 
-// Two ranks read as much either way, and meet once. Of more, each reads 2 (W - 1) / W of a chunk in slices, W - 1 of it
-// whole, and a second meeting costs as much as reading a few KiB.
+// In slices, each of W ranks reads 2 (W - 1) / W of a chunk; whole, W - 1. For two ranks both are equal, and whole
+// needs one meeting only. For more, the second meeting costs as much as reading a few KiB.
 constexpr Slicing slicing_of(int ranks, int64_t most) {
     return {.whole = ranks <= 2 ? most : 2048, .unit = 16};  // floats: slices begin on cache lines
 }
 
-// Longer than ranks of unlike parts wait for each other. Beside another busy program two ranks come to lie on one core,
-// where each look of a time slice keeps the other from coming: 3 to 80 tokens/s with 10 ms, 20 to 70 so; bench_decode.
+// Longer than ranks with unequal parts wait for each other. With another busy program, two ranks can share a core, and
+// one that polls for a time slice blocks the other: 3 to 80 tokens/s with 10 ms, 20 to 70 with this; bench_decode.
 constexpr std::chrono::microseconds kKeepsCore(200);
 
 }  // namespace
@@ -37,7 +37,7 @@ SharedSums::SharedSums(std::byte* memory, int rank, int ranks, Watchdog& watchdo
     check(reinterpret_cast<uintptr_t>(memory) % kPage == 0, "shared sums: memory begins within a page");
 }
 
-/// What ranks wrote before it, all of them read after it. The length of the call passes with it.
+/// Barrier: what ranks wrote before it, all can read after it. It also compares the lengths of their calls.
 void SharedSums::meet(const char* call, size_t bytes) {
     const uint64_t meeting = ++meetings_;
     part(rank_).bytes[meeting % 2] = bytes;
@@ -46,9 +46,9 @@ void SharedSums::meet(const char* call, size_t bytes) {
     for (int d = 1; d < ranks_; ++d) {
         const int peer = (rank_ + d) % ranks_;
         while (Number(part(peer).met).load(std::memory_order_acquire) < meeting) patience.wait();
-        // A peer that is a meeting ahead has written the other length; it gets no further without this rank.
+        // A peer that is one meeting ahead has written the other length; it cannot get further without this rank.
         const uint64_t sent = part(peer).bytes[meeting % 2];
-        check(sent == bytes, "{}: rank {} sent {} bytes, rank {} wanted {}", call, peer, sent, rank_, bytes);
+        check(sent == bytes, "{}: rank {} sent {} bytes, rank {} expected {}", call, peer, sent, rank_, bytes);
     }
 }
 
@@ -58,7 +58,7 @@ void SharedSums::all_reduce(float* x, int64_t n) {
     for (int64_t begin = 0; begin < n; begin += kSlotFloats) add(x + begin, std::min(kSlotFloats, n - begin), bytes);
 }
 
-/// A chunk of a vector of `bytes`.
+/// Adds a chunk of n floats of a vector of `bytes`.
 void SharedSums::add(float* x, int64_t n, size_t bytes) {
     constexpr const char* kCall = "all_reduce";
     ++chunks_;
@@ -69,7 +69,7 @@ void SharedSums::add(float* x, int64_t n, size_t bytes) {
         ordered_sum(x, ranks_, n, [&](int r) { return r == rank_ ? x : slot(r); });
         return;
     }
-    // The others' slices of this rank's vector; then the sum of its own slice, in a place that nobody else reads yet.
+    // Publish the other ranks' slices of this vector, then this rank's summed slice, which no rank reads before.
     const Slice mine = slicing_.of(n, rank_, ranks_);
     const int64_t end = mine.begin + mine.count;
     std::copy(x, x + mine.begin, own);

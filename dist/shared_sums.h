@@ -1,5 +1,5 @@
 #pragma once
-/// Collectives of ranks that have memory in common: no message, no system call, nothing allocated.
+/// SharedSums: collectives of ranks that share memory. They need no message, no system call and no allocation.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,32 +9,32 @@
 
 namespace trireme {
 
-/// A rank copies a chunk of its vector into a slot of its own, says so, waits until all have, and adds what lies in all
-/// slots. Slots alternate: who fills one again has met the others since they read it, so that a chunk costs one
-/// meeting.
+/// A rank copies a chunk of its vector into a slot of its own, meets all ranks, and adds the chunks in all slots. A
+/// rank alternates between two slots. Before it fills one again, it has met the ranks that read it, so one meeting per
+/// chunk suffices.
 class SharedSums {
   public:
-    static constexpr size_t kSlotBytes = 131072;  // 64 KiB: 5% slower from there on, and a third if ranks are crowded
+    static constexpr size_t kSlotBytes = 131072;  // 64 KiB: 5% slower for longer vectors, a third if crowded
 
-    /// `memory`: bytes_of_rank() of each rank, zero, and this object's until all ranks' end. crowded: more ranks than
-    /// cores, so a waiting one gives its core away.
+    /// `memory`: bytes_of_rank() of each rank, zero, used by this object alone until all ranks end. `crowded`: more
+    /// ranks than cores, so a waiting rank yields its core.
     SharedSums(std::byte* memory, int rank, int ranks, Watchdog& watchdog, bool crowded);
 
     static size_t bytes_of_rank() { return sizeof(Part); }
 
-    /// x = x_0 + x_1 + ... in rank order, whatever the length. Errors: Exit::kInternal, if lengths differ.
+    /// x = x_0 + x_1 + ... in rank order, at any length. Errors: Exit::kInternal, if lengths differ.
     void all_reduce(float* x, int64_t n);
-    /// `bytes` of every rank in rank order; part may be this rank's own place in out. Errors: as above.
+    /// out = `bytes` of every rank, in rank order; part may be this rank's part of out. Errors: as above.
     void all_gather(char* out, const char* part, size_t bytes);
 
   private:
     static constexpr size_t kPage = 4096;
     static constexpr int64_t kSlotFloats = kSlotBytes / sizeof(float);
 
-    /// What one rank writes, and the others read. Who looks for the number gets the length in the same cache line.
+    /// What one rank writes and the others read. The length is in the cache line of the number that they poll.
     struct Part {
-        alignas(kPage) uint64_t met;  // meetings that the rank has come to
-        uint64_t bytes[2];            // of its call, by the parity of the meeting
+        alignas(kPage) uint64_t met;  // number of meetings that the rank has reached
+        uint64_t bytes[2];            // length of its call, by the parity of the meeting
         alignas(kPage) std::byte slots[2][kSlotBytes];
     };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// How ranks divide a long vector that they add together: each adds its slice, and gathers the others'.
+/// Slicing: how ranks divide a long vector that they add together. Each adds its slice, and gathers the others'.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,10 +11,10 @@ struct Slice {
 };
 
 struct Slicing {
-    int64_t whole;  // elements: up to here every rank gets all parts and adds everything
-    int64_t unit;   // slices begin at multiples of it
+    int64_t whole;  // elements: up to this length every rank gets all parts and adds everything
+    int64_t unit;   // slices begin at multiples of this
 
-    /// Of n elements, rank `rank`'s of `ranks`: all of them, or slices that are equal but for the last ones.
+    /// Returns the elements that `rank` adds: all n, or a slice. Slices are equal, except for the last ones.
     Slice of(int64_t n, int rank, int ranks) const {
         if (n <= whole) return {0, n};
         const int64_t length = ((n + ranks - 1) / ranks + unit - 1) / unit * unit;

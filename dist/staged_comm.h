@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks of a device whose memory their messages cannot read: data goes through pinned host memory and another Comm.
+/// StagedComm: for devices whose memory messages cannot read. Data goes through pinned host memory and another Comm.
 
 #include <exception>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// The inner Comm's bits, on any device. Both must outlive this one, as must what was enqueued, and recorded graphs.
+/// The inner Comm's results, on any device. Both must outlive this object, which must outlive its work and graphs.
 class StagedComm final : public Comm {
   public:
     StagedComm(Comm& inner, Device& device) : inner_(inner), memory_(device) {}
@@ -21,7 +21,7 @@ class StagedComm final : public Comm {
     const char* name() const override { return "staged"; }
     [[noreturn]] void abort(Exit code) override {
         inner_.abort(code);
-        std::terminate();  // never: GCC does not know of a virtual call that it does not return
+        std::terminate();  // not reached: GCC does not see that a virtual call never returns
     }
 
   private:
@@ -29,7 +29,7 @@ class StagedComm final : public Comm {
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return inner_.gather_bytes(mine); }
 
-    /// Host memory as the inner Comm's stream calls see it.
+    /// Returns host memory as a device tensor, which the inner Comm's calls take.
     Tensor staging(DType dtype, const Shape& shape);
 
     Comm& inner_;

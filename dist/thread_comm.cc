@@ -14,10 +14,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Where ranks meet, once for device calls and once for control calls. A rank leaves its bytes in a slot of its own and
-/// takes what the others left. Slots alternate between two sets: nobody can be two calls ahead, so what one call left
-/// lies still until all have taken it, and no second meeting is needed. The group owns the slots: a rank that is
-/// thrown out of a call takes no memory with it that others still read.
+/// Where ranks meet: one lane for device calls, one for control calls. A rank writes its bytes to its slot and reads
+/// the other slots. Slots alternate between two sets. No rank can be two calls ahead, so slots are unchanged until all
+/// ranks have read them, and no second meeting is needed. The group owns the slots: other ranks may still read those of
+/// a rank that left a call with an error.
 class Group {
   public:
     enum Lane : size_t { kDevice, kControl };
@@ -31,7 +31,7 @@ class Group {
 
     int size() const { return size_; }
 
-    /// What every rank gave, in rank order; valid until this rank's next call but one.
+    /// Returns the bytes of every rank, in rank order; valid until this rank's next call but one.
     const std::vector<Bytes>& exchange(Lane lane, int rank, const char* call, const void* data, size_t bytes);
     void leave(int rank);
     [[noreturn]] void abort(int rank, Exit code);
@@ -64,7 +64,7 @@ const std::vector<Bytes>& Group::exchange(Lane lane, int rank, const char* call,
     const uint64_t meeting = room.meetings;
     std::vector<Bytes>& slots = room.slots[meeting % 2];
 
-    lock.unlock();  // the slot of this rank and this meeting is nobody else's until all have come
+    lock.unlock();  // only this rank uses its slot of this meeting until all ranks have come
     slots[me].resize(bytes);
     if (bytes) std::memcpy(slots[me].data(), data, bytes);
     lock.lock();
@@ -112,7 +112,7 @@ void Group::end(Exit code, std::string why) {
     changed_.notify_all();
 }
 
-/// A rank that has not come to the meeting, one that has left first.
+/// Returns a rank that has not come to the meeting; one that has left, if there is one.
 int Group::missing(const Room& room) const {
     int absent = 0;
     for (int r = size_ - 1; r >= 0; --r) {
@@ -177,7 +177,7 @@ class ThreadComm final : public Comm {
 }  // namespace
 
 std::vector<std::unique_ptr<Comm>> make_thread_comms(int size, double timeout_s) {
-    check(size >= 1, "thread ranks: {} wanted", size);
+    check(size >= 1, "thread ranks: {} requested", size);
     const auto group = std::make_shared<Group>(size, timeout_s);
     std::vector<std::unique_ptr<Comm>> comms;
     comms.reserve(static_cast<size_t>(size));

@@ -26,8 +26,7 @@ Watchdog::~Watchdog() {
 Watchdog::Watch::Watch(Watchdog& dog, Lane lane, const char* call) : call_(dog.lanes_[lane].call) {
     dog.lanes_[lane].sequence.fetch_add(1, std::memory_order_relaxed);
     const char* under_way = call_.exchange(call, std::memory_order_release);
-    check(under_way == nullptr, "{} was called while {} is under way: two streams share a Comm", call,
-          under_way ? under_way : "");
+    check(under_way == nullptr, "{} was called during {}: two streams share a Comm", call, under_way ? under_way : "");
 }
 
 Watchdog::Watch::~Watch() {

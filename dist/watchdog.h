@@ -1,5 +1,5 @@
 #pragma once
-/// The deadline of calls that have none.
+/// Watchdog: a deadline for calls that have none.
 
 #include <array>
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-/// A thread that looks at what other threads are blocked in. Time is counted in its own ticks, so a run that was
-/// suspended as a whole is not taken for one that hangs.
+/// A thread that checks how long the calls of other threads block. It counts time in its own ticks, so a run that was
+/// suspended as a whole does not time out.
 class Watchdog {
   public:
     enum Lane : size_t { kDevice, kControl };  // at most one call at a time in each
@@ -36,8 +36,8 @@ class Watchdog {
 
   private:
     struct Watched {
-        std::atomic<const char*> call{nullptr};  // null: nothing is under way
-        std::atomic<uint64_t> sequence{0};       // calls ever
+        std::atomic<const char*> call{nullptr};  // null: no call is in progress
+        std::atomic<uint64_t> sequence{0};       // number of calls
     };
 
     void run(double timeout_s, const Fire& fire);
@@ -49,7 +49,7 @@ class Watchdog {
     std::thread thread_;
 };
 
-/// On stderr, whatever the log level, and in one write, so that lines of several ranks do not mix.
+/// Writes the error line to stderr at any log level, in one write, so that lines of several ranks do not mix.
 void say_that_it_hangs(int rank, const char* call, uint64_t sequence, double seconds);
 
 }  // namespace trireme

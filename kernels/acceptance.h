@@ -1,33 +1,33 @@
 #pragma once
-/// Acceptance: which of the tokens proposed behind a place stays, or which other token stands there, such that what
-/// stands there has the verifier's law p, whatever the laws q that the proposals were drawn from. The only acceptance
-/// of the project: the CPU, GPUs, GPUs on the host and the proof in exact fractions (tests/decode) run this body.
+/// Acceptance: accepts one of the tokens that were proposed at a position, or samples another token there. The result
+/// has the verifier's distribution p, whatever distributions q the proposals were drawn from. This is the project's
+/// only acceptance: the CPU, GPUs, GPUs on the host and the proof in exact fractions (tests/decode) run this function.
 ///
-/// A chain proposes one token: it stays with probability min(1, p/q), else a token is drawn from the residual
-/// max(0, p - q) (Leviathan et al., ICML 2023). In a tree siblings are drawn one by one, each from the law without its
-/// elders; they are tried in that order, and each refusal leaves the residual in p's place (Chen et al., Sequoia,
-/// 2024). Without proposals, the bonus behind a chain of which all has stayed: p draws.
+/// A chain proposes one token. It is accepted with probability min(1, p/q); otherwise a token is drawn from the
+/// residual max(0, p - q) (Leviathan et al., ICML 2023). In a tree siblings are drawn one by one, each without the
+/// weight of its earlier siblings. They are tried in that order, and each rejection replaces p by the residual (Chen et
+/// al., Sequoia, 2024). After a fully accepted chain, p draws the bonus token.
 
 #include <cstdint>
 
 namespace trireme {
 
-/// `place` stands for the place and for whoever computes (one thread, a block of threads; all get the same answers):
+/// `place` is a position and what computes it: one thread, or a block of threads that get the same answers.
 ///
-///     Weight, Wide             numbers; a Wide holds the product of two weights, and sums of such
-///     Weight p(i), p_sum()     the verifier's law
-///     Weight q(c, i), q_sum(c) the law that child c was drawn from; without its elders, but at these q(c, i) may be
-///                              anything: they have been refused, and p has nothing there any more
+///     Weight, Wide             numbers; a Wide holds the product of two weights, and sums of such products
+///     Weight p(i), p_sum()     the verifier's distribution
+///     Weight q(c, i), q_sum(c) the distribution that child c was drawn from, without its earlier siblings; at these
+///                              q(c, i) may have any value, because they were rejected and p is 0 there
 ///     int64_t token(c)         child c
-///     bool happens(c, a, b)    with probability min(1, a / b)
-///     void become(weigh)       p is what weigh(i) says from now on, up to a common factor
-///     int64_t draw(weigh)      an id with the law of weigh(i); -1 where all weigh nothing
+///     bool happens(c, a, b)    true with probability min(1, a / b)
+///     void become(weigh)       replaces p by weigh(i), up to a common factor
+///     int64_t draw(weigh)      an id from the distribution weigh(i); -1 if all weights are 0
 ///
-/// Returns the child that stays, or -1; then `drawn` stands there.
+/// Returns the accepted child; or -1, with the sampled token in `drawn`.
 template <class Place>
 constexpr int64_t settle(Place& place, int64_t children, int64_t& drawn) {
     using Wide = typename Place::Wide;
-    // No weight is negative: what q has more of weighs nothing.
+    // Weights are never negative: where q is larger the residual is 0.
     const auto residual = [&](int64_t c) {
         return [&place, p_sum = Wide(place.p_sum()), q_sum = Wide(place.q_sum(c)), c](int64_t i) {
             const Wide more = Wide(place.p(i)) * q_sum, less = Wide(place.q(c, i)) * p_sum;
@@ -43,7 +43,7 @@ constexpr int64_t settle(Place& place, int64_t children, int64_t& drawn) {
     }
     const auto whole = [&place](int64_t i) { return Wide(place.p(i)); };
     drawn = children > 0 ? place.draw(residual(children - 1)) : place.draw(whole);
-    // Two laws that are equal leave no residual, and refuse nothing: this is not reached. It is defined all the same.
+    // Equal distributions reject nothing, so an empty residual is not reached. It is defined all the same.
     if (drawn < 0) drawn = place.draw(whole);
     return -1;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes an operation must move at least: what traces and benchmarks divide by time.
+/// Memory traffic of each operation: the bytes that it must move at least. Traces and benchmarks divide them by time.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@ inline size_t matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
 inline size_t rope(const Tensor& x) {
     return 2 * x.bytes();
 }
-/// `rows` tokens' keys and values, read as f32 or moved once they are rounded.
+/// Keys and values of `rows` tokens, in the cache's types.
 inline size_t kv_write(const LayerKv& kv, int64_t rows) {
     return static_cast<size_t>(rows) * kv.layout.tile_bytes() / static_cast<size_t>(kTileTokens);
 }
@@ -39,7 +39,7 @@ inline size_t swiglu(const Tensor& gate_up) {
 inline size_t add(const Tensor& x) {
     return 3 * x.bytes();
 }
-/// A refusal reads two laws once: the verifier's and the proposal's.
+/// A rejection reads two rows of logits once: the verifier's and the proposal's.
 inline size_t accept(const Tensor& logits) {
     return 2 * logits.bytes() / static_cast<size_t>(logits.dim(1));
 }

@@ -7,19 +7,19 @@
 namespace trireme {
 namespace {
 
-/// Names the operand that is wrong: "matmul: x is f16 [3, 4], wanted f32 [3, 8]".
+/// Fails with a message that names the operand, what it is and what it must be.
 void check_operand(const char* op, const char* operand, const Tensor& t, DType type, const Shape& shape) {
-    check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {} {}{}, wanted {} {}",
+    check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {} {}{}, expected {} {}",
           op, operand, t ? "" : "null ", name_of(t.dtype()), t.shape(), name_of(type), shape);
 }
 
 void check_rank(const char* op, const char* operand, const Tensor& t, int rank) {
-    check(t.shape().rank() == rank, "{}: {} has shape {}, wanted {} dimensions", op, operand, t.shape(), rank);
+    check(t.shape().rank() == rank, "{}: {} has shape {}, expected {} dimensions", op, operand, t.shape(), rank);
 }
 
 void check_weight_type(const char* op, const char* operand, const Tensor& t) {
     check(t.dtype() == DType::kF32 || t.dtype() == DType::kF16 || t.dtype() == DType::kBF16,
-          "{}: {} is {}, wanted f32, f16 or bf16", op, operand, name_of(t.dtype()));
+          "{}: {} is {}, expected f32, f16 or bf16", op, operand, name_of(t.dtype()));
     check(static_cast<bool>(t), "{}: {} is null", op, operand);
 }
 
@@ -35,10 +35,10 @@ void check_kv(const char* op, const LayerKv& kv) {
     const KvLayout& l = kv.layout;
     check(l.head_dim > 0 && l.head_dim % 8 == 0, "{}: head_dim {} is not a multiple of 8", op, l.head_dim);
     check(kv.tiles.dtype() == DType::kI64 && kv.tiles.shape().rank() == 2,
-          "{}: tiles are {} {}, wanted i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape());
+          "{}: tiles are {} {}, expected i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape());
     for (const DType type : {l.k_type, l.v_type}) {
         check(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
-              "{}: KV is {}, wanted f32, f16 or bf16", op, name_of(type));
+              "{}: KV is {}, expected f32, f16 or bf16", op, name_of(type));
     }
 }
 
@@ -55,7 +55,7 @@ void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
     check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
 }
 
-/// Slots of single heads, and keys that are rotated as they are read.
+/// Checks the slots of single heads, and the operands of keys that are rotated as they are read.
 void check_places(const char* op, const LayerKv& kv, Phase phase) {
     const Shape heads{kv.layout.kv_heads};
     if (kv.counts) {
@@ -109,7 +109,7 @@ void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
     check_rank("matmul", "w", w, 2);
     check_rank("matmul", "x", x, 2);
     check_weight_type("matmul", "w", w);
-    check(w.contiguous(), "matmul: w has a row stride of {}, wanted {}", w.stride(), w.cols());
+    check(w.contiguous(), "matmul: w has a row stride of {}, expected {}", w.stride(), w.cols());
     check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.dim(1)});
     check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.dim(0)});
     check(x.rows() <= limits_.max_rows && w.dim(1) <= limits_.max_k && w.dim(0) <= limits_.max_n,
@@ -123,7 +123,7 @@ void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
 void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
     check_rank("rope", "x", x, 2);
     check(head_dim > 0 && head_dim % 8 == 0 && x.cols() % head_dim == 0,
-          "rope: head_dim {} in rows of {}, wanted a multiple of 8 that divides them", head_dim, x.cols());
+          "rope: head_dim {} in rows of {}, expected a multiple of 8 that divides them", head_dim, x.cols());
     check_operand("rope", "x", x, DType::kF32, x.shape());
     check_operand("rope", "cos_sin", cos_sin, DType::kF32, Shape{x.rows(), head_dim});
     check_row_elements("rope", x.cols());
@@ -241,36 +241,37 @@ void check_logits(const char* op, const Tensor& logits, int64_t vocab, const Ker
 }  // namespace
 
 void Kernels::sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                     const SamplingRule& rule, const Tensor& laws, const Tensor& ends) {
+                     const SamplingRule& rule, const Tensor& distributions, const Tensor& ends) {
     check_logits("sample", logits, vocab, limits_);
-    const int64_t rows = sampled_rows(ids, laws, ends);
+    const int64_t rows = sampled_rows(ids, distributions, ends);
     check(rows <= logits.dim(1), "sample: {} rows of logits {}", rows, logits.shape());
-    if (laws.data() != nullptr) check_operand("sample", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
+    if (distributions.data() != nullptr)
+        check_operand("sample", "distributions", distributions, DType::kI64, Shape{rows, kRowDistributionWords});
     int64_t drawn = rows;
     if (ends.data() != nullptr) {
         check_operand("sample", "ends", ends, DType::kI32, Shape{rows});
         drawn = ids.rows();
         check(drawn <= kMaxRows, "sample: {} siblings, at most {}", drawn, kMaxRows);
     }
-    if (ids.data() != nullptr || laws.data() == nullptr || ends.data() != nullptr) {
+    if (ids.data() != nullptr || distributions.data() == nullptr || ends.data() != nullptr) {
         check_operand("sample", "ids", ids, DType::kI32, Shape{drawn});
         check_operand("sample", "uniforms", uniforms, DType::kI64, Shape{drawn});
     }
-    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule, laws, ends);
+    if (rows > 0) do_sample(ids, logits, vocab, uniforms, rule, distributions, ends);
 }
 
-void Kernels::accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+void Kernels::accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
                      int64_t vocab) {
     check_logits("accept", logits, vocab, limits_);
-    check_rank("accept", "laws", laws, 2);
+    check_rank("accept", "distributions", distributions, 2);
     check_rank("accept", "proposals", proposals, 2);
-    const int64_t n = proposals.rows(), rows = laws.rows();
+    const int64_t n = proposals.rows(), rows = distributions.rows();
     check(n >= 1 && n <= rows && rows <= kMaxRows && rows <= logits.dim(1),
           "accept: {} proposals in {} rows of logits {}, want 1 to {} of them", n, rows, logits.shape(), kMaxRows);
-    check_operand("accept", "laws", laws, DType::kI64, Shape{rows, kRowLawWords});
+    check_operand("accept", "distributions", distributions, DType::kI64, Shape{rows, kRowDistributionWords});
     check_operand("accept", "proposals", proposals, DType::kI64, Shape{n, kProposalWords});
     check_operand("accept", "out", out, DType::kI32, Shape{n + 1});
-    do_accept(out, logits, laws, proposals, vocab);
+    do_accept(out, logits, distributions, proposals, vocab);
 }
 
 namespace {
@@ -396,7 +397,7 @@ void check_slots(const char* op, const SlotKv& kv, const SlotRule& rule) {
 void check_call(const char* op, const SlotKv& kv, const Tensor& order, const SlotCall& call) {
     check_operand(op, "order", order, DType::kI32, Shape{kv.layout.kv_heads, kv.slots()});
     check(call.owner >= 0 && call.owner < kv.owners() && call.cached >= 0 && call.fresh >= 0 && call.first_token >= 0,
-          "{}: {} fresh entries behind {}, token {} of owner {}", op, call.fresh, call.cached, call.first_token,
+          "{}: {} fresh entries after {}, token {} of owner {}", op, call.fresh, call.cached, call.first_token,
           call.owner);
 }
 
@@ -411,7 +412,7 @@ void check_entries(const char* op, const SlotKv& kv, const LayerKv& entries, con
 
 void Kernels::slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) {
     check_slots("slot_step", kv, rule);
-    check(static_cast<bool>(weights) == rule.counts_all(), "slot_step: weights are {}wanted",
+    check(static_cast<bool>(weights) == rule.counts_all(), "slot_step: weights are {}required",
           rule.counts_all() ? "" : "not ");
     if (weights) {
         check_operand("slot_step", "weights", weights, DType::kF32,
@@ -434,7 +435,7 @@ void Kernels::slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv&
     const Shape entries{kv.layout.kv_heads, call.entries()};
     check_operand("slot_scores", "scores", scores, DType::kF32, entries);
     const bool wanted = (rule.counts_all() && call.fresh > 0) || rule.by == ScoreBy::kWindow;
-    check(static_cast<bool>(weights) == wanted, "slot_scores: weights are {}wanted", wanted ? "" : "not ");
+    check(static_cast<bool>(weights) == wanted, "slot_scores: weights are {}required", wanted ? "" : "not ");
     if (weights) check_operand("slot_scores", "weights", weights, DType::kF32, entries);
     if (entries.elements() > 0) do_slot_scores(scores, kv, from, order, weights, rule, call);
 }

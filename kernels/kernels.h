@@ -1,12 +1,11 @@
 #pragma once
-/// Every operation, declared once. A Kernels object is bound to one stream; calls enqueue and return.
+/// Kernels: the interface of all operations of a forward. An object is bound to one stream; calls enqueue and return.
 ///
 /// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
 /// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it stays f32 on the CPU.
-/// Decode phase (at most kMaxRows rows): a row gets the same bits whether it is computed alone or among others,
-/// whatever the thread count. Prefill phase: batches of a fixed number of rows, same bits for any thread count. (The
-/// CPU gives a row of a prefill the same bits alone, too; on a GPU a library multiplies large batches, and may do it in
-/// another order there.)
+/// Decode phase (at most kMaxRows rows): a row has the same bits alone and among other rows, for any thread count.
+/// Prefill phase: batches of a fixed number of rows, same bits for any thread count. On the CPU a prefill row also has
+/// the same bits alone. On a GPU a library multiplies large batches, and may add in another order.
 
 #include <cstdint>
 #include <memory>
@@ -14,8 +13,8 @@
 #include <string_view>
 
 #include "kernels/chunks.h"
+#include "kernels/distribution.h"
 #include "kernels/kv.h"
-#include "kernels/law.h"
 #include "kernels/sampling.h"
 #include "kernels/slots.h"
 #include "runtime/device.h"
@@ -27,22 +26,22 @@ namespace trireme {
 
 enum class Phase { kDecode, kPrefill };
 
-/// Largest shapes the object will see: its scratch is allocated here, never later.
+/// Largest shapes that a Kernels object will see. Its constructor allocates all scratch.
 struct KernelLimits {
     int64_t max_rows = 0;  // kMaxRows for decode, kPrefillRows for prefill
     int64_t max_k = 0;     // longest matmul input row
     int64_t max_n = 0;     // most matmul output columns
     int64_t heads = 0;     // query heads of this rank
     int64_t head_dim = 0;
-    int64_t vocab = 0;  // ids to draw from; 0: never
+    int64_t vocab = 0;  // 0: sample() and accept() are not used
 };
 
-/// Elements of a row that is rotated or goes into the KV: they are counted in 32 bits.
+/// Most elements of a row that is rotated or written to the KV cache; kernels count them in 32 bits.
 inline constexpr int64_t kMostRowElements = int64_t{1} << 30;
 
-/// Rows of logits that Kernels::sample draws from, or states the distributions of.
-inline int64_t sampled_rows(const Tensor& ids, const Tensor& laws, const Tensor& ends) {
-    return ends ? ends.rows() : ids ? ids.rows() : laws.rows();
+/// Number of rows of logits that Kernels::sample reads.
+inline int64_t sampled_rows(const Tensor& ids, const Tensor& distributions, const Tensor& ends) {
+    return ends ? ends.rows() : ids ? ids.rows() : distributions.rows();
 }
 
 class Kernels {
@@ -59,25 +58,25 @@ class Kernels {
     /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
     /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
     void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
-    /// Decode: k, v f32 [rows, kv_heads * head_dim], rounded into the staged rows that are theirs: each row's last
+    /// Decode: rounds k, v f32 [rows, kv_heads * head_dim] into staged rows. The staged row of row r is its last
     /// ancestor.
     void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
-    /// Prefill: k, v of consecutive rows, rounded into their tiles at rows.slots. `change` f32 [rows, 2], or none: is
-    /// raised to the largest difference between an element of the row's key, and of its value, and what was there.
+    /// Prefill: rounds k, v of consecutive rows into their tiles, at rows.slots. Optional `change` f32 [rows, 2] is
+    /// raised to the largest difference between old and new elements of the row's key, and of its value.
     void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
                    const Tensor& change = {});
-    /// In every layer staged row kept[i, 0] goes to slot kept[i, 1] of sequence kept[i, 2].  kept i32 [n, 3]. Layers
-    /// are laid out alike, with tables of one shape; `layers` must stay as it is until the operation is over.
+    /// Copies staged row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2], in every layer.  kept i32 [n, 3]. All
+    /// layers have one layout, and tile tables of one shape. `layers` must not change until the operation is over.
     void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
-    /// out[r] = sum_i softmax_i(q[r] . k_i / sqrt(head_dim)) v_i, i over what RowsView says; query head h reads KV head
-    /// kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
-    /// Accumulated by tiles of 256 slots, in slot order: each tile gives (max, sum, acc), merged in tile order.
+    /// out[r] = sum_i softmax_i(q[r] . k_i / sqrt(head_dim)) v_i, for the keys i that RowsView gives; query head h
+    /// reads KV head kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
+    /// Each tile of 256 slots gives (max, sum, accumulator); these are merged in tile order.
     ///
-    /// Rows may be attended in parts, as tiles arrive (decode): a row's parts follow each other from tile 0 on, each
-    /// with a table of its own tiles, nothing else of this object but gather_chunks and other rows' parts between them;
-    /// the part that holds a row's last slot writes its result. A row is known by rows.first_row. Rows of several
-    /// sequences whose first tiles are the same may be attended there as rows of one. The bits do not depend on the
-    /// parts. With `report` all tiles are attended in one part, and what it asks for is written too.
+    /// Decode rows may be attended in parts, as tiles arrive. The parts of a row follow each other from tile 0 on, each
+    /// with a table of its own tiles. Between them this object may run only gather_chunks and the parts of other rows.
+    /// RowsView::first_row identifies a row. The part that holds a row's last slot writes its result. Rows of several
+    /// sequences with the same first tiles may be attended there as rows of one sequence. The bits do not depend on the
+    /// parts. With `report` all tiles are attended in one part, and the outputs that it names are written.
     void attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
                    const RowsView& rows, const TileRange& part = {}, const AttentionReport& report = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
@@ -86,75 +85,77 @@ class Kernels {
     void add(const Tensor& x, const Tensor& y);
     /// out[i] = x[rows[i]].  f32; rows i32 [n].
     void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
-    /// ids[r] = the token that row r's uniform draws (kernels/sampling.h).  ids i32 [rows]; logits f32 [parts, rows or
-    /// more, cols] contiguous, of which the first rows count, id = part * cols + column, below `vocab`; uniforms i64
-    /// [rows], times 2^53. The stream fails with Exit::kData where a row holds a NaN or has no finite maximum.
-    /// With `laws`, i64 [rows, kRowLawWords], also says the law of each row (RowLaw). Without `ids` and `uniforms`,
-    /// nothing is drawn.
-    /// With `ends`, i32 [rows], row r draws siblings, ids [ends[r - 1], ends[r]) of i32 [n], n at most kMaxRows;
-    /// uniforms i64 [n]. They are drawn one by one, each with what its elders weigh set to zero; a rule without a scale
-    /// takes the largest logits in their order. -1 where nothing is left.
+    /// Draws a token from each row of logits (kernels/sampling.h): ids[r] is the token that uniform r selects.  ids i32
+    /// [rows]; logits f32 [parts, rows or more, cols] contiguous, of which the first rows are read, id = part * cols +
+    /// column, below `vocab`; uniforms i64 [rows], times 2^53. The stream fails with Exit::kData on a NaN or without a
+    /// finite maximum.
+    /// Optional output i64 [rows, kRowDistributionWords]: the distribution of each row (RowDistribution). Without `ids`
+    /// and `uniforms`, nothing is drawn. With `ends`, i32 [rows], row r draws siblings: ids [ends[r - 1], ends[r]) of
+    /// i32 [n], n at most kMaxRows; uniforms i64 [n]. Siblings are drawn one by one, with the weights of earlier
+    /// siblings set to zero. A rule without a scale takes the largest logits in order. An id is -1 if no weight is
+    /// left.
     void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                const SamplingRule& rule, const Tensor& laws = {}, const Tensor& ends = {});
-    /// Which of the proposed tokens stay behind the text's last one, and what stands behind them
-    /// (kernels/acceptance.h). proposals i64 [1 + n, kProposalWords] (Proposal: first the text's last token, parents
-    /// before children). The verifier's logits f32 [parts, rows or more, cols] and laws i64 [rows, kRowLawWords]: the
-    /// last 1 + n of these rows, in the same order. out i32 [2 + n]: how many stay; the token behind them; those that
-    /// stay, by number, in order.
-    void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab);
+                const SamplingRule& rule, const Tensor& distributions = {}, const Tensor& ends = {});
+    /// Accepts or rejects proposed tokens, and samples the token that follows (kernels/acceptance.h).  proposals i64
+    /// [1 + n, kProposalWords] (Proposal): the first stands for the sequence's last token; parents come before
+    /// children. The verifier's logits f32 [parts, rows or more, cols] and distributions i64 [rows,
+    /// kRowDistributionWords]: the last 1 + n rows belong to the proposals, in the same order. out i32 [2 + n]: the
+    /// number of accepted tokens; the token that follows them; the indices of the accepted tokens, in order.
+    void accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
+                int64_t vocab);
     /// means[h, c] = the mean key of chunk c of KV head h, rounded to the keys' type, for every chunk of these tiles of
     /// the sequence. means [kv_heads, chunks, head_dim] contiguous; a chunk has `chunk` tokens, a divisor of
     /// kTileTokens.
     void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles, int64_t chunk);
-    /// places[h, c] = where chunk c stands, in order, among the chunks that KV head h picks of the candidates: the
-    /// first chunk, and those with the largest sum over the head's queries of q . means[h, c], of equal ones the
-    /// earlier; kNotPicked elsewhere. places i32 [kv_heads, chunks], means as above; keys i64 [kv_heads, chunks] is
-    /// scratch; q f32 [1, heads * head_dim]; pick i32 [kChunkPickWords] (ChunkPick).
+    /// Picks chunks by a query: KV head h picks the first candidate, and the candidates with the largest sum of q .
+    /// means[h, c] over the head's queries, the earlier one if sums are equal. places[h, c] = index of chunk c among
+    /// the picked chunks, in order, or kNotPicked.  places i32 [kv_heads, chunks], means as above; keys i64
+    /// [kv_heads, chunks] is scratch; q f32 [1, heads * head_dim]; pick i32 [kChunkPickWords] (ChunkPick).
     void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
                        const Tensor& kv_of_head, const Tensor& pick);
-    /// Copies chunks into `to`, one behind the other: those picked of the candidates in their order, then all behind
-    /// the candidates. Both of sequence 0. Of those, only what lies in tiles `part` of `from`, which are at hand there.
+    /// Copies chunks into consecutive slots of `to`: the picked candidates in order, then all chunks after the
+    /// candidates. Both are sequence 0. Only chunks in tiles `part` of `from`, which must be resident, are copied.
     void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places, const Tensor& pick, int64_t chunk,
                        const TileRange& part = {});
 
-    /// Prefill: sums[h, slot] += the attention that query head h has given to the slot, over all these rows.  sums f32
-    /// [heads, slots]; q, kv, kv_of_head, rows as attention took them, or some of the last rows; totals f32 [rows,
-    /// heads, 2]: what attention reported of those. Added row by row, in an order that does not depend on threads. Rows
-    /// that see nothing give nothing.
+    /// Prefill: sums[h, slot] += the attention weight that query head h gives to the slot, over all these rows.  sums
+    /// f32 [heads, slots]; q, kv, kv_of_head, rows as attention took them, or only some of the last rows; totals f32
+    /// [rows, heads, 2]: attention's report for these rows. Rows are added one by one, in an order that does not depend
+    /// on threads. A row that sees no slot adds nothing.
     void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                      const Tensor& kv_of_head, const RowsView& rows);
-    /// out[o, k, i] = the attention that slot i of owner o got, of the query heads that read KV head k: added or the
-    /// largest one, each times shares[head] (WeightPool).  out f32 [owners, kv_heads, n]; weights f32 [owners, heads, n
-    /// or more]; tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention reports them of one
-    /// row, or none: weights are attention then. kv_of_head i32, shares f32 [heads].
+    /// out[o, k, i] = the attention weight of slot i of owner o, from the query heads that read KV head k: their sum or
+    /// maximum, each multiplied by shares[head] (WeightPool).  out f32 [owners, kv_heads, n]; weights f32
+    /// [owners, heads, n or more]; tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention
+    /// reports them for a row; without these, `weights` are attention weights. kv_of_head i32, shares f32 [heads].
     void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                       const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool);
-    /// A decode step of one row, the text's token `token`, is over: in every owner and head the token takes a slot with
-    /// the staged row 0, a new one while the head's budget lasts, then that of the token that is worth least.  weights
-    /// f32 [owners, kv_heads, slots + 1], slots in use and the staged row behind them; none where the rule does not ask
-    /// (SlotRule::counts_all).
+    /// Ends a decode step of one row, token `token` of the sequence: every head of every owner copies staged row 0 into
+    /// a slot. This is a new slot until the head's budget is reached, then the slot of the token with the lowest
+    /// priority, which is evicted.  weights f32 [owners, kv_heads, slots + 1]: the slots in use, then the staged row;
+    /// none if the rule does not use them (SlotRule::counts_all).
     void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token);
-    /// Copies what the heads of an owner keep, by rank, to entries of `to` (SlotCall); sets to.begins and order, i32
-    /// [kv_heads, slots], the slot of each rank.
+    /// Copies the tokens that an owner's heads retain, by rank, to entries of `to` (SlotCall). Sets to.begins, and
+    /// order, i32 [kv_heads, slots], to the slot of each rank.
     void slot_gather(const LayerKv& to, const SlotKv& kv, const Tensor& order, const SlotCall& call);
-    /// scores[h, e] = what entry e of head h is worth after the call.  scores f32 [kv_heads, entries]; from: keys of
-    /// the entries; order as slot_gather left it; weights f32 [kv_heads, entries], or none where the rule does not ask,
-    /// or sums get nothing new: there are no fresh entries.
+    /// scores[h, e] = score of entry e of head h after the call.  scores f32 [kv_heads, entries]; from: keys of the
+    /// entries; order as slot_gather left it; weights f32 [kv_heads, entries], or none if the rule does not use them,
+    /// or if it adds to sums and there are no fresh entries.
     void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                      const Tensor& weights, const SlotRule& rule, const SlotCall& call);
-    /// keys[h, e] = what entry e of head h is worth, different for all entries of a head; 0: it has no such entry.
+    /// keys[h, e] = priority of entry e of head h (worth()), different for all entries of a head; 0: no such entry.
     /// keys i64 [kv_heads, entries]; order and scores as above.
     void slot_keys(const Tensor& keys, const SlotKv& kv, const Tensor& order, const Tensor& scores,
                    const SlotRule& rule, const SlotCall& call);
-    /// Sets the budgets of an owner's heads for this call, as heads of all ranks share them, and gives out its tiles
-    /// anew; slot_choose is to follow, with SlotCall::retiled. Of equal keys that of the first head is worth more.
-    /// tiles u8 [tiles, bytes of a head's tile]: the owner's; keys i64 [.., entries]: of the model's heads; these are
-    /// cleared in part; rows i32 [heads]: where each head's are; largest i32 [owners]: the largest budget of all ranks.
+    /// Sets the budgets of an owner's heads for this call, as heads of all ranks share them, and assigns its tiles
+    /// again. slot_choose must follow, with SlotCall::retiled. Of equal keys the lower head's comes first.  tiles u8
+    /// [tiles, bytes of a head's tile]: the owner's; keys i64 [.., entries]: of all the model's heads, in part cleared;
+    /// rows i32 [heads]: each head's row in `keys`; largest i32 [owners]: receives the largest budget of all ranks.
     void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const Tensor& rows,
                     const Tensor& largest, const SlotShare& share, const SlotRule& rule, const SlotCall& call);
-    /// Of each head's entries those that are worth most stay, and its last ones, as many as its budget allows: those
-    /// that had a slot keep it, fresh ones are copied from `from` to slots that are free.  keys i64 [kv_heads, 2 *
-    /// entries] is scratch.
+    /// Evicts after a call: each head retains its last entries and those of the highest priority, within its budget.
+    /// Retained tokens that had a slot keep it; fresh ones are copied from `from` to free slots.  keys i64
+    /// [kv_heads, 2 * entries] is scratch.
     void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores,
                      const Tensor& keys, const SlotRule& rule, const SlotCall& call);
 
@@ -178,9 +179,9 @@ class Kernels {
     virtual void do_add(const Tensor& x, const Tensor& y) = 0;
     virtual void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) = 0;
     virtual void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule, const Tensor& laws, const Tensor& ends) = 0;
-    virtual void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
-                           int64_t vocab) = 0;
+                           const SamplingRule& rule, const Tensor& distributions, const Tensor& ends) = 0;
+    virtual void do_accept(const Tensor& out, const Tensor& logits, const Tensor& distributions,
+                           const Tensor& proposals, int64_t vocab) = 0;
     virtual void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
                                 int64_t chunk) = 0;
     virtual void do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
@@ -207,18 +208,18 @@ class Kernels {
     KernelLimits limits_;
 };
 
-/// Kernels of registered devices (runtime/device.h), by their names.
+/// Factories of Kernels for registered devices (runtime/device.h), by backend name.
 using KernelsMaker = std::unique_ptr<Kernels> (*)(Device& device, Stream& stream, Phase phase,
                                                   const KernelLimits& limits);
 Registry<KernelsMaker>& kernels_makers();
 
-/// Device memory that an object asks for; "cpu" with `threads` threads, or a GPU's. Known without the device.
+/// Bytes of device memory that Kernels allocate: "cpu" with `threads` threads, or a GPU. Needs no device.
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads);
 
-/// Whether products of bf16 are faster than those of f16: on CPUs with dot products of bf16.
+/// Whether bf16 products are faster than f16 products, as on CPUs with dot products of bf16 pairs.
 bool multiplies_bf16_faster(std::string_view backend);
 
-/// The backend is the device's. `device` must outlive the object.
+/// Makes the Kernels of the device's backend. `device` must outlive the object.
 std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 
 }  // namespace trireme

@@ -1,8 +1,8 @@
 #pragma once
-/// One place of a tree of proposals, as kernels/acceptance.h asks for it, but for what walks the vocabulary: sums,
-/// draws and p's becoming a residual are each backend's.
+/// ProposalPlace: one position of a proposed tree, for settle() in kernels/acceptance.h. Backends add what walks the
+/// vocabulary: sums, draws, and replacing p by a residual.
 
-#include "kernels/law.h"
+#include "kernels/distribution.h"
 
 namespace trireme {
 
@@ -10,27 +10,26 @@ struct ProposalPlace {
     using Weight = uint64_t;
     using Wide = U128;
 
-    const Proposal* nodes;    // of the tree
-    const int32_t* children;  // of this place
-    RowLaw law;               // the verifier's, of `row`
+    const Proposal* nodes;         // the proposed tokens
+    const int32_t* children;       // indices of the children at this position
+    RowDistribution distribution;  // the verifier's, for `row`
     LogitsRow row;
-    uint64_t* residual;  // [vocab]: p behind a refusal, if there is another proposal
+    uint64_t* residual;  // [vocab]: p after a rejection, if another proposal follows
     bool is_residual = false;
     uint64_t residual_sum = 0;
 
-    constexpr uint64_t p(int64_t i) const { return is_residual ? residual[i] : weight_at(law, row, i); }
-    constexpr uint64_t p_sum() const { return is_residual ? residual_sum : law.sum; }
+    constexpr uint64_t p(int64_t i) const { return is_residual ? residual[i] : weight_at(distribution, row, i); }
+    constexpr uint64_t p_sum() const { return is_residual ? residual_sum : distribution.sum; }
     constexpr const Proposal& child(int64_t c) const { return nodes[children[c]]; }
     constexpr int64_t token(int64_t c) const { return child(c).token; }
-    /// With its elders left in: none of them asks for it any more, and having been refused they weigh nothing in p, so
-    /// that no residual tells the difference.
+    /// Includes the earlier siblings: they were rejected, so p is 0 there, and residuals are the same without them.
     constexpr uint64_t q(int64_t c, int64_t i) const {
         const Proposal& x = child(c);
-        return x.row.data == nullptr ? (i == x.token ? 1 : 0) : weight_at(*x.law, x.row, i);
+        return x.row.data == nullptr ? (i == x.token ? 1 : 0) : weight_at(*x.distribution, x.row, i);
     }
     constexpr uint64_t q_sum(int64_t c) const {
         if (child(c).row.data == nullptr) return 1;
-        uint64_t sum = child(c).law->sum;
+        uint64_t sum = child(c).distribution->sum;
         for (int64_t elder = 0; elder < c; ++elder) sum -= q(c, token(elder));
         return sum;
     }

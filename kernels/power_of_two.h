@@ -1,14 +1,14 @@
 #pragma once
-/// Powers of two by a polynomial: what softmax and the laws of rows are made of.
+/// Powers of two by a polynomial, for softmax and for the weights of tokens.
 
 #include <bit>
 #include <cstdint>
 
 namespace trireme {
 
-inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, left in the lowest bits
-/// Coefficient i of 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1; relative
-/// error 2.6e-9 before its coefficients are rounded to f32, 2e-8 with these. The array is local: an array at namespace
+inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, held in the lowest bits
+/// Coefficient i of 2^f for |f| <= 1/2, from the highest power down: the minimax polynomial with 2^0 = 1. Its relative
+/// error is 2.6e-9 before coefficients are rounded to f32, 2e-8 with these. The array is local: an array at namespace
 /// scope is a host variable, and nvcc compiles its read in device code to a trap (tests/device_code.py).
 inline constexpr int kPowerTermCount = 7;
 constexpr float power_term(int i) {
@@ -17,8 +17,8 @@ constexpr float power_term(int i) {
     return kTerms[i];
 }
 
-/// 2^x for -64 <= x <= 0, within 2 ulp. Multiplications and additions one by one (nothing here is compiled with fused
-/// ones), so that a law's weights are the same on every backend.
+/// 2^x for -64 <= x <= 0, within 2 ulp. Multiplications and additions are separate (nothing here is compiled with fused
+/// ones), so that weights are the same on every backend.
 constexpr float power_of_two(float x) {
     const float rounded = x + kRounder, f = x - (rounded - kRounder);
     float p = power_term(0);

@@ -1,12 +1,11 @@
 #pragma once
-/// How logits become a token: a law in whole numbers, so that no backend and no order of adding can change a draw.
+/// Sampling of tokens from logits, by integer weights, so that no backend and no order of adding can change a draw.
 ///
-/// Token i has the weight floor(2^40 * 2^((logit_i - top) log2(e) / temperature)), the power as power_of_two
-/// (power_of_two.h)
-/// computes it in f32; tokens are ordered by falling logit, then rising id. top-k keeps the first k; top-p the shortest
-/// head whose weights reach top_p of the sum; min-p what weighs min_p of the first or more. The uniform u, in [0, 1),
-/// draws the first token at which the running sum of the kept weights exceeds u times their sum. (The order of the
-/// filters is Hugging Face's and TriForce's.)
+/// Token i has the weight floor(2^40 * 2^((logit_i - top) log2(e) / temperature)); power_of_two (power_of_two.h)
+/// computes the power in f32. Tokens are ordered by falling logit, then rising id. top-k keeps the first k. top-p keeps
+/// the shortest prefix whose weights reach top_p of the sum. min-p keeps tokens whose weight is at least min_p of the
+/// first's. The uniform u, in [0, 1), draws the first token at which the running sum of the remaining weights exceeds u
+/// times their sum. (The order of the filters is Hugging Face's and TriForce's.)
 
 #include <cmath>
 #include <cstdint>
@@ -23,16 +22,16 @@ struct SamplingParams {
     bool operator==(const SamplingParams&) const = default;
 };
 
-/// The parameters as kernels take them.
+/// The sampling parameters as kernels take them.
 struct SamplingRule {
     static constexpr int kFractionBits = 53;                         // of u and top_p
     static constexpr uint64_t kOne = uint64_t{1} << kFractionBits;   // 1 as a fraction
-    static constexpr float kFirstWeight = float(uint64_t{1} << 40);  // what the first token weighs
+    static constexpr float kFirstWeight = float(uint64_t{1} << 40);  // weight of the first token
 
     float scale = 0;          // log2(e) / temperature; 0: greedy
     int64_t top_k = 0;        // 0: off
     uint64_t top_p = 0;       // times 2^53; 2^53: off
-    uint64_t min_weight = 0;  // what weighs less is dropped
+    uint64_t min_weight = 0;  // smaller weights are dropped
 };
 
 inline SamplingRule rule_of(const SamplingParams& p) {
@@ -43,18 +42,18 @@ inline SamplingRule rule_of(const SamplingParams& p) {
             .min_weight = static_cast<uint64_t>(std::ceil(p.min_p * static_cast<double>(SamplingRule::kFirstWeight)))};
 }
 
-/// fraction * sum / 2^53 in whole numbers, rounded down or up. (nvcc takes a constexpr function for the card, too.)
+/// fraction * sum / 2^53 as an integer, rounded down or up. (nvcc also compiles a constexpr function for the GPU.)
 constexpr uint64_t part_of(uint64_t sum, uint64_t fraction, bool up) {
     __extension__ typedef unsigned __int128 Wide;
     const Wide product = static_cast<Wide>(fraction) * sum + (up ? SamplingRule::kOne - 1 : 0);
     return static_cast<uint64_t>(product >> SamplingRule::kFractionBits);
 }
 
-/// Why a row has no law.
-inline constexpr const char* kNoLaw =
+/// Message for a row that has no distribution.
+inline constexpr const char* kNoDistribution =
     "the model gave logits without a finite maximum: its weights overflow in this precision; try f32 weights";
 
-/// A uniform as kernels take it: times 2^53.
+/// Converts a uniform to the form that kernels take: times 2^53.
 inline int64_t fraction_of(double u) {
     return static_cast<int64_t>(u * static_cast<double>(SamplingRule::kOne));
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Bounded KV: every KV head keeps some of a text's tokens, in slots that are used again (H2O, arXiv 2306.14048, and
-/// its family).
+/// Slots of an evicting KV cache: every KV head retains some of a sequence's tokens, in slots that are reused (H2O,
+/// arXiv 2306.14048, and its family).
 
 #include <cstdint>
 
@@ -9,26 +9,26 @@
 
 namespace trireme {
 
-/// The KV of all owners of a level, whose heads keep tokens of their own. Its text is sequence 0.
+/// Keys and values of all owners of a level, whose heads each retain tokens of their own. The sequence is number 0.
 struct SlotKv {
-    KvLayout layout;            // kv_heads: how many there are; a tile holds one (LayerKv::counts)
+    KvLayout layout;            // kv_heads: all heads of the rank; a tile holds one head (LayerKv::counts)
     Tensor tiles;               // i64 [owners, kv_heads, tiles]
     Tensor staged_k, staged_v;  // [owners, kv_heads, kMaxRows, head_dim]
-    Tensor tokens, ranks;       // i32 [owners, kv_heads, slots]: of the slots in use
+    Tensor tokens, ranks;       // i32 [owners, kv_heads, slots]: token and rank of each slot in use
     Tensor scores;              // f32 [owners, kv_heads, slots]
-    Tensor counts;              // i32 [owners, kv_heads]: slots in use, the first ones
-    Tensor budgets;             // i32 [owners, kv_heads]: at most so many are
+    Tensor counts;              // i32 [owners, kv_heads]: number of slots in use, the first ones
+    Tensor budgets;             // i32 [owners, kv_heads]: most slots that may be in use
 
     int64_t owners() const { return tiles.dim(0); }
     int64_t slots() const { return ranks.dim(2); }
 };
 
-/// What weights of several query heads become (Kernels::pool_weights).
+/// How Kernels::pool_weights combines the weights of several query heads.
 struct WeightPool {
     HeadPool by = HeadPool::kAdd;
-    float share = 1;     // times the share of each head: where several layers read an owner
-    bool more = false;   // goes onto what is there: of layers before this one
-    Tensor counts = {};  // i32 [owners, kv_heads], of a row that does not see itself: slots beyond these got nothing
+    float share = 1;     // factor of each head's share, for an owner that several layers read
+    bool more = false;   // continues from what `out` has, of layers before this one
+    Tensor counts = {};  // i32 [owners, kv_heads], for a row that does not see itself: later slots received nothing
 };
 
 }  // namespace trireme

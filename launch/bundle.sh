@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes a tree that runs where nothing is installed: program, CUDA module if it was built, tests and benchmarks for a GPU,
-# Open MPI, and every library but glibc's, the driver's and CUDA's. Debian 12 or a newer Linux (glibc 2.36), x86-64.
+# Makes a tree that runs without installed packages: program, CUDA module if it was built, tests and benchmarks for a GPU,
+# Open MPI, and all libraries except those of glibc, the driver and CUDA. Debian 12 or a newer Linux (glibc 2.36), x86-64.
 #   launch/bundle.sh FOLDER [--cuda-libs] [--no-tests]
-#     --cuda-libs  copies cuBLASLt and NCCL into the tree as well (800 MB); otherwise they are looked for where it runs
+#     --cuda-libs  copies cuBLASLt and NCCL into the tree as well (800 MB); otherwise they are searched for at run time
 #     --no-tests   leaves out tests and benchmarks: the tree of launch/package.sh's tarball
 # FOLDER/run starts it: `run generate ...`, `run -n 2 generate ...`. The tree may be moved.
 set -euo pipefail
@@ -32,7 +32,7 @@ else
 fi
 logged install cmake --install build/release --prefix "$out" --strip
 
-# The tests and benchmarks for a GPU; what they read is in a checkout (tests/gpu.sh).
+# The tests and benchmarks for a GPU. They read files of a checkout (tests/gpu.sh).
 if [[ $tests ]]; then
     mkdir -p "$out/tests"
     for test in build/release/tests/kernels/kernels_cuda_test build/release/tests/model/llama/engine_cuda_test; do
@@ -42,7 +42,7 @@ if [[ $tests ]]; then
 fi
 git rev-parse HEAD >"$out/commit"
 
-# licence_of <file>: the licence of the Debian package that the file is from goes with it.
+# licence_of <file>: copies the licence of the Debian package that contains the file.
 licence_of() {
     local real package
     real=$(readlink -f "$1")
@@ -64,7 +64,7 @@ mkdir -p "$out/lib/pmix"
 find "$pmix" -name '*.so' -exec install -s -m 644 -t "$out/lib/pmix" {} +
 licence_of /usr/bin/orterun
 
-# Every library that these need, directly or not, except glibc's, the driver's and CUDA's.
+# All libraries that these need, directly or not, except those of glibc, the driver and CUDA.
 own_to_system='^(ld-linux|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnsl|libanl|libcuda|libcudart|libcublas|libcublasLt|libnccl|libnvidia)[.-]'
 elves() { find "$out/bin" "$out/lib" ${tests:+"$out/tests"} -maxdepth 2 -type f \( -name '*.so*' -o -perm -u+x \) ! -name '*.sh'; }
 while :; do
@@ -87,7 +87,7 @@ if [[ $cuda_libs ]]; then
     done
 fi
 
-# RUNPATH is not searched for the libraries of a library: every file gets an RPATH of its own.
+# RUNPATH is not searched for the libraries of a library, so every file gets its own RPATH.
 while read -r elf; do
     case $elf in
         "$out"/lib/openmpi/* | "$out"/lib/pmix/*) path='$ORIGIN/..' ;;

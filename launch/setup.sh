@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages of launch/packages.txt that are missing; says which. Does nothing if all are there.
+# Installs the missing Debian 12 packages of launch/packages.txt and names them. Does nothing if all are present.
 #   launch/setup.sh [--build | --bundle | --package | --report | --test | --full] [--list]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,7 +22,7 @@ if [[ $list ]]; then printf '%s\n' "${wanted[@]}"; exit 0; fi
 
 distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}" || echo unknown)
 if [[ $distribution != 'debian 12' ]]; then
-    # Going on is right: the libraries may be here under other names, and CMake says which one is not.
+    # No failure: the libraries may be present under other names, and CMake reports one that is missing.
     echo "setup: this is '$distribution', not Debian 12: nothing installed; needed, by Debian's names: ${wanted[*]}" >&2
     exit 0
 fi
@@ -52,7 +52,7 @@ apt() {
 }
 
 echo "setup: installing ${#missing[@]} packages: ${missing[*]}" >&2
-# One unreachable source of other packages must not stop the rest: the installation below fails if ours cannot be had.
+# An unreachable source of other packages is no failure; the installation below fails if ours are not available.
 apt update || echo "setup: 'apt-get update' had errors; trying with the lists at hand" >&2
 if ! apt install --no-install-recommends "${missing[@]}"; then
     cat "$log" >&2

@@ -1,15 +1,15 @@
 # shellcheck shell=bash disable=SC2154
-# What demo.sh, tests/run.sh and tests/full.sh share; sourced, after `root` is set to the repository.
+# Functions shared by demo.sh, tests/run.sh and tests/full.sh; sourced after `root` is set to the repository.
 
-# For Open MPI: root may start ranks (containers), and messages go through shared memory, which at a decode step's sizes
-# is faster than copies by the kernel (16 KiB: 2.4 against 6 us).
+# Open MPI: root may start ranks (containers), and messages go through shared memory. At the sizes of a decode step this
+# is faster than copies by the kernel (16 KiB: 2.4 instead of 6 us).
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
 
 logs=$root/build/logs
 mkdir -p "$logs"
 
-# logged <name> <command>...: the output goes to a log, which is shown if the command fails.
+# logged <name> <command>...: writes the output to a log, and shows it if the command fails.
 logged() {
     local name=$1 begin=$SECONDS log=$logs/${1// /-}.log
     shift
@@ -23,8 +23,8 @@ logged() {
     fi
 }
 
-# build <preset> [<target>...]. with_tests=OFF: without the tests, whose libraries may not be there.
-# cuda=OFF: without the CUDA module, though nvcc may be there.
+# build <preset> [<target>...]. with_tests=OFF: without the tests, whose libraries may be missing.
+# cuda=OFF: without the CUDA module, even if nvcc is present.
 with_tests=ON cuda=AUTO
 build() {
     local preset=$1
@@ -34,7 +34,7 @@ build() {
     logged "build $preset" cmake --build "$root/build/$preset" --parallel "$(nproc)" --target "${@:-all}"
 }
 
-# What is installed, in build/release: a folder that is there keeps the options that it was configured with.
+# Builds the installed targets in build/release. An existing folder keeps its configuration.
 build_program() {
     if [[ -e $root/build/release/CMakeCache.txt ]]; then
         logged 'build release' cmake --build "$root/build/release" --parallel "$(nproc)" --target trireme_program

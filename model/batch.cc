@@ -18,7 +18,7 @@ Shape slot_shape(int64_t head_dim, int64_t max_rows) {
 
 }  // namespace
 
-/// A multiple of `places`: when the slots start again from the first, so do the places on the device.
+/// Returns a multiple of `places`, so that host slots and device buffers wrap around together.
 int64_t BatchMaker::slots_for(int64_t places) {
     return (kSlots + places - 1) / places * places;
 }
@@ -95,7 +95,7 @@ Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvView
         const std::span<const int32_t> path = view.staged().path(first + static_cast<int32_t>(r));
         const int64_t depth = static_cast<int64_t>(path.size()) - 1, cached = view.cached(row.sequence);
         check(row.position == view.length(row.sequence) + depth,
-              "decode: row {} of depth {} is given the position {}, behind {} tokens", r, depth, row.position,
+              "decode: row {} of depth {} has the position {}, after {} tokens", r, depth, row.position,
               view.length(row.sequence));
         f.ids[r] = row.token;
         f.slots[r] = static_cast<int32_t>(cached + depth);

@@ -1,5 +1,5 @@
 #pragma once
-/// What a forward is told about its rows, built on the host and sent in one copy.
+/// Batch: per-row inputs of a forward (ids, slots, ancestors, rotary angles), built on the host and sent in one copy.
 
 #include <cstdint>
 #include <span>
@@ -32,7 +32,7 @@ struct Batch {
     RowsView view;
     Tensor before;  // i32 [rows]: the slot before each row's own
 
-    /// A prefill's last row alone.
+    /// Returns the last row of a prefill as a batch.
     Batch last() const {
         Batch one = *this;
         const auto last_of = [&](const Tensor& all) { return all.slice_rows(rows - 1, 1); };
@@ -43,8 +43,8 @@ struct Batch {
         }
         return one;
     }
-    /// What rows see in a layer: without themselves where it is strict, and the last `window` tokens, of which they are
-    /// one.
+    /// Returns what rows see in a layer: the last `window` tokens, themselves included. In a `strict` layer, rows do
+    /// not see themselves.
     RowsView seen(bool strict, int64_t window) const {
         RowsView all = view;
         if (strict) all.slots = before;
@@ -53,38 +53,37 @@ struct Batch {
     }
 };
 
-/// Makes batches in device memory through slots of pinned host memory. A batch may be used by work that is enqueued
-/// before `places` further batches are made. No allocation after construction.
+/// Makes batches in device memory through buffers in pinned host memory. A batch may be used by work that is enqueued
+/// before `places` further batches are made. Nothing is allocated after construction.
 class BatchMaker {
   public:
     static MemoryBytes memory(int64_t head_dim, int64_t max_rows, int64_t places = 1);
     /// Makes batches of at most `max_rows` rows; with more than kMaxRows, for prefills only. Errors: Exit::kOs.
     BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_dim, int64_t max_rows, int64_t places = 1);
 
-    /// A decode batch of rows that `view` has staged under the numbers `first`, `first` + 1, .. Dynamic rotary scaling
-    /// takes p + 1 tokens as the length for a row at position p. `bounds`: exclusive upper bounds of the rows' slots
-    /// and of their ancestors' numbers, for kernels.
+    /// Exclusive upper bounds of the rows' slots and of their ancestors' numbers, for kernels.
     struct Bounds {
         int64_t slots = 0, staged = 0;
     };
-    /// Padding rows follow until there are `padded` rows.
+    /// Returns a decode batch of rows that `view` has staged with the numbers `first`, `first` + 1, .., followed by
+    /// padding rows up to `padded` rows. For a row at position p, dynamic rotary scaling takes p + 1 as the length.
     Batch decode(std::span<const Row> rows, int64_t padded, const KvView& view, int32_t first, const Bounds& bounds);
-    /// A prefill batch of consecutive prompt tokens from `position` on, in slots from `first_slot` on. Dynamic rotary
-    /// scaling takes `length` tokens, those of the whole prompt, as the length for all rows.
+    /// Returns a prefill batch of consecutive prompt tokens from `position` on, in slots from `first_slot` on. For all
+    /// rows, dynamic rotary scaling takes `length`, that of the whole prompt, as the length.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t first_slot,
                   int64_t length);
 
   private:
     struct Slot {
-        HostTensor host;  // u8: the fields below, one after the other
-        Tensor device;    // the same
+        HostTensor host;  // u8: the fields below, one after another
+        Tensor device;    // its copy
         Event free;       // reached when it has been copied to the device
     };
     struct Fields {
         int32_t *ids, *slots, *before, *sequences, *cached, *ancestors;
         float* cos_sin;
     };
-    static constexpr int64_t kSlots = 4;  // at least: how many batches the host may be ahead of the device
+    static constexpr int64_t kSlots = 4;  // the host may be at least this many batches ahead of the device
     static int64_t slots_for(int64_t places);
 
     Slot& next_slot();
@@ -93,7 +92,7 @@ class BatchMaker {
 
     Stream& stream_;
     Rope& rope_;
-    int64_t head_dim_, max_rows_, ancestors_;  // ancestors that a row may have
+    int64_t head_dim_, max_rows_, ancestors_;  // ancestors_: the most that a row may have
     Arena<Space::kHost> host_;
     Arena<Space::kDevice> device_;
     std::vector<Slot> slots_;

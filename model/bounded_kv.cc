@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// Scores that come from attention, of heads that several ranks hold.
+/// Whether scores come from attention, of heads that several ranks hold.
 bool exchanges(const LlamaConfig& config, int ranks, const BoundedShape& shape) {
     return shape.attentive() && HeadExchange::needed(config, ranks);
 }
@@ -22,7 +22,7 @@ int64_t most_heads(const LlamaConfig& config, int ranks) {
     return most;
 }
 
-/// What each query head adds to its KV head's weights.
+/// Returns the factor with which each query head's attention is added to its KV head's weights.
 std::vector<float> shares_of(const LlamaConfig& config, const Shard& shard, HeadsBy heads) {
     const int64_t group = config.n_heads / config.n_kv_heads;
     std::vector<float> shares;
@@ -44,7 +44,7 @@ KvReaders readers_of(const LlamaConfig& config, const Shard& shard) {
     return {shard.n_heads, std::move(layers), prompt_places(config.layer_map)};
 }
 
-/// `most`: elements of each KV head that are exchanged at once, at most.
+/// `most`: the most elements of a KV head that are exchanged at once.
 BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& config, const Shard& shard,
                            const BoundedShape& shape, Comm& comm, int64_t most) {
     const HeadsBy heads = shape.heads;
@@ -74,7 +74,7 @@ BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& c
     return model;
 }
 
-/// What a rank's view is to know beside the shape of all.
+/// Returns the shape with the numbers that depend on the rank.
 BoundedShape shape_of_rank(const LlamaConfig& config, const Shard& shard, BoundedShape shape) {
     shape.first_head = shard.kv_begin;
     shape.all_heads = config.n_kv_heads;
@@ -82,8 +82,8 @@ BoundedShape shape_of_rank(const LlamaConfig& config, const Shard& shard, Bounde
     return shape;
 }
 
-/// Keys of a rank's heads are in as many rows as the rank with the most heads has; a head that several ranks hold is
-/// read where the first of them has it.
+/// Every rank has one row of keys for each head of the rank with the most heads. A head that several ranks hold is read
+/// from the first of them.
 void share_keys(BoundedModel& model, const LlamaConfig& config, const Shard& shard, Stream& compute, Comm& comm) {
     model.own_rows = most_heads(config, shard.ranks);
     model.first_row = shard.rank * model.own_rows;
@@ -128,7 +128,7 @@ MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const 
 }
 
 std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const BoundedShape& shape, Comm& comm) {
-    auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one unless it is told otherwise
+    auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one by default
     const Shard& shard = target.weights().shard();
     return std::make_unique<HeavySet>(device, target.stream(), full, shape,
                                       bounded_model(device, target.stream(), target.config(), shard, shape, comm,

@@ -1,6 +1,6 @@
 #pragma once
-/// A bounded view (offload/policies/bounded_view.h) of a model's rank, or heavy hitters of a full one: what its query
-/// heads count for, how its keys are rotated, and KV heads that other ranks hold, too.
+/// Evicting views (offload/policies/bounded_view.h) of a model's rank, and heavy hitters of full views. The model gives
+/// them the shares of query heads, the rotation of keys, and the exchange of KV heads that other ranks also hold.
 
 #include <memory>
 #include <string_view>
@@ -15,14 +15,14 @@
 
 namespace trireme {
 
-/// Makes the view of the rank that `shard` is; `comm` is that of its level. Both are used as long as the view lives,
-/// and `config` until it is made.
+/// Returns a maker of the evicting view of `shard`'s rank. `comm` is that of the view's level and must outlive the
+/// view; `config` must outlive the maker.
 ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const BoundedShape& shape, Comm& comm);
-/// What that takes on a device of `backend` with `threads` threads.
+/// Returns the memory of that view on a device of `backend` with `threads` threads.
 MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
                            std::string_view backend, int threads);
 
-/// Heavy hitters of a level's full view; the same of them. All arguments but `shape` are used as long as the set lives.
+/// Returns the heavy hitters of a level's full view; and their memory. All arguments but `shape` must outlive the set.
 std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const BoundedShape& shape, Comm& comm);
 MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
                          std::string_view backend, int threads);

@@ -15,8 +15,7 @@
 namespace trireme {
 namespace {
 
-/// Returns the architecture. Refuses, by name, every setting with which it computes something else than
-/// model/forward.cc.
+/// Returns the architecture. Refuses, by name, every setting that model/forward.cc does not implement.
 std::string read_arch(const Keys& keys, std::string_view what) {
     const std::string arch = keys.required(keys.string("model_type"), "model_type");
     require(arch == "llama" || arch == "mistral" || shares_layers(arch), Exit::kData,
@@ -36,7 +35,7 @@ std::string read_arch(const Keys& keys, std::string_view what) {
 }
 
 void refuse_window(const Json& json, const Keys& keys, const LlamaConfig& c, std::string_view what) {
-    // A mistral config without the key means transformers' default of 4096; null says there is no window.
+    // A mistral config without the key means transformers' default of 4096; null means no window.
     const bool implied = c.arch == "mistral" && !json.contains("sliding_window");
     const int64_t window = keys.integer("sliding_window").value_or(implied ? 4096 : c.context);
     require(window >= c.context, Exit::kData,
@@ -79,7 +78,7 @@ void read_yarn(RopeConfig& r, const Keys& rope) {
 /// `context` on entry: max_position_embeddings. On exit: the context with scaling.
 RopeConfig read_rope(const Keys& keys, int64_t& context, std::string_view what) {
     const Json none = Json::object();
-    const Json* dict = keys.find("rope_scaling");  // wins over rope_parameters where a file has both
+    const Json* dict = keys.find("rope_scaling");  // overrides rope_parameters if a file has both
     if (!dict || dict->empty()) dict = keys.find("rope_parameters");
     const std::string where = fmt::format("{} (rope scaling)", what);
     const Keys rope(dict ? *dict : none, where);
@@ -109,7 +108,7 @@ RopeConfig read_rope(const Keys& keys, int64_t& context, std::string_view what) 
         r.high_freq_factor = rope.required(rope.number("high_freq_factor"), "high_freq_factor");
         return r;
     }
-    // linear and dynamic: max_position_embeddings is the trained length. yarn: either, so the longer one.
+    // linear and dynamic: max_position_embeddings is the trained length. yarn: it may be either, so the longer counts.
     const double reach = static_cast<double>(r.original_context) * r.factor;
     require(reach <= static_cast<double>(limits::kContext), Exit::kData,
             "{}: {} tokens stretched {} times; at most {} are supported", what, r.original_context, r.factor,
@@ -136,7 +135,7 @@ std::vector<int32_t> read_ids(const Keys& keys, const char* key, int32_t missing
                 Keys::text(id));
         if (id >= 0 && id < vocab) {
             ids.push_back(id.get<int32_t>());
-        } else {  // no token ends a text by it; transformers says nothing
+        } else {  // no token has it; transformers ignores it silently
             log::warn("{}: '{}' has {}, which is no id of the vocabulary of {}; it is ignored", what, key,
                       Keys::text(id), vocab);
         }
@@ -195,8 +194,8 @@ void validate(const LlamaConfig& c, std::string_view what) {
             check_range<int64_t>(c.sliding_window, 1, limits::kContext, "'sliding_window'", what);
         } else {
             require(!c.layer_map.windowed(source), Exit::kData,
-                    "{}: layer {} sees all tokens and reads layer {}, which keeps a sliding window; want an 's' behind "
-                    "both, or behind neither",
+                    "{}: layer {} sees all tokens and reads layer {}, which keeps a sliding window; want an 's' after "
+                    "both, or after neither",
                     what, l, source);
         }
     }
@@ -222,7 +221,7 @@ LlamaConfig parse_config(const Json& json, std::string_view what) {
     c.norm_eps = keys.number("rms_norm_eps").value_or(1e-6);
     c.tied_embeddings = keys.boolean("tie_word_embeddings").value_or(false);
 
-    // Before anything is divided or sized by them.
+    // These are checked before anything is divided or sized by them.
     check_range<int64_t>(c.n_layers, 1, limits::kLayers, "'num_hidden_layers'", what);
     check_range<int64_t>(c.n_heads, 1, limits::kHeads, "'num_attention_heads'", what);
     check_range<int64_t>(c.vocab, 1, limits::kVocab, "'vocab_size'", what);

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values go to the view. A pass that does not
-// write computes the queries alone.
+// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values are written to the view. A pass that
+// does not write computes only the queries.
 void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
@@ -21,8 +21,8 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
     store(op, layer, batch, qkv.slice_cols(q.cols(), kv_cols), qkv.slice_cols(q.cols() + kv_cols, kv_cols));
 }
 
-// (rope(Wk h), Wv h),  h = norm(x),  of an owner, to the view: all that a layer adds of rows whose outputs nobody
-// needs.
+// Writes an owner's (rope(Wk h), Wv h),  h = norm(x),  to the view: all that a layer computes for rows whose outputs
+// are not needed.
 void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, q_cols = queries(rows).cols(), kv_cols = shard_.n_kv_heads * config_.head_dim;
@@ -39,7 +39,7 @@ void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
                  measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
 }
 
-// att = softmax(q k^T / sqrt(head_dim)) v  over what the view shows of the keys and values that the layer reads.
+// att = softmax(q k^T / sqrt(head_dim)) v  over those of the owner's keys and values that the view shows.
 void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
     const int64_t window = map_.windowed(layer) ? config_.sliding_window : kEverySlot;
     view_->attend(op, map_.reads(layer),
@@ -70,7 +70,7 @@ void Level::feed_forward(Kernels& op, LayerIndex layer, const Tensor& x) {
     op.add(x, h);
 }
 
-// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. Always by the decode kernels.
+// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. The decode kernels always compute them.
 void Level::head(const Tensor& x) {
     const int64_t rows = x.rows();
     const Tensor last = s_.last.first_rows(rows), part = s_.part.first_rows(rows);

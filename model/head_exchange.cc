@@ -57,7 +57,7 @@ void HeadExchange::exchange(Kernels& op, const Tensor& weights) {
     if (pool_ == HeadPool::kAdd) {
         comm_.all_reduce(stream_, all);
     } else {
-        // The largest of the ranks, as if each were a query head that reads the one KV head there is.
+        // The largest over ranks: each rank counts as a query head that reads a single KV head.
         const int64_t elements = all.dim(0);
         const Tensor gathered(gathered_.data(), DType::kF32, {shard_.ranks, elements});
         comm_.all_gather(stream_, gathered, all);

@@ -1,6 +1,6 @@
 #pragma once
-/// KV heads that several ranks hold: what their query heads add up to on each is brought together, so that all of
-/// these ranks choose alike.
+/// HeadExchange: combines the scores of KV heads that several ranks hold, each with some of the query heads, so that
+/// all of these ranks choose alike.
 
 #include <cstdint>
 
@@ -14,15 +14,15 @@ namespace trireme {
 
 class HeadExchange {
   public:
-    /// Whether any KV head is held by several of so many ranks.
+    /// Whether several of `ranks` ranks hold the same KV head.
     static bool needed(const LlamaConfig& config, int ranks);
-    /// Of weights of at most `most` elements for each KV head. Errors: Exit::kOs.
+    /// For weights of at most `most` elements for each KV head. Errors: Exit::kOs.
     HeadExchange(Device& device, Stream& stream, Comm& comm, const Shard& shard, int64_t kv_heads, int64_t most,
                  HeadPool pool);
     static size_t memory(int64_t kv_heads, int64_t most, int ranks);
 
-    /// weights f32 [owners, this rank's kv_heads, n]: each becomes the sum, in rank order, or the largest, of what the
-    /// ranks have that hold the head. Enqueues.
+    /// weights f32 [owners, this rank's kv_heads, n]: each becomes the sum, in rank order, or the largest, over the
+    /// ranks that hold the head. Enqueues.
     void exchange(Kernels& op, const Tensor& weights);
 
   private:

@@ -1,7 +1,5 @@
 #include "model/head_mean.h"
 
-#include <algorithm>
-
 #include "offload/policies/upload.h"
 #include "runtime/error.h"
 
@@ -9,13 +7,6 @@ namespace trireme {
 namespace {
 
 using DeviceMemory = Arena<Space::kDevice>;
-
-/// The first of a rank's KV heads that no lower rank holds.
-int64_t first_own(const LlamaConfig& config, const Shard& shard) {
-    if (shard.rank == 0) return 0;
-    const Shard before = make_shard(config, shard.rank - 1, shard.ranks);
-    return std::max<int64_t>(0, before.kv_begin + before.n_kv_heads - shard.kv_begin);
-}
 
 }  // namespace
 
@@ -36,7 +27,7 @@ HeadMean::HeadMean(Device& device, Stream& stream, Comm& comm, const LlamaConfig
       shares_(device_.take(DType::kF32, {kv_heads_})),
       nulls_(device_.take(DType::kI32, {kv_heads_})),
       owners_(device_.take(DType::kI32, {owners * kv_heads_})) {
-    const int64_t own = first_own(config, shard);
+    const int64_t own = shard.kv_first - shard.kv_begin;
     const float share = 1.0F / static_cast<float>(config.n_kv_heads);
     const Upload upload(device, stream_);
     upload.operator()<float>(shares_, [&](int64_t head, int64_t) { return head < own ? 0.0F : share; });
@@ -49,7 +40,7 @@ void HeadMean::spread(Kernels& op, const Tensor& weights) {
     check(weights.dim(1) == kv_heads_ && owners * n <= most_ && owners * kv_heads_ <= owners_.rows(),
           "mean of heads: weights {} of {} heads, at most {} elements each", weights.shape(), kv_heads_, most_);
     const Tensor sums(sums_.data(), DType::kF32, {owners, 1, n});
-    // As if each KV head were a query head that reads the one KV head there is.
+    // Each KV head counts as a query head that reads a single KV head.
     op.pool_weights(sums, weights, {}, {}, nulls_, shares_, {});
     comm_.all_reduce(stream_, Tensor(sums.data(), DType::kF32, {owners * n}));
     op.gather_rows(Tensor(weights.data(), DType::kF32, {owners * kv_heads_, n}),

@@ -1,4 +1,4 @@
-// Layers of a prompt that read the keys and values of later ones: passes over them (reference lckv 2.3).
+// Passes of a prompt over layers that read the keys and values of later ones (reference lckv 2.3).
 
 #include <algorithm>
 
@@ -6,9 +6,8 @@
 
 namespace trireme {
 
-// Every pass begins with what came into the block, and reads keys and values as they are: of a later layer those of the
-// pass before, of an earlier one those of this pass (Gauss-Seidel). Only the last pass needs all of the block's last
-// layer.
+// Every pass begins with the block's input. It reads a later layer's keys and values from the previous pass, and an
+// earlier layer's from this pass (Gauss-Seidel). Only the last pass needs all of the block's last layer.
 void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     const auto blocks = static_cast<int64_t>(batches.size());
     int64_t tokens = 0;
@@ -39,7 +38,7 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     passes_ = std::max(passes_, pass);
 }
 
-// Keys and values of zeros: where the passes begin.
+// Writes zeros as keys and values, with which the passes begin.
 void Level::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
     const OwnerIndex owner = map_.number(layer);
     view_->open_layer(owner, KvView::Pass::kWrites);
@@ -59,7 +58,7 @@ void Level::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {
     }
 }
 
-// Of the pass's keys and values, on any rank.
+// Returns the largest change of the pass's keys and values, over all ranks.
 float Level::largest_change() {
     compute_->copy(s_.change_host, s_.change);
     compute_->synchronize();

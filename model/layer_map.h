@@ -1,6 +1,6 @@
 #pragma once
-/// Which layer's keys and values each layer of a model reads. Identity is Llama; CLA, YOCO and LCKV are other maps
-/// (arXiv 2410.14442). Pure arithmetic.
+/// LayerMap: the layer whose keys and values each layer of a model reads. Identity is Llama; CLA, YOCO and LCKV are
+/// other maps (arXiv 2410.14442). Pure arithmetic.
 
 #include <cstdint>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-/// Consecutive layers of a forward: [first, end). Iterated ones read keys and values of later ones, all among them.
+/// Consecutive layers [first, end) of a forward. In an iterated block, some layers read later ones of that block.
 struct LayerBlock {
     LayerIndex first, end;
     bool iterated = false;
     bool operator==(const LayerBlock&) const = default;
 };
 
-/// Owners are the layers that some layer reads, numbered in layer order: they alone have K/V weights and tiles. An
+/// Owners are the layers that some layer reads, numbered in layer order. Only owners have K/V weights and tiles. An
 /// owner need not read itself.
 class LayerMap {
   public:
@@ -27,8 +27,8 @@ class LayerMap {
     /// the map in messages.
     LayerMap(std::vector<LayerIndex> sources, std::string_view what);
     static LayerMap identity(int64_t layers);
-    /// "0_2_2_2_4": one number a layer with underscores between; 's' behind a number: the layer sees a sliding window.
-    /// Errors: Exit::kData for text that is no such map, or not one of `layers` layers.
+    /// Parses "0_2_2_2_4": one number per layer, with underscores between. An 's' after a number: the layer sees a
+    /// sliding window. Errors: Exit::kData if `text` is no map of `layers` layers.
     static LayerMap parse(std::string_view text, int64_t layers, std::string_view what);
 
     int64_t layers() const { return static_cast<int64_t>(sources_.size()); }
@@ -36,7 +36,8 @@ class LayerMap {
     LayerIndex source(LayerIndex layer) const { return sources_[layer.at()]; }
     /// Whether the layer has keys and values of its own.
     bool owns(LayerIndex layer) const { return number_[layer.at()].i >= 0; }
-    /// number(): of an owner. reads(): of the owner that a layer reads; without an argument, for all layers in order.
+    /// number(): an owner's number. reads(): the number of the owner that a layer reads; without an argument, of all
+    /// layers in order.
     OwnerIndex number(LayerIndex owner) const { return number_[owner.at()]; }
     OwnerIndex reads(LayerIndex layer) const { return number_[source(layer).at()]; }
     std::vector<OwnerIndex> reads() const;
@@ -46,10 +47,10 @@ class LayerMap {
     bool upward() const;
     /// Whether an earlier layer reads this one's keys and values.
     bool read_from_below(LayerIndex layer) const;
-    /// The last owner: layers behind it only read, so that of a token nobody asks about its keys and values are all
-    /// that is needed from there on.
+    /// The last owner. Later layers only read, so a token whose output is not needed is done with this owner's keys and
+    /// values.
     LayerIndex highest_owner() const;
-    /// All layers in blocks (reference lckv 1.4): where a layer reads a later one, all layers up to that one, and those
+    /// All layers in blocks (reference lckv 1.4). If a layer reads a later one, all layers up to that one, and those
     /// that they read, are iterated. The last layer of such a block is an owner.
     std::vector<LayerBlock> blocks() const;
 

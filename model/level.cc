@@ -19,7 +19,7 @@ std::unique_ptr<KvView> make_view(Device& device, Stream& compute, const KvShape
 }  // namespace
 
 int64_t graph_rows(int64_t rows) {
-    // Steps of a third or less, so that padding costs little; 18 is TriForce's verify of 17 rows.
+    // Above 8 rows, less than a third is padding; 18 is for TriForce's verify of 17 rows.
     for (const int64_t size : {1, 2, 4, 8, 12, 18, 24, 32, 48}) {
         if (rows <= size) return size;
     }
@@ -94,8 +94,8 @@ void Level::extend(std::span<const Row> rows) {
         ++group.rows;
         group.bound = std::max(group.bound, view_->cached(row.sequence) + view_->staged().depth(staged) + 1);
     }
-    // A recorded graph's launches are sized for the whole context; kernels read what a row attends to from the batch,
-    // in device memory.
+    // A recorded graph's launches are sized for the whole context. Kernels read the slots and ancestors of a row from
+    // the batch, in device memory.
     BatchMaker::Bounds bounds = {.slots = view_->most_slots(), .staged = kMaxRows};
     if (!graphs_) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
@@ -104,7 +104,7 @@ void Level::extend(std::span<const Row> rows) {
     decode(decode_batch_.decode(rows, padded_rows_, *view_, first, bounds), passes_over(rows, first));
 }
 
-// As many as the longest chain of these rows has, the first of which is staged as number `first`. Rows that were staged
+// Returns the length of the longest chain of these rows, which are staged from number `first` on. Rows that were staged
 // before are exact.
 int64_t Level::passes_over(std::span<const Row> rows, int32_t first) const {
     std::array<int64_t, kMaxRows> chain;
@@ -117,9 +117,9 @@ int64_t Level::passes_over(std::span<const Row> rows, int32_t first) const {
     return longest;
 }
 
-// Attention of streamed layers is different work in every forward and is enqueued op by op; each stretch of work
-// between such attentions is replayed as a graph. A stretch ends where a pass ends that another one follows, too: such
-// passes are the same work, however many there are, so that what is recorded does not grow with their number.
+// Attention of streamed layers differs in every forward and is enqueued op by op. The work between such attentions is
+// replayed in segments, one graph each. Segments also end at pass boundaries, so one recorded graph serves any number
+// of passes.
 void Level::decode(const Batch& batch, int64_t passes) {
     using Does = ForwardStep::Does;
     const Steps& steps = passes > 1 ? repeated_ : once_;
@@ -152,9 +152,9 @@ void Level::decode(const Batch& batch, int64_t passes) {
     warm_[static_cast<size_t>(batch.rows - 1)] = true;
 }
 
-// Enqueues steps [begin, end). It begins with what is behind the attention of a layer where that is the step before
-// `begin`, and ends with what is before the attention of a layer where that is step `end`, unless the step before ends
-// it. begin = 0: from the start of the forward; all steps: to its end.
+// Enqueues steps [begin, end). If the step before `begin` is a layer, the segment starts after its attention. If step
+// `end` is a layer, the segment stops before its attention, unless step end - 1 is kKeep or kReturn. Step 0 follows the
+// embedding; the head follows the last step.
 void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
     using Does = ForwardStep::Does;
     Kernels& op = *decode_op_;
@@ -172,7 +172,7 @@ void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t
         const auto [does, layer] = steps[i];
         if (does == Does::kKeep) return compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
         if (does == Does::kReturn) return compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
-        // For keys and values alone, too: they then have the bits that they have in the last pass.
+        // Also if only keys and values are needed: they then have the same bits as in the last pass.
         project(op, layer, batch, x, /*writes=*/true);
         if (does == Does::kKeys) continue;
         attention(op, layer, batch);
@@ -187,7 +187,7 @@ void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t
 
 void Level::replay(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
     const auto enqueue = [&] { stretch(batch, steps, begin, end); };
-    // The first forward of a size runs op by op: it loads kernels and allocates messages, which a capture must not.
+    // The first forward of a size runs op by op: it loads kernels and allocates messages, and a capture must not.
     if (!graphs_ || !warm_[static_cast<size_t>(batch.rows - 1)]) return enqueue();
     std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &steps == &repeated_}];
     graphs.resize(steps.size() + 1);

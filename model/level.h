@@ -1,6 +1,6 @@
 #pragma once
-/// One way of using a model's weights on this rank: a stream, scratch, graphs and a view of the KV cache. Rows in,
-/// logits out. Several levels may share the weights.
+/// Level: one use of a model's weights on this rank, with a stream, scratch, graphs and a view of the KV cache. It
+/// takes rows and returns logits. Several levels may share the weights.
 
 #include <array>
 #include <cstdint>
@@ -26,24 +26,24 @@ namespace trireme {
 
 struct LevelOptions {
     DType k_type = DType::kF16, v_type = DType::kF16;
-    int64_t context = 0;  // tokens a sequence may have; 0: the model's
+    int64_t context = 0;  // most tokens of a sequence; 0: the model's context
     int64_t sequences = 1;
-    int64_t common = 0;  // KvShape's
-    bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, where the device can
+    int64_t common = 0;  // KvShape::common
+    bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, if the device can
     Residency residency = {};
-    ViewMaker view = {};           // makes the view of the KV; empty: full_view(residency)
-    const char* name = "compute";  // of its stream, in traces; a literal
-    Passes passes = {};            // of prompts, where layers read later ones
+    ViewMaker view = {};           // makes the view of the KV cache; empty: full_view(residency)
+    const char* name = "compute";  // the stream's name in traces; a literal
+    Passes passes = {};            // passes of prompts, where layers read later ones
 };
 
-/// Rows of the graph that serves a decode forward of `rows` rows, at most kMaxRows: the next larger of a few sizes. The
-/// forward is filled up with padding rows (kernels/kv.h), which change no bit of the others. Fewer graphs than row
-/// counts: less memory, and fewer forwards that run op by op before they are recorded.
+/// Returns the rows, padding included, of the graph for a decode forward of `rows` rows, at most kMaxRows: the next
+/// larger of a few sizes. Padding rows (kernels/kv.h) change no bit of the others. Few sizes need less memory than a
+/// graph for each row count, and fewer forwards run op by op before they are recorded.
 int64_t graph_rows(int64_t rows);
 
 class Level {
   public:
-    /// `device`, `comm` and `weights` must outlive the level; `weights` are those of comm's rank. Errors: Exit::kOs
+    /// `device`, `comm` and `weights` must outlive the level; `weights` must belong to comm's rank. Errors: Exit::kOs
     /// (memory), kData for a sliding window over a view that is not in_order().
     Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options);
     ~Level();
@@ -55,66 +55,71 @@ class Level {
     int64_t length(int sequence = 0) const { return view_->length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
-    /// logits() is then the last token's, and the other rows are computed as far as the highest owner's keys and values
-    /// (unless the view wants_all_rows). With it, each(first position, f32 [rows, vocab]) gets the logits of all
-    /// tokens, at most kMaxRows rows at a time. Layers that read later ones are passed over as often as the options
-    /// say. Errors: Exit::kConfig beyond the context.
+    /// logits() is then the last token's; other rows are computed only up to the highest owner's keys and values
+    /// (unless the view wants_all_rows). With it, each(first position, f32 [rows, vocab]) receives the logits of all
+    /// tokens, at most kMaxRows rows at a time. LevelOptions::passes gives the passes over layers that read later ones.
+    /// Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
     void prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress = {},
                  const EachLogits& each = {});
 
-    /// Passes that the last prefill took over iterated layers, the most of any block; 1 where there are none.
+    /// The most passes that the last prefill took over any block of iterated layers; 1 if there are none.
     int64_t passes() const { return passes_; }
 
-    /// One decode forward of at most kMaxRows rows, rows of a sequence adjacent. A row's parent is an earlier row of
-    /// this forward, or -1. Enqueues only: nothing is allocated (but for a list of what is read, where the number of
-    /// passes is another than before), and the host waits only if it is four forwards ahead. The rows stay staged until
-    /// keep(); those of earlier forwards are dropped. Where layers read later ones it takes as many passes as its
-    /// longest chain of parents has rows, and is exact. Errors: Exit::kConfig beyond the context.
+    /// Enqueues one decode forward of at most kMaxRows rows; rows of a sequence are adjacent. A row's parent is an
+    /// earlier row of this forward, or -1. Nothing is allocated, except a list of owners to read when the number of
+    /// passes changes. The host waits only if it is four forwards ahead. The rows remain staged until keep(); those of
+    /// earlier forwards are dropped. Where layers read later ones, the forward takes one pass for each row of its
+    /// longest chain of parents, and is exact. Errors: Exit::kConfig beyond the context.
     void forward(std::span<const Row> rows);
-    /// The same, but rows that are staged stay so, and may be parents: a tree grows level by level. Rows are numbered
+    /// Like forward(), but keeps the staged rows, which may be parents: a tree grows depth by depth. Rows are numbered
     /// from the first row of the last forward(), and there are at most kMaxRows since then.
     void extend(std::span<const Row> rows);
-    /// Brings the logits to the host and waits for them; f32 [rows, vocab], valid until the next forward.
+    /// Copies the logits to the host and waits for them. Returns f32 [rows, vocab], valid until the next forward.
     HostTensor logits();
-    /// Draws a token for every row of the logits on the device, and waits for the ids; valid until the next call.
-    /// `uniforms` [rows], in [0, 1). Every rank draws the same. With `laws`, law() of each row is known from then on.
-    /// Errors: Exit::kData where logits are not finite.
-    std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms, bool laws = false);
-    /// The same, but row r draws siblings: tokens [ends[r - 1], ends[r]), at most kMaxRows in all, one by one, each of
-    /// what its elders leave of the row's law; at temperature 0 the likeliest in their order. -1 where nothing is left.
-    /// A uniform for each token. All rows' law() is known from then on.
+    /// Samples a token for every row of the logits on the device, and waits for the ids; valid until the next call.
+    /// `uniforms` [rows], in [0, 1). All ranks sample the same tokens. The last argument requests the rows'
+    /// distributions as well. Errors: Exit::kData if logits are not finite.
+    std::span<const int32_t> sample(const SamplingParams& params, std::span<const double> uniforms,
+                                    bool distributions = false);
+    /// Like sample(), but row r samples siblings: tokens [ends[r - 1], ends[r]), at most kMaxRows in all, with a
+    /// uniform for each. A token comes from the row's distribution without its earlier siblings; at temperature 0 they
+    /// are the likeliest in order. -1 if nothing is left. Computes all rows' distributions.
     std::span<const int32_t> sample_siblings(const SamplingParams& params, std::span<const double> uniforms,
                                              std::span<const int32_t> ends);
-    /// What has become of a proposal whose rows, behind that of the text's last token, are the logits' last ones.
+    /// The result of verifying a proposal. The logits' last rows are those of the sequence's last token and of the
+    /// proposed tokens.
     struct Accepted {
-        std::span<const int32_t> stays;  // proposed tokens, by number, each behind the one before it
-        int32_t next;                    // what stands behind them
+        std::span<const int32_t> stays;  // accepted tokens: a path of indices into the proposed tokens
+        int32_t next;                    // the token that was sampled after them
     };
-    /// Decides on the device and waits for the answer; valid until the next call. proposals[0] stands for the text's
-    /// last token (kernels/law.h). Every rank decides the same. Errors: as sample.
+    /// Accepts or rejects on the device and waits for the result; valid until the next call. proposals[0] represents
+    /// the sequence's last token (Proposal). All ranks decide alike. Errors: as sample().
     Accepted accept(const SamplingParams& params, std::span<const Proposal> proposals);
-    /// Row `row` of the current logits and, once sample() or accept() has been asked for them, its law.
+    /// Row `row` of the current logits; and its distribution, once sample() on request, sample_siblings() or accept()
+    /// has computed it.
     LogitsRow logits_row(int64_t row) const;
-    const RowLaw* law(int64_t row) const { return static_cast<const RowLaw*>(s_.laws.data()) + row; }
+    const RowDistribution* distribution(int64_t row) const {
+        return static_cast<const RowDistribution*>(s_.distributions.data()) + row;
+    }
     /// save_logits() copies the current logits, which must be one row; restore_logits() makes that copy current again.
     void save_logits();
     void restore_logits();
-    /// What attention sees (KvView::state), and the saved logits. Without `tiles` those of a full view are told
-    /// elsewhere.
+    /// Serialises what attention sees (KvView::state), the saved logits and passes(). Without `tiles`, a full view is
+    /// left out: it is serialised separately.
     void state(Archive& ar, bool tiles);
-    /// Commits a path of staged rows, from its first row on, behind the sequence's committed tokens; its other rows are
-    /// dropped.
+    /// Commits a path of staged rows, from its first row on, after the sequence's committed tokens. Drops the
+    /// sequence's other rows.
     void keep(int sequence, std::span<const int32_t> rows);
-    /// Lets tokens of a bounded view go until so many more find room (KvView::reserve). Enqueues.
+    /// Evicts tokens of an evicting cache until `tokens` more fit; false if they cannot (KvView::reserve). Enqueues.
     bool reserve(int sequence, int64_t tokens) { return view_->reserve(*decode_op_, sequence, tokens); }
-    /// Forgets all tokens from position n on.
+    /// Drops all tokens from position n on.
     void truncate(int sequence, int64_t n);
     /// Gives an empty sequence the tokens of sequence 0 (KvView::fork). Enqueues.
     void fork(int sequence) { view_->fork(sequence); }
 
-    /// Bytes of the KV of a sequence of this length on this rank; and what a decode step reads of it, which is more
-    /// where several layers read one owner.
+    /// Bytes of the KV cache of a sequence of this length on this rank; and the bytes that a decode step reads of it,
+    /// which are more if several layers read one owner.
     size_t kv_bytes(int64_t tokens) const;
     size_t read_bytes(int64_t tokens) const;
     const KvView& view() const { return *view_; }
@@ -151,8 +156,8 @@ class Level {
     void mix(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
-    std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms, const Tensor& laws,
-                                  const Tensor& ends);
+    std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms,
+                                  const Tensor& distributions, const Tensor& ends);
     LayerIndex end() const { return LayerIndex(config_.n_layers); }
     const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
     Tensor queries(int64_t rows) const {
@@ -178,19 +183,19 @@ class Level {
     std::unique_ptr<Kernels> decode_op_, prefill_op_;
     Rope rope_;
     BatchMaker decode_batch_, prefill_batch_;
-    RowStore hidden_;               // f32 [context, dim]: a prompt's residual streams, where layers are streamed
-    RowStore block_input_;          // the same, as they come into iterated layers
-    std::vector<RowGroup> groups_;  // of the last decode batch, by sequence
-    Steps once_, repeated_;         // of decode forwards: of one pass; of several
-    int64_t decode_passes_ = 1;     // of the last decode forward
+    RowStore hidden_;               // f32 [KvView::most_prefill(), dim]: residual streams of a layer-by-layer prefill
+    RowStore block_input_;          // like hidden_: the input of iterated layers
+    std::vector<RowGroup> groups_;  // rows of the last decode batch, by sequence
+    Steps once_, repeated_;         // steps of decode forwards: of one pass; of several
+    int64_t decode_passes_ = 1;     // passes of the last decode forward
     Passes asked_;
     int64_t passes_ = 1;
-    LayerIndex last_row_from_;  // of a prefill: from this layer's attention on its last row goes alone; end(): nowhere
-    bool measures_ = false;     // keys and values that a prefill writes are compared with those before
-    int64_t logits_rows_ = 0, padded_rows_ = 0;  // of the last forward: its rows, and with padding (graph_rows)
+    LayerIndex last_row_from_;  // prefill: only the last row is computed from this layer's attention on; end(): all are
+    bool measures_ = false;     // a prefill compares the keys and values that it writes with the previous ones
+    int64_t logits_rows_ = 0, padded_rows_ = 0;  // rows of the last forward; with padding (graph_rows)
     bool graphs_;                                // decode forwards as graphs
-    std::array<bool, kMaxRows> warm_{};          // a forward of that many rows, padding included, has run op by op
-    // By rows and whether passes are repeated, then the step where the stretch begins.
+    std::array<bool, kMaxRows> warm_{};          // [rows, with padding, - 1] such a forward has run op by op
+    // Graphs by rows and whether passes are repeated, then by the step at which the segment begins.
     std::map<std::pair<int64_t, bool>, std::vector<std::unique_ptr<Graph>>> recorded_;
 };
 

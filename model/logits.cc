@@ -1,4 +1,4 @@
-// Logits of the current rows: to the host, to tokens, kept for later samples.
+// Logits of the current rows: sampled, verified, saved for later samples, copied to the host.
 
 #include <algorithm>
 
@@ -7,10 +7,11 @@
 
 namespace trireme {
 
-std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms, bool laws) {
+std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<const double> uniforms,
+                                       bool distributions) {
     const int64_t rows = logits_rows_;
     check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
-    return draw(params, uniforms, laws ? s_.laws.first_rows(rows) : Tensor(), {});
+    return draw(params, uniforms, distributions ? s_.distributions.first_rows(rows) : Tensor(), {});
 }
 
 std::span<const int32_t> Level::sample_siblings(const SamplingParams& params, std::span<const double> uniforms,
@@ -21,17 +22,17 @@ std::span<const int32_t> Level::sample_siblings(const SamplingParams& params, st
           "sample: {} uniforms for the siblings of {} rows", uniforms.size(), rows);
     std::ranges::copy(ends, static_cast<int32_t*>(s_.ends_host.data()));
     compute_->upload(s_.ends.first_rows(rows), s_.ends_host.first_rows(rows));
-    return draw(params, uniforms, s_.laws.first_rows(rows), s_.ends.first_rows(rows));
+    return draw(params, uniforms, s_.distributions.first_rows(rows), s_.ends.first_rows(rows));
 }
 
-std::span<const int32_t> Level::draw(const SamplingParams& params, std::span<const double> uniforms, const Tensor& laws,
-                                     const Tensor& ends) {
+std::span<const int32_t> Level::draw(const SamplingParams& params, std::span<const double> uniforms,
+                                     const Tensor& distributions, const Tensor& ends) {
     const auto n = static_cast<int64_t>(uniforms.size());
     auto* fractions = static_cast<int64_t*>(s_.uniforms_host.data());
     std::transform(uniforms.begin(), uniforms.end(), fractions, fraction_of);
     const Tensor ids = s_.ids.first_rows(n);
     compute_->upload(s_.uniforms.first_rows(n), s_.uniforms_host.first_rows(n));
-    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(n), rule_of(params), laws, ends);
+    decode_op_->sample(ids, gathered(), config_.vocab, s_.uniforms.first_rows(n), rule_of(params), distributions, ends);
     compute_->copy(s_.ids_host.first_rows(n), ids);
     compute_->synchronize();
     return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(n)};
@@ -41,11 +42,11 @@ Level::Accepted Level::accept(const SamplingParams& params, std::span<const Prop
     const int64_t rows = logits_rows_, n = static_cast<int64_t>(proposals.size());
     check(n >= 1 && n <= rows, "accept: {} proposals for {} rows", n - 1, rows);
     std::copy(proposals.begin(), proposals.end(), static_cast<Proposal*>(s_.proposals_host.data()));
-    const Tensor out(s_.accepted.data(), DType::kI32, {n + 1}), laws = s_.laws.first_rows(rows);
+    const Tensor out(s_.accepted.data(), DType::kI32, {n + 1}), distributions = s_.distributions.first_rows(rows);
     const HostTensor out_host(s_.accepted_host.data(), DType::kI32, {n + 1});
     compute_->upload(s_.proposals.first_rows(n), s_.proposals_host.first_rows(n));
-    decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params), laws);
-    decode_op_->accept(out, gathered(), laws, s_.proposals.first_rows(n), config_.vocab);
+    decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params), distributions);
+    decode_op_->accept(out, gathered(), distributions, s_.proposals.first_rows(n), config_.vocab);
     compute_->copy(out_host, out);
     compute_->synchronize();
     const auto* answer = static_cast<const int32_t*>(out_host.data());

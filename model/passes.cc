@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-/// Layers, both included.
+/// The layers during which an owner's keys and values are needed, both included.
 struct Life {
     LayerIndex first, last;
 };
@@ -19,7 +19,7 @@ Life life_of(const LayerMap& map, LayerIndex owner) {
         if (!block.iterated || owner >= block.end) continue;
         bool read = false;
         for (LayerIndex l = block.first; l < block.end; ++l) read = read || map.source(l) == owner;
-        if (owner >= block.first ? !map.read_from_below(owner) : !read) continue;  // no pass needs what one before left
+        if (owner >= block.first ? !map.read_from_below(owner) : !read) continue;  // no pass needs an earlier one's
         life.first = std::min(life.first, block.first);
         life.last = std::max(life.last, LayerIndex(block.end.i - 1));
     }
@@ -58,7 +58,7 @@ std::vector<OwnerIndex> forward_reads(const LayerMap& map, int64_t passes) {
     return all;
 }
 
-// The first place that is free, owner by owner as their lives begin: of intervals that needs as few as there can be.
+// Each owner, in the order of first layers, gets the lowest free index. For intervals this needs the fewest indices.
 std::vector<int64_t> prompt_places(const LayerMap& map) {
     std::vector<std::pair<Life, OwnerIndex>> lives;
     for (LayerIndex l; l.i < map.layers(); ++l) {

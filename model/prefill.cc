@@ -1,5 +1,5 @@
-// A prompt through the layers: batch by batch, or layer by layer where the view asks for that. Rows whose logits nobody
-// wants are done with the highest owner's keys and values: from there on the last row goes alone (reference lckv 6.6).
+// Prefill: a prompt goes through the layers batch by batch, or layer by layer (by_layers()). Unless the outputs of all
+// rows are needed, only the last row goes beyond the highest owner's keys and values (reference lckv 6.6).
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace trireme {
 void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
     require(n >= 1 && first + n <= context(), Exit::kConfig,
-            "{} tokens behind {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
+            "{} tokens after {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
             context());
     comm_.turn(*compute_);
     for (int64_t done = 0; done < n; done += view_->most_prefill()) {
@@ -36,7 +36,7 @@ void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Pr
     compute_->synchronize();
 }
 
-// Rows of a prefill, numbered from its first token, rotated for where the view has them stand.
+// Returns rows [done, done + rows) of a prefill, rotated for the positions that the view gives.
 Batch Level::prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows) {
     const int64_t first = length(sequence), n = static_cast<int64_t>(tokens.size());
     const KvView::Place at = view_->place(sequence, first + done, first + n);
@@ -52,8 +52,8 @@ void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, 
     feed_forward(op, layer, x);
 }
 
-// The rest of the layers for a prompt's last row, x [1, dim] as it comes into the highest owner. The keys and values of
-// all rows that it sees are there.
+// Computes the remaining layers for a prompt's last row; x [1, dim] is the input of the highest owner. The keys and
+// values of all rows that it sees are stored.
 void Level::finish_last_row(const Batch& last, const Tensor& x) {
     for (LayerIndex l = last_row_from_; l < end(); ++l) {
         view_->open_layer(map_.reads(l), KvView::Pass::kReads);
@@ -62,7 +62,7 @@ void Level::finish_last_row(const Batch& last, const Tensor& x) {
     }
 }
 
-// Logits of a batch's rows where all are wanted, else of the prompt's last row.
+// Computes the logits of a batch's rows if all are requested, else of the prompt's last row.
 void Level::prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each) {
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
         const int64_t n = std::min(kMaxRows, x.rows() - r);
@@ -79,7 +79,7 @@ void Level::prefill_head(const Tensor& x, int64_t position, bool last, const Eac
 void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                                const EachLogits& each) {
     const int64_t n = static_cast<int64_t>(tokens.size()), first = length(sequence);
-    Event before;  // end of the batch before: progress is reported as batches finish
+    Event before;  // end of the previous batch: progress is reported as batches finish
     for (int64_t done = 0; done < n; done += kPrefillRows) {
         const int64_t rows = std::min(kPrefillRows, n - done);
         const Batch batch = prompt_batch(sequence, tokens, done, rows);
@@ -108,8 +108,8 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->close_layer(map_.number(layer));
 }
 
-// A layer for the whole prompt, as far as all rows go. The window holds one streamed layer's keys and values at a time:
-// an owner that reads another layer's writes its own in a pass before.
+// Computes a layer for the whole prompt: for layer last_row_from_ only keys and values, for later layers nothing. The
+// prefill window holds one streamed layer at a time, so an owner that reads another layer writes in an earlier pass.
 void Level::prefill_layer(LayerIndex layer, std::span<const Batch> batches) {
     if (layer > last_row_from_) return;
     if (layer == last_row_from_) return write_layer(layer, batches);
@@ -124,7 +124,7 @@ void Level::prefill_layer(LayerIndex layer, std::span<const Batch> batches) {
     view_->close_layer(map_.reads(layer));
 }
 
-// The residual streams of the whole prompt are kept, and each layer is computed for the whole prompt before the next: a
+// Keeps the residual streams of the whole prompt, and computes each layer for the whole prompt before the next. So a
 // streamed layer's tiles are computed, read and stored once. The batches are those of prefill_by_batches(), hence the
 // same bits.
 void Level::prefill_by_layers(int sequence, std::span<const int32_t> tokens, const Progress& progress,

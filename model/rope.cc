@@ -26,7 +26,7 @@ double dynamic_base(const RopeConfig& r, int64_t head_dim, int64_t length) {
     return static_cast<float>(r.theta) * std::pow(reach - static_cast<float>(r.factor - 1), static_cast<float>(power));
 }
 
-/// NTK by parts: fast pairs stay, slow pairs are interpolated, a ramp between.
+/// NTK by parts: fast pairs are unchanged, slow pairs are interpolated, with a ramp between.
 void yarn(const RopeConfig& r, int64_t head_dim, std::vector<float>& f) {
     const auto pair_of = [&](double rotations) {
         const double context = static_cast<double>(r.original_context);
@@ -51,7 +51,7 @@ void yarn(const RopeConfig& r, int64_t head_dim, std::vector<float>& f) {
     }
 }
 
-/// Long waves are interpolated, short ones stay, those between are blended.
+/// Long waves are interpolated, short ones are unchanged, those between are blended.
 void llama3(std::vector<float>& inv_freq, const RopeConfig& r) {
     const double context = static_cast<double>(r.original_context);
     const auto longest = static_cast<float>(context / r.low_freq_factor);

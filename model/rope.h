@@ -1,5 +1,5 @@
 #pragma once
-/// Rotary position embedding: what a checkpoint says of it, its frequencies, and the cosines and sines of a position.
+/// Rotary position embedding: a checkpoint's settings, frequencies, and the cosines and sines of a position.
 
 #include <cstdint>
 #include <span>
@@ -26,28 +26,28 @@ struct RopeConfig {
     std::vector<float> factors = {};  // GGUF `rope_freqs.weight`: divisor per pair, [head_dim / 2] or empty
 };
 
-/// Frequencies of the head_dim / 2 pairs, and what cos and sin are multiplied by.
+/// Frequencies of the head_dim / 2 pairs, and the factor of cos and sin.
 struct RopeTable {
     std::vector<float> inv_freq;
     float attention_scale = 1;
 };
 
-/// The table of a checkpoint, in f32 arithmetic in the order of transformers. `length` (tokens) matters only for
-/// dynamic scaling.
+/// Returns the table of a checkpoint, computed in f32 in the order of transformers. Only dynamic scaling uses `length`
+/// (tokens).
 RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length);
-/// The same into `table`, whose memory is reused: dynamic scaling makes a table for every token.
+/// Like the above, but reuses the memory of `table`: dynamic scaling makes a table for every token.
 void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table);
 
-/// Cosines and sines of a row's position. Angles are f32 products as in transformers; the table of dynamic scaling
-/// depends on the row's length, the others are made once.
+/// Computes cosines and sines of a row's position. Angles are f32 products as in transformers. The table of dynamic
+/// scaling depends on the row's length; the others are made once.
 class Rope {
   public:
     Rope(const RopeConfig& config, int64_t head_dim);
-    /// out: f32 [head_dim], cosines of the pairs, then sines. `length`: the tokens that dynamic scaling takes as the
-    /// sequence's length.
+    /// out: f32 [head_dim], cosines of the pairs, then sines. `length`: the sequence's length for dynamic scaling, in
+    /// tokens.
     void fill(std::span<float> out, int64_t position, int64_t length);
-    /// What rotates a key on by so many positions: the same angles, not scaled. (With dynamic scaling only up to the
-    /// trained length.)
+    /// Like fill(), for a rotation of keys forward by `positions`: the same angles, not scaled. With dynamic scaling
+    /// this holds only up to the trained length.
     void turn(std::span<float> out, int64_t positions);
 
   private:

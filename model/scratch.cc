@@ -1,7 +1,7 @@
 #include "model/scratch.h"
 
+#include "kernels/distribution.h"
 #include "kernels/kv.h"
-#include "kernels/law.h"
 
 namespace trireme {
 namespace {
@@ -41,7 +41,7 @@ std::array<Scratch::Want, 19> Scratch::wants(const LlamaConfig& c, const Shard& 
              {&uniforms, kDrawn, DType::kI64},
              {&ids, kDrawn, DType::kI32},
              {&ends, kDrawn, DType::kI32},
-             {&laws, {kMaxRows, kRowLawWords}, DType::kI64},
+             {&distributions, {kMaxRows, kRowDistributionWords}, DType::kI64},
              {&proposals, kProposed, DType::kI64},
              {&accepted, kAccepted, DType::kI32}}};
 }

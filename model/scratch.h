@@ -1,5 +1,5 @@
 #pragma once
-/// Every activation buffer, allocated once, with its shape. Heads, ffn and vocabulary are this rank's.
+/// Scratch: every activation buffer, allocated once, with its shape. Heads, ffn and vocabulary are this rank's.
 
 #include <array>
 #include <cstdint>
@@ -21,21 +21,21 @@ struct Scratch {
     Tensor att;                // [kPrefillRows, n_heads head_dim]
     Tensor gate_up;            // [kPrefillRows, 2 ffn_dim]
     Tensor act;                // [kPrefillRows, ffn_dim]
-    Tensor last;               // [kMaxRows, dim] rows whose logits are wanted, normed
-    Tensor input;              // [kMaxRows, dim] what comes into iterated layers; none: [0, dim]
-    Tensor zeros;              // [kPrefillRows, n_kv_heads head_dim], where layers are iterated; not filled here
+    Tensor last;               // [kMaxRows, dim] rows whose logits are computed, normed
+    Tensor input;              // [kMaxRows, dim] the input of iterated layers; none: [0, dim]
+    Tensor zeros;              // [kPrefillRows, n_kv_heads head_dim], only with iterated layers; Level fills it
     Tensor change;             // [kPrefillRows, 2] (Kernels::kv_append)
     Tensor part;               // [kMaxRows, vocab_part] this rank's logits
-    Tensor gathered;           // [ranks, kMaxRows, vocab_part], rows packed when fewer; one rank: part
+    Tensor gathered;           // [ranks, kMaxRows, vocab_part], packed if there are fewer rows; one rank: `part`
     Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for Level::restore_logits()
     HostTensor gathered_host;  // `gathered` in pinned host memory
-    HostTensor logits;         // [kMaxRows, vocab] what callers see; one rank: a view of gathered_host
-    Tensor uniforms, ids;      // i64 (times 2^53), i32 [kMaxRows]: random numbers, and the tokens drawn
-    Tensor ends;               // i32 [kMaxRows]: of each row's uniforms and ids, where a row draws siblings
+    HostTensor logits;         // [kMaxRows, vocab] as callers see them; one rank: a view of gathered_host
+    Tensor uniforms, ids;      // i64 (times 2^53), i32 [kMaxRows]: random numbers, and the sampled tokens
+    Tensor ends;               // i32 [kMaxRows]: the end of each row's uniforms and ids, if rows sample siblings
     HostTensor uniforms_host, ids_host, ends_host;
-    Tensor laws;       // i64 [kMaxRows, kRowLawWords]: of the logits' rows
-    Tensor proposals;  // i64 [kMaxRows, kProposalWords]
-    Tensor accepted;   // i32 [kMaxRows + 1]: Kernels::accept's out
+    Tensor distributions;  // i64 [kMaxRows, kRowDistributionWords]: distributions of the logits' rows
+    Tensor proposals;      // i64 [kMaxRows, kProposalWords]
+    Tensor accepted;       // i32 [kMaxRows + 1]: output of Kernels::accept
     HostTensor proposals_host, accepted_host, change_host;
 
   private:

@@ -19,7 +19,7 @@ struct RankPart {
     int64_t begin, count;
 };
 
-/// n things dealt to `ranks` ranks in contiguous runs: the first n % ranks get one more.
+/// Divides n items among `ranks` ranks in contiguous runs; the first n % ranks of them get one more.
 RankPart deal(int64_t n, int rank, int ranks) {
     const int64_t base = n / ranks, extra = n % ranks;
     return {rank * base + std::min<int64_t>(rank, extra), base + (rank < extra ? 1 : 0)};
@@ -53,6 +53,8 @@ Shard make_shard(int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim, int64_t v
     const RankPart blocks = deal(ceil_div(ffn_dim, kFfnBlock), rank, ranks);
     s.ffn_begin = std::min(blocks.begin * kFfnBlock, ffn_dim);
     s.ffn_dim = std::min((blocks.begin + blocks.count) * kFfnBlock, ffn_dim) - s.ffn_begin;
+
+    s.kv_first = ceil_div(s.head_begin, n_heads / n_kv_heads);
 
     s.vocab_part = ceil_div(ceil_div(vocab, ranks), kVocabBlock) * kVocabBlock;
     s.vocab_begin = std::min(rank * s.vocab_part, vocab);

@@ -16,12 +16,12 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostThreads = 4;                    // read, check and convert at more than most disks give
-constexpr size_t kThreadReadBytes = size_t{2} << 20;  // that a thread reads at a time
+constexpr size_t kMostThreads = 4;                    // they read, check and convert more than most disks deliver
+constexpr size_t kThreadReadBytes = size_t{2} << 20;  // read by a thread at a time
 constexpr size_t kStagingBytes = size_t{16} << 20;
 
-/// Calls body(0) .. body(n - 1), on several threads and the calling one. When all have ended, the error of the lowest
-/// index that had one is thrown: indices are handed out in order, so it is the same one whatever the threads do.
+/// Calls body(0) .. body(n - 1) on the calling thread and others. When all have ended, throws the error with the lowest
+/// index. Indices are handed out in order, so that error does not depend on the threads.
 void for_all(size_t n, const std::function<void(size_t)>& body) {
     std::atomic<size_t> next = 0;
     std::mutex mutex;
@@ -41,19 +41,19 @@ void for_all(size_t n, const std::function<void(size_t)>& body) {
     };
     {
         std::vector<std::jthread> others;
-        cpu_set_t cpus;  // that this rank may use: it is bound to them
+        cpu_set_t cpus;  // those that this rank is bound to
         const int own = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
         const size_t threads = std::min({n, kMostThreads, static_cast<size_t>(own)});
         try {
             while (others.size() + 1 < threads) others.emplace_back(work);
-        } catch (const std::system_error&) {  // no further thread is to be had: those that there are do it
+        } catch (const std::system_error&) {  // no further thread can start: the existing ones do the work
         }
         work();
     }
     if (error) std::rethrow_exception(error);
 }
 
-/// Rows of a piece.
+/// Rows [begin, begin + n) of a piece.
 struct WeightPart {
     const WeightPiece* piece;
     int64_t begin, n;
@@ -63,8 +63,8 @@ size_t row_bytes(const WeightPiece& piece) {
     return static_cast<size_t>(piece.to.cols()) * size_of(piece.to.dtype());
 }
 
-/// Rows [begin, begin + n) of a piece in parts of about kThreadReadBytes. A part ends where rows that the checkpoint
-/// reads together do.
+/// Cuts rows [begin, begin + n) of a piece into parts of about kThreadReadBytes. A part ends with a group of rows that
+/// the checkpoint reads together.
 void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<WeightPart>& out) {
     const int64_t end = begin + n;
     const auto fit = static_cast<int64_t>(kThreadReadBytes / row_bytes(piece));
@@ -87,7 +87,7 @@ class Loader {
         }
     }
 
-    /// Into memory that the host reaches.
+    /// Loads into memory that the host can access.
     void load_in_place() {
         std::vector<WeightPart> parts;
         for (const WeightPiece& p : pieces_) {
@@ -99,14 +99,14 @@ class Loader {
         });
     }
 
-    /// Through two pinned buffers: one is filled from the file while the other one is copied to the device.
+    /// Loads through two pinned buffers: one is filled from the file while the other one is copied to the device.
     void load_staged(Device& device, Stream& stream) {
         struct Slot {
             Buffer<Space::kHost> buffer;
             Event free;
         } slots[2];
         for (Slot& slot : slots) slot.buffer = Buffer<Space::kHost>(device, kStagingBytes);
-        // A bad tensor throws while the copy of the one before may run.
+        // A bad tensor throws while the previous copy may be in flight.
         const std::unique_ptr<Stream, void (*)(Stream*)> drained(&stream, [](Stream* s) { s->drain(); });
         size_t turn = 0;
         for (const WeightPiece& p : pieces_) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Reads slices of a checkpoint into device memory, on several threads.
+/// Loader of weights: reads slices of a checkpoint into device memory, with several threads.
 
 #include <cstdint>
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace trireme {
 
-/// Rows [row0, row0 + to.rows()) and columns [col0, col0 + to.cols()) of a checkpoint's tensor, and where they go.
+/// Rows [row0, row0 + to.rows()) and columns [col0, col0 + to.cols()) of a checkpoint's tensor, and their destination.
 struct WeightPiece {
     std::string name;
     int64_t row0, col0;
     Tensor to;
 };
 
-/// Blocks until the pieces are there; they are contiguous. `progress` gets bytes done and bytes in all, on the calling
-/// thread. Errors: as WeightSource::read, of the first piece that has one; a copy's are seen when `stream` is
-/// synchronized.
+/// Loads pieces, which are contiguous, and blocks until they are there. `progress` receives the bytes done and the
+/// total, on the calling thread. Errors: as WeightSource::read, for the first piece that fails; a failed copy is
+/// reported when `stream` is synchronized.
 void load_pieces(Device& device, Stream& stream, const WeightSource& source, std::span<const WeightPiece> pieces,
                  const std::function<void(int64_t done, int64_t total)>& progress);
 

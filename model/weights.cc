@@ -117,7 +117,7 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
     const Buffer<Space::kHost> heads(device, kv_of_head.bytes());
     std::memcpy(heads.data(), shard.kv_of_head.data(), heads.bytes());
     stream->copy(kv_of_head, heads.tensor(DType::kI32, kv_of_head.shape()));
-    stream->synchronize();  // so that a failed copy is seen
+    stream->synchronize();  // reports a failed copy
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// This rank's slices of the checkpoint, in device memory.
+/// Weights: this rank's slices of a checkpoint, in device memory.
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// done and total in bytes (loading) or tokens (prefill). Called on the host thread.
+/// Receives `done` and `total` in bytes (loading) or tokens (prefill). Called on the host thread.
 using Progress = std::function<void(int64_t done, int64_t total)>;
 
 /// Matrices [out, in] in the weights' type, norms f32. Heads, ffn and vocab are this rank's.
@@ -28,12 +28,13 @@ struct LayerWeights {
 /// A model's weights on one rank: loaded once, shared by every Level that computes with them.
 class Weights {
   public:
-    /// What bytes() will be, computed before loading.
+    /// Returns the later value of bytes(), before anything is loaded.
     static size_t bytes_for(const LlamaConfig& config, const Shard& shard, DType dtype);
-    /// What bytes_per_step() will be; or what a forward reads of so many passes over layers that are iterated.
+    /// Returns the later value of bytes_per_step(); or the bytes that a forward of `passes` passes over iterated layers
+    /// reads.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype, int64_t passes = 1);
-    /// Reads only this rank's slices; blocks until they are on the device. `dtype`: of the matrices in memory, f32, f16
-    /// or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
+    /// Reads only this rank's slices; blocks until they are on the device. `dtype`: the matrices' type in memory, f32,
+    /// f16 or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
     Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress = {});
 
     const LlamaConfig& config() const { return config_; }

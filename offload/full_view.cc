@@ -34,7 +34,7 @@ std::vector<OwnerIndex> streamed_owners(const std::vector<StreamedIndex>& number
     return owners;
 }
 
-/// The owner that each attention reads; where nothing else is said, every owner once.
+/// The owner that each attention reads; by default every owner once.
 std::vector<OwnerIndex> reads_or_all(std::vector<OwnerIndex> reads, int64_t owners) {
     if (!reads.empty()) return reads;
     for (OwnerIndex owner; owner.i < owners; ++owner) reads.push_back(owner);
@@ -114,7 +114,7 @@ ViewMaker full_view(const Residency& residency) {
     };
 }
 
-/// An owner's tiles are contiguous, in the order of KvShape::tile; owners on chip follow each other.
+/// An owner's tiles are contiguous, in the order of KvShape::tile; so are the owners on chip.
 char* FullView::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const {
     const auto before =
         std::count_if(streamed_.begin(), streamed_.begin() + owner.i, [](StreamedIndex n) { return n.i < 0; });
@@ -173,7 +173,7 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
-    // A prompt's last query, or a decode forward's.
+    // The queries of a decode forward's rows, or a prompt's last one.
     const std::span<KvFollower* const> all = told();
     const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
     const KvFollower::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
@@ -195,7 +195,7 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     for (KvFollower* f : follow) f->passing(op, owner, kv, {});
 }
 
-/// The rows of a forward as if they were all of sequence 0: for tiles that are common to all sequences.
+/// The rows of a forward with sequence 0 for all of them: for tiles that all sequences share.
 RowsView FullView::as_one(const AttentionCall& a) const {
     RowsView rows = a.rows;
     rows.sequences = zeros_.first_rows(a.q.rows());
@@ -210,12 +210,12 @@ void FullView::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall&
 }
 
 /// Attention over streamed tiles, span by span as they arrive: over those that all sequences share, then over each
-/// sequence's own, then over the newest ones, which lie on the device.
+/// sequence's own, then over the newest ones, which are on the device.
 void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     TileRing& ring = streaming_->ring;
     const StreamedIndex layer_here = streamed_[owner.at()];
     const LayerKv& kv = layer(owner);
-    // Followers are told of the first sequence's tiles: they follow one.
+    // Followers are notified of the first sequence's tiles: they follow only one sequence.
     const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
         for (KvFollower* f : told()) {
             if (first) f->passing(op, owner, at, tiles);
@@ -240,7 +240,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
                     [&](const LayerKv& at, const TileRange& tiles) { attend(g.first, g.rows, g.bound, at, tiles); });
     }
     streaming_->tails.use();
-    // Sequences whose newest tiles have the same numbers are attended together.
+    // Sequences whose newest tiles have the same indices are attended together.
     for (size_t i = 0, end = 0; i < groups_.size(); i = end) {
         int64_t rows = 0, bound = 0;
         for (; end < groups_.size() && own[end].tiles.end == own[i].tiles.end; ++end) {
@@ -253,7 +253,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
 
 void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     const int64_t n = static_cast<int64_t>(rows.size()), first = length(sequence);
-    check(first + n <= shape().context, "kv: {} rows kept behind {} of {} tokens", n, first, shape().context);
+    check(first + n <= shape().context, "kv: {} rows kept after {} of {} tokens", n, first, shape().context);
     check(staged().are_path(sequence, rows), "kv: rows {} of sequence {} are kept and are no path",
           fmt::join(rows, " "), sequence);
     if (n == 0) return commit(sequence, first);
@@ -302,7 +302,7 @@ void FullView::state(Archive& ar) {
     ar.section("full view");
     int64_t n = length(0);
     ar.value(n);
-    require(n >= 0 && n <= shape().context, Exit::kConfig, "{} tokens are to be taken up, the context has {}", n,
+    require(n >= 0 && n <= shape().context, Exit::kConfig, "{} tokens to resume, the context has {}", n,
             shape().context);
     tiles(ar, n);
 }

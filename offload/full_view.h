@@ -1,7 +1,7 @@
 #pragma once
-/// The view that shows attention every token. An owner layer's tiles either stay on the device, or lie in host memory
-/// and are copied to the device in every forward. Attention reads them in index order in both cases, so its results
-/// have the same bits.
+/// The full view: attention sees every token. An owner layer's tiles are either on chip, or in host memory and copied
+/// to the device in every forward. Attention reads them in index order in both cases, so its results are bitwise
+/// identical.
 
 #include <cstdint>
 #include <memory>
@@ -18,19 +18,19 @@
 
 namespace trireme {
 
-/// Sizes of the streaming where `layers` of the owner layers are streamed in spans of at least `span_bytes` bytes.
+/// Sizes for streaming `layers` of the owner layers in spans of at least `span_bytes` bytes.
 StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
 
-/// Where the tiles of a view lie, and how streamed ones are copied.
+/// Where the tiles of a view are stored, and how streamed ones are copied.
 struct Residency {
-    std::vector<bool> on_chip = {};       // [owner layers] its tiles stay on the device; empty: all do
+    std::vector<bool> on_chip = {};       // [owner layers] its tiles are on chip; empty: all are
     int64_t ring = 4;                     // slots of the ring that streamed tiles pass through, 2 to 8
-    int64_t frames = 0;                   // streamed layers that may be held there for several readers (read_runs.h)
+    int64_t frames = 0;                   // streamed layers that the device may hold for several readers (read_runs.h)
     size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
-    bool hidden_on_host = false;  // where a prompt's residual streams lie; only read where a layer is streamed
-    bool by_layers = false;       // a prefill goes layer by layer even where none is streamed: a follower wants that
-    bool verify = false;          // compare digests of tiles where they are written and where they arrive
+    bool hidden_on_host = false;  // a prompt's residual streams are in host memory; ignored if no layer is streamed
+    bool by_layers = false;       // prefill layer by layer even if none is streamed: a follower requires it
+    bool verify = false;          // compare digests of tiles when they are written and when they arrive
 };
 
 class FullView final : public KvView {
@@ -41,7 +41,7 @@ class FullView final : public KvView {
              std::vector<OwnerIndex> reads = {});
     ~FullView() override;
 
-    /// Memory for address tables, staged rows and keep() lists; the same for every residency.
+    /// Memory for address tables, staged rows and keep() lists; it does not depend on the residency.
     static MemoryBytes table_memory(const KvShape& shape);
 
     bool on_chip(OwnerIndex owner) const { return streamed_[owner.at()].i < 0; }
@@ -72,10 +72,10 @@ class FullView final : public KvView {
     void truncate(int64_t sequence, int64_t n) override;
     void fork(int64_t sequence) override;
 
-    /// Of one sequence. Wherever the tiles lie now, another run may have them elsewhere. Followers are not told.
+    /// Serialises one sequence, wherever its tiles are stored. Reading notifies followers only of a truncation to 0.
     void state(Archive& ar) override;
-    /// The tiles alone, of the first n tokens: owner by owner, each [k and v of every head] as KvLayout has it. Where
-    /// they are read, the sequence has these tokens then.
+    /// Serialises only the tiles of the first n tokens, owner by owner, each [k and v of every head] as KvLayout has
+    /// it. After reading, the sequence has n tokens.
     void tiles(Archive& ar, int64_t n);
 
     void begin_prefill(int64_t sequence, int64_t n) override;
@@ -87,7 +87,7 @@ class FullView final : public KvView {
     struct Streaming {
         Streaming(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
                   const Residency& residency, const std::vector<StreamedIndex>& reads);
-        ~Streaming();  // waits for copies under way
+        ~Streaming();  // waits for copies in flight
         Transport transport;
         TileRing ring;
         Tails tails;
@@ -102,7 +102,7 @@ class FullView final : public KvView {
     void place_on_chip(Device& device);
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;
-    /// The followers who are told of an attention: nobody, where its pass will be repeated.
+    /// The followers to notify of an attention: none if its pass will be repeated.
     std::span<KvFollower* const> told() const {
         return will_be_repeated() ? std::span<KvFollower* const>() : followers();
     }
@@ -113,16 +113,16 @@ class FullView final : public KvView {
     bool by_layers_;
     std::vector<StreamedIndex> streamed_;  // [owner layers] number among the streamed ones; -1: on chip
     int64_t streamed_layers_ = 0;
-    Buffer<Space::kDevice> tiles_;         // of owners on chip
+    Buffer<Space::kDevice> tiles_;         // all tiles of owners on chip
     Arena<Space::kDevice> device_tables_;  // address tables, staged rows
     Tensor staged_k_, staged_v_;
-    Tensor zeros_;  // i32 [kMaxRows]: rows of any sequence where they see what all of them share
+    Tensor zeros_;  // i32 [kMaxRows]: the rows' sequence when they attend tiles that all sequences share
     KeptLists kept_;
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
-    std::vector<RowGroup> groups_;          // of the current decode forward
-    int64_t rows_ = 0, first_row_ = 0;      // of that: rows without padding, and the staged row of the first
-    // Which tiles come from host memory: those that all sequences share, if there are any, then [groups_].
+    std::vector<RowGroup> groups_;          // groups of the current decode forward
+    int64_t rows_ = 0, first_row_ = 0;      // its rows without padding; the staged row of the first one
+    // Tiles that come from host memory: those that all sequences share, if there are any, then [groups_].
     std::vector<Reading> readings_;
     Prefill prefill_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// Layers are numbered in three ways. Each numbering is a type of its own, so that the compiler rejects a mix-up.
+/// Three index types for layers, one for each numbering, so that the compiler rejects a mix-up.
 
 #include <compare>
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Index {
 
     Index() = default;
     constexpr explicit Index(int64_t index) : i(index) {}
-    size_t at() const { return static_cast<size_t>(i); }  // into a vector
+    size_t at() const { return static_cast<size_t>(i); }  // index into a vector
     Index& operator++() {
         ++i;
         return *this;
@@ -27,7 +27,7 @@ struct Index {
 using LayerIndex = Index<struct OfModel>;
 /// An owner layer (one with keys and values of its own), numbered among the owners in layer order. Views take these.
 using OwnerIndex = Index<struct OfOwners>;
-/// A streamed owner (its tiles lie in host memory), numbered among the streamed ones in layer order. The parts of
+/// A streamed owner (its tiles are in host memory), numbered among the streamed ones in layer order. The parts of
 /// offload/stream take these.
 using StreamedIndex = Index<struct OfStreamed>;
 

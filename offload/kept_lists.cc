@@ -25,7 +25,7 @@ KeptLists::KeptLists(Device& device, Stream& compute)
 Matrix<int32_t> KeptLists::next() {
     next_ = (next_ + 1) % lists_.size();
     const Slot& slot = lists_[next_];
-    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // eight lists ago: reached long since
+    if (slot.free.stream != nullptr) compute_.synchronize(slot.free);  // recorded eight lists ago: usually reached
     return slot.host.as<int32_t>();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Lists of staged rows and the slots that they are kept in, on their way to the device. There are several, so that
+/// Upload buffers for lists of staged rows and the slots that they are committed to. There are several, so that
 /// enqueueing need not wait for the last one.
 
 #include <array>
@@ -17,7 +17,7 @@ class KeptLists {
     KeptLists(Device& device, Stream& compute);
     static MemoryBytes memory();
 
-    /// For Kernels::kv_keep: rows[i] goes to slot slot_of(i) of the sequence. At most kMaxRows rows.
+    /// Uploads a list for Kernels::kv_keep: rows[i] goes to slot slot_of(i) of the sequence. At most kMaxRows rows.
     template <class SlotOf>
     Tensor send(std::span<const int32_t> rows, int64_t sequence, const SlotOf& slot_of) {
         const Matrix<int32_t> list = next();
@@ -29,14 +29,14 @@ class KeptLists {
         }
         return send(static_cast<int64_t>(rows.size()));
     }
-    /// What reads the last list has been enqueued.
+    /// Call this when the kernels that read the last list have been enqueued.
     void used();
 
   private:
     struct Slot {
         HostTensor host;  // i32 [kMaxRows, 3]
         Tensor device;
-        Event free;  // the kernels that read it are done
+        Event free;  // reached when the kernels that read it are done
     };
     Matrix<int32_t> next();
     Tensor send(int64_t n);

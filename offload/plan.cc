@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// What a forward reads of streamed layers.
+/// The streamed layers that a forward reads.
 struct StreamedReads {
     std::vector<StreamedIndex> numbers;  // [owners]
     std::vector<StreamedIndex> reads;    // by attention
@@ -71,7 +71,7 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
     p.proposing = in.proposing;
     if (in.heavy) p.heavy = *in.heavy;
     if (in.bounded) p.kv = *in.bounded;
-    if (in.bounded || in.heavy || in.by_layers || streamed > 0) {  // a prompt goes layer by layer
+    if (in.bounded || in.heavy || in.by_layers || streamed > 0) {  // a prefill goes layer by layer
         p.hidden = in.hidden_on_device;
         p.work += in.prompt_batches;
         p.prefill_work_bytes += in.prompt_batches.device;
@@ -115,7 +115,7 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
     Plan closest, best;
     size_t lacking = SIZE_MAX;
     int64_t crossing = INT64_MAX;
-    // The most frames that fit beside so many layers on chip.
+    // Tries n layers on chip with the most frames that fit.
     const auto try_with = [&](int64_t n) {
         for (int64_t frames = useful_frames_of(in, n); frames >= 0; --frames) {
             for (const bool hidden_on_host : {false, true}) {
@@ -132,7 +132,7 @@ Plan make_plan(const PlanInput& in, const Machine& machine) {
             }
         }
     };
-    // Every streamed layer crosses the link once at least: with fewer on chip nothing is gained from some point on.
+    // Every streamed layer crosses the link at least once: from some point on, fewer layers on chip gain nothing.
     for (int64_t n = most; n >= least && owners - n < crossing; --n) try_with(n);
     return crossing < INT64_MAX ? best : closest;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Plans where a rank's KV cache lies, before memory is allocated: which owner layers stay on the device, which buffers
-/// the streamed ones need there. Pure arithmetic.
+/// The memory plan of a rank, made before memory is allocated: which owner layers are on chip, and which device buffers
+/// the streamed ones need. Pure arithmetic.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,39 +20,39 @@ struct PlanInput {
 
     KvShape kv;
     std::vector<OwnerIndex> reads;        // the owner that each layer's attention reads
-    std::vector<LayerIndex> owners = {};  // the layer that each owner is, for messages
+    std::vector<LayerIndex> owners = {};  // [owners] the layer of each, for messages
     int64_t on_chip = kAuto;              // number of owner layers, kAuto: as many as fit, or kAll
     int64_t ring = 4;                     // slots that streamed tiles pass through
     size_t span_bytes = size_t{2} << 20;
     size_t weight_bytes = 0;           // on the device
-    size_t weight_bytes_per_step = 0;  // what a decode step reads of the weights
-    MemoryBytes work = {};             // activations, scratch, tables; the same for every residency
+    size_t weight_bytes_per_step = 0;  // weights that a decode step reads
+    MemoryBytes work = {};             // activations, scratch, tables; independent of the residency
     size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
-    bool by_layers = false;            // a prompt goes layer by layer even where no layer is streamed
-    // Counted only where a prompt goes layer by layer: its residual streams, if they lie on the device or in host
-    // memory; and the batches of a prompt beyond the first, since all are then kept.
+    bool by_layers = false;            // prefill layer by layer even if no layer is streamed
+    // Counted only if a prefill goes layer by layer: the prompt's residual streams, if they are on the device or in
+    // host memory; and the prompt's batches beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     RetrievalShape retrieval = {};            // what the middle level of a chain sees (TriForce)
-    std::optional<MemoryBytes> bounded = {};  // a view that keeps some tokens only, instead of tiles of all of them
-    std::optional<MemoryBytes> heavy = {};    // heavy hitters of all of them, for a level that proposes
-    MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, but not what is retrieved
+    std::optional<MemoryBytes> bounded = {};  // an evicting view, instead of tiles of all tokens
+    std::optional<MemoryBytes> heavy = {};    // heavy hitters of all tokens, for a level that proposes
+    MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, without retrieval sets
 };
 
-/// What one rank may use, of this machine or of one that flags describe. Bytes; a rate of 0 means unknown.
+/// What one rank may use, on this machine or on one that flags describe. In bytes; a rate of 0 means unknown.
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
-    size_t together = SIZE_MAX;  // limit of device plus host where both are the same memory
+    size_t together = SIZE_MAX;  // limit of device plus host if both are the same memory
     double device_gbps = 0;      // GB/s at which weights and KV are read on the device
     double link_gbps = 0;        // GB/s from host to device
     double link_us = 0;          // latency of a copy, us
-    double layer_ms = 0;         // all-reduces of one layer in a step
+    double layer_ms = 0;         // all-reduces of one layer in a step, ms
 };
 
 /// Bytes that a plan needs beyond what the machine has.
 struct Shortage {
     size_t device = 0, host = 0, together = 0;
-    /// Bytes that would have to be added; where device and host are the same memory, they are not counted twice.
+    /// Bytes that would have to be added; if device and host are the same memory, they are not counted twice.
     size_t total() const { return std::max(device + host, together); }
 };
 
@@ -61,19 +61,19 @@ struct Plan {
     int64_t on_chip_layers = 0, streamed_layers = 0;
     int64_t span_tiles = 0;
     int64_t frames = 0;              // streamed layers that the device may hold for several readers at one time
-    std::vector<ReadRun> runs;       // of a forward of one pass
+    std::vector<ReadRun> runs;       // the runs of a forward of one pass
     std::vector<int64_t> crossings;  // [owner layers] how often a forward fetches each; 0: it is on chip
     MemoryBytes kv, hidden, work;    // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;   // the part of work.device that only a prefill uses
-    MemoryBytes retrieved;           // of the retrieving level, but for its summaries
+    MemoryBytes retrieved;           // the retrieving level's, without its summaries
     MemoryBytes heavy;               // PlanInput's
     MemoryBytes proposing;           // PlanInput's
     // All on the device.
     size_t weight_bytes = 0, ring_bytes = 0, frame_bytes = 0, tail_bytes = 0, summary_bytes = 0;
     bool hidden_on_host = false;
 
-    /// All of it is allocated before the prompt and kept. A prefill uses all of it: it also fills the retrieval set,
-    /// layer by layer.
+    /// The memory of all parts. It is allocated before the prompt and kept. A prefill uses all of it: it also fills the
+    /// retrieval set, layer by layer.
     MemoryBytes total() const {
         MemoryBytes all = kv + hidden + work + retrieved + heavy + proposing;
         all.device += weight_bytes + ring_bytes + frame_bytes + tail_bytes + summary_bytes;
@@ -91,30 +91,30 @@ struct Plan {
     bool fits(const Machine& m) const { return shortage(m).total() == 0; }
 };
 
-/// [owners] True for n layers on chip, spread evenly: a streamed layer's copies then overlap with the compute of layers
-/// on chip.
+/// [owners] True for n layers on chip, spread evenly, so that a streamed layer's copies overlap with the compute of
+/// layers on chip.
 std::vector<bool> interleaved(int64_t owners, int64_t n);
-/// The same where some owners are read by more layers than others: those come first, and those that as many layers read
-/// are spread. `reads`: the owner that each layer reads.
+/// Like interleaved(), for owners with different numbers of readers: owners with more readers come first, and owners
+/// with equal numbers are spread evenly. `reads`: the owner that each layer reads.
 std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n);
 
-/// The plan with exactly `on_chip` owner layers on chip and so many frames (stream/tile_ring.h), whether or not it fits
-/// a machine.
+/// The plan with exactly `on_chip` owner layers on chip and `frames` frames (stream/tile_ring.h), even if it does not
+/// fit the machine.
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false, int64_t frames = 0);
-/// The plan with input.on_chip layers on chip; kAuto: with as many as fit, unless fewer of them and frames instead let
-/// less cross the link. A prompt's hidden states go to host memory if that keeps more layers on chip: a prefill
+/// The plan with input.on_chip layers on chip. kAuto: as many as fit, unless fewer of them with more frames reduce the
+/// copies over the link. A prompt's hidden states go to host memory if that keeps more layers on chip: a prefill
 /// overlaps their copies with compute, whereas each streamed layer slows every decode step. If nothing fits: the plan
 /// with the least shortage. Errors: Exit::kConfig for more layers than there are owners.
 Plan make_plan(const PlanInput& input, const Machine& machine);
-/// The runs of a forward that reads what the input says, where KV lies as the plan has it.
+/// The runs of a forward that reads input.reads, with the plan's residency.
 std::vector<ReadRun> runs_of(const PlanInput& input, const Plan& plan);
 /// The least value of machine.*which, in bytes, with which a plan fits, the rest of the machine unchanged. 0: no value
 /// is enough, or the plan fits already.
 size_t least_memory(const PlanInput& input, const Machine& machine, size_t Machine::*which);
 /// The most tokens, in whole tiles and up to `at_most`, for which a plan fits; 0: none. `input_for(tokens)` describes
-/// the run with that many tokens of what is searched for: context, or retrieval budget.
+/// the run with this context, or this retrieval budget.
 int64_t most_tokens(const std::function<PlanInput(int64_t tokens)>& input_for, const Machine& machine, int64_t at_most);
-/// The most of anything, one by one and up to `at_most`, for which a plan fits; 0: none.
+/// Like most_tokens(), but for any number n, in steps of 1.
 int64_t most_that_fit(const std::function<PlanInput(int64_t n)>& input_for, const Machine& machine, int64_t at_most);
 
 constexpr double gib(size_t bytes) {

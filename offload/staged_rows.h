@@ -1,6 +1,6 @@
 #pragma once
-/// The rows that decode forwards have staged and that have been neither kept nor dropped. Those of a sequence form a
-/// tree below its last committed token. Rows may be added over several forwards. No allocation after construction.
+/// Staged rows of decode forwards that have been neither committed nor dropped. Those of a sequence form a tree below
+/// its last committed token. Rows may be added over several forwards. No allocation after construction.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ class StagedRows {
   public:
     StagedRows() { rows_.reserve(kMaxRows); }
 
-    /// Rows staged so far, those dropped beside others included: the number that the next one gets.
+    /// The number of rows staged so far, including dropped ones while others remain. The next row gets this number.
     int32_t size() const { return static_cast<int32_t>(rows_.size()); }
     /// Adds a row and returns its number. `parent`: an earlier row of the same sequence, or -1: the last committed
     /// token. Errors: Exit::kInternal beyond kMaxRows rows, or if the parent is no such row.
@@ -36,7 +36,7 @@ class StagedRows {
         row.path[static_cast<size_t>(row.depth)] = number;
         return number;
     }
-    /// How many ancestors the row has in its tree: 0 if its parent is the last committed token.
+    /// The number of the row's ancestors in its tree: 0 if its parent is the last committed token.
     int32_t depth(int32_t row) const { return rows_[static_cast<size_t>(row)].depth; }
     /// The rows of its tree from depth 0 down to the row itself.
     std::span<const int32_t> path(int32_t row) const {
@@ -50,7 +50,7 @@ class StagedRows {
         return last >= 0 && last < size() && rows_[static_cast<size_t>(last)].sequence == sequence &&
                std::ranges::equal(path(last), rows);
     }
-    /// Forgets the rows of a sequence; the others keep their numbers. Without others numbers begin again at 0.
+    /// Drops the rows of a sequence; the others keep their numbers. If none are left, numbers begin again at 0.
     void drop(int64_t sequence) {
         bool others = false;
         for (Row& r : rows_) {

@@ -13,14 +13,13 @@ double ms(double bytes, double gbps) {
     return bytes / gbps * 1e-6;
 }
 
-/// One layer's keys and values of so many tokens.
+/// Bytes of one layer's keys and values of `tokens` tokens.
 double tokens_bytes(const PlanInput& in, int64_t tokens) {
     return static_cast<double>(in.kv.layout.tile_bytes()) / static_cast<double>(kTileTokens) *
            static_cast<double>(tokens);
 }
 
-/// The spans that a step reads of a streamed layer from host memory, where every sequence has `length` tokens: tiles of
-/// each.
+/// The spans of a streamed layer that a step reads from host memory if every sequence has `length` tokens. In tiles.
 std::vector<int64_t> spans_of(const PlanInput& in, const Plan& plan, int64_t length) {
     std::vector<int64_t> spans;
     const auto add = [&](int64_t tiles) {
@@ -32,7 +31,7 @@ std::vector<int64_t> spans_of(const PlanInput& in, const Plan& plan, int64_t len
     return spans;
 }
 
-/// Of more sequences than a forward has rows.
+/// The forecast for more sequences than a forward has rows.
 StepForecast of_several_forwards(PlanInput in, const Plan& plan, const Machine& m, int64_t length, double between_ms) {
     StepForecast all;
     for (int64_t left = in.kv.sequences; left > 0; left -= kMaxRows) {
@@ -82,7 +81,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
             f.compute_ms += compute_ms;
         };
         auto run = runs.begin();
-        int64_t attention = 0;  // of the run
+        int64_t attention = 0;  // index in the run
         for (const OwnerIndex owner : in.reads) {
             if (plan.on_chip[owner.at()]) {
                 add(weights_ms + ms(tokens_bytes(in, tokens), m.device_gbps));

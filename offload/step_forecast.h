@@ -1,5 +1,5 @@
 #pragma once
-/// What a decode step of a plan costs on a machine. Pure arithmetic.
+/// Forecast of a decode step's time under a plan on a machine. Pure arithmetic.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// A decode step of one row of each sequence, behind `length` tokens, in the steady state; of more than kMaxRows
-/// sequences it takes several forwards. It simulates the copies through ring and frames and the reads of the layers;
-/// the machine's rates must be known. Compute is what the device reads: that rows of many sequences may take longer to
-/// multiply is not in it. Times in milliseconds. `between_ms`: what the device does before each step, in which the ring
-/// fills.
+/// A decode step of one row of each sequence, at context length `length`, in the steady state. More than kMaxRows
+/// sequences take several forwards. The forecast simulates the copies through ring and frames and the reads of the
+/// layers; the machine's rates must be known. Compute time is the time to read memory; it does not include that rows of
+/// many sequences may take longer to multiply. Times in milliseconds. `between_ms`: the device's work before each step,
+/// during which the ring fills.
 struct StepForecast {
     size_t h2d_bytes = 0;
     double copy_ms = 0;     // time the link is busy
@@ -21,7 +21,7 @@ struct StepForecast {
 };
 StepForecast forecast(const PlanInput& input, const Plan& plan, const Machine& machine, int64_t length,
                       double between_ms = 0);
-/// What that step reads on the device, bytes: weights, and keys and values. What sequences have in common is read once.
+/// Bytes that this step reads on the device: weights, keys and values. Tokens that sequences share are read once.
 double step_bytes(const PlanInput& input, int64_t length);
 
 }  // namespace trireme

@@ -1,9 +1,7 @@
 #pragma once
-/// What objects remember, as one run leaves it and another one takes it up. An object names it in one function, for
-/// both directions, so that what is written is what is read:
+/// Snapshot serialisation: one state() function of an object both writes and restores it:
 ///
-///     void state(Archive& ar) { ar.section("window"); ar.value(tokens_); ar.values(places_); ar.memory(stream,
-///     tiles_); }
+///     void state(Archive& ar) { ar.section("window"); ar.value(tokens_); ar.memory(stream, tiles_); }
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +21,7 @@ class Archive {
     virtual ~Archive() = default;
     virtual bool loads() const = 0;
 
-    /// What follows belongs to this; an archive that is read must have it here. Errors: Exit::kData.
+    /// Begins a named section. An archive that is read must have the same name here. Errors: Exit::kData.
     void section(std::string_view name) {
         std::vector<char> there(name.begin(), name.end());
         values(there);
@@ -36,7 +34,7 @@ class Archive {
         static_assert(std::is_trivially_copyable_v<T>);
         bytes(std::as_writable_bytes(std::span(&x, 1)));
     }
-    /// Capacity stays what it is, where it is enough.
+    /// Reading keeps the capacity of `v` if it suffices.
     template <class T>
     void values(std::vector<T>& v) {
         static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>);
@@ -48,17 +46,17 @@ class Archive {
         }
         bytes(std::as_writable_bytes(std::span(v)));
     }
-    /// The same for what a run never changes: whoever reads it must have the same. Errors: Exit::kData, naming `what`.
+    /// A value that a run never changes: an archive that is read must hold `x`. Errors: Exit::kData, naming `what`.
     template <class T>
     void same(const T& x, std::string_view what) {
         T there = x;
         value(there);
         require(std::memcmp(&there, &x, sizeof x) == 0, Exit::kData, "{}: {} is another one there", where(), what);
     }
-    /// Memory of a device, contiguous, behind what `stream` has to do. Written: not before the archive is; read: it is
-    /// there for what is enqueued on `stream` from here on.
+    /// Contiguous device memory, after earlier work of `stream`. A written archive may read it later, so it must not
+    /// change meanwhile. A read archive restores it before later work of `stream`.
     virtual void memory(Stream& stream, const Tensor& tensor) = 0;
-    /// The same of host memory that `stream` copies to or from.
+    /// Like memory() of a device, for host memory that `stream` copies to or from.
     virtual void memory(Stream& stream, const HostTensor& tensor) = 0;
 
   protected:

@@ -1,5 +1,5 @@
 #pragma once
-/// Files that appear whole or not at all.
+/// Atomic file writes: a file appears complete or not at all.
 
 #include <cstddef>
 #include <filesystem>
@@ -9,9 +9,9 @@ namespace trireme {
 
 enum class IfThere { kReplace, kRefuse };
 
-/// Writes `bytes` as the file `path`, as a PartFile (part_file.h). What is at `path` is replaced, or refused: then of
-/// several writers of a new name, in whatever processes, one gets it. A failure leaves an older `path` as it was.
-/// Errors: PartFile's.
+/// Writes `bytes` to the file `path` through a PartFile (part_file.h). `old` says whether an existing file is replaced
+/// or is an error. With kRefuse, only one of several writers of a new name succeeds, in whatever processes they run. A
+/// failure leaves an existing file unchanged. Errors: like PartFile.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, IfThere old);
 
 }  // namespace trireme

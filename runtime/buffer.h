@@ -1,5 +1,5 @@
 #pragma once
-/// Owners of memory. Work is asynchronous: an owner outlives what is queued on its memory.
+/// Owners of memory: Buffer, GrowingBuffer, Arena. An owner must outlive the asynchronous work on its memory.
 
 #include <cstddef>
 #include <vector>
@@ -45,13 +45,13 @@ class Buffer {
     size_t bytes_ = 0;
 };
 
-/// Memory for what has no largest size yet. What was handed out before stays where it is: graphs have its address.
+/// Memory whose largest size is not known in advance. Older memory remains valid, because graphs hold its address.
 template <Space S>
 class GrowingBuffer {
   public:
     explicit GrowingBuffer(Device& device) : device_(&device) {}
 
-    /// The same memory as long as it is large enough.
+    /// Returns the same memory as before while that is large enough.
     void* at_least(size_t bytes) {
         if (all_.empty() || all_.back().bytes() < bytes) all_.emplace_back(*device_, bytes);
         return all_.back().data();
@@ -62,8 +62,8 @@ class GrowingBuffer {
     std::vector<Buffer<S>> all_;
 };
 
-/// Bump allocation from one buffer: made once, in a constructor; nothing is ever given back singly.
-/// Sizes are added up first: `Arena(device, bytes_of(a) + bytes_of(b))`.
+/// Bump allocation from one buffer; nothing is freed singly.
+/// Add up the sizes first: `Arena(device, bytes_of(a) + bytes_of(b))`.
 template <Space S>
 class Arena {
   public:
@@ -79,7 +79,7 @@ class Arena {
 
     BasicTensor<S> take(DType dtype, const Shape& shape) {
         const size_t bytes = bytes_of(dtype, shape);
-        check(used_ + bytes <= buffer_.bytes(), "arena of {} bytes: {} used, {} more wanted for {}", buffer_.bytes(),
+        check(used_ + bytes <= buffer_.bytes(), "arena of {} bytes: {} used, {} more required for {}", buffer_.bytes(),
               used_, bytes, shape);
         void* at = static_cast<char*>(buffer_.data()) + used_;
         used_ += bytes;

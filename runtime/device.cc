@@ -34,7 +34,7 @@ std::unique_ptr<Device> open_device(const std::string& name, const DeviceRequest
         const char *begin = name.data() + colon + 1, *end = name.data() + name.size();
         const auto [stop, error] = std::from_chars(begin, end, wanted.index);
         require(error == std::errc() && stop == end && wanted.index >= 0, Exit::kConfig,
-                "{}: want a card's number behind the colon, as in {}:0", name, name.substr(0, colon));
+                "{}: want a GPU's number after the colon, as in {}:0", name, name.substr(0, colon));
     }
     return maker(wanted);
 }

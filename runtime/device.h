@@ -1,5 +1,5 @@
 #pragma once
-/// A device: memory, pinned host memory, streams.
+/// Device: the interface of a backend to memory, pinned host memory and streams.
 
 #include <cstddef>
 #include <memory>
@@ -17,31 +17,31 @@ class Device {
   public:
     virtual ~Device() = default;
 
-    /// "cpu", or the name the device was registered under: whose kernels work on its memory.
+    /// Returns "cpu" or the registered name of the backend whose kernels work on this device's memory.
     virtual std::string_view backend() const = 0;
     virtual std::string name() const = 0;
     virtual size_t memory_total() const = 0;
-    /// What allocate() still grants: ranks of one node have a share each.
+    /// Returns the bytes that allocate() still grants to this rank; ranks of one node have a share each.
     virtual size_t memory_free() const = 0;
-    /// The same of the host, where that is other memory.
+    /// Like memory_free(), for host memory, where that is separate.
     virtual size_t host_memory_free() const { return memory_free(); }
-    /// Where on this node it is: ranks with the same place share it. "": the node's own memory, which is shared anyway.
+    /// Identifies the device on this node; ranks with equal strings share it. "" means the node's own memory.
     virtual std::string place() const { return ""; }
-    /// So many ranks have opened it: what memory_free() divides by. Until told, what local ranks and cards suggest.
+    /// Sets the number of ranks that memory_free() divides by. Default: estimated from local ranks and GPUs.
     virtual void shared_by(int) {}
-    /// The host's threads may read and write device memory while no stream works on it.
+    /// Returns whether host threads may access device memory while no stream works on it.
     virtual bool host_reaches_memory() const { return false; }
 
-    /// Zeroed, 4 KiB aligned. Errors: Exit::kOs with the size asked for and what is free.
+    /// Returns zeroed memory, aligned to 4 KiB (on a GPU: 256 bytes). Errors: Exit::kOs, with required and free bytes.
     virtual void* allocate(Space space, size_t bytes) = 0;
     virtual void release(Space space, void* data, size_t bytes) noexcept = 0;
-    /// Bytes allocated now, and the most there ever were.
+    /// Bytes that are allocated now (used) and the largest number so far (peak).
     size_t used(Space space) const { return used_[static_cast<size_t>(space)]; }
     size_t peak(Space space) const { return peak_[static_cast<size_t>(space)]; }
 
     /// `name` must outlive the stream; it appears in traces and messages.
     virtual std::unique_ptr<Stream> make_stream(const char* name) = 0;
-    /// A decode step is worth a graph here.
+    /// Returns whether decode steps should be replayed as graphs on this device.
     virtual bool graphs() const { return false; }
 
   protected:
@@ -51,25 +51,25 @@ class Device {
     size_t used_[2] = {0, 0}, peak_[2] = {0, 0};
 };
 
-/// What a rank asks for.
+/// Parameters of open_device().
 struct DeviceRequest {
-    int threads = 1;                      // compute threads of every CPU stream
-    int local_rank = 0, local_ranks = 1;  // ranks of this node divide its memory, and its cards
-    int index = -1;                       // the card; -1: by the local rank
+    int threads = 1;                      // compute threads of each CPU stream
+    int local_rank = 0, local_ranks = 1;  // ranks of this node share its memory and its GPUs
+    int index = -1;                       // the GPU; -1: selected by the local rank
     // Bytes that the rank may pin even if the system reports less as available; 0: what is available. A virtual machine
-    // may start with little memory and grow. A CPU ignores it.
+    // may start with little memory and grow. The CPU ignores it.
     size_t host_memory = 0;
 };
 
-/// Devices that are not built in: a name for --device, and what opens one.
+/// Opens a device that is not built in. Makers are registered by their name in --device.
 using DeviceMaker = std::unique_ptr<Device> (*)(const DeviceRequest& request);
 Registry<DeviceMaker>& device_makers();
-/// A line each of what --device may name: "cuda:0: NVIDIA H200, compute 9.0, 150.1 GB of memory, 149.6 free".
+/// Lists what --device accepts, a line each: "cuda:0: NVIDIA H200, compute 9.0, 150.1 GB of memory, 149.6 free".
 using DeviceLister = std::vector<std::string> (*)();
 Registry<DeviceLister>& device_listers();
 
-/// `name` is "cpu", or of a registered device, with ":i" behind it where it has several. Every rank calls this before
-/// any of them allocates. Errors: Exit::kUnavailable, kConfig.
+/// Opens "cpu" or a registered device; ":i" after its name selects one of several. Every rank calls this before any
+/// rank allocates. Errors: Exit::kUnavailable, kConfig.
 std::unique_ptr<Device> open_device(const std::string& name, const DeviceRequest& request = {});
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Element types, and exact conversions between them (round to nearest, ties to even; NaN stays NaN).
+/// Element types, and correctly rounded conversions between them (to nearest, ties to even; NaN remains NaN).
 
 #include <bit>
 #include <cstddef>
@@ -41,7 +41,7 @@ struct f16 {
         const uint32_t u = std::bit_cast<uint32_t>(x);
         const uint32_t sign = (u >> 16) & 0x8000u;
         const uint32_t a = u & 0x7fffffffu;
-        if (a >= 0x7f800000u) {  // infinity, or NaN kept quiet with its upper payload
+        if (a >= 0x7f800000u) {  // infinity, or a quiet NaN with the upper part of its payload
             bits = static_cast<uint16_t>(sign | 0x7c00u | (a > 0x7f800000u ? 0x0200u | ((a >> 13) & 0x3ffu) : 0u));
         } else if (a >= 0x477ff000u) {  // 65520 and above round to infinity
             bits = static_cast<uint16_t>(sign | 0x7c00u);
@@ -72,7 +72,7 @@ struct f16 {
     }
 };
 
-/// The upper half of a float as storage.
+/// bfloat16 as storage: the upper half of a float.
 struct bf16 {
     uint16_t bits = 0;
 

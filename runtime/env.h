@@ -1,12 +1,12 @@
 #pragma once
-/// The environment variables that are no flag's twins, read once. docs/using.md lists them, and those of scripts.
+/// Environment variables that correspond to no flag, read once. docs/reference/environment.md lists all variables.
 
 namespace trireme {
 
 struct Env {
-    double timeout_s = 300;  // TRIREME_TIMEOUT_S: longest silence of a stream or a peer
-    bool log_all = false;    // TRIREME_LOG=all: every rank logs, not rank 0 alone
-    bool shm_sums = true;    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, too
+    double timeout_s = 300;  // TRIREME_TIMEOUT_S: longest time without progress of a stream or a peer
+    bool log_all = false;    // TRIREME_LOG=all: every rank logs, not only rank 0
+    bool shm_sums = true;    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory
     bool no_color = false;   // NO_COLOR
 };
 

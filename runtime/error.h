@@ -1,5 +1,5 @@
 #pragma once
-/// One exception type for the whole program, and the exit code it ends with.
+/// Error: the only exception type of the program, with its exit code.
 
 #include <stdexcept>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-/// Exit codes (sysexits). All ranks leave with the same one: the numerically largest wins.
+/// Exit codes (sysexits). All ranks exit with the same code: the numerically largest.
 enum class Exit : int {
     kOk = 0,
     kUsage = 64,        // unknown flag, contradictory flags
     kData = 65,         // content of a model, tokenizer or snapshot
-    kNoInput = 66,      // a file that is not there
+    kNoInput = 66,      // a file that does not exist
     kUnavailable = 69,  // device or peer
-    kInternal = 70,     // a bug of ours, ranks that disagree
+    kInternal = 70,     // a bug in Trireme, or ranks that disagree
     kOs = 71,           // memory, memlock, file descriptors
     kCantCreate = 73,   // an output that cannot be created
     kIo = 74,           // read or write error
@@ -26,14 +26,14 @@ enum class Exit : int {
     kConfig = 78,  // a value out of range, a prompt beyond the context
 };
 
-/// What was found, what was wanted, where, and what to do: one line.
+/// An exit code, and one line that says what was found, what was expected, where, and what to do.
 class Error : public std::runtime_error {
   public:
     Error(Exit code, std::string what) : std::runtime_error(without_nul(std::move(what))), code_(code) {}
     Exit code() const { return code_; }
 
   private:
-    /// what() would end there: quoted input may hold anything.
+    /// Escapes NUL bytes, at which what() would end. Quoted input can contain them.
     static std::string without_nul(std::string text) {
         for (size_t at = text.find('\0'); at != std::string::npos; at = text.find('\0', at)) {
             text.replace(at, 1, "\\x00");
@@ -44,7 +44,7 @@ class Error : public std::runtime_error {
     Exit code_;
 };
 
-/// A format string that remembers where it was written (std::source_location is missing in clang 14).
+/// A format string and its source location (std::source_location is missing in clang 14).
 template <class... Args>
 struct FormatAt {
     template <class S>
@@ -55,13 +55,13 @@ struct FormatAt {
     int line;
 };
 
-/// Ends the operation with what the user has to know.
+/// Throws Error(code) with a message for the user.
 template <class... Args>
 [[noreturn]] void fail(Exit code, fmt::format_string<std::type_identity_t<Args>...> text, Args&&... args) {
     throw Error(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// A condition that only a bug of ours can break: exit code 70, with file and line.
+/// Throws Error(Exit::kInternal), with file and line, if `condition` is false: a bug in Trireme.
 template <class... Args>
 void check(bool condition, FormatAt<std::type_identity_t<Args>...> at, Args&&... args) {
     if (!condition) [[unlikely]] {
@@ -70,7 +70,7 @@ void check(bool condition, FormatAt<std::type_identity_t<Args>...> at, Args&&...
     }
 }
 
-/// A condition that input, user or machine can break.
+/// Throws Error(code) if `condition` is false: an error of the input, the user or the machine.
 template <class... Args>
 void require(bool condition, Exit code, fmt::format_string<std::type_identity_t<Args>...> text, Args&&... args) {
     if (!condition) [[unlikely]]

@@ -1,5 +1,5 @@
 #pragma once
-/// Operations recorded once and enqueued again as one: launching each by itself costs the host more than the GPU needs.
+/// Graph: operations recorded once and enqueued again as one. Single launches cost the host more than the GPU needs.
 
 namespace trireme {
 
@@ -10,8 +10,8 @@ class Graph {
     Graph& operator=(const Graph&) = delete;
     virtual ~Graph() = default;
 
-    /// Enqueues them on the stream they were recorded on, with the addresses and sizes of then; what lies at the
-    /// addresses is read when they run. The graph outlives that.
+    /// Enqueues the operations on the stream they were recorded on, with the recorded addresses and sizes. Memory
+    /// contents are read when the operations run. The graph must outlive them.
     virtual void launch() = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Lines for people, on stderr: "[rank/size 1.234s] text". Rank 0 alone, unless TRIREME_LOG=all; errors from any rank.
+/// Log lines on stderr: "[rank/size 1.234s] text". Rank 0 writes, or all with TRIREME_LOG=all; errors: any rank.
 
 #include <string_view>
 #include <utility>
@@ -10,13 +10,13 @@ namespace trireme::log {
 
 enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 
-/// Until called: rank 0 of 1, level info.
+/// Sets rank, size and level. Before this call: rank 0 of 1, level info.
 void configure(int rank, int size, Level level);
 Level level();
-/// Called before each line that the calling thread writes from now on: ends what else is on the terminal's line. Null:
-/// nothing.
+/// Registers a function that runs before each later line of the calling thread, to end unfinished output on the
+/// terminal's line. Null: none.
 void before_lines(void (*call)(void* data), void* data);
-/// Control characters are escaped and a line is cut at 4,000 characters: names from files end up here.
+/// Writes a line, cut at 4,000 characters, with control characters escaped: it can contain names from files.
 void write(Level level, std::string_view line);
 
 template <class... Args>

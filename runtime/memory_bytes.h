@@ -1,5 +1,5 @@
 #pragma once
-/// How much memory something takes: on the device, and of the host's, pinned.
+/// MemoryBytes: bytes of device memory and of pinned host memory.
 
 #include <cstddef>
 

@@ -36,14 +36,14 @@ std::vector<std::string> split(const std::string& list) {
     return parts;
 }
 
-/// The folder of the library this function is in.
+/// Returns the folder of the library that contains this function.
 fs::path own_folder() {
     Dl_info info{};
     check(dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0, "dladdr does not know this library");
     return fs::absolute(info.dli_fname).parent_path();
 }
 
-/// Where the toolkit and Python's packages (pip install nvidia-cublas nvidia-nccl-cu13) put libraries.
+/// Returns the library folders of the CUDA toolkit and of Python packages (pip install nvidia-cublas nvidia-nccl-cu13).
 std::vector<std::string> usual_folders() {
     std::vector<std::string> all = {"/usr/local/cuda/lib64", "/usr/local/cuda/targets/*/lib",
                                     "/usr/local/cuda-13*/lib64"};
@@ -67,7 +67,7 @@ std::vector<std::string> usual_folders() {
     return all;
 }
 
-/// Opens the library for the module to use. False: it is nowhere.
+/// Opens the library for the module. Returns false if it was not found or does not open.
 bool open_library(const std::string& name, const std::vector<std::string>& first) {
     constexpr int kForAll = RTLD_LAZY | RTLD_GLOBAL;
     void* library = nullptr;
@@ -85,7 +85,7 @@ void* open_driver() {
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
-/// Asks the driver itself, so that a machine without one is told so before half a gigabyte of libraries is opened.
+/// Queries the driver first: a machine without one fails before half a gigabyte of libraries is opened.
 void require_driver() {
     constexpr const char* kDo = "install NVIDIA's driver 580 or later, or compute on the CPU";
     void* driver = open_driver();
@@ -100,8 +100,8 @@ void require_driver() {
     require(asked == 0 && version >= kDriverWanted, Exit::kUnavailable,
             "the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: {}", version / 1000, version % 1000 / 10,
             kDriverWanted / 1000, kDriverWanted % 1000 / 10, kDo);
-    // Three compute streams, two copy streams, the default stream and NCCL's use more than the 8 queues that the driver
-    // makes unless asked: two streams of one queue wait for each other.
+    // Three compute streams, two copy streams, the default stream and NCCL's streams exceed the driver's default of 8
+    // queues. Streams that share a queue wait for each other.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
     const int started = call("cuInit", 0u);
     require(started == 0, Exit::kUnavailable,
@@ -109,7 +109,7 @@ void require_driver() {
             started == 100 ? ", no device" : "");
     const int counted = call("cuDeviceGetCount", &cards);
     require(counted == 0 && cards > 0, Exit::kUnavailable,
-            "no card is visible (CUDA_VISIBLE_DEVICES is '{}'): see nvidia-smi, or compute on the CPU",
+            "no GPU is visible (CUDA_VISIBLE_DEVICES is '{}'): see nvidia-smi, or compute on the CPU",
             variable("CUDA_VISIBLE_DEVICES"));
 }
 

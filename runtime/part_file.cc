@@ -90,14 +90,14 @@ std::string PartFile::holder(const fs::path& path) {
     return kSomebody;
 }
 
-/// Makes the part, or finds it, and locks it. kReplaced: it has gone, or was replaced, before it was locked.
+/// Creates or opens the part and locks it. kReplaced: the part was removed or replaced before it was locked.
 PartFile::Lock PartFile::try_to_take() {
     fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd_ < 0) cannot_create(path_, errno);
     int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (error == EWOULDBLOCK) return Lock::kHeld;
     struct stat here {};
-    // Without locks (some network file systems) nobody can tell whether it is being written.
+    // Without locks (some network file systems) it is unknown whether another process is writing the part.
     const int unlocked = error;
     error = ::fstat(fd_, &here) == 0 ? 0 : errno;
     require(error == 0, Exit::kIo, "{}: {}", part_.string(), reason_of(error));
@@ -110,9 +110,9 @@ PartFile::Lock PartFile::try_to_take() {
 }
 
 void PartFile::reserve(uint64_t bytes) {
-    int error = EINTR;  // a signal may come, and is no failure
+    int error = EINTR;  // a signal is no failure
     while (error == EINTR) error = bytes == 0 ? 0 : ::posix_fallocate(fd_, 0, static_cast<off_t>(bytes));
-    // A file system that cannot reserve finds out as it writes.
+    // A file system that cannot reserve space detects a full disk while it writes.
     require(error == 0 || error == EOPNOTSUPP || error == EINVAL, Exit::kIo, "{}: no room for {:.1f} MB: {}",
             path_.string(), static_cast<double>(bytes) / 1e6, reason_of(error));
 }
@@ -130,13 +130,13 @@ void PartFile::write(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void PartFile::publish() {
-    // A failed fsync is final: the kernel may have dropped the pages, and a second one would lie.
+    // A failed fsync is final: the kernel may have dropped the pages, and a second fsync would report success.
     int error = ::fsync(fd_) == 0 ? 0 : errno;
     require(error == 0, Exit::kIo, "{}: cannot flush to the disk: {}", path_.string(), reason_of(error));
     error = old_ == IfThere::kRefuse ? rename_if_free(part_, path_) : rename_over(part_, path_);
     if (error != 0) cannot_create(path_, error);
     published_ = true;
-    // The lock goes here: nobody can take the part's name for this file any more.
+    // This releases the lock; the part's name no longer refers to this file.
     error = ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno;
     require(error == 0, Exit::kIo, "{}: cannot close: {}", path_.string(), reason_of(error));
     sync_folder(path_);

@@ -1,5 +1,5 @@
 #pragma once
-/// Large files that are written piece by piece and appear whole or not at all.
+/// PartFile: a large file that is written piece by piece and appears complete or not at all.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,39 +12,38 @@
 
 namespace trireme {
 
-/// A file that gets its name with publish(), or goes. Until then it is .NAME.trireme-part beside it, which this process
-/// holds locked. What a killed process has left there is overwritten; what another process holds is an error.
+/// A file that is written as .NAME.trireme-part in the same folder, and renamed by publish(); without that, the
+/// destructor removes it. This process holds a lock on it. A part file that a killed process left is overwritten; one
+/// that another process holds is an error.
 class PartFile {
   public:
-    /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or is there and may not be
-    /// replaced; another process is writing it), or as exit_of_creation() says.
+    /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or exists and may not be replaced;
+    /// another process is writing it), or the code that exit_of_creation() returns.
     PartFile(std::filesystem::path path, IfThere old);
-    /// The same; null where another process holds it.
+    /// Like the constructor, but returns null if another process holds the file.
     static std::unique_ptr<PartFile> unless_held(std::filesystem::path path, IfThere old);
-    /// Who holds the part of `path`: "process 123 (trireme generate ...)"; where this system does not know, as for
-    /// another node's process, "another process".
+    /// Returns which process holds the part of `path`: "process 123 (trireme generate ...)", or "another process" if
+    /// the system does not report it, as for a process on another node.
     static std::string holder(const std::filesystem::path& path);
     PartFile(const PartFile&) = delete;
     PartFile& operator=(const PartFile&) = delete;
     ~PartFile();
 
-    /// Room for so many bytes: a disk that is too full is found here. Errors: Exit::kIo.
+    /// Reserves disk space for `bytes` bytes, so that a full disk is detected here. Errors: Exit::kIo.
     void reserve(uint64_t bytes);
-    /// May be called by several threads. Errors: Exit::kIo.
+    /// Writes `bytes` at `offset`. Several threads may call this at once. Errors: Exit::kIo.
     void write(uint64_t offset, std::span<const std::byte> bytes);
-    /// All of it goes to the disk, then it takes its name, then the folder goes to the disk. Errors: as the
-    /// constructor, Exit::kIo.
+    /// Flushes the file to the disk, renames it, then flushes the folder. Errors: like the constructor, and Exit::kIo.
     void publish();
-    /// Whether it has its name: publish() may fail behind that, when the folder cannot be flushed.
+    /// Whether the file was renamed. publish() can still fail afterwards, if the folder cannot be flushed.
     bool published() const { return published_; }
     const std::filesystem::path& path() const { return path_; }
 
   private:
     enum class Lock { kTaken, kReplaced, kHeld };
-    /// Without a lock yet.
     struct Unlocked {};
     PartFile(std::filesystem::path path, IfThere old, Unlocked);
-    /// False: another process holds it.
+    /// Locks and empties the part. Returns false if another process holds it.
     bool take();
     Lock try_to_take();
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What modules bring, by name: filled before the first rank starts, then only read.
+/// Registry: what modules provide, by name. It is filled before the first rank starts, and only read afterwards.
 
 #include <functional>
 #include <map>
@@ -12,7 +12,7 @@ template <class Maker>
 class Registry {
   public:
     void add(std::string_view name, Maker maker) { makers_.insert_or_assign(std::string(name), maker); }
-    /// Null: nobody brought it.
+    /// Returns null if no module registered `name`.
     Maker find(std::string_view name) const {
         const auto found = makers_.find(name);
         return found == makers_.end() ? nullptr : found->second;

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The calls below are for a file system that lacks the one before.
+/// Returns whether `error` means that the file system lacks a call, so that the next one is tried.
 bool lacks(int error) {
     return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP || error == EMLINK;
 }
@@ -71,15 +71,15 @@ int rename_if_free(const fs::path& from, const fs::path& to) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
     if (!lacks(errno)) return errno;
 
-    // NFS: the file gets a second name and loses its first one. Where the server's answer was lost and it was asked
-    // again, it says EEXIST though it was this file that took the name: the file has two names then.
+    // NFS: link the file to the new name, then unlink the old one. If the server's reply was lost and the request
+    // repeated, link() returns EEXIST although this file took the name. The file then has two names.
     int error = ::link(from.c_str(), to.c_str()) == 0 ? 0 : errno;
     struct stat st {};
     if (error == EEXIST && ::lstat(from.c_str(), &st) == 0 && st.st_nlink == 2) error = 0;
     if (error == 0) ::unlink(from.c_str());
     if (error == 0 || !lacks(error)) return error;
 
-    // exFAT: an empty file takes the name, and is replaced. A crash in between leaves it behind.
+    // exFAT: create an empty file with the new name, then replace it. A crash in between leaves the empty file.
     const int claim = ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (claim < 0) return errno;
     ::close(claim);

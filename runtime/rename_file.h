@@ -1,5 +1,5 @@
 #pragma once
-/// What files need that appear whole or not at all (atomic_file.h, part_file.h). Where a function returns an int it is
+/// Helpers for files that appear complete or not at all (atomic_file.h, part_file.h). Functions that return int return
 /// 0 or errno.
 
 #include <filesystem>
@@ -11,19 +11,19 @@
 namespace trireme {
 
 std::string reason_of(int error);
-/// What a program ends with that cannot create a file, for this reason: Exit::kCantCreate, kPermission, kIo or kOs.
+/// Returns the exit code if a file cannot be created for this reason: Exit::kCantCreate, kPermission, kIo or kOs.
 Exit exit_of_creation(int error);
-/// Errors: Exit::kCantCreate unless `path` names a file, and is free or a regular file that may be replaced.
+/// Errors: Exit::kCantCreate unless `path` is a file name that is free, or is a regular file that may be replaced.
 void require_replaceable(const std::filesystem::path& path, IfThere old);
-/// Errors: exit_of_creation().
+/// Throws for an errno: EEXIST as "exists by now", others with the code of exit_of_creation().
 [[noreturn]] void cannot_create(const std::filesystem::path& path, int error);
 int rename_over(const std::filesystem::path& from, const std::filesystem::path& to);
-/// Gives the finished file at `from` the name `to`, if that is free, in one step: nobody else can take the name
-/// meanwhile. EEXIST where it is taken.
+/// Renames the finished file `from` to `to` if that name is free, in one step: no other process can take the name
+/// meanwhile. Returns EEXIST if the name is taken.
 int rename_if_free(const std::filesystem::path& from, const std::filesystem::path& to);
-/// Whether this is what the name stands for, still: it may have been removed, or replaced, before it was locked.
+/// Returns whether `path` still names the open file: it may have been removed or replaced before it was locked.
 bool has_name(int descriptor, const std::filesystem::path& path);
-/// Writes the names in the folder of `path` to the disk. Errors: Exit::kIo.
+/// Flushes the folder of `path` to the disk. Errors: Exit::kIo.
 void sync_folder(const std::filesystem::path& path);
 
 }  // namespace trireme

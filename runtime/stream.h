@@ -1,5 +1,5 @@
 #pragma once
-/// Streams and events: work in order, asynchronous on every backend. Nobody uses a default stream.
+/// Streams and events: ordered work, asynchronous on every backend. The default stream is never used.
 
 #include <array>
 #include <cstddef>
@@ -17,14 +17,15 @@ namespace trireme {
 
 class Stream;
 
-/// A point in a stream's past. A default-made event has always been reached.
+/// A point in a stream's work. A default-constructed event counts as reached.
 struct Event {
     const Stream* stream = nullptr;
     uint64_t ticket = 0;
 };
 
-/// One queue of a device. All calls enqueue and return, but `synchronize`. Errors of enqueued work surface there,
-/// every time, and at every stream that waits for this one; later work of a failed stream is skipped.
+/// One queue of a device. All calls enqueue and return, except synchronize(). synchronize() throws the first error of
+/// enqueued work, each time, also on streams that wait for this one. Later work of a failed stream is skipped (CPU) or
+/// its results are never used (GPU).
 class Stream {
   public:
     Stream() = default;
@@ -32,18 +33,18 @@ class Stream {
     Stream& operator=(const Stream&) = delete;
     virtual ~Stream() = default;
 
-    /// Same bytes in source and destination; both contiguous. Memory must live until the copy is done. `what` (a
-    /// literal) is its name in traces.
+    /// Copies `src` to `dst`: both contiguous, with the same type and number of elements. Memory must live until the
+    /// copy is done. `what` (a literal) names the copy in traces.
     void copy(const Tensor& dst, const HostTensor& src, const char* what = "copy_h2d");
-    /// Like copy, for the few kilobytes that the next kernels read: they do not queue behind the large copies of other
-    /// streams. On a GPU a kernel reads them where they are, so `src` must be memory of Device::allocate.
+    /// Like copy(), for the few kilobytes that the next kernels read: they are not queued after the large copies of
+    /// other streams. A GPU reads `src` in place with a kernel, so it must be memory of Device::allocate.
     void upload(const Tensor& dst, const HostTensor& src, const char* what = "upload");
     void copy(const HostTensor& dst, const Tensor& src, const char* what = "copy_d2h");
     void copy(const Tensor& dst, const Tensor& src, const char* what = "copy_d2d");
 
-    /// Runs f() on a thread of the backend's when all before it is done; what is behind it waits. f may block for what
-    /// other processes do, but not for another host call of this one: a card's driver may run them one after the other.
-    /// It throws what becomes the stream's error, and makes no call of a stream. `name` must be a literal.
+    /// Runs f() on a thread of the backend after all earlier work of the stream; later work waits for it. f may wait
+    /// for other processes, but not for another host call of this process: a GPU driver may run these one after the
+    /// other. An exception of f becomes the stream's error. f must not call a stream. `name` must be a literal.
     template <class F>
     void call_host(const char* name, size_t bytes, const F& f) {
         static_assert(sizeof(F) <= HostCall::kBytes && alignof(F) <= alignof(std::max_align_t));
@@ -53,29 +54,29 @@ class Stream {
         do_call_host(name, bytes, call);
     }
 
-    /// Records what `body` enqueues here, instead of running it: operations, copies and host calls; no events.
-    /// Null: this backend has no graphs, and body was not called.
+    /// Records the operations, copies and host calls that `body` enqueues on this stream, instead of running them.
+    /// Events are not allowed. Returns null, without calling body, if the backend has no graphs.
     virtual std::unique_ptr<Graph> capture(const std::function<void()>& body);
 
-    /// The point after everything enqueued so far.
+    /// Returns the point after everything enqueued so far.
     virtual Event record() = 0;
-    /// What is enqueued from here on starts after `event`. `what` (a literal) is the waiting's name in traces.
+    /// Later work starts after `event`. `what` (a literal) names the wait in traces.
     void wait(const Event& event, const char* what = "wait") { do_wait(event, what); }
     virtual bool reached(const Event& event) const = 0;
-    /// The host waits for `event` of this stream. Gives up (Exit::kUnavailable) when nothing has finished for
-    /// TRIREME_TIMEOUT_S seconds, naming the operation that hangs.
+    /// Blocks the host until `event` of this stream. Errors: those of the stream's work; Exit::kUnavailable after
+    /// TRIREME_TIMEOUT_S seconds (on the CPU: without progress), naming the operation that hangs.
     virtual void synchronize(const Event& event) = 0;
     void synchronize() { synchronize(record()); }
-    /// The same for destructors: work that is still queued may use what is about to be freed. Errors are left to
-    /// whoever synchronizes next.
+    /// Like synchronize(), for destructors, since queued work may use memory that is about to be freed. Errors remain
+    /// for the next synchronize().
     void drain() noexcept;
 
-    /// From here on a copy takes at least `us` microseconds and its bytes at `gbps` GB/s: the link of another machine.
-    /// Errors: Exit::kConfig where the backend cannot.
+    /// Emulates the link of another machine: a later copy takes at least `us` microseconds plus its bytes at `gbps`
+    /// GB/s. Errors: Exit::kConfig if the backend cannot.
     virtual void emulate_link(double gbps, double us);
 
-    /// What this stream's operations called `what` (a literal) have come to since it was made, or since totals were
-    /// reset (trace.h). Of backends that do not time each operation the time is 0.
+    /// Returns the totals of this stream's operations named `what` (a literal) since it was made or totals were reset
+    /// (trace.h). Backends that do not time each operation report a time of 0.
     virtual trace::Total spent(const char* what) const { return {what, 0, 0, 0}; }
 
     virtual const char* name() const = 0;

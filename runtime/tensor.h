@@ -1,6 +1,6 @@
 #pragma once
-/// Views with a type and a shape. The memory space is part of the type: a host pointer given to a kernel does not
-/// compile.
+/// Tensors: non-owning views with a type and a shape. The memory space is part of the type, so passing a host pointer
+/// to a kernel does not compile.
 
 #include <array>
 #include <cstdint>
@@ -46,8 +46,8 @@ class Shape {
 
 }  // namespace trireme
 
-/// "[2, 3]". A check's arguments are evaluated whether it fails or not: shapes are handed over, not their texts. Not
-/// inline: fmt::format_to would put all of fmt into every object file that sees it, at 5 s of compile time each.
+/// Formats a shape as "[2, 3]". Checks take shapes, not strings, since arguments are evaluated even if it holds. Not
+/// inline: fmt::format_to would put all of fmt into every object file that sees it, 5 s of compile time each.
 template <>
 struct fmt::formatter<trireme::Shape> {
     constexpr auto parse(format_parse_context& context) { return context.begin(); }
@@ -56,7 +56,7 @@ struct fmt::formatter<trireme::Shape> {
 
 namespace trireme {
 
-/// Rows x columns of T; `stride` elements from one row to the next.
+/// Rows x columns of T; consecutive rows are `stride` elements apart.
 template <class T>
 struct Matrix {
     T* data;
@@ -66,7 +66,7 @@ struct Matrix {
     T& operator()(int64_t r, int64_t c) const { return data[r * stride + c]; }
 };
 
-/// Non-owning: pointer, type, shape, and a stride between rows (the first extent); rows themselves are contiguous.
+/// A non-owning view: pointer, type, shape, and a stride between rows (the first extent). Each row is contiguous.
 template <Space S>
 class BasicTensor {
   public:
@@ -88,7 +88,7 @@ class BasicTensor {
     size_t bytes() const { return static_cast<size_t>(shape_.elements()) * size_of(dtype_); }
     explicit operator bool() const { return data_ != nullptr; }
 
-    /// The first n rows: activation buffers are allocated for the most rows and used with fewer.
+    /// Returns the first n rows. Activation buffers are allocated for the most rows and used with fewer.
     BasicTensor first_rows(int64_t n) const { return slice_rows(0, n); }
     BasicTensor slice_rows(int64_t begin, int64_t n) const {
         check(begin >= 0 && n >= 0 && begin + n <= rows(), "tensor {}: rows [{}, {}) do not exist", shape_, begin,
@@ -97,13 +97,13 @@ class BasicTensor {
         s = with_rows(s, n);
         return BasicTensor(at(begin, 0), dtype_, s, stride_);
     }
-    /// Columns [begin, begin + n) of a matrix, strided.
+    /// Returns columns [begin, begin + n) of a matrix, strided.
     BasicTensor slice_cols(int64_t begin, int64_t n) const {
         check(shape_.rank() == 2 && begin >= 0 && n >= 0 && begin + n <= cols(),
               "tensor {}: columns [{}, {}) do not exist", shape_, begin, begin + n);
         return BasicTensor(at(0, begin), dtype_, Shape{rows(), n}, stride_);
     }
-    /// Typed rows x columns; extents after the first are flattened.
+    /// Returns typed rows x columns; extents after the first are flattened.
     template <class T>
     Matrix<T> as() const {
         check(dtype_of<std::remove_const_t<T>> == dtype_, "tensor {}: holds {}, read as {}", shape_, name_of(dtype_),
@@ -139,9 +139,9 @@ class BasicTensor {
     int64_t stride_ = 0;
 };
 
-/// Where kernels run. On the CPU backend a separate arena all the same, so that offloading really moves bytes.
+/// A tensor in device memory, where kernels run; on the CPU a separate arena, so that offloading moves bytes.
 using Tensor = BasicTensor<Space::kDevice>;
-/// Host memory, pinned where the device can use that.
+/// A tensor in host memory, pinned if the device can use that.
 using HostTensor = BasicTensor<Space::kHost>;
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ struct SpanRecord {
     uint64_t begin, end, bytes;
 };
 
-/// A Total that its own thread adds to while others read: each number is whole, a set of them may be a span apart.
+/// A Total that one thread adds to while others read. Each number is consistent; together they may differ by one span.
 struct Counter {
     std::atomic<const char*> name{nullptr};
     std::atomic<uint64_t> count{0}, ns{0}, bytes{0};
@@ -45,7 +45,7 @@ struct Lane {
     static constexpr size_t kNames = 128;
     std::atomic<const char*> name{"host"};
     std::array<Counter, kNames> totals{};
-    std::mutex mutex;  // of what follows: free but while somebody reads it
+    std::mutex mutex;  // for the members below; contended only while another thread reads them
     std::vector<SpanRecord> spans;
     size_t dropped = 0;
 };
@@ -73,7 +73,7 @@ Lane& lane() {
 void keep(Lane& l, const SpanRecord& span) {
     if (!recording()) return;
     const std::lock_guard lock(l.mutex);
-    if (!recording()) return;  // stop() came in between
+    if (!recording()) return;  // stop() was called in between
     if (l.spans.size() < registry().max_spans) {
         l.spans.push_back(span);
     } else {

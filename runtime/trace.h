@@ -1,6 +1,6 @@
 #pragma once
-/// Spans of time with the bytes they moved. Totals are always kept (two clock reads a span); the spans themselves only
-/// behind start(), as Chrome trace events that Perfetto opens.
+/// Trace: spans of time with the bytes they moved. Totals are always kept (two clock reads per span). Spans are kept
+/// after start() only, as Chrome trace events that Perfetto opens.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,48 +14,47 @@ struct Total {
     uint64_t count, ns, bytes;
 };
 
-/// Nanoseconds of the monotonic clock.
+/// Returns nanoseconds of the monotonic clock.
 uint64_t now();
-/// Milliseconds since `begin_ns`, which now() returned.
+/// Returns milliseconds since `begin_ns`, a result of now().
 inline double ms_since(uint64_t begin_ns) {
     return static_cast<double>(now() - begin_ns) * 1e-6;
 }
-/// One of the trace's lanes: a thread's, or a device's stream's. It lives for ever.
+/// A row of the trace: a thread, or a stream of a device. Lanes are never freed.
 struct Lane;
 /// Names the calling thread's lane. `name` must be a literal.
 Lane& name_lane(const char* name);
-/// A finished span of the calling thread. `name` must be a literal: totals are kept by its address.
+/// Adds a finished span of the calling thread. `name` must be a literal: totals are kept by its address.
 void add(const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
-/// A lane of its own for what runs on no thread, as a device's stream does. One thread at a time adds to it.
+/// Makes a lane for work that runs on no thread, like that of a device's stream. One thread at a time adds to it.
 Lane& make_lane(const char* name);
-/// Adds to the lane's totals what has no span: an operation of a device that nobody timed has 0 ns.
+/// Adds to the lane's totals, without a span. A device's operation that was not timed has 0 ns.
 void count(Lane& lane, const Total& total);
-/// The span of what count() has counted, with its bytes, before anybody knew how long it would take.
+/// Adds the span and the time of an operation that count() has counted before its time was known.
 void add_time(Lane& lane, const char* name, uint64_t begin_ns, uint64_t end_ns, size_t bytes);
-/// Spans are being kept.
 bool recording();
 
-/// Sums over all threads, by name. What a busy stream is adding meanwhile may be half there.
+/// Returns sums over all lanes, by name. Spans that are added at the same time may be counted in part.
 std::vector<Total> totals();
 Total total(const char* name);
-/// The same of one lane alone.
+/// Like total(name), for one lane.
 Total total(const Lane& lane, const char* name);
 void reset_totals();
 
-/// Keeps spans from now on (at most `max_spans` a lane; what is dropped is counted and said).
+/// Keeps spans from now on, at most `max_spans` per lane; dropped() counts the others.
 void start(size_t max_spans = 1u << 20);
-/// Keeps none from now on, and forgets those that were kept. Totals stay.
+/// Stops keeping spans and deletes those that were kept. Totals are unchanged.
 void stop();
-/// A span that was kept. Times as now() has them.
+/// A span that was kept. Times are those of now().
 struct Span {
     const char *lane, *name;
     uint64_t begin, end, bytes;
 };
-/// Those that began at `begin_ns` or later, lane by lane; streams may be at work meanwhile.
+/// Returns the spans that began at `begin_ns` or later, lane by lane. Streams may add spans meanwhile.
 std::vector<Span> spans(uint64_t begin_ns);
-/// How many were not kept since start().
+/// Returns the number of spans that were dropped since start().
 size_t dropped();
-/// The spans as Chrome trace JSON. `rank` becomes the process id.
+/// Returns the spans as Chrome trace JSON. `rank` becomes the process id.
 std::string json(int rank);
 
 }  // namespace trireme::trace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 UnnamedFile::UnnamedFile(const fs::path& folder) : folder_(folder.empty() ? "." : folder) {
     fd_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        // A file system that makes no files without a name (NFS): its name goes at once.
+        // A file system without unnamed files (NFS): the name is removed at once.
         std::string name = (folder_ / ".trireme-unnamed-XXXXXX").string();
         fd_ = ::mkostemp(name.data(), O_CLOEXEC);
         if (fd_ >= 0) ::unlink(name.c_str());
@@ -32,7 +32,7 @@ void UnnamedFile::append(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(bytes_));
         if (n < 0 && errno == EINTR) continue;
-        require(n > 0, Exit::kIo, "{}: cannot write {} bytes behind {} there: {}", folder_.string(), bytes.size(),
+        require(n > 0, Exit::kIo, "{}: cannot write {} bytes at offset {} there: {}", folder_.string(), bytes.size(),
                 bytes_, reason_of(n < 0 ? errno : ENOSPC));
         bytes = bytes.subspan(static_cast<size_t>(n));
         bytes_ += static_cast<uint64_t>(n);

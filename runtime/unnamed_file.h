@@ -1,5 +1,5 @@
 #pragma once
-/// Files for bytes that outgrow memory and that nobody else needs.
+/// UnnamedFile: temporary bytes of this process that exceed memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-/// A file without a name: it goes with the process, whatever ends that.
+/// A file without a name: the system removes it when the process ends, for any reason.
 class UnnamedFile {
   public:
-    /// It takes its room from the file system of `folder`. Errors: Exit::kCantCreate, kPermission.
+    /// Makes a file in the file system of `folder`. Errors: Exit::kCantCreate, kPermission, kIo, kOs.
     explicit UnnamedFile(const std::filesystem::path& folder);
     UnnamedFile(const UnnamedFile&) = delete;
     UnnamedFile& operator=(const UnnamedFile&) = delete;
@@ -19,7 +19,7 @@ class UnnamedFile {
 
     /// Errors: Exit::kIo.
     void append(std::span<const std::byte> bytes);
-    /// [offset, offset + out.size()) was appended. Errors: Exit::kIo.
+    /// Reads [offset, offset + out.size()), which must have been appended. Errors: Exit::kIo.
     void read(uint64_t offset, std::span<std::byte> out) const;
     uint64_t bytes() const { return bytes_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the host looks at when it has waited for a stream: the stream's errors, and those of all it has waited for.
+/// Watch: a stream's errors and those of all streams it has waited for, which the host checks after it waited.
 
 #include <functional>
 #include <memory>
@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-/// Streams wait for each other in circles and end before each other: a watch keeps no other alive. One thread uses all.
+/// Streams wait for each other in cycles and end in any order, so references are weak. One thread uses all watches.
 class Watch {
   public:
     /// `own` throws the stream's error, if there is one.
     explicit Watch(std::function<void()> own) : own_(std::move(own)) {}
 
-    /// What `other` sees, this one sees from now on.
+    /// Includes the errors of `other` from now on.
     void follow(const std::shared_ptr<const Watch>& other);
-    /// Calls `own` of this one and of all that it follows, directly or not: each once, the nearest first.
+    /// Calls `own` of this watch and of all that it follows, directly or not: each once, the nearest first.
     void look() const;
 
   private:

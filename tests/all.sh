@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that is run for every change: tests/run.sh, then slow tests, GPU checks and sanitizers. Last line: "N passed, N failed", summed.
+# Runs all tests that every change must pass: tests/run.sh, then slow tests, GPU checks and sanitizers.
+# Last line: "N passed, N failed", summed.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mkdir -p "$root/build/logs"

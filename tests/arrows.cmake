@@ -1,10 +1,10 @@
-# Who may include whom, by folder; run as: cmake -DROOT=<repository> -P arrows.cmake
-# Fails with one line a violation: file:line, what stands there, what would be right.
-# The same arrows are in CMake's target_link_libraries; a header can be included without linking, hence this.
+# Checks which folder includes which; run as: cmake -DROOT=<repository> -P arrows.cmake
+# Fails with one line per violation: file:line, what was found, what is allowed.
+# target_link_libraries has the same arrows, but a header can be included without linking.
 cmake_minimum_required(VERSION 3.25)
 
 set(folders runtime kernels dist offload model decode launch)
-# What each folder may include, transitively: what its arrows point at, and what those include.
+# The folders that each folder may include, transitively.
 set(runtime_sees)
 set(kernels_sees runtime)
 set(dist_sees runtime)
@@ -57,7 +57,7 @@ endforeach()
 
 grep(launches "<<<")
 foreach(line IN LISTS launches)
-  if(NOT line MATCHES "^(runtime/cuda/launch\\.cuh|tests/gpu_smoke\\.cu):")  # the latter is a program of its own
+  if(NOT line MATCHES "^(runtime/cuda/launch\\.cuh|tests/gpu_smoke\\.cu):")  # the latter is a separate program
     string(REGEX REPLACE ":<<<$" "" where "${line}")
     list(APPEND violations "${where}: a kernel launch outside runtime/cuda/launch.cuh")
   endif()
@@ -65,7 +65,7 @@ endforeach()
 
 if(violations)
   foreach(violation IN LISTS violations)
-    message(NOTICE "${violation}")  # a line each; FATAL_ERROR would wrap them
+    message(NOTICE "${violation}")  # one line each; FATAL_ERROR would wrap them
   endforeach()
   list(LENGTH violations count)
   message(FATAL_ERROR "arrows: ${count} lines point the wrong way")

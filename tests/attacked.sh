@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# Mutants and fuzzing run for an hour and more. They are run again when what they attack has changed; sourced by
-# tests/full.sh, after `root` is set. tests/attacked.txt has a line for each attack that found nothing left to mend: its
-# name, the digest of the files it attacked, and the commit.
+# Mutants and fuzzing take an hour and more. They run again only if the files that they attack have changed.
+# tests/full.sh sources this file after it has set `root`. tests/attacked.txt has a line for each attack without
+# findings: its name, the digest of the attacked files, and the commit.
 attacked=$root/tests/attacked.txt
 
-# digest_of <path>...: of the tracked files below these paths, as they lie here.
+# digest_of <path>...: digest of the tracked files below these paths, as they are in the working tree.
 digest_of() { (cd "$root" && git ls-files -z -- "$@" | xargs -0 sha1sum | sha1sum | cut -c 1-16); }
 
-# held_off <name> <path>...: whether these files are as they were when the attack was last withstood; says so.
+# held_off <name> <path>...: succeeds, and prints a line, if these files are unchanged since the attack last found
+# nothing.
 held_off() {
     local name=$1 commit
     shift
@@ -17,7 +18,7 @@ held_off() {
     echo "$name: not repeated, what it attacks is as it was at $commit (--again repeats it)"
 }
 
-# withstood <name> <path>...: remembers it.
+# withstood <name> <path>...: records that the attack found nothing.
 withstood() {
     local name=$1 digest
     shift
@@ -31,7 +32,7 @@ withstood() {
     ) 9<"$root/tests/full.sh"
 }
 
-# mutated_files <file>: itself, the tests that are to notice its mutants, and what runs them.
+# mutated_files <file>: the file, the tests that must notice its mutants, and the scripts that run them.
 mutated_files() {
     case $1 in
         kernels/slot_rule.h | kernels/cpu/slots.cc | kernels/cpu/key_weights.cc | offload/policies/bounded_* | offload/policies/recent_* | model/*)
@@ -52,7 +53,7 @@ mutated_files() {
     esac
 }
 
-# fuzzed_files <target>: what a fuzz target reads its inputs with.
+# fuzzed_files <target>: the sources with which a fuzz target reads its inputs.
 fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
@@ -63,6 +64,6 @@ fuzzed_files() {
         tokenizer_*) echo 'model/tokenizer model/files' ;;
         batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/data_choice.* launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;
-        *) echo . ;;  # not known: anything
+        *) echo . ;;  # unknown target: all files
     esac
 }

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Does `generate --kv-policy` keep the tokens that the rules say, and give the tokens that follow from them? Compares
-it with the float64 of tests/reference/bounded_f64.py on small random models that are made here: generated tokens, and
-after the prompt and every step the kept set of each layer and KV head, with its scores.
+"""Compares `generate --kv-policy` with the float64 implementation tests/reference/bounded_f64.py, on small random
+models that are made here: the generated tokens, and after the prompt and every step the retained tokens of each layer
+and KV head, with their scores.
 
   bounded.py TRIREME                         every combination: some minutes on 2 cores
-  bounded.py TRIREME --quick                 some two dozen of them
-  bounded.py TRIREME --random 300            settings drawn at random, --first SEED on
-  bounded.py TRIREME --only TEXT             those whose name holds TEXT
-  bounded.py TRIREME --models DIR ...        h2o in all its ways and the others, on these models instead
+  bounded.py TRIREME --quick                 about two dozen of them
+  bounded.py TRIREME --random 300            random settings, from --first SEED on
+  bounded.py TRIREME --only TEXT             combinations whose name contains TEXT
+  bounded.py TRIREME --models DIR ...        h2o with all settings, and the other policies, on these models instead
                                              (config.json and safetensors)
 
-Where two scores or two logits are as good as equal, f32 and f64 may choose otherwise. The reference takes the engine's
-choice there, if scores are within 1e-5 of their size, logits within 1e-4 of their range; the line says how often.
+If two scores or two logits are nearly equal, f32 and f64 may choose differently. The reference then takes the engine's
+choice, if scores differ by at most 1e-5 of their size, and logits by at most 1e-4 of their range. The line counts this.
 
-Needs numpy; exit status 1: something differs, 77: there is no numpy."""
+Needs numpy; exit status 1: something differs, 77: numpy is not installed."""
 
 import argparse
 import json
@@ -39,7 +39,7 @@ import sharing_f64  # noqa: E402
 
 TOKENS = 64
 SCORES_RELATIVE, SCORES_ABSOLUTE = 1e-3, 1e-4
-# layers, hidden, heads, KV heads, head_dim, vocab, intermediate, tied, rope and what is told of shared layers
+# layers, hidden, heads, KV heads, head_dim, vocab, intermediate, tied, rope settings and those of shared layers
 SHAPES = {
     "mha": (3, 64, 4, 4, 16, 131, 96, False, {"rope_theta": 10000.0}),
     "gqa2": (2, 64, 4, 2, 16, 200, 128, False, {"rope_theta": 10000.0}),
@@ -51,8 +51,8 @@ SHAPES = {
     "deep": (6, 48, 6, 3, 8, 150, 40, False, {"rope_theta": 10000.0}),
     "shallow": (1, 32, 4, 1, 16, 150, 40, False, {"rope_theta": 10000.0}),
 }
-# layers, heads and KV heads of models whose layers share keys and values, and what config.json says of it. Below,
-# above, both, several iterated blocks, owners that do not read themselves, tokens that do not see themselves.
+# layers, heads, KV heads, layer map and force_nodiag of models whose layers share KV. Layers read earlier ones, later
+# ones, both; several iterated blocks; owners that do not read themselves; tokens that do not see themselves.
 SHARED = {
     "cla": (4, 4, 2, "0_0_2_2", False),
     "yoco": (5, 6, 3, "0_1_2_2_2", False),
@@ -67,15 +67,15 @@ SHARED = {
 
 
 def shared_shape(layers, heads, kv_heads, layer_map, nodiag):
-    """Of two iterations over a text each amplifies the rounding of the one before: the weights of such models are smaller
-    (make_model)."""
+    """A shape with shared layers. Each pass amplifies the rounding errors of the previous one, so make_model gives such
+    models smaller weights."""
     return (layers, 16 * heads, heads, kv_heads, 16, 190, 48, False, {
         "rope_theta": 10000.0, "model_type": "lckv-llama", "layer_types": layer_map, "force_nodiag": nodiag,
         "forward_passes": 3, "backward_passes": 1})
 
 
 def random_shape(seed):
-    """Any map of so many layers that some layer reads another one's."""
+    """A random layer map in which some layer reads another one."""
     draw = random.Random(seed)
     while True:
         layers = draw.randrange(2, 7)
@@ -118,7 +118,7 @@ def make_model(folder, number, shape):
     def matrix(rows, columns, scale):
         return draw.normal(size=(rows, columns)) * scale / math.sqrt(columns)
 
-    # A tied head would choose the last token for ever if the layers added little to its embedding.
+    # A tied head would repeat the last token forever if the layers added little to its embedding.
     tensors = {"model.embed_tokens.weight": draw.normal(size=(vocab, hidden)) * (0.1 if tied else 1.0)}
     owners = sharing_f64.sharing(config).owners
     for layer in range(layers):
@@ -160,11 +160,11 @@ def combinations():
         one("gqa2", 100, policy="h2o", window=16, heavy=15, rolling=rolling)
         one("heads6", 130, policy="h2o", window=32, heavy=5, rolling=rolling)
         one("scaled", 100, policy="h2o", window=16, sinks=4, rolling=rolling)
-        one("mqa8", 20, policy="h2o", window=48, sinks=24, rolling=rolling)     # the window fills while decoding
+        one("mqa8", 20, policy="h2o", window=48, sinks=24, rolling=rolling)     # the budget is reached while decoding
         one("mha", 16, policy="h2o", window=16, rolling=rolling)
         one("mha", 17, policy="h2o", window=16, rolling=rolling)
-        one("mha", 3, policy="h2o", window=8, sinks=4, rolling=rolling)         # sinks that are generated
-        one("scaled", 120, policy="h2o", window=256, rolling=rolling)           # nothing goes
+        one("mha", 3, policy="h2o", window=8, sinks=4, rolling=rolling)         # one sink is a generated token
+        one("scaled", 120, policy="h2o", window=256, rolling=rolling)           # nothing is evicted
         one("gqa2", 110, policy="h2o", window=16, decay=0.9, rolling=rolling)
         one("heads6", 110, policy="h2o", window=32, decay=0.98, gqa="max", rolling=rolling)
         one("gqa2", 110, policy="h2o", window=16, normalise=True, rolling=rolling)
@@ -208,16 +208,16 @@ def combinations():
         one("scaled", 120, policy="adakv", window=40, observe=3, every=10, chunk=25, sinks=5, rolling=rolling)
         one("mha", 120, policy="adakv", window=16, observe=2, every=7, chunk=9, rolling=rolling)
         one("gqa2", 20, policy="adakv", window=32, observe=4, every=7, rolling=rolling)
-        one("mha", 700, policy="adakv", window=300, observe=20, every=21, rolling=rolling)  # tiles are given out anew
+        one("mha", 700, policy="adakv", window=300, observe=20, every=21, rolling=rolling)  # tiles are reassigned
         one("scaled", 900, policy="adakv", window=257, observe=30, every=40, chunk=200, rolling=rolling)
-        one("gqa2", 700, policy="h2o", window=300, rolling=rolling)  # more than one block of anything
+        one("gqa2", 700, policy="h2o", window=300, rolling=rolling)  # more than one block of every kind
         one("heads6", 700, policy="h2o", window=513, gqa="max", chunk=200, rolling=rolling)
         one("scaled", 700, policy="h2o", window=256, heavy=250, gqa="sum", chunk=64, decay=0.999, rolling=rolling)
         one("mqa8", 600, policy="snapkv", window=400, observe=64, every=30, rolling=rolling)
         one("mqa8", 600, policy="snapkv", window=400, observe=130, every=30, chunk=100, gqa="max", rolling=rolling)
         one("mha", 600, policy="tova", window=257, chunk=300, rolling=rolling)
         one("mha", 600, 2, policy="streaming", window=300, sinks=100, rolling=rolling)
-        one("scaled", 330, policy="pyramidkv", window=200, observe=32, every=21, rolling=rolling)  # the first layer has the prompt
+        one("scaled", 330, policy="pyramidkv", window=200, observe=32, every=21, rolling=rolling)  # layer 0 retains the prompt
         one("scaled", 600, 3, policy="pyramidkv", window=300, observe=64, every=21, rolling=rolling)
     for ranks in (2, 3, 4):
         for model in models:
@@ -245,7 +245,7 @@ POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("snapk
 
 
 def sharing_combinations():
-    """The same of models whose layers share keys and values: maps x policies x positions, passes, ranks, random maps."""
+    """combinations() of models whose layers share KV: maps x policies x positions, passes, ranks, random maps."""
     rows, number = [], 0
     for policy, more in POLICIES:
         for model in SHARED:
@@ -274,10 +274,10 @@ def sharing_combinations():
             rows.append(("top", 100, 1, {"policy": "snapkv", "window": 20, "observe": 12, "every": 5, "gqa": gqa,
                                          "chunk": 40, "rolling": rolling}))
         for model in SHARED:
-            rows.append((model, 1, 1, {"policy": "h2o", "window": 8, "rolling": rolling}))  # one that sees nothing
+            rows.append((model, 1, 1, {"policy": "h2o", "window": 8, "rolling": rolling}))  # a token that sees nothing
             rows.append((model, 5, 1, {"policy": "snapkv", "window": 8, "observe": 7, "every": 2, "rolling": rolling}))
             rows.append((model, 60, 1, {"policy": "adakv", "window": 12, "observe": 11, "every": 3, "chunk": 13,
-                                        "rolling": rolling}))  # heads that keep the observed tokens only
+                                        "rolling": rolling}))  # heads that retain the observed tokens only
             rows.append((model, 60, 1, {"policy": "h2o", "window": 16, "decay": 0.9, "normalise": True, "sinks": 2,
                                         "chunk": 25, "rolling": rolling}))
         rows.append(("lckv", 600, 1, {"policy": "h2o", "window": 300, "rolling": rolling, "passes": 3}))  # several tiles
@@ -288,7 +288,7 @@ def sharing_combinations():
 
 
 def quick():
-    """Some two dozen: every policy, every way of the group, both positions, chunks, more ranks than KV heads, shared layers."""
+    """About two dozen: every policy and --kv-gqa, both positions, chunks, more ranks than KV heads, shared layers."""
     return [
         ("gqa2", 100, 1, {"policy": "h2o", "window": 16, "gqa": "mean"}),
         ("heads6", 100, 1, {"policy": "h2o", "window": 64, "gqa": "max", "rolling": True}),
@@ -321,7 +321,7 @@ def owners_of(shape):
 
 
 def drawn(first, count):
-    """Settings at random, one combination a seed: also windows of two tokens, prompts of one, chunks of any size."""
+    """Random settings, one combination per seed: also budgets of two tokens, prompts of one, chunks of any size."""
     rows = []
     for seed in range(first, first + count):
         draw = random.Random(seed)
@@ -350,7 +350,7 @@ def drawn(first, count):
         elif draw.random() < 0.4:
             layers = bounded_f64.budgets(bounded_f64.Options(**options), owners_of(SHAPES[model]))
             options["sinks"] = draw.randrange(min(9, 1 + min(heavy for heavy, _ in layers)))
-        # With chunks, scores that tie while the prompt is read cannot be followed: equal keys are to be avoided then.
+        # With chunks, the reference cannot follow ties while the prompt is read, so equal keys must be avoided.
         prompts = [prompt for prompt in (1, 2, 3, 5, 9, 16, 17, 33, 60, 100, 150)
                    if prompt <= SHAPES[model][5] - 3 or policy != "knorm"]
         rows.append((model, draw.choice(prompts), draw.choice((1, 1, 1, 1, 1, 1, 2, 3, 4)), options))
@@ -358,7 +358,7 @@ def drawn(first, count):
 
 
 def of_models(folders):
-    """h2o in all windows, positions and ways of the group; every policy."""
+    """h2o with all budgets, positions and --kv-gqa; every policy."""
     rows = []
     for folder in folders:
         for window in (8, 16, 64, 256):
@@ -388,11 +388,11 @@ def name_of(model, prompt, ranks, options):
 
 
 class Failed(Exception):
-    """What differs, or why nothing could be compared."""
+    """A difference, or the reason why nothing could be compared."""
 
 
 def run_engine(args, model, ids, ranks, options, folder):
-    """Generated tokens, and {(step, layer, head): (kept, scores)}."""
+    """Runs the engine; returns its tokens, and {(step, layer, head): (kept, scores)}."""
     prompt, dump = os.path.join(folder, "prompt.json"), os.path.join(folder, "dump.jsonl")
     with open(prompt, "w", encoding="utf-8") as file:
         json.dump(ids, file)
@@ -437,17 +437,17 @@ def run_engine(args, model, ids, ranks, options, folder):
 
 
 def check_places(config, tokens, rows):
-    """Raises Failed unless there is a row for every step, layer that keeps entries, and KV head."""
+    """Raises Failed unless there is a row for every step, owner layer and KV head."""
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     expected = {(step, layer, head) for step in range(tokens) for layer in sharing_f64.sharing(config).owners
                 for head in range(heads)}
     lacking, beyond = sorted(expected - rows.keys()), sorted(p for p in rows.keys() - expected if p[0] != tokens)
-    if lacking or beyond:  # the last token may be run, too: a step more
+    if lacking or beyond:  # the engine may also run the last token, which adds a step
         raise Failed(f"the dump lacks {lacking[:3]}, has {beyond[:3]} beyond")
 
 
 def compare(steps, tokens, rows):
-    """Raises Failed where the engine differs."""
+    """Raises Failed if the engine differs."""
     for number, step in enumerate(steps):
         for at, layer in enumerate(step.owners):
             for head, kept in enumerate(step.kept[at]):
@@ -469,7 +469,7 @@ def compare(steps, tokens, rows):
 
 
 def prompt_ids(count, vocab):
-    """Tokens that are all different if the vocabulary has enough: equal ones have equal keys in the first layer."""
+    """Different tokens, if the vocabulary has enough: equal tokens have equal keys in the first layer."""
     draw = np.random.default_rng(count)
     return (draw.permutation(vocab - 3)[:count] + 3 if count <= vocab - 3 else draw.integers(3, vocab, count)).tolist()
 
@@ -519,7 +519,7 @@ def main():
                 compare(steps, tokens, dump)
             except Failed as failure:
                 near = steps and steps[0].chunks <= bounded_f64.NEAR_SCORES
-                print(f"{name}: differs" + (" (behind a chunk, two scores were nearly equal)" if near else "") +
+                print(f"{name}: differs" + (" (after a chunk, two scores were nearly equal)" if near else "") +
                       (f": {failure}" if shown == 0 or args.all else ""), flush=True)
                 shown += 1
                 continue

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The bundle on an empty Debian 12 and 13: it starts there, gives on the CPU the tokens that the program gives here, and
-# says in one line that there is no GPU. Root only (chroot); debootstrap fetches some 100 MB for each.
+# The bundle on an empty Debian 12 and 13: it starts there, gives the same tokens on the CPU as the program on this
+# machine, and reports in one line that there is no GPU. Root only (chroot); debootstrap fetches about 100 MB for
+# each.
 #   tests/bundle.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,7 +13,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 request=(-m tests/data/models/kjv-target -p 'In the beginning' -n 16 --temp 0 --print ids --no-progress)
 expected=$(cd "$root" && build/release/launch/trireme generate --device cpu "${request[@]}" 2>/dev/null)
 
-# inside <command>...: in the fresh system, where the tree lies in /opt/trireme.
+# inside <command>...: runs a command in the fresh system, where the tree is in /opt/trireme.
 inside() {
     unshare --mount --pid --fork bash -c 'new=$1; shift
         mount --make-rprivate / && mount -t proc proc "$new/proc" && mount --rbind /sys "$new/sys" && mount --rbind /dev "$new/dev"

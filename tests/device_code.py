@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What nvcc made of every GPU kernel: registers, spills and stack frames as ptxas counted them, traps and local memory as
-they stand in the SASS of each target and in the PTX.
+"""The machine code of every GPU kernel: registers, spills and stack frames from ptxas' logs, and traps and local memory
+in the SASS of each target and in the PTX.
 
-  device_code.py BUDGET FOLDER...     of compiled objects: prints a table; fails where a kernel exceeds its budget or holds what none may hold
+  device_code.py BUDGET FOLDER...     folders of compiled objects; prints a table, and fails if a kernel exceeds its
+                                      budget or has code that it must not have
 
-BUDGET (kernels/cuda/budget.txt) limits registers, and names the exceptions. Nothing else may have a trap (a read of a host
-variable becomes one without a warning, see kernels/power_of_two.h), a stack frame, a spill, local memory, or a call of a
-function of the driver (printf, assert). SASS and PTX are read by cuobjdump and nvdisasm, of PATH or of the folder
-TRIREME_CUDA_TOOLS (tests/fetch_cuda_tools.sh); without them the exit status is 77, and ptxas' figures alone are checked.
+BUDGET (kernels/cuda/budget.txt) limits registers, and names exceptions. No other kernel may have a trap, a stack frame,
+a spill, local memory, or a call of a driver function (printf, assert). A read of a host variable becomes a trap without
+a warning, see kernels/power_of_two.h. cuobjdump and nvdisasm read SASS and PTX; they are found in PATH or in the folder
+TRIREME_CUDA_TOOLS (tests/fetch_cuda_tools.sh). Without them, only ptxas' figures are checked; the exit status is 77.
 """
 import collections
 import dataclasses
@@ -31,7 +32,7 @@ HARMS = ("traps", "frame", "spills", "local", "calls")
 
 @dataclasses.dataclass
 class Code:
-    """A kernel as compiled for one target."""
+    """A kernel that is compiled for one target."""
     registers: int = 0
     shared: int = 0  # static, bytes
     harms: collections.Counter = dataclasses.field(default_factory=collections.Counter)
@@ -42,7 +43,7 @@ def below(folders, pattern):
 
 
 def read_ptxas(folders, found):
-    """Registers, frames and spills, from all logs of the compiler."""
+    """Reads registers, frames and spills from all logs of the compiler."""
     for log in below(folders, "*.ptxas"):
         code = None
         for line in log.read_text().splitlines():
@@ -109,7 +110,7 @@ def readable(names):
 
 @dataclasses.dataclass
 class Budget:
-    """Lines of two kinds: `registers PATTERN`, and `allow HARM MOST PATTERN`. The first line that fits counts."""
+    """Lines of two kinds: `registers PATTERN`, and `allow HARM MOST PATTERN`. The first line that matches counts."""
     registers: list
     allowed: list
 
@@ -147,7 +148,7 @@ def cuobjdump():
 
 
 def check(folders, budget):
-    """(lines of the table, complaints, whether SASS and PTX were read)"""
+    """(lines of the table, complaints, True if SASS and PTX were read)"""
     found = collections.defaultdict(Code)
     read_ptxas(folders, found)
     if not found:

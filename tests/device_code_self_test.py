@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants each fault that device_code.py looks for in a kernel of its own, and expects that each is named, and no more.
+"""Plants each fault that device_code.py looks for in a separate kernel, and expects that exactly these are named.
 
   device_code_self_test.py NVCC SCRATCH_FOLDER
 """

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every command that README, docs/ and configs/ show runs: with small models, short texts and few tokens, the rest as it is shown.
+"""Runs every command that README, docs/ and configs/ show, with small models, short texts and few tokens.
 
   documented.py TRIREME [--list] [--only TEXT]
 
-MODEL, TEXT and the like stand for small files; numbers that ask for much are asked for less by flags behind the command, which
-win. `plan` is run as it is, for the shapes in configs/models. sbatch lines are left to tests/slurm.sh. Last line: "N of N commands run"."""
+MODEL, TEXT and similar names are replaced by small files. Flags that are appended to a command reduce its large
+numbers. `plan` runs unchanged, for the shapes in configs/models. tests/slurm.sh runs the sbatch lines. Last line: "N of
+N commands run"."""
 
 import argparse
 import json
@@ -21,18 +22,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests/data"
 MODEL, DRAFT, SHARING = DATA / "models/kjv-target", DATA / "models/kjv-draft", DATA / "models/kjv-lckv"
 NAMES = {"MODEL": MODEL, "DEMO_MODEL": MODEL, "YARN_LLAMA_2_7B_128K": MODEL, "DRAFT": DRAFT, "LLAMA_68M": DRAFT, "TINYLLAMA_LCKV": SHARING,
-         "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "C": "64"}
+         "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "PAIRS.jsonl": "pairs.jsonl", "C": "64"}
 SHAPES = {"MODEL": ROOT / "configs/models/llama-2-7b-128k", "DRAFT": ROOT / "configs/models/llama-68m"}
-# Where a line's command ends and its comment begins.
+# The comment that follows the command of a line.
 COMMENT = re.compile(r"(  +#.*|   +[a-z(].*|, or .*|, from .*|; with .*)$")
 
 
 def commands():
-    """(file, command) of all, in the order of the files."""
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "configs/README.md", *sorted((ROOT / "configs").glob("*.ini")),
+    """Yields (file, command) of all commands, in the order of the files."""
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "configs/README.md", *sorted((ROOT / "configs").glob("*.ini")),
              *sorted((ROOT / "launch/slurm").glob("*.sbatch"))]
     for file in files:
-        if file.name == "ledger.md":  # what was run at earlier commits
+        if file.name == "ledger.md":  # commands of earlier commits
             continue
         text = re.sub(r"\\\n(# )?\s*", " ", file.read_text())
         for line in text.splitlines():
@@ -44,16 +45,17 @@ def commands():
 
 
 def modes_of(words):
-    """What --modes is in effect, with fewer layers on chip."""
+    """The --modes in effect, with fewer layers on chip."""
     modes = words[words.index("--modes") + 1] if "--modes" in words else None
     if modes is None and "--config" in words:
-        for line in (ROOT / words[words.index("--config") + 1]).read_text().splitlines():
+        name = words[words.index("--config") + 1]
+        for line in (ROOT / (name if "/" in name else f"configs/{name}.ini")).read_text().splitlines():
             modes = line.split("=")[1].strip() if line.startswith("modes =") else modes
     return [] if modes is None else ["--modes", re.sub(r"@\d+", "@2", modes)]
 
 
 def smaller(command, words):
-    """Flags behind the command that ask for less."""
+    """Flags that are appended to a command, so that it does less."""
     if command == "generate":
         more = ["-n", "8" if "--load-kv" in words else "5", "-t", "1", "--device", "cpu", "--force"]
         return more + ([] if "-m model.h5" in " ".join(words) else ["-c", "1500"])
@@ -70,7 +72,7 @@ def smaller(command, words):
 
 
 def ready(folder):
-    """Files that commands name."""
+    """Makes the files that commands name."""
     verses = (DATA / "texts/kjv_12k.txt").read_text()
     for name in ("long.txt", "book.txt"):
         (folder / name).write_text(verses[:3000])
@@ -79,6 +81,7 @@ def ready(folder):
     pairs = [{"prompt": verses[i * 500:i * 500 + 1500], "summary_gt": verses[:90]} for i in range(3)]
     for name in ("requests.jsonl", "prompts.jsonl"):
         (folder / name).write_text("".join(json.dumps(p) + "\n" for p in pairs))
+    (folder / "pairs.jsonl").write_text(json.dumps({"context": verses[:300], "continuation": verses[300:340]}) + "\n")
     (folder / "turns.jsonl").write_text("".join(json.dumps({"prompt": verses[i * 100:i * 100 + 60]}) + "\n" for i in range(2)))
     for name in ("configs", "tests"):
         (folder / name).symlink_to(ROOT / name)

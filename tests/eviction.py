@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What is lost when KV heads keep some tokens only: a table of policies and of W, the tokens that each head keeps.
+"""The loss of quality by KV eviction: a table of policies and of W, the number of tokens that each head retains.
 
   eviction.py TRIREME MODEL [--windows 128,512,2048] [--policies h2o,...] [--no-needle]
 
-Of each: perplexity of the last 512 of 2,560 tokens of text, read in chunks of 32 with eviction behind each; how many of 64
-greedy tokens behind 2,048 are those of the full cache, up to the first other one; and at how many of five depths of 2,048
-tokens a key of several words is found again. Stated as found: nothing here passes or fails."""
+The table has three columns. Perplexity: the last 512 of 2,560 tokens of text, read in chunks of 32 with eviction after
+each. Greedy tokens: how many of 64 tokens after a prompt of 2,048 equal those of the full cache, up to the first
+difference. Needles: at how many of five depths in 2,048 tokens a key of several words is found. Nothing here passes or
+fails."""
 
 import argparse
 import json

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Are the tokens of every chain, greedy, those of plain decoding? Counts them over all combinations of ranks, layers on
-chip, draft lengths and types of keys and values, on the small models that were trained on the King James Bible; and on
-another model, if one is named.
+"""Compares the greedy tokens of every chain with those of plain decoding, over all combinations of ranks, layers on
+chip, draft lengths and KV types. The models are the small ones trained on the King James Bible, or another one.
 
-  exactness.py TRIREME                       every combination: some 10^5 tokens, a quarter of an hour on 2 cores
-  exactness.py TRIREME --every 20            every twentieth one
+  exactness.py TRIREME                       every combination: about 10^5 tokens, a quarter of an hour on 2 cores
+  exactness.py TRIREME --every 20            every twentieth combination
   exactness.py TRIREME --model M --draft D   5,000 tokens of this model
 
-Of each combination three of 24 texts are continued by `trireme bench`; the last line says how many tokens were compared.
-Exit status 1: some were others."""
+For each combination, `trireme bench` continues three of 24 texts. The last line has the number of compared tokens.
+Exit status 1: some tokens differ."""
 
 import argparse
 import itertools
@@ -32,7 +31,7 @@ KEPT = ("16", "64", "0.3", "1000")
 
 
 def texts():
-    """Of the Bible's text, pieces that begin at 24 places."""
+    """Pieces of the Bible's text that begin at 24 positions."""
     with open(f"{ROOT}/tests/data/texts/kjv_60k.txt", encoding="utf-8") as file:
         text = file.read()
     step = (len(text) - 4000) // (TEXTS - 1)
@@ -40,7 +39,7 @@ def texts():
 
 
 def compare(command, what):
-    """Runs a bench; returns how many tokens of chains were compared, and how many rows had others."""
+    """Runs a bench; returns the number of compared tokens, and the number of rows that differ."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         print(f"{what}: ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
@@ -68,7 +67,7 @@ def small_models(args, folder):
     all_texts = texts()
     combinations = list(itertools.product(RANKS, ON_CHIP, GAMMAS, TYPES))
     for number, (ranks, on_chip, gamma, kv_type) in list(enumerate(combinations))[args.first::args.every]:
-        draw = random.Random(number)  # everything else is drawn: no two things go together in all combinations
+        draw = random.Random(number)  # all other settings are random, so that none of them always occur together
         path = jsonl(folder, draw.sample(all_texts, TEXTS_EACH))
         inner, reselect = draw.choice(GAMMAS), draw.choice(RESELECT)
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []

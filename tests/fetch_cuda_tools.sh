@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prints the folder of cuobjdump and nvdisasm, after fetching them from PyPI if needed (5 MB; NVIDIA's CUDA licence). Kept in
-# $TRIREME_CACHE, else $XDG_CACHE_HOME/trireme, else ~/.cache/trireme. tests/device_code.py reads kernels with them.
+# Prints the folder of cuobjdump and nvdisasm, and fetches them from PyPI if needed (5 MB; NVIDIA's CUDA licence).
+# They are kept in $TRIREME_CACHE, else $XDG_CACHE_HOME/trireme, else ~/.cache/trireme. tests/device_code.py reads
+# kernels with them.
 set -euo pipefail
 version=13.2.78
 cache=${TRIREME_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or TRIREME_CACHE}/.cache}/trireme}
@@ -31,6 +32,6 @@ for wheel in sys.argv[2:]:
                 tool = out / pathlib.PurePath(name).name
                 tool.write_bytes(archive.read(name))
                 tool.chmod(0o755)' "$work/tools" "$work"/*.whl
-    mv -T "$work/tools" "$folder" 2>/dev/null || [[ -d $folder ]]  # another run may have been faster
+    mv -T "$work/tools" "$folder" 2>/dev/null || [[ -d $folder ]]  # another run may have fetched them meanwhile
 fi
 echo "$folder"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The whole acceptance list, about eight hours on 2 cores; figures go to docs/ledger.md.
+# The whole acceptance list, about eight hours on 2 cores; figures go to docs/results/ledger.md.
 #   tests/full.sh [--items 4,6] [--fuzz-seconds 600] [--again] [--no-ledger]
-# Mutants and fuzzing are run only against what has changed since they were last withstood (tests/attacked.txt);
+# Mutants and fuzzing run only on files that have changed since the last run without findings (tests/attacked.txt);
 # --again repeats them all.
-# An item prints its figures and fails if what it must show is not shown. Speed is printed beside what is wanted of it, and
-# never fails: it belongs to the machine. The last line is "N passed, N failed", counted in items.
+# An item prints its figures, and fails if a check of it fails. Speed is printed with its required value and never
+# fails, because it depends on the machine. The last line is "N passed, N failed", counted in items.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' fuzz_seconds=600 again='' ledger=docs/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' fuzz_seconds=600 again='' ledger=docs/results/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -26,7 +26,7 @@ source tests/steps.sh
 source tests/attacked.sh
 TRIREME_DEMO_MODEL=$(./launch/fetch_demo_model.sh)
 export TRIREME_DEMO_MODEL
-# A command for which no CUDA library is on the machine: empty folders lie over the toolkit and over Python's copies.
+# Runs a command as if the machine had no CUDA library: empty folders are mounted over the toolkit and Python's copies.
 without_cuda=(unshare --mount bash -c 'set -e
     for folder in "$(realpath -m /usr/local/cuda)" /usr/{,local/}lib/python3*/{site,dist}-packages/nvidia; do
         if [[ -d $folder ]]; then mount -t tmpfs none "$folder"; fi
@@ -36,7 +36,8 @@ without_cuda=(unshare --mount bash -c 'set -e
     exec "$@"' _)
 around=()
 
-# suite <preset> <regex>: the tests it names, all of which must pass; perplexities and logit errors they print are figures.
+# suite <preset> <regex>: runs the tests that match, which must all pass. Their perplexities and logit errors are
+# figures.
 suite() {
     local preset=$1 regex=$2 log=$logs/full-suite.log status=0
     "${around[@]}" "${fixed_layout[@]}" ctest --preset "$preset" --verbose --no-tests=error --tests-regex "$regex" >"$log" 2>&1 || status=$?
@@ -121,7 +122,7 @@ item_7() {
     suite release '(BadInput|Refuse|refuse|Truncation)' || return
     build fuzz || return
     mkdir -p "$root/build/fuzz-work"
-    # As many at a time as there are cores; new inputs go to the work folder, the committed corpus is only read.
+    # One process per core; new inputs are written to the work folder, and the committed corpus is only read.
     export logs root fuzz_seconds again attacked
     printf '%s\n' build/fuzz/tests/fuzz/fuzz_*[a-z] | xargs -P "$(nproc)" -I {} bash -c 'fuzz {}'
 }
@@ -151,15 +152,16 @@ item_10() {
     tests/bundle.sh
 }
 
-# What must be the same tokens, 10^5 and 5,000 of them; the same law, by 10^7 draws; what retrieval must find; speed.
+# Greedy tokens of chains equal plain decoding's (10^5 and 5,000 of them); the distribution, by 10^7 draws; retrieval
+# of a key; speed.
 item_11() {
     local program=build/release/launch/trireme status=0
-    TRIREME_TEST_LAWS=10000 build/release/tests/decode/acceptance_test >"$logs/full-laws.log" 2>&1 || status=$?
+    TRIREME_TEST_DISTRIBUTIONS=10000 build/release/tests/decode/acceptance_test >"$logs/full-laws.log" 2>&1 || status=$?
     echo "10^4 random laws in exact fractions: $(tail -n 1 "$logs/full-laws.log")"
     (( status == 0 )) || return
-    suite release '^(alpha_test|round_forecast_test|tree_test|speculation_law_test|generate_test\..*Retrieval)' || return
-    TRIREME_TEST_SAMPLES=1250000 build/release/tests/decode/speculation_law_test \
-        --gtest_filter='SpeculationLaw.AChainOfThreeLeavesIt:SpeculationLaw.TheReleased*' >"$logs/full-law.log" 2>&1 || status=$?
+    suite release '^(alpha_test|round_forecast_test|tree_test|speculation_distribution_test|generate_test\..*Retrieval)' || return
+    TRIREME_TEST_SAMPLES=1250000 build/release/tests/decode/speculation_distribution_test \
+        --gtest_filter='SpeculationDistribution.AChainOfThreeLeavesIt:SpeculationDistribution.TheReleased*' >"$logs/full-law.log" 2>&1 || status=$?
     echo "two levels, 10^7 draws, and the released rule: $(tail -n 1 "$logs/full-law.log")"
     (( status == 0 )) || return
     tests/exactness.py "$program" || return
@@ -169,8 +171,8 @@ item_11() {
     tests/bench/speculation.sh "$program" "$TRIREME_DEMO_MODEL"
 }
 
-# What heads keep, by float64: random models, a trained one, the demo model; a thousand seeds; turns and batches; what is
-# lost, and what it costs. TRIREME_LONG_TEXT: a text of 100,000 tokens, which is not in the repository.
+# Retained tokens compared with float64: random models, a trained one, the demo model; a thousand seeds; conversations
+# and batches; quality and speed. TRIREME_LONG_TEXT: a text of 100,000 tokens, which is not in the repository.
 item_12() {
     local program=build/release/launch/trireme python=/usr/bin/python3 log=$logs/full-bounded.log status=0 long name
     "$python" tests/bounded.py "$program" --all >"$log" 2>&1 || status=$?
@@ -198,8 +200,8 @@ item_12() {
     "$python" tests/bench/bounded_figures.py "$program" "$TRIREME_DEMO_MODEL" "$long"
 }
 
-# Golden values, maps, passes and ranks, link bytes; what passes cost a trained model; many texts at once, beside llama.cpp
-# and under one memory budget. TRIREME_LONG_TEXT as in item 12.
+# Golden values, maps, passes and ranks, link bytes; the effect of passes on a trained model; parallel samples, compared
+# with llama.cpp and under one memory budget. TRIREME_LONG_TEXT as in item 12.
 item_13() {
     local program=build/release/launch/trireme python=/usr/bin/python3 long
     suite release '^(llama_(bounded_)?sharing|model_files_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand))' || return
@@ -215,7 +217,7 @@ item_13() {
     "$python" tests/bench/lckv_grid.py "$program"
 }
 
-# Runs that are stopped and go on, that are killed as they write, that are recorded; every bit of a store; batch jobs.
+# Runs that are stopped and resumed, killed while they write, or recorded; every bit of a store; batch jobs.
 item_14() {
     local program=build/release/launch/trireme
     suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest))' || return
@@ -225,7 +227,8 @@ item_14() {
     tests/slurm.sh "$program"
 }
 
-# Runs that are killed at every call that changes a file; calls that fail, of every output and input; ranks that die, stop,
+# Runs that are killed at every call that changes a file; failing calls of every output and input; ranks that die,
+# stop or
 # are slow.
 item_15() {
     local program=build/release/launch/trireme shim=build/release/lib/libfault_shim.so script log=$logs/full-faults.log
@@ -244,7 +247,7 @@ item_16() {
     grep 'skipped' "$log" || tail -n 1 "$log"
 }
 
-# demo: the demo model as a folder, which the reference reads.
+# Sets demo: a folder with the demo model, in the format that the reference reads.
 demo_folder() {
     local cache venv
     cache=$(dirname "$TRIREME_DEMO_MODEL")
@@ -257,7 +260,7 @@ demo_folder() {
     "$venv/bin/python" tests/reference/gguf_folder.py "$TRIREME_DEMO_MODEL" "$demo.part" && mv "$demo.part" "$demo"
 }
 
-# mutants <set> <target>: those of the set's files that have changed.
+# mutants <set> <target>: runs the mutants of those files of the set that have changed.
 mutants() {
     local set=$1 target=$2 file files changed=()
     for file in $(tests/mutants/mutants.py files "$set"); do
@@ -274,7 +277,7 @@ mutants() {
     done
 }
 
-# Weights go through two staging buffers; without the wait for a buffer's copy the next tensor overwrites it.
+# Weights are copied through two staging buffers. Without the wait for a buffer's copy, the next tensor overwrites it.
 deleted_wait() {
     local tree status=0
     tree=$(mktemp -d)
@@ -304,7 +307,7 @@ machine() {
 
 build release all bench_dram
 dirty=''
-if git status --porcelain --untracked-files=no -- . ':!docs/ledger.md' | grep -q .; then dirty=' with local changes'; fi
+if git status --porcelain --untracked-files=no -- . ':!docs/results/ledger.md' | grep -q .; then dirty=' with local changes'; fi
 {
     printf '\n## %s, commit %s%s\n\n%s\n' "$(date -u +%F)" "$(git rev-parse --short=12 HEAD)" "$dirty" "$(machine)"
 } | tee -a "$ledger"
@@ -317,7 +320,7 @@ for i in "${chosen[@]}"; do
         exit 64
     fi
     begin=$SECONDS figures=$(mktemp) verdict=shown
-    # In a process of its own, so that `set -e` holds inside: within `if` it would not.
+    # Runs in its own process, so that `set -e` is in effect inside; within `if` it would not be.
     set +e
     (set -e; "item_$i") >"$figures"
     status=$?

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# What only a GPU shows, in three commands of at most nine minutes each, for a machine that one has for minutes:
+# Checks that require a GPU, in three commands of at most nine minutes each, for a machine that is available for
+# minutes:
 #   tests/gpu.sh first    facts, hot kernels and latencies, kernel and engine tests, products and steps of 7B at 4K
 #   tests/gpu.sh same     tokens as on the CPU on 1 and 2 ranks, every chain, streaming at 32K
 #   tests/gpu.sh long     128K on chip and streamed, TriForce with a trace, profiles, memory checks
 #     --bundle FILE  programs of tests/gpu_bundle.sh; build/gpu-bundle.tar.xz by default
 #     --build DIR    programs of a build tree instead
-#     --out DIR      results; $OUT if set, else ./gpu-results. One file comes out: DIR/gpu-NAME.tar.gz, renewed after each step
+#     --out DIR      results; $OUT if set, else ./gpu-results. Writes DIR/gpu-NAME.tar.gz again after each step
 #     --minutes N    9
-#     --small        small models in place of 7B, and five times as long, for a trial on a software GPU
-# Run from a checkout: models and texts are those of tests/data. Failures are printed first, the table of steps last; the last
-# line is "N passed, N failed", in steps. docs/gpu.md says what to do with the results.
+#     --small        small models instead of 7B, and five times as long, for a trial on a software GPU
+# Run from a checkout: models and texts are those of tests/data. Failures are printed first, the table of steps last.
+# The last line is "N passed, N failed", in steps. docs/results/gpu.md describes the use of the results.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 name=${1:-} minutes=9 small='' build='' bundle=$root/build/gpu-bundle.tar.xz out=${OUT:-$PWD/gpu-results}
@@ -31,7 +32,7 @@ work=$(mktemp -d)
 results=$work/results
 mkdir -p "$results" "$out"
 
-# Programs, and how ranks are started.
+# Programs, and the way to start ranks.
 if [[ $build ]]; then
     build=$(cd "$build" && pwd)
     program=$build/launch/trireme kernels_test=$build/tests/kernels/kernels_cuda_test
@@ -51,7 +52,7 @@ else
     echo "gpu.sh: there is no $bundle: make it with tests/gpu_bundle.sh, or name a build tree with --build" >&2
     exit 66
 fi
-# on N COMMAND...: on one rank without a launcher.
+# on N COMMAND...: runs a command on N ranks; one rank needs no launcher.
 on() { if (( $1 == 1 )); then "${@:2}"; else ranks_of "$@"; fi; }
 export TRIREME_TEST_DATA=$root/tests/data TRIREME_TIMEOUT_S=${TRIREME_TIMEOUT_S:-120} TRIREME_LOG=all
 model=$TRIREME_TEST_DATA/models/kjv-target draft=$TRIREME_TEST_DATA/models/kjv-draft text=$results/text.txt
@@ -73,7 +74,8 @@ result_of() {
     esac
 }
 json_text() { sed -e 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' | tr -d '\000-\010\013-\037' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}'; }
-# Failures with the end of their logs, then a table, then what steps have measured; all logs beside it in one file.
+# Writes failures with the ends of their logs, a table of steps, and the measurements; packs them and all logs in one
+# file.
 write_results() {
     local i
     {
@@ -118,8 +120,8 @@ commit=$(git -C "$root" rev-parse HEAD 2>/dev/null || cat "${tree:-/nonexistent}
 trap leave EXIT
 trap stop TERM INT
 
-# step NAME SECONDS COMMAND...: ends after so many seconds, or with the script's time. A 7B or 8B step that is too large for
-# this GPU (71) has neither passed nor failed.
+# step NAME SECONDS COMMAND...: runs a step, which ends after SECONDS, or when the script's time is over. A 7B or 8B
+# step that is too large for this GPU (71) counts neither as passed nor as failed.
 step() {
     local most=$(( small ? 5 * $2 : $2 )) left=$((deadline - SECONDS)) status=0
     step_name=$1 step_begin=$SECONDS
@@ -129,7 +131,7 @@ step() {
         echo 'out of time before it began' >"$results/$step_name.log"
         status=124
     else
-        # A process group of its own, in the background: bash runs no trap while it waits for a command in the foreground.
+        # In the background, with its own process group: bash runs no trap while it waits for a foreground command.
         timeout --kill-after=10 "$most" bash -c '"$@"' _ "$@" >"$results/$step_name.log" 2>&1 </dev/null &
         running=$!
         wait "$running" || status=$?
@@ -164,7 +166,7 @@ smoke() {
     fi
     "${GPU_SMOKE:-$results/gpu_smoke}" ${small:+64}
 }
-# An illegal address ends every later call of its process: tests run in several, and one failure does not hide the others.
+# After an illegal address, every later call of the process fails. Tests therefore run in several processes.
 sharded() {
     local test=$1 filter=$2 shards=$3 i status=0
     for (( i = 0; i < shards; ++i )); do
@@ -194,11 +196,12 @@ same_as_cpu() {
         sed -nE 's/.*"perplexity": ?([0-9.eE+-]+).*/\1/p' "$results/score-$device" >"$results/perplexity-$device"
         echo "$device: perplexity $(cat "$results/perplexity-$device")"
     done
-    # f32 sums of 2,048 products in other orders: 1e-4 is far above them and far below a wrong position.
+    # f32 sums of 2,048 products in another order: 1e-4 is far above their difference, and far below that of a wrong
+    # position.
     paste "$results/perplexity-cpu" "$results/perplexity-cuda" | awk 'NF != 2 { exit 1 } { d = $1 - $2; exit !((d < 0 ? -d : d) <= 1e-4 * $1) }' ||
         { echo 'perplexities differ'; return 1; }
 }
-# Greedy tokens of every chain are those of plain decoding: on chip and streamed, with and without graphs.
+# Greedy tokens of every chain equal those of plain decoding: on chip and streamed, with and without graphs.
 chains() {
     local ranks=$1 on_chip graphs
     for on_chip in all 0; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the programs that tests/gpu.sh runs into build/gpu-bundle.tar.xz, for a GPU machine without Open MPI and the other
-# libraries: checkout and bundle together are at most 64 MiB. CUDA's own libraries are expected there.
+# libraries. Checkout and bundle together are at most 64 MiB. CUDA's own libraries must be installed there.
 #   tests/gpu_bundle.sh [FILE]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

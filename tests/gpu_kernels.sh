@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests labelled gpu: the GPU's kernels, compiled for the host and run as blocks of fibers (tests/simt), and what nvcc and
-# ptxas made of them (tests/device_code.py), which wants nvcc and is skipped without.
+# The tests labelled gpu: GPU kernels, compiled for the host and run as blocks of fibers (tests/simt), and their machine
+# code (tests/device_code.py). The latter requires nvcc, and is skipped without it.
 #   tests/gpu_kernels.sh
 # Last line: "N passed, N failed".
 set -euo pipefail

@@ -1,7 +1,7 @@
-// A GPU's first minute: every hot kernel against a double loop, then the latencies that the design assumes. One file,
-// which needs nvcc and nothing else:
+// The first check on a GPU: every hot kernel compared with a loop in double, then the latencies that the design
+// assumes. This file needs only nvcc:
 //   nvcc -std=c++20 -O3 -arch=native -fmad=false --expt-relaxed-constexpr -I. tests/gpu_smoke.cu -o gpu_smoke
-//   ./gpu_smoke [SCALE = 1]     1 / SCALE of the bytes that are timed, for a trial on a slow device
+//   ./gpu_smoke [SCALE = 1]     divides the number of timed bytes by SCALE, for a trial on a slow device
 // Prints failures first, then a JSON line per latency; exit status 1 if a kernel is wrong, 69 without a GPU.
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void cuda(cudaError_t code, const char* call) {
     std::exit(1);
 }
 
-/// Zeroed host memory as the engine pins it: mapped pages, registered; kernels read it at the same address.
+/// Zeroed host memory, pinned as in the engine: mapped pages, registered; kernels read it at the same address.
 void* pinned(size_t bytes) {
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memset(data, 0, bytes);
@@ -81,7 +81,7 @@ void launch(const Grid& grid, const typename Body::Args& args, cudaStream_t on =
 }
 
 void finish(const std::string& what, double error, double most) {
-    const bool good = error <= most && fault->kind == 0;  // a NaN is not
+    const bool good = error <= most && fault->kind == 0;  // false for a NaN
     if (!good) std::printf("FAILED %s: error %g, at most %g; fault %d\n", what.c_str(), error, most, fault->kind);
     failures += !good;
 }
@@ -141,12 +141,12 @@ void matmul(int64_t rows) {
                 want[r * n + c] += double(float(f16(x.host[r * k + i]))) * float(w.host[c * k + i]);
         }
     }
-    // Products are exact in f32; tensor cores may cut off what is added, half a step of the running sum each time.
+    // Products are exact in f32; tensor cores may truncate each addition, by half a step of the running sum.
     finish("RoundRows and MatmulDecode, rows: " + std::to_string(rows), largest_difference(out.read(), want),
            k / 16 * 1.2e-7 * 4 * std::sqrt(k));
 }
 
-/// A sequence of `cached` tokens in tiles and `rows` staged ones, a chain; 8 query heads on 2 KV heads of 128.
+/// A sequence of `cached` tokens in tiles and a chain of `rows` staged ones; 8 query heads on 2 KV heads of 128.
 struct Cache {
     static constexpr int64_t kHeads = 8, kKvHeads = 2, kDim = 128, kWidth = kKvHeads * kDim;
     Cache(int64_t cached, int64_t rows)
@@ -283,7 +283,7 @@ void attention(int64_t rows) {
             c.reference(r, h, 701 + r, want.data() + (r * Cache::kHeads + h) * Cache::kDim);
     }
     finish("AttendTile and MergeTiles " + std::to_string(rows), largest_difference(decode.out.read(), want), 2e-5);
-    // Its staged rows become tokens, and the tiles hold them.
+    // KvKeep moves the staged rows into the tiles.
     std::vector<int32_t> moves;
     for (int64_t r = 0; r < rows; ++r) moves.insert(moves.end(), {int32_t(r), int32_t(700 + r), 0});
     Array<int32_t> kept(moves);
@@ -330,7 +330,7 @@ void prefill() {
            2e-2);  // queries and probabilities are rounded to f16
 }
 
-/// Ids by weights of 2^40 and less, in the order of kernels/sampling.h without filters.
+/// Samples an id by integer weights up to 2^40, in the order of kernels/sampling.h, without filters.
 int64_t drawn(const std::vector<float>& logits, float scale, double u) {
     std::vector<int64_t> ids(logits.size());
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = int64_t(i);
@@ -353,11 +353,11 @@ void sampling() {
     for (int64_t r = 0; r < rows; ++r) fractions[r] = fraction_of(u[r]);
     Array<int64_t> uniforms(fractions);
     Array<int32_t> ids(rows);
-    Array<RowLaw> laws(rows);
+    Array<RowDistribution> distributions(rows);
     for (const double temperature : {0.0, 0.8}) {
         const SamplingRule rule = rule_of({.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0});
         launch<Sample>({rows},
-                       {logits.device, rows, vocab, vocab, uniforms.device, nullptr, ids.device, laws.device, rule});
+                       {logits.device, rows, vocab, vocab, uniforms.device, nullptr, ids.device, distributions.device, rule});
         double wrong = 0;
         for (int64_t r = 0; r < rows; ++r) {
             wrong += ids.read()[r] !=
@@ -365,15 +365,15 @@ void sampling() {
         }
         finish("Sample at temperature " + std::to_string(temperature), wrong, 0);
     }
-    // Three proposals in a chain, point masses: each is accepted where its probability exceeds its uniform.
+    // A chain of three proposals that are point masses: each is accepted if its probability exceeds its uniform.
     std::vector<Proposal> proposals(4);
     int32_t expected = 0;
     bool all = true;
     for (int64_t i = 0; i < 3; ++i) {
-        const RowLaw& law = laws.read()[i];
+        const RowDistribution& distribution = distributions.read()[i];
         std::vector<float> row(logits.host.begin() + i * vocab, logits.host.begin() + (i + 1) * vocab);
         const int64_t token = std::max_element(row.begin(), row.end()) - row.begin();
-        const double p = double(weight_of(row[token], law.top, law.scale)) / double(law.sum);
+        const double p = double(weight_of(row[token], distribution.top, distribution.scale)) / double(distribution.sum);
         const double threshold = i < 2 ? p * 0.9 : std::min(1.0, p * 1.1);
         proposals[i + 1] = {.token = token, .parent = i - 1, .uniform = uint64_t(fraction_of(threshold))};
         all = all && threshold < p;
@@ -382,7 +382,7 @@ void sampling() {
     Array<Proposal> tree(proposals);
     Array<uint64_t> weights(vocab);
     Array<int32_t> out(5);
-    launch<Accept>({1}, {tree.device, laws.device, logits.device, 3, rows, vocab, rows * vocab, vocab, weights.device,
+    launch<Accept>({1}, {tree.device, distributions.device, logits.device, 3, rows, vocab, rows * vocab, vocab, weights.device,
                          out.device});
     finish("Accept", std::abs(out.read()[0] - expected), 0);
 }
@@ -449,7 +449,7 @@ void idle() {
     for (const cudaStream_t s : {other, stream}) cuda(cudaStreamSynchronize(s), "cudaStreamSynchronize");
 }
 
-/// The median of several times of `work`, in microseconds, by events around it.
+/// Median time of `work` in microseconds, measured by events.
 double microseconds(const std::function<void()>& work, int repeats = 15) {
     cudaEvent_t begin, end;
     cuda(cudaEventCreate(&begin), "cudaEventCreate");
@@ -465,7 +465,7 @@ double microseconds(const std::function<void()>& work, int repeats = 15) {
         cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
         times.push_back(ms * 1000);
     }
-    std::sort(times.begin() + 1, times.end());  // without the first
+    std::sort(times.begin() + 1, times.end());  // the first time is a warm-up
     return times[times.size() / 2];
 }
 void print(const char* what, double us, double gbytes = 0) {
@@ -492,13 +492,13 @@ void latencies(int64_t scale) {
     print("pinned copy to the host", microseconds([&] { copy(back, device, large, stream); }, 7), giga);
     print("small copy to the device, 50 KB", microseconds([&] { copy(device, host, small, stream); }));
     print("mapped read by a kernel, 50 KB", microseconds([&] { by_kernel(device, host, small); }));
-    print("small copy behind a large one of another stream", microseconds(
+    print("small copy after a large one of another stream", microseconds(
                                                                  [&] {
                                                                      copy(target, host, large, other);
                                                                      copy(device, host, small, stream);
                                                                  },
                                                                  7));
-    print("mapped read behind a large copy of another stream", microseconds(
+    print("mapped read after a large copy of another stream", microseconds(
                                                                    [&] {
                                                                        copy(target, host, large, other);
                                                                        by_kernel(device, host, small);

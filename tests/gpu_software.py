@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The checks of tests/gpu_software.sh, which prepares what they need.
+"""The checks of tests/gpu_software.sh. That script makes all preparations.
 
   gpu_software.py BUILD_FOLDER WORK_FOLDER [--full] [--only TEXT]...
 
-A check is a function; it fails by an exception. Two run at once, each on one thread of the software GPU. Every process that
-a check starts must end as expected and leave no finding of the software GPU (a missing wait, memory that is not allocated,
-a CUDA call from a host function, ...).
+A check is a function that raises an exception if it fails. Two checks run at a time, each on one thread of the software
+GPU. Every process of a check must end as expected, and without findings of the software GPU (a missing wait, memory
+that is not allocated, a CUDA call from a host function, ...).
 """
 import argparse
 import concurrent.futures
@@ -30,8 +30,8 @@ DEADLINE_S = 600
 EXACT = ["--dtype", "f32", "-ctk", "f32", "-ctv", "f32"]
 WARM = ["--temp", "0.8", "--seed", "3"]
 GREEDY = ["--temp", "0"]
-STREAMED = ["--kv-on-chip", "0", "--kv-ring", "2"]  # the ring goes round several times in each forward
-# What the note of the software GPU says where pinned memory is not mapped for kernels.
+STREAMED = ["--kv-on-chip", "0", "--kv-ring", "2"]  # the ring is reused several times in each forward
+# Part of the software GPU's note if pinned memory is not mapped for kernels.
 UNMAPPED = "registered, not mapped"
 
 
@@ -59,7 +59,7 @@ class Gpu:
             return self.scratch / f"{next(self.numbers)}-{name}"
 
     def run(self, command, status=0, findings=(), deadline_s=DEADLINE_S, **variables):
-        """The completed process. `findings`: what the software GPU is expected to find, as parts of its lines; None: anything."""
+        """Runs a process and returns it. `findings`: parts of the expected findings of the software GPU; None: any."""
         job = f"{os.getpid()}-{next(self.numbers)}"
         out = pathlib.Path(variables.get("SWGPU_OUT", self.path("findings")))
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.work / "lib"), "SWGPU_PTX": str(self.work / "ptx"),
@@ -109,7 +109,7 @@ class Gpu:
         return known
 
     def same_as_cpu(self, model, *flags, gpu_flags=(), ranks=1, n=12, **variables):
-        """The GPU gives the ids of the CPU, at the same number of ranks."""
+        """Checks that the GPU gives the ids of the CPU with the same number of ranks."""
         request = self.request(model, *flags, n=n)
         expected = self.on_cpu(request, ranks)
         got = self.trireme(*request, *gpu_flags, "--device", "cuda", ranks=ranks, **variables).stdout
@@ -124,8 +124,8 @@ class Gpu:
 
 
 KERNELS, ENGINE = "tests/kernels/kernels_cuda_test", "tests/model/llama/engine_cuda_test"
-CHECKS = {}  # of CI
-FULL = {}    # the others
+CHECKS = {}  # checks of CI
+FULL = {}    # other checks
 
 
 def check(name, full=False):
@@ -242,7 +242,7 @@ def small_copies(gpu):
     out = gpu.path("statistics")
     gpu.trireme(*gpu.request(DRAFT, *WARM, n=40), "--device", "cuda", SWGPU_OUT=out, SWGPU_STATS=1)
     long = statistics(out)
-    # With all KV on chip a token copies its id to the host, and nothing else.
+    # With all KV on chip, a token copies only its id to the host.
     more = long["cudaMemcpyAsync"] - short["cudaMemcpyAsync"]
     if more > 28:
         raise Failed(f"{more} copies by the engine for 28 more tokens")
@@ -296,7 +296,7 @@ def engine(gpu):
 
 
 def smoke_program(gpu):
-    """tests/gpu_smoke.cu, linked for the software GPU: a script that starts it with PTX of its own."""
+    """Builds tests/gpu_smoke.cu for the software GPU; returns a script that starts it with its own PTX."""
     folder = gpu.path("smoke")
     folder.mkdir()
     flags = ["nvcc", "-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", f"-I{ROOT}", ROOT / "tests/gpu_smoke.cu"]
@@ -342,7 +342,8 @@ def engine_levels(gpu):
     gpu.gtest(ENGINE, "GraphPasses.*:LastRow.*:LayerSharing.*:FollowedPasses.*")
 
 
-# One test of each kind is one check. The rest of these suites takes hours here, and changes no kernel: it varies where tiles lie.
+# One test of each kind. The rest of these suites takes hours here and uses the same kernels with other placements of
+# tiles.
 WHOLE = ("Residency.ChangesNoBitWhereLayersShareKeysAndValues",
          "Residency.SequencesOfOneForwardAreStreamedOneAfterTheOther", "LastRowWhole.IsItsDefinition",
          "LayerSharingWhole.ExactIsDecodingAndAutoStopsBefore")
@@ -357,7 +358,7 @@ for shard in range(4):
     check(f"engine: chains, {shard + 1} of 4", full=True)(
         lambda gpu, shard=shard: gpu.gtest(ENGINE, "Chains/*", GTEST_TOTAL_SHARDS=4, GTEST_SHARD_INDEX=shard))
 
-# Calls whose failure ends nothing: what is given back at the end, and what is only asked.
+# Calls whose failure does not end the run: those that free resources at the end, and queries.
 HARMLESS = {"cudaEventDestroy", "cudaStreamDestroy", "cudaFree", "cudaFreeHost", "cudaHostUnregister", "cudaGraphDestroy",
             "cudaGraphExecDestroy", "ncclCommDestroy", "ncclCommFinalize", "ncclCommGetAsyncError", "cudaGetDevice"}
 OUT_OF_MEMORY, LAUNCH_FAILURE, UNHANDLED = 2, 719, 1
@@ -366,8 +367,8 @@ ALLOCATES = {"cudaMalloc", "cudaHostAlloc", "cudaHostRegister"}
 
 @check("faults in every CUDA call", full=True)
 def faults(gpu):
-    """The first call of each name, and one after a third and after two thirds: the last ones belong to the end of a run, which
-    has its result by then."""
+    """Injects faults into the first call of each name, and into those after a third and two thirds of its calls. The
+    last calls are not tested: they belong to the end of a run, when the result is known."""
     tried, wrong = 0, []
     for name, how in {"one GPU": {"ranks": 1}, "two GPUs": {"ranks": 2, "SWGPU_COUNT": 2}}.items():
         request = [*gpu.request(DRAFT, *WARM, *SPECULATION["retrieval"], n=6), "--device", "cuda", "--kv-on-chip", "1"]
@@ -422,7 +423,7 @@ def main():
             try:
                 print(f"{name:<72} ok {done.result():6.0f} s", file=sys.stderr)
                 passed += 1
-            except Exception as e:  # pylint: disable=broad-except  # the other checks count nevertheless
+            except Exception as e:  # pylint: disable=broad-except  # other checks continue
                 print(f"{name:<72} FAILED\n{type(e).__name__}: {e}\n{getattr(e, 'stderr', None) or ''}", file=sys.stderr)
                 failed.append(name)
     for name in failed:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The CUDA module, unmodified, on a software GPU: host calls, streams, graphs, cuBLASLt and NCCL calls for real, kernels from
-# their PTX, under a scheduler that looks for missing waits. It shows neither speed nor what ptxas makes of the PTX.
+# The CUDA module, unmodified, on a software GPU. It executes host calls, streams, graphs, cuBLASLt and NCCL calls, and
+# kernels from their PTX. Its scheduler looks for missing waits. It shows neither speed nor errors of ptxas.
 #   tests/gpu_software.sh [--full] [--only TEXT]...
-#     --full       everything, about an hour; without it the list of CI, at most 8 minutes on 2 cores
+#     --full       all checks, about an hour; without it the list of CI, at most 8 minutes on 2 cores
 #     --only TEXT  only checks whose name contains TEXT
-# The software GPU is looked for in TRIREME_SOFTWARE_GPU, else in ../shared/software-gpu. Last line: "N passed, N failed".
+# The software GPU is expected in TRIREME_SOFTWARE_GPU, else in ../shared/software-gpu. Last line: "N passed, N failed".
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"

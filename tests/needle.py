@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Does a retrieving level find what a text said long ago, and a window not? A key of several words stands at some depth of
-a text about other things, and the text's end asks for it. Where the model, greedy, then gives the key, what retrieval,
-which sees a fifth of the text, proposes for it stays (>= 0.9 of it), and what a window proposes does not (<= 0.5).
+"""Checks that a level with retrieval finds a key at a distant position of a text, and that a window does not. A key of
+several words is placed at some depth of a text about other topics, and the end of the text requests it. If the model
+generates the key (greedy), retrieval over a fifth of the text must have an acceptance rate of at least 0.9. A window
+must have at most 0.5.
 
   needle.py TRIREME MODEL [TOKENS]     2,400 tokens of text
 
-A line for each depth; exit status 1: fewer than three depths at which the model gives the key, or a rate out of bounds."""
+Prints a line per depth; exit status 1: the model generates the key at fewer than three depths, or a rate is out of
+bounds."""
 
 import json
 import os
@@ -18,11 +20,11 @@ KEY = "copper violin harvest lantern marble falcon thunder orange"
 NEEDLE = f"\n\nThe secret key is {KEY}. Remember it: the secret key is {KEY}.\n\n"
 CUE = "\n\nWhat is the secret key? The secret key is"
 DEPTHS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
-TOKENS = 10  # of the key, and a little more
+TOKENS = 10  # a little more than the key has
 
 
 def speculate(trireme, model, path, chain, budget):
-    """The text, and the part of proposed tokens that stayed. Greedy: the text is plain decoding's, whatever the chain."""
+    """The generated text and the acceptance rate. At temperature 0, every chain gives the text of plain decoding."""
     done = subprocess.run(
         [trireme, "generate", "-m", model, "-f", path, "--temp", "0", "-n", str(TOKENS), "--no-progress", "--spec", chain, "--gamma", "5",
          "--budget", str(budget), "--draft-window", "128", "--report-json", "-"], capture_output=True, text=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What launch/package.sh makes of the release build, on empty Debians. trireme_*.deb on Debian 12: it installs with what
-# Debian has, gives the tokens that the program gives here on 1 and 2 ranks, `man trireme` shows the page, the tab key
-# completes, trireme-cuda (where it is built) fits to it, and purging leaves nothing. The tarball on Debian 12 and 13:
+# The packages of launch/package.sh on empty Debians. trireme_*.deb on Debian 12: it installs with Debian's packages and
+# gives the same tokens as the program on this machine, on 1 and 2 ranks. `man trireme` shows the page, the tab key
+# completes, trireme-cuda (if it is built) works with it, and purging leaves no file. The tarball on Debian 12 and 13:
 # the same tokens, also after the tree was moved. Root only (chroot).
 #   tests/packages.sh
-# The empty Debians (debootstrap, 100 MB each) and what apt fetches into them are kept in the cache, so that a second run
-# needs the network only where apt wants something newer.
+# The empty Debians (debootstrap, 100 MB each) and apt's downloads are kept in the cache, so that a second run needs the
+# network only for newer packages.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${TRIREME_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trireme}/chroots
@@ -20,7 +20,7 @@ deb=("$work"/packages/trireme_*.deb) cuda=("$work"/packages/trireme-cuda_*.deb) 
 request=(-m /root/model -p 'In the beginning' -n 16 --temp 0 --print ids --no-progress)
 expected=$("$root/build/release/launch/trireme" generate --device cpu "${request[@]/#\/root\/model/$root/tests/data/models/kjv-target}" 2>/dev/null)
 
-# fresh <release>: an empty system of it in $new, the model and the packages in its /root.
+# fresh <release>: makes an empty system of this release in $new, with the model and the packages in its /root.
 fresh() {
     if [[ ! -d $cache/$1 ]]; then
         mkdir -p "$cache"
@@ -39,8 +39,8 @@ fresh() {
     cp "$work"/packages/* "$new/root/"
 }
 
-# inside <command>...: in that system, in a process namespace of its own, which ends with the command. apt's lists and
-# archives are the cache's.
+# inside <command>...: runs a command in that system, in its own process namespace, which ends with the command. apt's
+# lists and archives are those of the cache.
 inside() {
     # shellcheck disable=SC2016
     unshare --mount --pid --fork bash -c 'new=$1 apt=$2; shift 2
@@ -51,11 +51,11 @@ inside() {
             DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
             OMPI_MCA_rmaps_base_oversubscribe=1 ${http_proxy:+http_proxy="$http_proxy"} "$@"' _ "$new" "$apt" "$@"
 }
-# quietly <command>...: inside; its output is shown if it fails.
+# quietly <command>...: like inside; the output is shown only if the command fails.
 quietly() {
     if ! inside "$@" >"$work/log" 2>&1; then cat "$work/log" >&2; wrong "'$*' failed (above)"; fi
 }
-# The paths of the system, but for what changes by itself and what this script puts there.
+# Prints the paths of the system, except those that change by themselves and those that this script adds.
 files_there() {
     inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /root -o -path /var \) -prune -o \
         -print | sort
@@ -66,7 +66,7 @@ same_tokens() {
     got=$(inside "${@:2}" generate "${request[@]}" 2>"$work/err") || { cat "$work/err" >&2; wrong "$1 failed (above)"; }
     if [[ $got != "$expected" ]]; then wrong "$1: '$got', here '$expected'"; fi
 }
-# no_card <command>...: --device cuda is refused in one line, which is printed.
+# no_card <command>...: checks that --device cuda is refused in one line, and prints that line.
 no_card() {
     local status=0
     inside "$@" generate "${request[@]}" --device cuda >/dev/null 2>"$work/err" || status=$?
@@ -106,7 +106,8 @@ package_on_bookworm() {
     echo "bookworm: $(basename "${deb[0]}")$([[ -e ${cuda[0]} ]] && echo " and $(basename "${cuda[0]}")"): tokens as here, man, tab, purge"
 }
 
-# In a terminal, after bash-completion has been loaded as an interactive shell does it; `trireme` prints its words.
+# Completion in a terminal, with bash-completion loaded as in an interactive shell; a stand-in for `trireme` prints its
+# arguments.
 complete_with_tab() {
     # shellcheck disable=SC2016
     printf '%s\n' '. /usr/share/bash-completion/bash_completion; PS1=; bind "set enable-bracketed-paste off"' \
@@ -121,7 +122,7 @@ tarball_on() {
     fresh "$1"
     for place in /opt '/srv/moved here'; do
         if [[ $place == /opt ]]; then
-            # An empty Debian has no xz: unpacked from outside, as dpkg would.
+            # An empty Debian has no xz, so the tarball is unpacked from outside, as dpkg would do.
             tar -C "$new/opt" -xf "${tarball[0]}"
             mv "$new"/opt/trireme-* "$new/opt/trireme"
         else

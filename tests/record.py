@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What --record writes, read by h5py: is it what reports say, does every run stay, and does `trireme report` draw it?
+"""Reads files of --record with h5py: they must agree with reports and contain every run; `trireme report` draws them.
 
   record.py PROGRAM [--kills 40] [--spoilt 25] [--seed 1]
 
-Runs of every command that records are compared with their --report-json, tables and outputs; one run is stopped by
-SIGTERM, one by SIGUSR1; `--kills` runs are killed at random moments, and four at a time append to one file. The last line is
-"N passed, N failed". Exit status 77: h5py or matplotlib is missing."""
+Runs of every command that records are compared with their --report-json, tables and outputs. One run is stopped by
+SIGTERM, one by SIGUSR1; `--kills` runs are killed at random moments, and four at a time append to one file. The last
+line is "N passed, N failed". Exit status 77: h5py or matplotlib is missing."""
 
 import argparse
 import fcntl
@@ -69,7 +69,7 @@ class Runner:
 
 
 class Recorded:
-    """A run of a file, read by h5py alone."""
+    """A run of a file, read with h5py only."""
 
     def __init__(self, path, number=-1):
         with h5py.File(path, "r") as file:
@@ -89,7 +89,7 @@ class Recorded:
 
 
 def everything(path):
-    """Of each run its bytes: what must not change any more."""
+    """The bytes of each run, which must not change any more."""
     with h5py.File(path, "r") as file:
         return {name: {s: group[s][:].tobytes() for s in group} for name, group in file["runs"].items()}
 
@@ -146,7 +146,7 @@ def link(r, run, report, ranks):
     for rank in range(ranks):
         mine = run["link", "rank"] == rank
         r.check(run["link", "round"][mine].tolist() == list(range(report["rounds"])), f"rank {rank}: a row a round")
-        # The ring may have been filled for the first round before its row begins.
+        # The ring may have been filled for the first round before that round's row begins.
         sent, ring = int(run["link", "h2d_bytes"][mine].sum()), report["residency"]["ring_bytes"]
         r.check(0 <= decode["h2d_bytes"] - sent <= ring, f"rank {rank}: h2d_bytes", (sent, decode["h2d_bytes"]))
         if rank == 0:
@@ -214,7 +214,7 @@ def bench(r, record):
             r.check(bool(np.any(run["spans", "mode"] == mode)), f"{row['mode']}: spans")
 
 
-    # The second mode finds no room: the first one is recorded, and what the run ended with.
+    # The second mode does not fit: the first one is recorded, and the exit status of the run.
     out, _ = r.run(["bench", "-m", MODEL, "-f", r.prompt, "-n", 8, "-r", 1, "-t", 1, "--no-progress", "-o", "json", "--record", record,
                     "-np", "1,2000", "--device-memory", "40M"], status=71)  # fmt: skip
     run = Recorded(record)
@@ -261,7 +261,7 @@ def scores(r, record):
 
 
 def stopped(r, record):
-    """Runs that a signal ends between rounds are recorded, with what they end with."""
+    """Runs that a signal ends between rounds are recorded, with their exit status."""
     for number, status, flags in ((signal.SIGTERM, 143, []), (signal.SIGUSR1, 75, ["--save-kv", r.folder / "kv.h5"])):
         process = r.start(r.generate(record, *SLOW, *flags, n=100000))
         process.stdout.read(20)
@@ -274,8 +274,8 @@ def stopped(r, record):
     out, _ = r.run(["generate", "-m", MODEL, "--load-kv", r.folder / "kv.h5", "-n", int(done) + 10, "-t", 1, "--no-progress", "--ignore-eos",
                     "--record", record])  # fmt: skip
     run = Recorded(record)
-    r.check(run.about["taken_up"]["generated_tokens"] == done and run.about["taken_up"]["goes_on"] is True, "what was taken up")
-    r.check(run["texts", "new_tokens"].tolist() == [10] and run["rounds", "length"][-1] == done + 10, "what came behind it",
+    r.check(run.about["taken_up"]["generated_tokens"] == done and run.about["taken_up"]["goes_on"] is True, "what was resumed")
+    r.check(run["texts", "new_tokens"].tolist() == [10] and run["rounds", "length"][-1] == done + 10, "what came after it",
             run.tables["texts"])  # fmt: skip
 
 
@@ -300,7 +300,7 @@ def held(r, record):
 
 
 def killed(r, record, kills, rng):
-    longest = 0.8  # more than a run takes here: set by the first ones
+    longest = 0.8  # more than a run takes here; the first runs set it
     for i in range(kills):
         before = everything(record)
         begin = time.monotonic()
@@ -309,7 +309,7 @@ def killed(r, record, kills, rng):
             process.wait()
             longest = (time.monotonic() - begin) * 1.05
             continue
-        # Half of the kills fall into the last fifth, where the file is written.
+        # Half of the kills are in the last fifth, in which the file is written.
         time.sleep(longest * (rng.random() if i % 2 else rng.uniform(0.8, 1)))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -345,7 +345,7 @@ def drawn(r, record):
     runs = len(everything(record))
     r.check(all(f"## Run {i} of" in page for i in range(runs)), "a section a run")
     for words in ("Nothing was proposed", "all keys and values lay on the device", "lossy: keeps some tokens", "stopped by SIGTERM",
-                  "taken up", "beside each other"):  # fmt: skip
+                  "resumed", "compared"):  # fmt: skip
         r.check(words in page, f"the page says '{words}'")
 
     record, folder = r.folder / "one.h5", r.folder / "one"
@@ -357,7 +357,7 @@ def drawn(r, record):
     r.check({p.name: p.read_bytes() for p in folder.iterdir()} == first, "the same record gives the same bytes")
     (folder / "index.md").write_text("mine")
     r.run(["report", record, "-o", folder], status=73)
-    r.check((folder / "index.md").read_text() == "mine", "what is somebody else's stays")
+    r.check((folder / "index.md").read_text() == "mine", "other files are unchanged")
     both = r.folder / "both"
     (r.folder / "copy.h5").write_bytes(record.read_bytes())
     r.run(["report", record, r.folder / "copy.h5", "-o", both])
@@ -365,7 +365,7 @@ def drawn(r, record):
 
 
 def damaged(r, record, spoilt_records):
-    """What the script itself says of files that are HDF5 but no records: `trireme report` would not let them in."""
+    """Messages of the script itself for HDF5 files that are not records; `trireme report` would refuse them before."""
     script = pathlib.Path(r.program).resolve().parent.parent / "share/trireme/report/report.py"
 
     def refused(change, what):
@@ -398,7 +398,7 @@ def damaged(r, record, spoilt_records):
     rng = random.Random(5)
 
     def spoilt(value, depth=0):
-        """JSON of the same form, with something else in some places."""
+        """JSON of the same structure, with other values in some positions."""
         if rng.random() < 0.03 * depth:
             return rng.choice([None, -1, 1.5, "x", [], {}, True, 10**30, [None], {"a": 1}, "`|\n<b>"])
         if isinstance(value, dict):

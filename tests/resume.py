@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs that are stopped at random and go on from their snapshots: do they give the tokens of runs that were not?
+"""Stops runs at random moments and resumes them from their snapshots; the tokens must be those of uninterrupted runs.
 
   resume.py PROGRAM [--stops 200] [--seed 1] [--kills 60]
 
-Each case draws a chain, a temperature, ranks, where keys and values lie before and behind the stop, and how the run is
-stopped: by its --checkpoint-every, by SIGUSR1 or by SIGKILL at a random moment. With as many ranks the ids must be the same
-at any temperature; with others (2 -> 1, 1 -> 4) greedy ids in f32. `--kills` more runs are killed at random moments of
-writing snapshots (one after every token): what is there then must be a snapshot, or nothing, and go on to the same ids.
-The last line is "N passed, N failed".
+Each case has a random chain, temperature, number of ranks, KV placement before and after the stop, and kind of stop:
+--checkpoint-every, or SIGUSR1 or SIGKILL at a random moment. With the same number of ranks, ids must be equal at any
+temperature; with another one (2 -> 1, 1 -> 4), greedy ids in f32. `--kills` more runs are killed at random moments
+while they write snapshots (one after every token). Then a complete snapshot must exist, or none, and a resumed run must
+give the same ids. The last line is "N passed, N failed".
 """
 
 import argparse
@@ -41,7 +41,7 @@ CHAINS = {
     "conversation": [],
     "conversation, policy h2o": ["--kv-policy", "h2o", "--kv-window", "160"],
 }
-SLOW = ["--kv-on-chip", "0", "--link-gbps", "0.1"]  # so that a signal finds the run at work
+SLOW = ["--kv-on-chip", "0", "--link-gbps", "0.1"]  # so that a signal arrives before the run ends
 
 
 class Runner:
@@ -68,7 +68,8 @@ class Runner:
         return process.returncode, out, err
 
     def stop(self, ranks, words, number, after):
-        """The status of a run that gets a signal so many seconds after its snapshot is there; all ranks for SIGKILL."""
+        """The status of a run that receives a signal `after` seconds after its snapshot appears. SIGKILL goes to all
+        ranks."""
         process = self.start(ranks, words)
         snapshot = pathlib.Path(words[words.index("--save-kv") + 1])
         while not snapshot.exists() and process.poll() is None:
@@ -80,7 +81,7 @@ class Runner:
             else:
                 process.send_signal(number)
         process.communicate(timeout=120)
-        # Ranks outlive a killed mpirun for a moment.
+        # Ranks run for a moment after mpirun is killed.
         while subprocess.run(["pgrep", "-f", str(snapshot)], capture_output=True).returncode == 0:
             time.sleep(0.02)
         return process.returncode
@@ -116,7 +117,7 @@ def one_case(runner, draw, report):
             return report(what, f"there is no snapshot; the run ended with {status}")
         if way == "SIGUSR1" and status not in (0, 75):
             return report(what, f"ended with {status}, not 75")
-    # What `auto` draws depends on times that only the snapshot knows: then two runs that go on are compared.
+    # With `auto`, tokens depend on costs that only the snapshot contains. Then two resumed runs are compared.
     place = [] if bounded else ["--kv-on-chip", str(draw.randrange(LAYERS + 1))]
     status, resumed, err = runner.run(behind, how + (given if talks else []) + ["--load-kv", str(snapshot)] + place)
     if status != 0:
@@ -136,7 +137,7 @@ def one_kill(runner, draw, wanted, report):
     how = ["-n", "60", "--temp", "0.9", "--seed", "5"]
     if ranks not in wanted:
         wanted[ranks] = runner.run(ranks, how + ["-f", str(runner.prompt)])[1]
-    # Over what is there already: the old snapshot, or the new one.
+    # The run overwrites the existing snapshot; either the old one or the new one must remain.
     go_on = ["--load-kv", str(snapshot)] if snapshot.exists() and wanted.get("ranks") == ranks else ["-f", str(runner.prompt)]
     if not snapshot.exists() or wanted.get("ranks") != ranks:
         for old in runner.folder.glob("*k.h5*"):
@@ -168,11 +169,11 @@ def main():
         runner = Runner(os.path.abspath(asked.program), folder)
         for _ in range(asked.stops):
             one_case(runner, draw, report)
-        print(f"{asked.stops} runs stopped at random: {counts[0]} go on with the same tokens", flush=True)
+        print(f"{asked.stops} runs stopped at random: {counts[0]} continue with the same tokens", flush=True)
         before, wanted = counts[0], {}
         for _ in range(asked.kills):
             one_kill(runner, draw, wanted, report)
-        print(f"{asked.kills} runs killed while they write snapshots: {counts[0] - before} go on with the same tokens")
+        print(f"{asked.kills} runs killed while they write snapshots: {counts[0] - before} continue with the same tokens")
     print(f"{counts[0]} passed, {counts[1]} failed")
     sys.exit(1 if counts[1] else 0)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The release build's tests, which need no GPU, and the format check.
+# The release build's tests without a GPU, and the format check.
 #   tests/run.sh [--only LABEL]
 #     --only LABEL  tests with this label
-# Scripts of their own: tests that take long (tests/slow.sh), sanitizers (tests/sanitizers.sh), the GPU's kernels on the
-# host (tests/gpu_kernels.sh), the CUDA module on a software GPU (tests/gpu_software.sh). tests/all.sh runs them all.
+# Other scripts run slow tests (tests/slow.sh), sanitizers (tests/sanitizers.sh), GPU kernels on the host
+# (tests/gpu_kernels.sh), and the CUDA module on a software GPU (tests/gpu_software.sh). tests/all.sh runs them all.
 # Last line: "N passed, N failed"; the exit status is 0 if nothing failed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Scripts that nothing runs: every .sh, .py and .sbatch under tests/ and launch/ is reached from CI (.ci/run, ctest) or from
-tests/full.sh, or is named here with the reason.
+"""Finds scripts that nothing runs: CI (.ci/run, ctest) or tests/full.sh must run every .sh, .py and .sbatch under
+tests/ and launch/, or it must be named here with a reason.
 
-  scripts.py [ROOT]      exit status 1, and a line each, for scripts that are neither, and for reasons that are out of date
+  scripts.py [ROOT]      exit status 1, and one line each, for other scripts, and for names here that are out of date
 """
 import pathlib
 import re
@@ -11,18 +11,18 @@ import sys
 BY_HAND = {
     "tests/reference/*": "make the goldens that tests read",
     "tests/bench/round_picture.py": "a picture of docs/pictures",
-    "tests/bench/speculation_forecast.py": "a table of docs/speculation.md",
-    "tests/packages.sh": "wants a fresh Debian root, and its packages from the network",
+    "tests/bench/speculation_forecast.py": "a table of docs/results/speculation.md",
+    "tests/packages.sh": "requires a fresh Debian root, and its packages from the network",
 }
 
 
 def mentioned(script, by, text):
-    """`text`, of the file `by`, starts or imports the script."""
+    """True if `text`, the content of the file `by`, starts or imports the script."""
     if re.search(rf"(?<![\w.-]){re.escape(script.name)}(?![\w-])", text):
         return True
     if script.suffix != ".py":
         return False
-    # Modules of the same folder, and names that a CMakeLists.txt makes paths of.
+    # Modules of the same folder, and names that a CMakeLists.txt turns into paths.
     imports = rf"^\s*(import|from) {script.stem}\b"
     return script.parent == by.parent and bool(
         re.search(imports, text, re.M) or (by.name == "CMakeLists.txt" and re.search(rf"\b{script.stem}\b", text)))
@@ -33,7 +33,7 @@ def main():
     scripts = {p for top in ("tests", "launch") for end in ("sh", "py", "sbatch") for p in (root / top).rglob(f"*.{end}")}
     reached = {root / ".ci/run", root / "tests/full.sh", *(root / "tests").rglob("CMakeLists.txt"), *(root / "launch").rglob("CMakeLists.txt")}
     texts = {p: p.read_text() for p in scripts | reached}
-    texts[root / "tests/scripts.py"] = ""  # the names below are no starts
+    texts[root / "tests/scripts.py"] = ""  # the names in this file start nothing
     new = set(reached)
     while new:
         new = {s for s in scripts - reached if any(mentioned(s, by, texts[by]) for by in new)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests labelled slow, of the release build: laws of sampling by counting, rounds that end early, injected faults, records,
-# commands of the documents, bench programs.
+# The tests labelled slow, of the release build: distributions by counting, rounds that end early, injected faults,
+# records, commands of the documents, bench programs.
 #   tests/slow.sh
 # Last line: "N passed, N failed".
 set -euo pipefail

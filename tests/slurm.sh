@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The batch scripts of launch/slurm on a cluster of their own: Debian's munged, slurmctld and slurmd, started here with
-# ports, keys and folders of their own, on this machine alone, and stopped at the end. About two minutes.
+# The batch scripts of launch/slurm on a private cluster: this script starts Debian's munged, slurmctld and slurmd with
+# their own ports, keys and folders on this machine, and stops them at the end. About two minutes.
 #   tests/slurm.sh [PROGRAM]
-# What each job gives is compared with what the program gives alone. The last line is "N passed, N failed".
+# The output of each job is compared with that of the program without Slurm. The last line is "N passed, N failed".
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -23,7 +23,7 @@ stop() {
     rm -rf "$work"
 }
 trap stop EXIT
-# A port that nobody listens on, from this one on.
+# Prints the first unused port from this one on.
 free_port() {
     local port=$1
     while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
@@ -46,7 +46,7 @@ setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --socket=
     --seed-file="$work/munge/seed" 2>"$work/log/munged" &
 daemons+=($!)
 
-# Two nodes on one host, with the cores of eight each: nothing here is about speed. Cards that are only counted.
+# Two nodes on one host, with more cores than it has: speed does not matter here. GPUs are only counted.
 cat >"$work/slurm.conf" <<END
 ClusterName=trireme
 SlurmctldHost=$host(127.0.0.1)
@@ -79,7 +79,7 @@ NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=$host Port=$second CPUs=16 Gres=gpu:
 PartitionName=batch Nodes=n1,n2 Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 State=UP
 PartitionName=urgent Nodes=n1,n2 PriorityTier=10 PreemptMode=OFF State=UP
 END
-printf 'Name=gpu File=/dev/%s\n' null zero >"$work/gres.conf"  # files that are there
+printf 'Name=gpu File=/dev/%s\n' null zero >"$work/gres.conf"  # files that exist
 echo 'ConstrainCores=no' >"$work/cgroup.conf"
 export SLURM_CONF=$work/slurm.conf
 for ((i = 0; i < 50; ++i)); do [[ -S $work/socket/munge ]] && break; sleep 0.1; done
@@ -121,7 +121,7 @@ verdict() {
         tail -n 15 ./*.err "$work"/log/slurmctld | cut -c1-200
     fi
 }
-# job TITLE WORDS-OF-SBATCH... -- SCRIPT WORDS...: submits, waits, compares what it printed.
+# job TITLE WORDS-OF-SBATCH... -- SCRIPT WORDS...: submits a job, waits for it, and compares its output.
 job() {
     local title=$1 options=() status=0
     shift
@@ -140,7 +140,7 @@ export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_tcp_if_include=lo
 TRIREME_LAUNCHER=mpirun job 'two-nodes.sbatch, two emulated nodes' -- two-nodes.sbatch "${how[@]}" -f prompt.txt
 unset OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_btl_tcp_if_include
 
-# Ways to go on behind one prompt, as an array.
+# A job array: several modes resume from one snapshot of a prompt.
 status=0
 mpirun -q -n 2 "$program" generate -m "$model" -f prompt.txt -n 1 -t 1 --no-progress --spec retrieval --budget 128 --save-kv prompt.h5 >/dev/null 2>&1 || status=$?
 TRIREME_SLURM_MODES='none;window;retrieval --budget 128' sbatch --quiet --wait --time=5 --cpus-per-task=1 --array=0-2 --output=mode-%a.txt --error=mode-%a.err \
@@ -150,7 +150,7 @@ for i in 1 2; do cmp -s mode-0.txt "mode-$i.txt" || status=1; done
 "$program" report trireme-*.h5 -o pages && (($(grep -c '^## Run .* of trireme-' pages/index.md) == 3)) || status=1
 verdict 'modes.sbatch, three modes behind one snapshot' "$status"
 
-# Wait until a job's state is one of these; fails after 60 s.
+# Waits until a job's state is one of these; fails after 60 s.
 until_state() {
     local id=$1 states=$2
     for ((i = 0; i < 300; ++i)); do
@@ -159,7 +159,7 @@ until_state() {
     done
     return 1
 }
-# preempted TITLE LAUNCHER: a job that another one pushes away; back in the queue it goes on from its snapshot.
+# preempted TITLE LAUNCHER: a job that another one preempts; it is requeued and resumes from its snapshot.
 preempted() {
     local title=$1 id urgent status=0
     rm -f out.txt job.err snapshot.h5*
@@ -175,15 +175,15 @@ preempted() {
         sleep 0.2
     done
     [[ $(scontrol show job "$id" | sed -n 's/.*Restarts=\([0-9]*\).*/\1/p') == 1 ]] || { echo "restarts: $(scontrol show job "$id" | grep -o 'Restarts=[0-9]*')"; status=1; }
-    grep -q 'the run goes on with the very tokens' job.err || status=1
-    # Ids are printed at the end, by the run that reaches it.
+    grep -q 'the run continues with exactly its tokens' job.err || status=1
+    # The run that reaches the end prints the ids.
     [[ $(tail -n 1 out.txt) == "$(tail -n 1 wanted.txt)" ]] || status=1
     verdict "$title" "$status"
 }
 preempted 'cpu.sbatch preempted and put into the queue again, srun' srun
 preempted 'the same, mpirun' mpirun
 
-# The warning before the time limit, in small: the ranks get SIGUSR1, and the job goes on in the next one.
+# The warning before the time limit: ranks receive SIGUSR1, and the requeued job resumes.
 status=0
 rm -f out.txt job.err snapshot.h5*
 id=$(sbatch --parsable --time=5 --cpus-per-task=1 --output=out.txt --error=job.err "$root/launch/slurm/cpu.sbatch" "${how[@]}" -f prompt.txt "${slowly[@]}" --save-kv snapshot.h5)
@@ -194,7 +194,7 @@ for ((i = 0; i < 600; ++i)); do
     sleep 0.2
 done
 [[ $(tail -n 1 out.txt) == "$(tail -n 1 wanted.txt)" ]] || status=1
-grep -q 'stopped; go on with --load-kv' job.err || status=1
+grep -q 'stopped; resume with --load-kv' job.err || status=1
 verdict 'cpu.sbatch warned of its time limit' "$status"
 
 printf '%d passed, %d failed\n' "$passed" "$failed"

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034
-# Steps of the test scripts; sourced, after `root` is set to the repository. A script that sources this ends with `finish`,
+# Steps of the test scripts. A script sources this file after it has set `root` to the repository, and ends with
+# `finish`,
 # whose last line is "N passed, N failed".
 source "$root/launch/steps.sh"
 export OMPI_MCA_rmaps_base_oversubscribe=1
@@ -13,7 +14,7 @@ finish() {
     printf '%d passed, %d failed\n' "$passed" "$failed"
     (( failed == 0 && passed > 0 ))
 }
-# Whatever cannot even be built or fetched is a failed test: the closing line is always there and always true.
+# Runs a command; if it fails, that counts as a failed test, and the script ends with its closing line.
 require() {
     if ! "$@"; then
         count 0 1
@@ -22,14 +23,14 @@ require() {
     fi
 }
 
-# Packages of the tests and the demo model.
+# Installs the packages of the tests, and fetches the demo model.
 prepare() {
     require ./launch/setup.sh --test
     TRIREME_DEMO_MODEL=$(./launch/fetch_demo_model.sh) || require false
     export TRIREME_DEMO_MODEL
 }
 
-# Sanitizers lay out memory themselves and GCC 12's break when the kernel randomises too many address bits.
+# Sanitizers choose their own memory layout; those of GCC 12 fail if the kernel randomises too many address bits.
 fixed_layout=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
 
@@ -38,9 +39,10 @@ run_tests() {
     local preset=$1 log=$logs/test-$1.log begin=$SECONDS status=0 total failures skipped
     shift
     printf '%-28s' "test $preset" >&2
-    # One more than cores: many tests wait for ranks. A test of ranks as threads counts as 3, and runs alone on 2 cores.
+    # One more than there are cores, because many tests wait for ranks. A test of ranks as threads counts as 3, so it
+    # runs alone on 2 cores.
     "${fixed_layout[@]}" ctest --preset "$preset" --parallel $(($(nproc) + 1)) --no-tests=error "$@" >"$log" 2>&1 || status=$?
-    # ctest's own closing line: "99% tests passed, 3 tests failed out of 565"; it counts a missing program as failed.
+    # ctest's closing line: "99% tests passed, 3 tests failed out of 565"; it counts a missing program as failed.
     read -r failures total < <(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' "$log") || true
     if [[ ! ${total:-} || ( $status != 0 && $failures == 0 ) ]]; then
         echo "FAILED: ctest ended with $status; its log, $log:" >&2

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// GeForce cards refuse to read each other's memory; some drivers say otherwise and then hang.
+/// GeForce GPUs refuse to read each other's memory; some drivers report that they can, and then hang.
 void settle_peer_access(const CardFacts& mine) {
     bool all = true;
     const int visible = count_cards();
@@ -19,10 +19,10 @@ void settle_peer_access(const CardFacts& mine) {
         if (other != mine.index) cuda(cudaDeviceCanAccessPeer(&can, mine.index, other), "cudaDeviceCanAccessPeer");
         all = all && can != 0;
     }
-    // Also where this rank sees one card alone: NCCL reaches those that other ranks see.
+    // Also if this rank sees one GPU only: NCCL reaches those that other ranks see.
     if (mine.geforce) setenv("NCCL_P2P_DISABLE", "1", /*overwrite=*/0);
     if (all && !mine.geforce) return;
-    log::info("{}: no access to other cards' memory: NCCL goes through host memory", mine.name);
+    log::info("{}: no access to other GPUs' memory: NCCL goes through host memory", mine.name);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     const bool everywhere = control.agree(nccl ? Exit::kOk : Exit::kUnavailable) == Exit::kOk;
     if (shared || !everywhere) {
         log::info("ranks add through pinned host memory and {}: {}", control.name(),
-                  shared ? "some share a card" : "a rank has no libnccl.so.2");
+                  shared ? "some share a GPU" : "a rank has no libnccl.so.2");
         return std::make_unique<StagedComm>(control, device);
     }
     settle_peer_access(card.facts());

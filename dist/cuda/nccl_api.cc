@@ -12,7 +12,7 @@ struct Loaded {
     bool complete = true;
 
     Loaded() {
-        // The module's loader has opened it, if it is anywhere (runtime/module.cc).
+        // The loader of the module has opened it, if it was found (runtime/module.cc).
         void* library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
         const auto find = [&](auto& function, const char* name) {
             function =

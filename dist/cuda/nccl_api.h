@@ -1,5 +1,5 @@
 #pragma once
-/// NCCL's functions, found when the program runs: one card needs no NCCL.
+/// NcclApi: NCCL's functions, which are found at run time because one GPU needs no NCCL.
 
 #include <string>
 
@@ -23,9 +23,9 @@ struct NcclApi {
     decltype(&ncclGetErrorString) get_error_string;
 };
 
-/// Null if libnccl.so.2 is not in the process, or lacks a function that is used here.
+/// Returns null if libnccl.so.2 is not loaded, or lacks a function that is used here.
 const NcclApi* nccl_api();
-/// "2.28.9"
+/// Returns a string like "2.28.9".
 std::string nccl_version(const NcclApi& api);
 
 }  // namespace trireme

@@ -39,7 +39,7 @@ NcclComm::NcclComm(const NcclApi& api, Comm& control, CudaDevice& device)
     config.blocking = 1;
     cuda(cudaSetDevice(device_.facts().index), "cudaSetDevice");
     const auto watched = watch("ncclCommInitRankConfig");
-    ncclComm_t fresh = nullptr;  // until it is made, the watchdog has nothing to give up
+    ncclComm_t fresh = nullptr;  // until it is made, the watchdog has nothing to abort
     const ncclResult_t made = api_.comm_init_rank_config(&fresh, size(), id, rank(), &config);
     comm_ = fresh;
     settle(made, "ncclCommInitRankConfig");
@@ -60,14 +60,14 @@ NcclComm::~NcclComm() {
     }
 }
 
-// The abort may itself hang where a card has: nobody waits for it to its end.
+// The abort may hang on a GPU that hangs, so no thread waits for its end.
 void NcclComm::tell_to_give_up() noexcept {
     if (comm_ == nullptr || given_up_.exchange(true)) return;
     std::thread([abort = api_.comm_abort, comm = comm_] { abort(comm); }).detach();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
 }
 
-// NCCL connects when it is first used, and takes memory for it then: before anybody asks what is free.
+// NCCL connects at its first use, and allocates memory then: this must precede queries of free memory.
 void NcclComm::connect() {
     constexpr size_t kBytes = size_t{4} << 20;
     const auto stream = device_.make_stream("connect");
@@ -77,13 +77,13 @@ void NcclComm::connect() {
     }
     all_gather(*stream, all.tensor(DType::kF32, {size(), 1}), sums.tensor(DType::kF32, {1}));
     stream->synchronize();
-    watched_.clear();  // other streams may come to lie where these were
+    watched_.clear();  // a later stream may have the same address
 }
 
 void NcclComm::abort(Exit code) {
     tell_to_give_up();
     control_.abort(code);
-    std::terminate();  // never: GCC does not know of a virtual call that it does not return
+    std::terminate();  // not reached: GCC does not see that a virtual call never returns
 }
 
 void NcclComm::hang(const char* call, uint64_t sequence, double seconds) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks with a card each: device data by NCCL, control by the Comm that started them.
+/// NcclComm: ranks with a GPU each. Device data goes through NCCL, control calls through the Comm that started them.
 
 #include <atomic>
 #include <memory>
@@ -15,9 +15,9 @@
 
 namespace trireme {
 
-/// Blocking, as a non-blocking communicator starts a thread for every call: what a call waits for beyond
-/// TRIREME_TIMEOUT_S, or a collective on its stream, ends the run on all ranks. Two ranks add by NCCL's all-reduce,
-/// where there is one order; more send each other their parts and add in rank order, long vectors by slices.
+/// The communicator is blocking, because a non-blocking one starts a thread for every call. A call, or a collective on
+/// its stream, that waits longer than TRIREME_TIMEOUT_S ends the run on all ranks. Two ranks add by NCCL's all-reduce,
+/// where only one order exists. More ranks exchange parts and add them in rank order, long vectors in slices.
 class NcclComm final : public Comm {
   public:
     /// A collective call. Errors: Exit::kUnavailable.
@@ -27,9 +27,9 @@ class NcclComm final : public Comm {
     int rank() const override { return control_.rank(); }
     int size() const override { return control_.size(); }
     const char* name() const override { return "nccl"; }
-    /// NCCL's kernels are told to give up; then the control's abort ends all ranks.
+    /// Aborts NCCL's kernels; then the abort of `control` ends all ranks.
     [[noreturn]] void abort(Exit code) override;
-    /// Collectives of every kind and size, so that what NCCL needs for them is there. A collective call.
+    /// Runs collectives of every kind and size, so that NCCL allocates what it needs for them. A collective call.
     void connect();
 
   private:
@@ -37,15 +37,15 @@ class NcclComm final : public Comm {
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return control_.gather_bytes(mine); }
 
-    /// to(q) is sent to every other rank q while from(q) is filled by it.
+    /// Sends to(q) to every other rank q while it receives from(q) from it.
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
     void tell_to_give_up() noexcept;
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
     Watchdog::Watch watch(const char* call) { return {watchdog_, Watchdog::kDevice, call}; }
-    /// What the communicator says of calls that are still under way.
+    /// Returns the state of calls that are still in progress.
     ncclResult_t state() const;
-    /// Throws what went wrong; under watch, as NCCL_COMM_BLOCKING=0 makes it wait here.
+    /// Throws the error of a call. It runs under a watch, because NCCL_COMM_BLOCKING=0 makes it wait here.
     void settle(ncclResult_t result, const char* call) const;
     CudaStream& watched(Stream& stream);
     void do_leave(const Stream& stream) noexcept override { std::erase(watched_, &stream); }
@@ -54,14 +54,14 @@ class NcclComm final : public Comm {
     Comm& control_;
     CudaDevice& device_;
     ncclComm_t comm_ = nullptr;
-    std::atomic<bool> given_up_{false};       // by the watchdog or by who uses this
-    GrowingBuffer<Space::kDevice> received_;  // what peers send
+    std::atomic<bool> given_up_{false};       // by the watchdog or by the caller
+    GrowingBuffer<Space::kDevice> received_;  // data from peers
     std::vector<const Stream*> watched_;
     Watchdog watchdog_;
 };
 
-/// What ranks on CUDA cards talk through: NCCL; pinned host memory and `control` where ranks share a card or NCCL is
-/// not there, which is said. Null: a rank alone needs nothing but `control`. A control call.
+/// Makes the Comm for device data of ranks on GPUs: NCCL, or pinned host memory and `control` where ranks share a GPU
+/// or NCCL is missing; the log says which. Returns null for a single rank. A control call.
 std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device);
 
 }  // namespace trireme

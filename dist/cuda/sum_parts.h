@@ -1,11 +1,11 @@
 #pragma once
-/// The ordered sum on a card (dist/ordered_sum.h).
+/// SumParts: the ordered sum on a GPU (dist/ordered_sum.h).
 
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-/// out[i] = part 0 [i] + part 1 [i] + ..., parts `stride` floats apart. Part `own` is out itself.
+/// out[i] = part 0 [i] + part 1 [i] + ...; parts are `stride` floats apart. Part `own` is out itself.
 struct SumParts {
     static constexpr int kThreads = 256;
     struct Args {

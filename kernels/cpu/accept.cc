@@ -46,9 +46,9 @@ size_t accept_scratch(const KernelLimits& limits) {
     return static_cast<size_t>(limits.vocab) * sizeof(uint64_t);
 }
 
-void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
-            void* scratch) {
-    const int64_t n = proposals.dim(0) - 1, rows = laws.dim(0), cols = logits.dim(2);
+void accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
+            int64_t vocab, void* scratch) {
+    const int64_t n = proposals.dim(0) - 1, rows = distributions.dim(0), cols = logits.dim(2);
     const auto* nodes = static_cast<const Proposal*>(proposals.data()) + 1;
     auto* result = static_cast<int32_t*>(out.data());
     int32_t at = -1, kept = 0, children[kMaxRows];
@@ -58,10 +58,10 @@ void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const T
         for (int32_t i = 0; i < n; ++i) {
             if (nodes[i].parent == at) children[count++] = i;
         }
-        const int64_t r = rows - n + at;  // the place's row among the verifier's
+        const int64_t r = rows - n + at;  // the position's row among the verifier's
         CpuPlace place{{.nodes = nodes,
                         .children = children,
-                        .law = static_cast<const RowLaw*>(laws.data())[r],
+                        .distribution = static_cast<const RowDistribution*>(distributions.data())[r],
                         .row = {static_cast<const float*>(logits.data()) + r * cols, cols, logits.dim(1) * cols},
                         .residual = static_cast<uint64_t*>(scratch)},
                        vocab,

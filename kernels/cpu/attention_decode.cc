@@ -1,6 +1,5 @@
-/// Attention of up to 64 rows over tiles and staged rows. A (tile, KV head) pair is read once for all rows and query
-/// heads; threads share the pairs, and what the pairs leave behind is merged in tile order: the same bits for any
-/// number of threads.
+/// Decode attention of up to 64 rows over tiles and staged rows. A (tile, KV head) pair is read once for all rows and
+/// query heads. Threads share the pairs, and records are merged in tile order: the same bits for any number of threads.
 
 #include "kernels/cpu/attention_decode.h"
 
@@ -17,28 +16,28 @@ namespace {
 /// Query heads [begin, end) read KV head `head`.
 struct HeadRun {
     int64_t head, begin, end;
-    int64_t shift;  // DecodeItem's
+    int64_t shift;  // DecodeItem::shift
 };
 
 int64_t padded(int64_t dim) {
     return (dim + 15) / 16 * 16;
 }
 
-/// Where each piece of the scratch begins, in floats.
+/// Offsets of the parts of the scratch, in floats.
 struct Scratch {
     Scratch(const KernelLimits& limits, int threads) {
         const int64_t dim = padded(limits.head_dim), queries = limits.heads * std::min(limits.max_rows, kMaxRows);
         q = limits.heads * static_cast<int64_t>(sizeof(HeadRun) / sizeof(float));
         running = q + queries * dim;
         records = running + queries * (kRecordHead + dim);
-        items = records + std::max(queries * 8, limits.heads * 128) * (kRecordHead + dim);
+        items = records + std::max(queries * 8, limits.heads * 128) * (kRecordHead + dim);  // 8 tiles; 128 of one row
         total = items + threads * attend_item_floats(dim);
     }
-    int64_t q, running, records, items, total;  // the runs of heads lie at 0
+    int64_t q, running, records, items, total;  // the runs of heads are at 0
 };
 
-/// The rows of one sequence, and the tiles of now. Query vectors and records lie as [run of heads][row][head of the
-/// run].
+/// The rows of one sequence, and the tiles of this call. Query vectors and records are ordered
+/// [run of heads][row][head of the run].
 struct Sequence {
     const KvAccess* access = nullptr;
     KvLayout layout = {};
@@ -47,12 +46,12 @@ struct Sequence {
     Matrix<const int32_t> slots = {}, cached = {}, ancestors = {};
     const HeadRun* runs = nullptr;
     int64_t n_runs = 0, heads = 0, id = 0, rows = 0;
-    bool pairs = false;  // DecodeItem's
+    bool pairs = false;  // DecodeItem::pairs
     int64_t dim_padded = 0, record = 0;
     int64_t shared = 0, stored = 0, tiles = 0;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin = 0, part_end = 0;       // tiles of this call
-    int64_t window = 0;                         // RowsView's
-    int64_t first_row = 0;                      // the first row's number in its forward
+    int64_t window = 0;                         // RowsView::window
+    int64_t first_row = 0;                      // the first row's index in its forward
     float *q = nullptr, *running = nullptr, *records = nullptr;
     const LayerKv* kv = nullptr;
     const AttentionReport* report = nullptr;
@@ -74,13 +73,13 @@ struct Sequence {
     int64_t items() const { return (part_end - part_begin) * n_runs; }
     int64_t tile_of(int64_t i) const { return part_begin + i / n_runs; }
 
-    /// Pair i, of the wave of tiles that begins with `first`; the thread's next one is pair `next`.
+    /// Pair i of the wave of tiles that begins with `first`; the thread's next one is pair `next`.
     DecodeItem item(int64_t first, int64_t i, int64_t next) const {
         const HeadRun& run = runs[i % n_runs];
         const int64_t t = tile_of(i), slot0 = t * kTileTokens;
         DecodeItem it{.access = access,
                       .layout = layout,
-                      .tile = in_tile(run, t) ? tile(run, t) : access->staged_key(0, 0),  // of that nothing is read
+                      .tile = in_tile(run, t) ? tile(run, t) : access->staged_key(0, 0),  // not read
                       .head = run.head,
                       .first = slot0,
                       .rows = rows,
@@ -120,7 +119,7 @@ struct Sequence {
         return it;
     }
 
-    /// Whether the head has slots in that tile.
+    /// Whether the head has slots in tile t.
     bool in_tile(const HeadRun& run, int64_t t) const { return t * kTileTokens < stored + run.shift; }
     char* tile(const HeadRun& run, int64_t t) const { return access->tile(access->row_of(id, run.head), t); }
 
@@ -132,7 +131,7 @@ struct Sequence {
             const int64_t group = run->end - run->begin, within = v - run->begin * rows;
             const int64_t r = within / group, h = run->begin + within % group;
             const int64_t seen_end = *slots.row(r) + run->shift + 1;
-            const int64_t seen = std::max(int64_t{0}, seen_end - window);  // the first that it sees
+            const int64_t seen = std::max(int64_t{0}, seen_end - window);  // the first slot that it sees
             const int64_t reach = std::min(first + in_wave, tiles_for(seen_end)), from = seen / kTileTokens;
             float* sum = running + ((first_row + r) * heads + h) * record;
             for (int64_t t = std::max(first, from); t < reach && seen < seen_end; ++t) {
@@ -181,7 +180,7 @@ void check_rows(const Sequence& s, int64_t staged, int64_t max_slots) {
     }
 }
 
-/// Waves of as many tiles as `room` floats hold records of: at least 8, 128 for a single row. body(first, n).
+/// Calls body(first, n) for waves of n tiles whose records fit `room` floats.
 template <class Body>
 void for_waves(const Sequence& s, int64_t room, const Body& body) {
     const int64_t wave = room / (s.record * s.heads * s.rows);
@@ -190,7 +189,7 @@ void for_waves(const Sequence& s, int64_t room, const Body& body) {
     }
 }
 
-/// By all threads, who share its pairs.
+/// Attends a sequence with all threads, which share its pairs.
 template <class ItemScratch>
 void attend_together(const Sequence& s, int64_t room, const ItemScratch& item_scratch) {
     s.scale_queries();
@@ -210,7 +209,7 @@ void attend_together(const Sequence& s, int64_t room, const ItemScratch& item_sc
     });
 }
 
-/// By one thread.
+/// Attends a sequence with one thread.
 void attend_alone(const Sequence& s, int64_t room, float* item_scratch) {
     s.scale_queries();
     int64_t i = 0;
@@ -323,8 +322,8 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
             attend_together(sequences[static_cast<size_t>(i)], all_records, item_scratch);
         return;
     }
-    // Many sequences, of one row each mostly: a thread takes whole ones, and no thread waits for another. (64 rows of
-    // as many sequences behind a tile each: 0.2 ms instead of 2.5.)
+    // Many sequences, mostly of one row each: a thread takes whole ones, and no thread waits for another. (64 sequences
+    // of one row, with a tile each: 0.2 ms instead of 2.5.)
     for_items(n_sequences, kTileTokens * heads * dim_padded, [&](int64_t i, int thread) {
         Sequence s = sequences[static_cast<size_t>(i)];
         s.records += thread * own;

@@ -1,5 +1,5 @@
 #pragma once
-/// Decode attention inside one tile, and the records that tiles leave behind.
+/// Decode attention inside one tile, and the records that it writes.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Softmax over part of the slots, of one query head: max and sum at [0] and [1], the accumulator from here on.
+/// A record: the softmax of one query head over part of the slots. [0] max, [1] sum, [kRecordHead ..] accumulator.
 inline constexpr int64_t kRecordHead = 16;
 
 /// One (tile, KV head) for the rows of one sequence. Query vector r * group + i is row r's i-th head of this KV head.
@@ -19,11 +19,11 @@ struct DecodeItem {
     int64_t head;                               // KV head
     int64_t first;                              // the tile's first slot
     int64_t rows, group;                        // rows of the sequence, query heads of this KV head
-    int64_t shared;                             // leading slots of the tile that every row has cached, in 16s
+    int64_t shared;                             // leading slots of the tile that every row has cached, a multiple of 16
     const int32_t *slots, *cached, *ancestors;  // from the sequence's first row on
     int64_t ancestors_stride;
     int64_t window;        // slots that a row sees (RowsView)
-    int64_t shift;         // what this head's slots are counted on from those of the rows by (LayerKv::counts), else 0
+    int64_t shift;         // this head's slots minus those of the rows, at most 0 (LayerKv::counts); else 0
     const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
     Matrix<const float> angles;
     bool pairs;             // attends_pairs, and no rotation
@@ -31,19 +31,19 @@ struct DecodeItem {
     float* records;         // [rows * group, kRecordHead + dim_padded]
     float *weights, *tops;  // of the first query head in this tile, or null (AttentionReport)
     int64_t weights_stride, tops_stride;
-    int64_t dim_padded;  // head_dim in whole vectors of any target
+    int64_t dim_padded;  // head_dim, rounded up to whole vectors of any target
     const char* next;    // keys the thread will read after this item, or null
 };
 
-/// Scratch of attend_item.
+/// Floats of scratch for attend_item.
 int64_t attend_item_floats(int64_t dim_padded);
-/// Fills the item's records. Those of rows that see nothing of the tile are left without meaning.
+/// Fills the item's records. Records of rows that see nothing of the tile are undefined.
 void attend_item(const DecodeItem& item, float* scratch);
-/// running = running and partial together.
+/// Merges `partial` into `running`.
 void merge_record(float* running, const float* partial, int64_t dim_padded);
 /// out = accumulator / sum.
 void finish_record(const float* record, float* out, int64_t dim);
-/// to = scale * log2(e) * q, padded with zeros; with `pairs` bf16 numbers, at the same place.
+/// to = scale * log2(e) * q, padded with zeros; with `pairs`, bf16 numbers at the same address.
 void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded);
 
 }  // namespace trireme

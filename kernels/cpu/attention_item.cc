@@ -1,8 +1,8 @@
 /// Decode attention inside one tile: scores, softmax, values.
 ///
-/// Why the bits do not depend on the neighbours: a score adds its products in the order of the head's elements; the sum
-/// of a tile runs in lanes fixed by slot; the accumulator takes slots one by one in order. Where a key lies (tile
-/// or staged row), how many rows share it and how many are multiplied at a time changes none of that.
+/// The bits of a row do not depend on its neighbours: a score adds its products in the order of the head's elements.
+/// The sum of a tile runs in lanes fixed by slot; the accumulator takes slots one by one in order. Where a key lies
+/// (tile or staged row), how many rows share it and how many are multiplied at a time changes none of that.
 
 #include <limits>
 
@@ -36,15 +36,15 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Register tiles of 3 rows by 4 vectors, or of 6 by 2: with many query vectors those widen fewer elements, which bf16
-/// pays for (75 % against 94 % of the FMA peak on Zen 3), f16 does not; of the short products over head_dim 3 by 4
-/// gives 92 %, 6 by 2 88 %.
+/// Selects register tiles of 3 rows by 4 vectors, or of 6 by 2. With many query vectors 6 by 2 widens fewer elements,
+/// which matters for bf16 (75 % against 94 % of the FMA peak on Zen 3), not for f16. In the short products over
+/// head_dim 3 by 4 reaches 92 %, 6 by 2 88 %.
 template <class T>
 HWY_INLINE int64_t widest_strip(int64_t queries) {
     return queries <= 3 || std::is_same_v<T, f16> ? kWide : kTall;
 }
 
-/// What is handed on: n rows of T in slots slot .., for queries [q, q + queries), and what to fetch meanwhile.
+/// n rows of T in slots slot .., for queries [q, q + queries), and memory to prefetch meanwhile.
 template <class T>
 struct Rows {
     const T* at;
@@ -52,7 +52,7 @@ struct Rows {
     Upcoming ahead;
 };
 
-/// visit(row, begin, end, slots) for each row of the queries [q0, q1): its queries, and its slots of this tile.
+/// Calls visit(row, begin, end, slots) for each row of the queries [q0, q1); slots: its number in this tile.
 template <class Visit>
 HWY_INLINE void for_own(const DecodeItem& it, int64_t q0, int64_t q1, const Visit& visit) {
     for (int64_t r = q0 / it.group; r * it.group < q1; ++r) {
@@ -61,10 +61,10 @@ HWY_INLINE void for_own(const DecodeItem& it, int64_t q0, int64_t q1, const Visi
     }
 }
 
-/// visit(Rows) for everything the queries [q0, q1) attend in this tile: the shared slots for all of them at once,
-/// `most` at a time, then what each row has of its own, copied together. `ahead`: what is read after the shared slots.
-/// copy_to(row, place, to) copies a row that stands in that place of the head's text; `direct`: the shared ones need
-/// not be copied.
+/// Calls visit(Rows) for all slots of this tile that the queries [q0, q1) attend. First come the shared slots for all
+/// queries at once, `most` at a time; then each row's own slots, copied together. `ahead`: memory to read after the
+/// shared slots. copy_to(row, place, to) copies a row, which may be rotated by its position `place`. `direct`: shared
+/// slots are not copied.
 template <class T, class Tile, class From, class CopyTo, class Visit>
 HWY_INLINE void walk(const DecodeItem& it, Tile& tile, const HeadRows<From>& staged, const char* ahead, int64_t q0,
                      int64_t q1, int64_t most, T* copy, bool direct, const CopyTo& copy_to, const Visit& visit) {
@@ -102,7 +102,7 @@ HWY_INLINE void walk(const DecodeItem& it, Tile& tile, const HeadRows<From>& sta
     });
 }
 
-/// scores[q - q0][slot] = q . key, of keys that are read as they lie. While keys are multiplied the values travel.
+/// scores[q - q0][slot] = q . key, for keys that are read in place. Values are prefetched while keys are multiplied.
 template <class T, class Multiply>
 HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, T* copy,
                              const Multiply& multiply) {
@@ -110,7 +110,7 @@ HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float
     const T* keys = it.access->template key_blocks<T>(it.tile, it.head);
     const HeadRows<T> staged = it.access->template staged_keys<T>(it.head);
     multiply(keys, it.shared, q0, q1 - q0, scores, it.access->value(it.tile, it.head, 0));
-    // What a row has of its own begins with a block of 16, of which some keys may be in the tile.
+    // A row's own slots begin with a block of 16, whose first keys may be in the tile.
     for_own(it, q0, q1, [&](int64_t r, int64_t begin, int64_t end, int64_t slots) HWY_ATTR {
         const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
         const KeyBlocks block(reinterpret_cast<char*>(copy), it.layout.k_type, dim);
@@ -129,7 +129,7 @@ HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float
     });
 }
 
-/// The same in f32.
+/// scores[q - q0][slot] = q . key in f32, with keys rotated if necessary.
 template <class T>
 void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, float* panels, float* copy) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
@@ -141,7 +141,7 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
                                                   widest_strip<T>(queries), ahead);
                                 });
     }
-    // Keys that need rotation, as rows.
+    // Keys that need rotation are read as rows.
     KeyRows<T> keys(it.access->template key_blocks<T>(it.tile, it.head), dim,
                     reinterpret_cast<T*>(copy + kBlock * padded), padded);
     walk(
@@ -151,8 +151,8 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
             HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
         [&](const Rows<float>& k) HWY_ATTR {
             const int64_t widest = widest_strip<float>(k.queries);
-            // Half is fetched while keys are packed, the rest while they are multiplied: in one burst the memory would
-            // idle afterwards.
+            // Half is prefetched while keys are packed, the rest while they are multiplied: after one burst the memory
+            // would idle.
             const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
             pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
             multiply_panels<false>(it.q + k.q * padded, padded, k.queries, panels, dim,
@@ -161,8 +161,8 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
         });
 }
 
-/// visit(Rows) for the values that the queries [q0, q1) attend; heads that are not whole vectors are copied, else a
-/// vector could reach beyond the tile's last row.
+/// Calls visit(Rows) for the values that the queries [q0, q1) attend. Heads that are not whole vectors are copied; else
+/// a vector could reach beyond the tile's last row.
 template <class T, class Visit>
 HWY_INLINE void walk_values(const DecodeItem& it, int64_t q0, int64_t q1, T* copy, const Visit& visit) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
@@ -172,7 +172,7 @@ HWY_INLINE void walk_values(const DecodeItem& it, int64_t q0, int64_t q1, T* cop
         /*direct=*/dim % kLanes == 0, [&](const T* row, int64_t, T* to) { copy_row(row, dim, to, padded); }, visit);
 }
 
-/// Adds p . values to the records. While values are multiplied the next item's keys travel.
+/// Adds p . values to the records. The next item's keys are prefetched while values are multiplied.
 template <class T>
 void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T* copy) {
     const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded;
@@ -185,7 +185,7 @@ void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T*
 }
 
 #if TRIREME_PAIRS
-/// score_keys and add_values on dot products of pairs. Queries and probabilities are bf16 at the place of their floats.
+/// score_keys and add_values with dot products of pairs. Queries and probabilities are bf16, in place of their floats.
 void score_pairs(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, bf16* copy) {
     const int64_t dim = it.layout.head_dim, stride = 2 * it.dim_padded;
     const auto* queries = reinterpret_cast<const bf16*>(it.q);

@@ -1,5 +1,5 @@
-/// Causal attention of a prefill batch. An item is a block of query vectors of one KV head: it walks the tiles in
-/// order, and each tile is two packed multiplies with a softmax between, merged into the block's running result.
+/// Causal attention of a prefill batch. An item is a block of query vectors of one KV head. It walks the tiles in
+/// order; each is two packed multiplies with a softmax between, merged into the block's running result.
 
 #include <atomic>
 #include <cmath>
@@ -62,12 +62,12 @@ void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t coun
 }
 
 #if TRIREME_PAIRS
-/// The same on dot products of pairs, of slots [unseen, keys).
+/// Like weigh, with dot products of pairs, for slots [unseen, keys).
 void weigh_pairs(float* p, int64_t unseen, int64_t rows, const HeadRows<bf16>& values, int64_t keys, int64_t dim,
                  float* out, int64_t stride) {
     for (int64_t r = 0; r < rows; ++r) {
         float* row = p + r * kScoreStride;
-        row[keys] = 0;  // behind an odd number
+        row[keys] = 0;  // follows an odd number of keys
         round_in_place(row, (keys + 1 + kLanes - 1) / kLanes * kLanes);
         std::fill_n(out + r * stride, dim, 0.0F);
     }
@@ -81,7 +81,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
     const int64_t dim = it.layout.head_dim, stride = (dim + 15) / 16 * 16, count = it.end - it.begin;
     float* q = scratch;                                   // [count, dim], scaled
     float* scores = q + kQueryBlock * stride;             // [count, kScoreStride]
-    float* panels = scores + kQueryBlock * kScoreStride;  // tile_panels of them
+    float* panels = scores + kQueryBlock * kScoreStride;  // [tile_panels]
     float* fresh = panels + tile_panels(dim);             // [count, stride]
     float* running = fresh + kQueryBlock * stride;
     float max[kQueryBlock], sum[kQueryBlock];
@@ -100,7 +100,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
     [[maybe_unused]] const bool pairs = it.angles.data == nullptr && attends_pairs(it.layout);
     for (int64_t i = 0; i < count && pairs; ++i) round_in_place(q + i * stride, stride);
 
-    const int64_t last = it.slots[(it.end - 1) / it.group];  // rows stand in consecutive slots
+    const int64_t last = it.slots[(it.end - 1) / it.group];  // rows have consecutive slots
     const auto begin_of = [&](int64_t i) {                   // the first slot that a query vector sees
         return std::max(it.first, it.slots[(it.begin + i) / it.group] + 1 - it.window);
     };
@@ -139,7 +139,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
             for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
         with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
-            // What is not seen may be NaN, which a weight of zero does not undo.
+            // Values that are not seen may be NaN, which a weight of zero does not cancel.
             const HeadRows<decltype(t)> values = it.access->values<decltype(t)>(tile, it.head);
 #if TRIREME_PAIRS
             if constexpr (std::is_same_v<decltype(t), bf16>) {
@@ -165,7 +165,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
             of_head[0] = max[i];
             of_head[1] = sum[i];
         }
-        const Vf total = hn::Set(d, sum[i] > 0 ? sum[i] : 1.0F);  // what sees nothing gives 0
+        const Vf total = hn::Set(d, sum[i] > 0 ? sum[i] : 1.0F);  // a row without visible keys outputs zeros
         map_row(running + i * stride, to, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Div(x, total); });
     }
 }
@@ -217,7 +217,7 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
     const Matrix<const float> in = q.as<const float>();
     const Matrix<const float> angles = kv.angles ? kv.angles.as<const float>() : Matrix<const float>{};
     const Matrix<float> o = out.as<float>(), totals = report ? report.totals.as<float>() : Matrix<float>{};
-    // Items in order: the blocks of the first run of heads, of the next, ...; a thread takes the next when it is free.
+    // Items in order: the blocks of the first run of heads, of the next, ...; a free thread takes the next item.
     std::atomic<int64_t> taken{0};
     parallel([&](int thread, int) {
         float* mine = static_cast<float*>(scratch) + thread * thread_floats(kv.layout.head_dim);

@@ -48,7 +48,7 @@ std::atomic<bool> allowed_here{cpu_has_them()};
 
 }  // namespace
 
-// hwy::SupportedTargets() asks the CPU anew each time, which takes 15 us in a virtual machine; the dispatch table does
+// hwy::SupportedTargets() queries the CPU each time, which takes 15 us in a virtual machine; the dispatch table does
 // not.
 bool bf16_dots() {
     return allowed_here.load(std::memory_order_relaxed) && HWY_DYNAMIC_DISPATCH(target_has_pairs)();

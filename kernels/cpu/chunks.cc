@@ -1,4 +1,4 @@
-/// Retrieval on the CPU: means of chunks of keys, which chunks a query picks, and gathering them.
+/// Retrieval on the CPU: means of chunks of keys, picking chunks by a query, and gathering them.
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Chunks of one tile of one head: of each the mean of its keys, added in their order.
+/// Mean key of each chunk of one tile of one head; keys are added in order.
 void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, int64_t chunk, void* out, int64_t dim) {
     const F d;
     const Vf scale = hn::Set(d, 1.0F / static_cast<float>(chunk));
@@ -46,7 +46,7 @@ void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, in
     });
 }
 
-/// keys[c] = the place of chunk c in the order of q . means[c].
+/// keys[c] = sort key of chunk c, by q . means[c].
 void score_chunks(DType type, const float* q, const void* means, int64_t chunks, int64_t dim, uint64_t* keys) {
     const F d;
     with_type(type, [&](auto t) HWY_ATTR {
@@ -88,7 +88,7 @@ void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const
 
 namespace {
 
-/// The sum of the queries that read this KV head, into `out`.
+/// Writes the sum of the queries that read this KV head to `out`.
 void group_query(const Tensor& q, const Matrix<const int32_t>& kv_of_head, int64_t head, int64_t dim, float* out) {
     const auto* row = static_cast<const float*>(q.data());
     std::fill_n(out, dim, 0.0F);
@@ -98,9 +98,9 @@ void group_query(const Tensor& q, const Matrix<const int32_t>& kv_of_head, int64
     }
 }
 
-/// Of one head: places [chunks] from keys [candidates], which are put into another order.
+/// Computes places [chunks] of one head from keys [candidates], which it reorders.
 void place_chunks(const ChunkPick& pick, uint64_t* keys, int32_t* places) {
-    keys[0] = UINT64_MAX;  // the first chunk always
+    keys[0] = UINT64_MAX;  // the first chunk is always picked
     std::nth_element(keys, keys + (pick.picked - 1), keys + pick.candidates, std::greater<>());
     std::fill_n(places, pick.candidates, kNotPicked);
     for (int32_t i = 0; i < pick.picked; ++i) {
@@ -137,10 +137,10 @@ void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means
 
 namespace {
 
-constexpr int64_t kTokensAhead = 32;  // of picked chunks that are prefetched before they are copied
-constexpr int64_t kRunTokens = 512;   // of the text that a thread takes at a time
+constexpr int64_t kTokensAhead = 32;  // tokens of picked chunks that are prefetched before they are copied
+constexpr int64_t kRunTokens = 512;   // tokens of the sequence that a thread takes at a time
 
-/// A chunk: its first token in the text, and the slot that it takes.
+/// A picked chunk: its first token in the sequence, and its first slot.
 struct Picked {
     int64_t token, slot;
 };
@@ -174,7 +174,7 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
         target.keys(out, h).copy(i, source.keys(in, h), j, n);
         std::memcpy(target.value(out, h, i), source.value(in, h, j), static_cast<size_t>(n) * source.value_bytes());
     };
-    // Few chunks are picked, unevenly over the text, so threads take short runs one at a time instead of equal shares.
+    // Few chunks are picked, unevenly over the sequence, so threads take short runs one by one, not equal shares.
     const int64_t ahead = std::max<int64_t>(1, kTokensAhead / chunk);
     const int64_t run = std::max<int64_t>(1, kRunTokens / chunk), runs = (last - first + run - 1) / run;
     for_items(runs * heads, run * chunk * to.layout.head_dim, [&](int64_t item, int) {

@@ -73,16 +73,17 @@ void CpuKernels::do_add(const Tensor& x, const Tensor& y) {
 }
 
 void CpuKernels::do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                           const SamplingRule& rule, const Tensor& laws, const Tensor& ends) {
+                           const SamplingRule& rule, const Tensor& distributions, const Tensor& ends) {
     stream_.enqueue("sample", bytes::sample(logits), [=, scratch = scratch_.data()] {
-        trireme::sample(ids, laws, logits, vocab, uniforms, ends, rule, scratch);
+        trireme::sample(ids, distributions, logits, vocab, uniforms, ends, rule, scratch);
     });
 }
 
-void CpuKernels::do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
-                           int64_t vocab) {
-    stream_.enqueue("accept", bytes::accept(logits),
-                    [=, scratch = scratch_.data()] { trireme::accept(out, logits, laws, proposals, vocab, scratch); });
+void CpuKernels::do_accept(const Tensor& out, const Tensor& logits, const Tensor& distributions,
+                           const Tensor& proposals, int64_t vocab) {
+    stream_.enqueue("accept", bytes::accept(logits), [=, scratch = scratch_.data()] {
+        trireme::accept(out, logits, distributions, proposals, vocab, scratch);
+    });
 }
 
 void CpuKernels::do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,

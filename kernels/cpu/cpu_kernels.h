@@ -1,5 +1,5 @@
 #pragma once
-/// The CPU backend: every operation is one closure on the stream's worker.
+/// CpuKernels: the CPU backend. Every operation is one closure on the stream's worker thread.
 
 #include "kernels/kernels.h"
 #include "runtime/buffer.h"
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Device memory that the object below asks for.
+/// Bytes of scratch that a CpuKernels object allocates.
 size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads);
 
 class CpuKernels final : public Kernels {
@@ -29,8 +29,8 @@ class CpuKernels final : public Kernels {
     void do_add(const Tensor& x, const Tensor& y) override;
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override;
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule, const Tensor& laws, const Tensor& ends) override;
-    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+                   const SamplingRule& rule, const Tensor& distributions, const Tensor& ends) override;
+    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
                    int64_t vocab) override;
     void do_chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles,
                         int64_t chunk) override;
@@ -55,7 +55,7 @@ class CpuKernels final : public Kernels {
                         const Tensor& keys, const SlotRule& rule, const SlotCall& call) override;
 
     CpuStream& stream_;
-    Buffer<Space::kDevice> scratch_;  // of the operation that runs; they never overlap
+    Buffer<Space::kDevice> scratch_;  // of the running operation; operations never overlap
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-/// W x R dot products at once: the kernel of decode's matmul.
+/// dot_tile: W x R dot products at once, the inner loop of decode products.
 #if defined(TRIREME_KERNELS_CPU_DOT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_DOT_INL_H
 #undef TRIREME_KERNELS_CPU_DOT_INL_H
@@ -12,12 +12,12 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Bytes that will be wanted soon, fetched a few lines at a time between multiplications: in bursts they would fill the
-/// core's miss buffers and stall the loads of the running tile.
+/// Prefetches bytes that are needed soon, a few lines at a time between multiplications. Bursts would fill the core's
+/// miss buffers and stall the loads of the running tile.
 struct Ahead {
     const char* next = nullptr;
-    int64_t step = 0;   // bytes a line group moves on
-    int64_t lines = 0;  // lines fetched a group, at least step / 64
+    int64_t step = 0;   // bytes from one group of lines to the next
+    int64_t lines = 0;  // lines prefetched per group, at least step / 64
 
     HWY_INLINE void group() {
         for (int64_t i = 0; i < lines; ++i) prefetch(next + i * 64);
@@ -25,16 +25,16 @@ struct Ahead {
     }
 };
 
-/// out[r][j] = w[j] . x[r] over k elements, r < R, j < W; x[r] at x + r * x_stride, zero from k to the next multiple of
-/// kLanes. A product has one vector accumulator that runs over k in steps of kLanes, then sum4: the same bits whatever
-/// W and R it was computed with.
+/// out[r][j] = w[j] . x[r] over k elements, r < R, j < W; x[r] is at x + r * x_stride, zero from k to the next multiple
+/// of kLanes. A product has one vector accumulator that runs over k in steps of kLanes, then sum4: its bits do not
+/// depend on W and R.
 template <int W, int R, class T>
 HWY_INLINE void dot_tile(const T* const* w, const float* x, int64_t x_stride, int64_t k, float* out, int64_t out_stride,
                          Ahead& ahead) {
     const F d;
     constexpr int64_t kLine = kLanes * static_cast<int64_t>(sizeof(T)) >= 64
                                   ? 1
-                                  : 64 / (kLanes * static_cast<int64_t>(sizeof(T)));  // steps in a line of one row
+                                  : 64 / (kLanes * static_cast<int64_t>(sizeof(T)));  // steps in a cache line of a row
     Vf acc[R][W];
     for (int r = 0; r < R; ++r)
         for (int j = 0; j < W; ++j) acc[r][j] = hn::Zero(d);

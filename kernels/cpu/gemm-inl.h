@@ -1,4 +1,4 @@
-/// The multiply of attention and of prefill's matmul.
+/// Matrix multiply of attention and of prefill's matmul.
 #if defined(TRIREME_KERNELS_CPU_GEMM_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_GEMM_INL_H
 #undef TRIREME_KERNELS_CPU_GEMM_INL_H
@@ -17,24 +17,24 @@ namespace trireme {
 namespace HWY_NAMESPACE {
 
 // A register tile has 12 accumulators of AVX2's 16 registers: 6 rows by 2 vectors with many rows, 3 by 4 with 3 rows or
-// fewer; AVX-512 has 32 registers and takes 6 by 4. Strips of b are 4, 2 or 1 vectors wide. Elements of 16 bits are
-// widened on the way into the register: that is free beside the multiplications (97 % of the FMA peak on Zen 3 at k =
-// 256), and a strip takes half the cache.
+// fewer; AVX-512 has 32 registers and takes 6 by 4. Strips of b are 4, 2 or 1 vectors wide. 16-bit elements are widened
+// as they are loaded. This costs no time next to the multiplications (97 % of the FMA peak on Zen 3 at k = 256), and a
+// strip takes half the cache.
 inline constexpr int64_t kWide = 4 * kLanes;
 inline constexpr int64_t kTall = (HWY_TARGET <= HWY_AVX3 ? 4 : 2) * kLanes;
 
-/// Columns of the strip at `at` of n columns, at most `widest`; the last one may reach beyond n, to a multiple of
-/// `least`: kLanes, or 2 * kLanes in transposed panels.
+/// Width of the strip that begins at column `at` of n, at most `widest`; the last one may reach beyond n, to a multiple
+/// of `least`: kLanes, or 2 * kLanes in transposed panels.
 HWY_INLINE int64_t strip_width(int64_t at, int64_t n, int64_t widest, int64_t least) {
     const int64_t left = n - at;
     return widest == 4 * kLanes && left >= 4 * kLanes ? 4 * kLanes
                                                       : std::max(left >= 2 * kLanes ? 2 * kLanes : kLanes, least);
 }
 
-/// k rows of b, `stride` elements apart; with each row the line `fetch` bytes behind it is fetched, unless 0.
+/// k rows of b, `stride` elements apart; with 16-bit elements the line `fetch` bytes after each row is prefetched.
 template <class T>
 struct Strip {
-    static constexpr int64_t kRows = 1;  // taken at a time
+    static constexpr int64_t kRows = 1;  // rows taken at a time
 
     const T* at;
     int64_t stride, k;
@@ -49,8 +49,8 @@ struct Strip {
     HWY_INLINE Vf vector(F d, const T* b, int64_t /*row*/, int64_t j) const { return load(d, b + j * kLanes); }
 };
 
-/// The same of keys in their blocks (kernels/key_order.h): a row is an element of all keys. What is fetched meanwhile
-/// begins at `ahead`.
+/// A strip of keys in blocks (kernels/key_order.h): a row is one element of all keys. If `ahead` is not null, memory
+/// from there on is prefetched.
 template <class T>
 struct KeyStrip {
     static constexpr int64_t kRows = std::is_same_v<T, bf16> ? 2 : 1;
@@ -93,7 +93,7 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const B& strip, float
         strip.template fetch_beside<NV>(b);
         for (int64_t row = 0; row < B::kRows; ++row) {
             const int64_t p = first + row;
-            if constexpr (MR > NV) {  // what there is less of stays in registers
+            if constexpr (MR > NV) {  // keep the smaller side in registers
                 Vf bj[NV];
                 for (int j = 0; j < NV; ++j) bj[j] = strip.vector(d, b, row, j);
                 for (int i = 0; i < MR; ++i) {
@@ -151,8 +151,8 @@ HWY_INLINE void multiply(const float* a, int64_t lda, int64_t rows, const Strip<
     }
 }
 
-/// The same with b transposed by pack_transposed: strip after strip, each contiguous. Up to 2 * kLanes - 1 columns
-/// more. As much as the panels hold is fetched from `ahead`, if not null.
+/// Like multiply, with b transposed by pack_transposed: strip after strip, each contiguous; up to 2 * kLanes - 1
+/// columns beyond n. If `ahead` is not null, the panels' number of bytes is prefetched from there.
 template <bool kAdd, class T>
 HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const T* panels, int64_t k, float* c,
                                 int64_t ldc, int64_t n, int64_t widest, const char* ahead = nullptr) {
@@ -164,8 +164,8 @@ HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const
     }
 }
 
-/// c [rows, n] = a [rows, dim] times the first n of these keys in blocks. Writes whole vectors. As many bytes as they
-/// have are fetched from `ahead`, if not null.
+/// c [rows, n] = a [rows, dim] times the first n of these keys in blocks. Writes whole vectors. If `ahead` is not null,
+/// the keys' number of bytes is prefetched from there.
 template <class T>
 HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T* keys, int64_t n, int64_t dim,
                               float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The slots of single heads as the CPU's operations find them in memory (kernels/slots.h).
+/// HeadSlots: addresses of one head's slots, for the CPU's operations (kernels/slots.h).
 
 #include <cmath>
 #include <cstring>
@@ -11,7 +11,6 @@
 
 namespace trireme {
 
-/// The slots of one head of one owner.
 struct HeadSlots {
     HeadSlots(const SlotKv& kv, int64_t owner, int64_t number)
         : layout(kv.layout),
@@ -27,18 +26,18 @@ struct HeadSlots {
           staged_v(staged(kv.staged_v, layout.v_type, owner)) {}
 
     size_t v_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.v_type); }
-    /// Of the tile that has the slot.
+    /// Keys of the tile that has the slot.
     KeyBlocks keys(int64_t slot) const { return {tile(slot), layout.k_type, layout.head_dim}; }
     char* value(int64_t slot) const {
         const size_t all_keys = kTileTokens * static_cast<size_t>(layout.head_dim) * size_of(layout.k_type);
         return tile(slot) + all_keys + static_cast<size_t>(slot % kTileTokens) * v_bytes();
     }
-    /// Key i of `from` and a value.
+    /// Writes key i of `from` and a value to a slot.
     void put(int64_t slot, const KeyBlocks& from, int64_t i, const char* v) const {
         keys(slot).copy(slot % kTileTokens, from, i, 1);
         std::memcpy(value(slot), v, v_bytes());
     }
-    /// A key and a value that are rows.
+    /// Writes a key and a value, both rows, to a slot.
     void put_rows(int64_t slot, const char* k, const char* v) const {
         keys(slot).put(slot % kTileTokens, k);
         std::memcpy(value(slot), v, v_bytes());
@@ -50,7 +49,7 @@ struct HeadSlots {
     float* scores;
     int32_t &count, &budget;
     int64_t* tiles;
-    const char *staged_k, *staged_v;  // of the first staged row
+    const char *staged_k, *staged_v;  // the first staged row
 
   private:
     template <class T>
@@ -66,7 +65,7 @@ struct HeadSlots {
     }
 };
 
-/// What the memory says of a head fits what is known of it.
+/// Checks a number of tokens that was read from device memory.
 inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
     check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
 }
@@ -77,7 +76,7 @@ inline float element(DType type, const char* row, int64_t i) {
     return reinterpret_cast<const float*>(row)[i];
 }
 
-/// What a token is worth when it comes, before attention has seen it. key(piece, first, n) copies elements of its key.
+/// Score of a new token, before attention has seen it. key(piece, first, n) copies elements of its key.
 template <class Key>
 float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token, const Key& key) {
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);

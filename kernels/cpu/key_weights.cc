@@ -1,6 +1,5 @@
-/// What each key got of the attention of a prefill's rows: a block of query vectors after the other against one tile's
-/// keys. An item is a (tile, KV head), and owns the sums of its keys, so that nothing is added in an order that depends
-/// on threads.
+/// Attention weights per key of a prefill, on the CPU: blocks of query vectors are scored against one tile's keys. An
+/// item is a (tile, KV head). It owns the sums of its keys, so the order of additions does not depend on threads.
 
 #include <atomic>
 #include <cmath>
@@ -30,7 +29,7 @@ struct WeightsItem {
     KvLayout layout;
     char* tile;
     int64_t head, head_begin, group, vectors;
-    int64_t slot0, first;  // of the tile, and the first one that is seen
+    int64_t slot0, first;  // the tile's first slot; the first slot that is seen
     const int32_t* slots;
     Matrix<const float> q, totals, angles;
     Matrix<float> sums;
@@ -47,7 +46,7 @@ namespace HWY_NAMESPACE {
 HWY_INLINE void add_weights(const float* s, int64_t n, float max, float total, float* sum) {
     const F d;
     const Vf top = hn::Set(d, max), share = hn::Set(d, 1.0F / total);
-    for (int64_t i = 0; i < n; i += 2 * kLanes) {  // rows of scores and sums have room for two vectors more
+    for (int64_t i = 0; i < n; i += 2 * kLanes) {  // rows of scores and sums have room for two more vectors
         Vf x[2] = {hn::Sub(hn::LoadU(d, s + i), top), hn::Sub(hn::LoadU(d, s + i + kLanes), top)};
         exp2_negative(d, x);
         for (int64_t j = 0; j < 2; ++j) {

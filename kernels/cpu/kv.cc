@@ -1,4 +1,4 @@
-/// Keys and values into the staging rows and into tiles, rounded to the cache's types.
+/// Writes keys and values to staged rows and to tiles, rounded to the cache's types.
 
 #include <algorithm>
 #include <cmath>
@@ -20,13 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Saturated and rounded.
+/// Clamps to +-kMostF16 and rounds.
 void saturate_row(const float* src, f16* dst, int64_t n) {
     const F d;
     const Vf most = hn::Set(d, kMostF16), least = hn::Set(d, -kMostF16);
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-        Vf v = hn::LoadU(d, src + i);  // of a NaN both comparisons are false
+        Vf v = hn::LoadU(d, src + i);  // both comparisons are false for NaN
         v = hn::IfThenElse(hn::Gt(v, most), most, v);
         v = hn::IfThenElse(hn::Lt(v, least), least, v);
         store_rounded(d, v, dst + i);
@@ -50,7 +50,7 @@ HWY_EXPORT(round_to);
 
 namespace {
 
-/// A row of k or v, head by head; place(head) is where that head's elements go.
+/// Rounds a row of k or v head by head; place(head) is the address of that head's elements.
 template <class Place>
 void round_heads(const float* row, const KvLayout& l, DType type, const Place& place) {
     for (int64_t h = 0; h < l.kv_heads; ++h) {
@@ -88,7 +88,7 @@ float element(DType type, const char* row, int64_t i) {
 
 constexpr int64_t kPiece = 64;  // elements that are rounded at once
 
-/// Rounds n elements into `to`; the largest difference from what was there.
+/// Rounds n elements into `to`; returns the largest difference from the old contents.
 float replace(const float* from, char* to, DType type, int64_t n) {
     float was[kPiece], most = 0;
     for (int64_t i = 0; i < n; ++i) was[i] = element(type, to, i);

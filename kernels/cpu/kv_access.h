@@ -1,5 +1,5 @@
 #pragma once
-/// Where keys and values lie inside a layer's tiles and staged rows on this backend. Nothing else here knows how.
+/// KvAccess: addresses of keys and values in a layer's tiles and staged rows, on the CPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// The tokens of one head, a row each; elements of a row follow each other.
+/// The tokens of one head, one row each; elements of a row are contiguous.
 template <class T>
 struct HeadRows {
     const T* first;
@@ -53,7 +53,7 @@ class KvAccess {
     KeyBlocks keys(char* tile, int64_t head) const {
         return {tile + static_cast<size_t>(head) * tile_k_head_, k_type_, head_dim_};
     }
-    /// To be written: the value of a token of a tile (`i` below 256), or a staged row.
+    /// For writing: the value of a token of a tile (`i` below 256), or a staged row.
     char* value(char* tile, int64_t head, int64_t i) const {
         return tile + tile_k_ + static_cast<size_t>(head) * tile_v_head_ + static_cast<size_t>(i) * v_slot_;
     }
@@ -64,7 +64,7 @@ class KvAccess {
         return staged_v_ + static_cast<size_t>(head) * staged_v_head_ + static_cast<size_t>(row) * v_slot_;
     }
 
-    /// To be read: T is the type they are kept in.
+    /// For reading: T is the type that they are stored in.
     template <class T>
     const T* key_blocks(char* tile, int64_t head) const {
         return reinterpret_cast<const T*>(tile + static_cast<size_t>(head) * tile_k_head_);
@@ -92,7 +92,7 @@ class KvAccess {
     size_t k_slot_, v_slot_;                // bytes of a token of one head
     bool by_head_;                          // a tile holds one head
     size_t tile_k_head_, tile_v_head_;      // bytes from one head of a tile to the next
-    size_t staged_k_head_, staged_v_head_;  // likewise of the staged rows
+    size_t staged_k_head_, staged_v_head_;  // likewise for staged rows
     size_t tile_k_;                         // bytes of a tile's keys
     int64_t first_tile_;                    // the tile of column 0
 };

@@ -1,4 +1,4 @@
-/// out = x w^T for up to 64 rows: the weights stream from memory once, whatever the number of rows.
+/// Decode products, out = x w^T for up to 64 rows: weights are read from memory once for all rows.
 
 #include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
@@ -17,14 +17,14 @@ namespace trireme {
 namespace HWY_NAMESPACE {
 
 // Rows are taken in groups of at most 4, weight rows in tiles whose accumulators fit the registers: 12 of the 16 that
-// AVX2 has; AVX-512 has 32, and there 4 weight rows by 4 rows are 1.1 to 1.4 times as fast as 3 by 4, since sums of
-// four need no detour through memory (6 by 4, 4 by 6, 3 by 8 are slower again; Zen 4). Every tile height divides 12.
+// AVX2 has. AVX-512 has 32. There 4 weight rows by 4 rows are 1.1 to 1.4 times as fast as 3 by 4, because sums of four
+// need no detour through memory (6 by 4, 4 by 6, 3 by 8 are slower again; Zen 4). Every tile height divides 12.
 constexpr int tile_height(int64_t rows) {
     if (rows <= 2) return 6;
     return rows == 3 || HWY_TARGET <= HWY_AVX3 ? 4 : 3;
 }
 
-/// Weight rows [begin, end) of one group of R rows.
+/// Multiplies weight rows [begin, end) by one group of R rows.
 template <int R, class T>
 void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t end, Ahead& ahead) {
     constexpr int W = tile_height(R);
@@ -45,7 +45,7 @@ void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t 
 #if TRIREME_PAIRS
 TRIREME_BEFORE_PAIRS
 
-/// The same on dot products of pairs.
+/// Like group, with dot products of pairs.
 template <int R>
 HWY_NOINLINE void pair_group(const MatmulArgs& a, const bf16* w, int64_t row, int64_t begin, int64_t end,
                              Ahead& ahead) {
@@ -86,9 +86,9 @@ struct Pairs {
     }
 };
 
-/// Blocks of weight rows: a block stays in the cache while the groups pass over it; meanwhile the thread's next block
-/// is fetched. During its last one, what the thread begins with in the next product: weights lie in the order in which
-/// a forward takes them. (Whatever lies there, nothing but time depends on it.)
+/// Multiplies blocks of weight rows. A block remains in the cache while the groups pass over it; meanwhile the thread's
+/// next block is prefetched. During its last one, the thread prefetches its first block of the next product: weights
+/// are stored in the order in which a forward reads them. (If they are not, only time is lost.)
 template <class How, class T>
 void columns(const MatmulArgs& a, int64_t block, Handout& blocks, int thread) {
     const T* w = static_cast<const T*>(a.w);
@@ -126,7 +126,7 @@ void matmul_columns(const MatmulArgs& a, DType type, bool pairs, int64_t block, 
     with_type(type, [&](auto t) HWY_ATTR { columns<Plain, decltype(t)>(a, block, blocks, thread); });
 }
 
-/// x, rounded to bf16 where the weights are, padded with zeros to whole vectors.
+/// Packs x: rounded to bf16 if the weights are bf16, padded with zeros to whole vectors.
 void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int64_t stride) {
     const F d;
     for (int64_t r = 0; r < x.rows; ++r) {
@@ -150,14 +150,14 @@ namespace {
 HWY_EXPORT(matmul_columns);
 HWY_EXPORT(matmul_pack);
 
-/// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would fight for the same cache sets.
+/// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would compete for the same cache sets.
 int64_t packed_stride(int64_t k) {
     return (k + 31) / 32 * 32 + 32;
 }
 
-/// Weight rows of a block: a multiple of every tile's height, so many that a block stays in the cache, and so few that
-/// each thread gets four, where 12 rows allow it. Blocks that are read `often` stay in the first-level cache: 64 rows
-/// on dot products of pairs are 1.1 times as fast (Zen 5), others are not.
+/// Weight rows of a block: a multiple of every tile height. A block fits the cache, and each thread has four or more,
+/// if 12 rows allow it. Blocks that are read `often` fit the first-level cache: 64 rows with dot products of pairs are
+/// 1.1 times as fast (Zen 5), others are not.
 int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads, bool often) {
     const int64_t most_bytes = often ? 32768 : 65536;
     int64_t block = 48;

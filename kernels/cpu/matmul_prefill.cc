@@ -1,5 +1,5 @@
-/// out = x w^T for a prefill batch: a blocked multiply of f32 by weights that are widened as they are loaded, or of
-/// bf16 by bf16 where the CPU multiplies those.
+/// Prefill products, out = x w^T: a blocked multiply of f32 by weights that are widened as they are loaded, or of bf16
+/// by bf16 if the CPU has dot products of pairs.
 
 #include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
@@ -18,9 +18,9 @@
 #define TRIREME_KERNELS_CPU_MATMUL_PREFILL_ONCE
 namespace trireme {
 
-// A panel of 16 columns by 320 (20 KiB) stays in the first-level cache, 192 rows of x by 320 (240 KiB) in the second.
+// A panel of 16 columns by 320 (20 KiB) fits the first-level cache, 192 rows of x by 320 (240 KiB) the second.
 inline constexpr int64_t kDepth = 320, kRowBlock = 192, kColumnBlock = 128;
-inline constexpr int64_t kPairDepth = 512;  // of bf16 by bf16
+inline constexpr int64_t kPairDepth = 512;  // for bf16 by bf16
 
 }  // namespace trireme
 #endif
@@ -29,13 +29,13 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// out (+)= what multiply(add, to, stride) gives for one panel of `width` columns, of which out has the first `cols`.
-/// A panel that is wider than what is left of out goes through a tile of its own.
+/// Adds one panel of `width` columns, which multiply(add, to, stride) computes, to out, or writes it there. out has the
+/// first `cols` of its columns; if these are fewer than `width`, a local tile receives the panel.
 template <class Multiply>
 void into_columns(const Multiply& multiply, int64_t rows, int64_t width, bool add, float* out, int64_t out_stride,
                   int64_t cols) {
     if (cols == width) return multiply(add, out, out_stride);
-    constexpr int64_t kStride = 2 * 16;  // such a panel is two vectors wide at most
+    constexpr int64_t kStride = 2 * 16;  // such a panel is at most two vectors wide
     float edge[kRowBlock * kStride];
     multiply(false, edge, kStride);
     for (int64_t r = 0; r < rows; ++r) {
@@ -83,7 +83,7 @@ struct PanelsOfPairs {
 };
 #endif
 
-/// Columns [begin, end) of out, in steps over k of equal depth whatever the thread count. panels: one column block.
+/// Computes columns [begin, end) of out, in steps over k of equal depth for any thread count. panels: one column block.
 template <class P>
 void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, typename P::Weight* panels) {
     const auto* w = static_cast<const typename P::Weight*>(a.w);
@@ -143,7 +143,7 @@ namespace {
 
 constexpr int64_t kPanelFloats = kDepth * kColumnBlock;
 static_assert(kPairDepth * kColumnBlock <= 2 * kPanelFloats);
-constexpr int64_t kColumnUnit = 64;  // threads take whole panels of every target
+constexpr int64_t kColumnUnit = 64;  // a thread takes whole panels, on every target
 
 }  // namespace
 

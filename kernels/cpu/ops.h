@@ -1,13 +1,13 @@
 #pragma once
-/// The bodies of the CPU operations: they run inside a closure of the stream, on its worker thread, with its team
-/// of threads. `scratch` is the Kernels object's; operations of one stream never overlap, so all share it.
+/// Bodies of the CPU operations. They run inside a closure of the stream, on its worker thread, with its team of
+/// threads. `scratch` is the Kernels object's; operations of one stream never overlap, so all share it.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/distribution.h"
 #include "kernels/kernels.h"
-#include "kernels/law.h"
 #include "runtime/cpu/parallel.h"
 
 namespace trireme {
@@ -37,10 +37,10 @@ void attention_prefill(const Tensor& out, const Tensor& q, const LayerKv& kv, co
 void swiglu(const Tensor& out, const Tensor& gate_up);
 void add(const Tensor& x, const Tensor& y);
 void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);
-void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+void sample(const Tensor& ids, const Tensor& distributions, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
             const Tensor& ends, const SamplingRule& rule, void* scratch);
-void accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals, int64_t vocab,
-            void* scratch);
+void accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
+            int64_t vocab, void* scratch);
 
 void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const TileRange& tiles, int64_t chunk);
 void choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
@@ -63,7 +63,7 @@ void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const
 void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, const Tensor& scores, const Tensor& keys,
                  const SlotRule& rule, const SlotCall& call);
 
-/// body(begin, end) over all rows, by several threads where the work is worth a parallel region (1-2 us).
+/// Calls body(begin, end) for all rows, on several threads if the work is worth a parallel region (1-2 us).
 template <class Body>
 void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
     if (rows * row_elements < 1 << 16) return body(int64_t{0}, rows);
@@ -73,8 +73,8 @@ void for_rows(int64_t rows, int64_t row_elements, Body&& body) {
     });
 }
 
-/// body(i, thread) for items of unequal work, which threads take one at a time; by thread 0 alone where all of them are
-/// little work.
+/// Calls body(i, thread) for items of unequal work, which threads take one at a time. Little work is done by thread 0
+/// alone.
 template <class Body>
 void for_items(int64_t items, int64_t item_elements, Body&& body) {
     if (items * item_elements < 1 << 16) {
@@ -87,7 +87,7 @@ void for_items(int64_t items, int64_t item_elements, Body&& body) {
     });
 }
 
-/// What one thread needs to know of a matmul.
+/// Arguments of a matmul for one thread.
 struct MatmulArgs {
     const void* x;  // [rows, x_stride], packed: f32, or bf16 for dot products of pairs
     const void* w;  // [n, k]

@@ -1,4 +1,4 @@
-/// Rows transposed into the panels that gemm-inl.h multiplies by.
+/// Transposes rows into the panels that gemm-inl.h multiplies by.
 #if defined(TRIREME_KERNELS_CPU_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_PACK_INL_H
 #undef TRIREME_KERNELS_CPU_PACK_INL_H
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Memory that will be read soon, fetched bit by bit while something else is packed.
+/// Memory that will be read soon; it is prefetched in pieces while other data is packed.
 struct Upcoming {
     const char* next = nullptr;
     const char* end = nullptr;
@@ -26,7 +26,7 @@ struct Upcoming {
     }
 };
 
-/// 8 elements from each of Lanes(D) / 8 rows that lie 8 rows apart, a row to a block of 128 bits.
+/// Loads 8 elements from each of Lanes(D) / 8 rows that are 8 rows apart; a row fills a block of 128 bits.
 template <class D>
 HWY_INLINE hn::Vec<D> gather_blocks(D d, const uint16_t* row, int64_t stride) {
     if constexpr (hn::MaxLanes(D()) == 8) {
@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> gather_blocks(D d, const uint16_t* row, int64_t stride) {
     }
 }
 
-/// 2 * kLanes rows of 16-bit elements, 8 columns: to[column * width + row].
+/// Transposes 2 * kLanes rows of 16-bit elements, 8 columns: to[column * width + row].
 HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t* to, int64_t width) {
     const hn::ScalableTag<uint16_t> d;
     const hn::Repartition<uint32_t, decltype(d)> d32;
@@ -65,7 +65,7 @@ HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t*
     out(6, hn::InterleaveUpper(d32, a1, a3), hn::InterleaveUpper(d32, a5, a7));
 }
 
-/// 4 rows of f32, 4 columns: to[column * width + row].
+/// Transposes 4 rows of f32, 4 columns: to[column * width + row].
 HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* to, int64_t width) {
     const F4 d;
     const hn::Repartition<double, F4> wide;
@@ -81,8 +81,8 @@ HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* to, i
     hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * width);
 }
 
-/// n rows of k elements, `stride` apart, as panels for multiply_panels: strips of n columns, each [k][width] of T.
-/// Columns beyond n repeat the last row; nobody looks at what comes of them.
+/// Packs n rows of k elements, `stride` apart, as panels for multiply_panels: strips of n columns, each [k][width] of
+/// T. Columns beyond n repeat the last row; their products are not used.
 template <class T>
 HWY_INLINE void pack_transposed(const T* rows, int64_t stride, int64_t n, int64_t k, T* panels, int64_t widest,
                                 Upcoming ahead) {
@@ -109,10 +109,10 @@ HWY_INLINE void pack_transposed(const T* rows, int64_t stride, int64_t n, int64_
     }
 }
 
-/// The 16 keys of a block (kernels/key_order.h) as rows, `stride` elements apart.
+/// Converts the 16 keys of a block (kernels/key_order.h) to rows, `stride` elements apart.
 template <class T>
 void rows_of_block(const T* block, int64_t dim, T* rows, int64_t stride) {
-    // What stays together is turned as one: a pair of bf16 as if it were an f32.
+    // Elements that are kept together are moved as one: a pair of bf16 as if it were an f32.
     constexpr bool kHalves = std::is_same_v<T, f16>;
     using Unit = std::conditional_t<kHalves, uint16_t, float>;
     constexpr int64_t kTogether = static_cast<int64_t>(sizeof(Unit) / sizeof(T));
@@ -133,14 +133,14 @@ void rows_of_block(const T* block, int64_t dim, T* rows, int64_t stride) {
     }
 }
 
-/// The keys of a head as rows, for who reads them in order. `buffer`: 16 rows of `stride` elements.
+/// Reads the keys of a head as rows, in order. `buffer`: 16 rows of `stride` elements.
 template <class T>
 class KeyRows {
   public:
     KeyRows(const T* blocks, int64_t dim, T* buffer, int64_t stride)
         : blocks_(blocks), dim_(dim), buffer_(buffer), stride_(stride) {}
 
-    /// Until the next call.
+    /// Valid until the next call.
     const T* row(int64_t i) {
         if (i / kKeyBlock != held_) {
             held_ = i / kKeyBlock;

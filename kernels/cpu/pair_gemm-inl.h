@@ -1,4 +1,4 @@
-/// The multiply of attention and of prefill's matmul on dot products of bf16 pairs (pairs-inl.h).
+/// Matrix multiply of attention and of prefill's matmul with dot products of bf16 pairs (pairs-inl.h).
 #if defined(TRIREME_KERNELS_CPU_PAIR_GEMM_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_PAIR_GEMM_INL_H
 #undef TRIREME_KERNELS_CPU_PAIR_GEMM_INL_H
@@ -17,21 +17,21 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kPairTall = 64;  // columns of the widest strip
 
-/// k elements of each of a strip's columns, two by two: pair p of column j is at[p * step + j / 16 * block + j % 16 *
-/// 2]. As many bytes as the strip has are fetched from `ahead`, if not null.
+/// A strip of columns of k elements, two by two: pair p of column j is at[p * step + j / 16 * block + j % 16 * 2]. If
+/// `ahead` is not null, the strip's number of bytes is prefetched from there.
 struct PairStrip {
     const bf16* at;
     int64_t step, block, k;
     const char* ahead = nullptr;
 };
 
-/// Columns of the strip at `at` of n columns; the last one may reach beyond n, to a multiple of 16.
+/// Width of the strip that begins at column `at` of n; the last one may reach beyond n, to a multiple of 16.
 HWY_INLINE int64_t pair_strip_width(int64_t at, int64_t n) {
     const int64_t left = n - at;
     return left >= kPairTall ? kPairTall : left > kPairTall / 4 ? kPairTall / 2 : kPairTall / 4;
 }
 
-/// n floats, a multiple of 16, become as many bf16 numbers at the same place.
+/// Rounds n floats, a multiple of 16, to n bf16 numbers at the same address.
 HWY_INLINE bf16* round_in_place(float* row, int64_t n) {
     auto* to = reinterpret_cast<bf16*>(row);
     for (int64_t i = 0; i < n; i += kLanes) store_rounded(F(), hn::LoadU(F(), row + i), to + i);
@@ -41,8 +41,8 @@ HWY_INLINE bf16* round_in_place(float* row, int64_t n) {
 #if TRIREME_PAIRS
 TRIREME_BEFORE_PAIRS
 
-/// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors of 16 columns, pair after pair: a result's bits do not
-/// depend on MR, NV. a has a zero behind an odd k.
+/// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors of 16 columns, pairs in order: a result's bits do not
+/// depend on MR, NV. With an odd k, a has a zero after it.
 template <int MR, int NV, bool kAdd>
 HWY_INLINE void pair_multiply_tile(const bf16* a, int64_t lda, const PairStrip& strip, float* c, int64_t ldc) {
     const F d;
@@ -65,8 +65,8 @@ HWY_INLINE void pair_multiply_tile(const bf16* a, int64_t lda, const PairStrip& 
     }
 }
 
-/// Tile::run<MR>(r, args...) for tiles of MR rows from r on that cover them. (multiply_rows of gemm-inl.h is compiled
-/// without pairs, and cannot inline what has them: calling a tile instead cost 5 % of a prefill's attention.)
+/// Calls Tile::run<MR>(r, args...) for tiles of MR rows from r on that cover all rows. (multiply_rows of gemm-inl.h is
+/// compiled without pairs, and cannot inline functions that have them; calling a tile cost 5 % of prefill attention.)
 template <class Tile, class... Args>
 HWY_INLINE void for_row_tiles(int64_t rows, const Args&... args) {
     int64_t r = 0;
@@ -99,7 +99,7 @@ HWY_NOINLINE void pair_multiply_strip(const bf16* a, int64_t lda, int64_t rows, 
     for_row_tiles<PairMultiplyTile<1, kAdd>>(rows, a, lda, b, c, ldc);
 }
 
-/// multiply_keys of pairs.
+/// multiply_keys for bf16 pairs.
 inline HWY_NOINLINE void pair_multiply_keys(const bf16* a, int64_t lda, int64_t rows, const bf16* keys, int64_t n,
                                             int64_t dim, float* c, int64_t ldc, const char* ahead) {
     for (int64_t at = 0, width; at < n; at += width) {
@@ -110,15 +110,15 @@ inline HWY_NOINLINE void pair_multiply_keys(const bf16* a, int64_t lda, int64_t 
     }
 }
 
-/// Rows that are multiplied as pairs of rows: values of slots. The line `fetch` bytes behind each is fetched, unless 0.
+/// Rows that are multiplied two by two: values of slots. With each row the line `fetch` bytes after it is prefetched.
 struct PairRows {
     const bf16* at;
     int64_t stride, n;
     ptrdiff_t fetch;
 };
 
-/// c[i][32 j ..] += sum_s p[i][s] rows[s][32 j ..] for MR rows and NV times 32 columns, two slots after two; p has a
-/// zero behind an odd n.
+/// c[i][32 j ..] += sum_s p[i][s] rows[s][32 j ..] for MR rows and NV times 32 columns, two slots at a time. With an
+/// odd n, p has a zero after it.
 template <int MR, int NV>
 HWY_INLINE void pair_weigh_tile(const bf16* p, int64_t ldp, const PairRows& rows, float* c, int64_t ldc) {
     // Interleaving two rows leaves columns 0-3, 8-11, 16-19, 24-27 in one register and the others in a second one;
@@ -181,7 +181,7 @@ inline HWY_NOINLINE void pair_weigh(const bf16* p, int64_t ldp, int64_t queries,
     }
 }
 
-/// 16 registers of 16 pairs, rows and columns exchanged.
+/// Transposes 16 registers of 16 pairs.
 HWY_INLINE void transpose_pairs(__m512i (&v)[16]) {
     __m512i t[16];
     for (int i = 0; i < 16; i += 2) {
@@ -207,8 +207,8 @@ HWY_INLINE void transpose_pairs(__m512i (&v)[16]) {
     for (int i = 0; i < 16; ++i) v[i] = t[i];
 }
 
-/// n rows of k elements, `stride` apart, as the columns of strips: strip after strip, each [k / 2][width] pairs, with a
-/// zero behind an odd k. Columns beyond n repeat the last row; nobody looks at what comes of them.
+/// Packs n rows of k elements, `stride` apart, as the columns of strips: strip after strip, each [k / 2][width] pairs,
+/// with a zero after an odd k. Columns beyond n repeat the last row; their products are not used.
 inline HWY_NOINLINE void pack_pairs(const bf16* rows, int64_t stride, int64_t n, int64_t k, bf16* panels) {
     const int64_t pairs = (k + 1) / 2;
     for (int64_t at = 0, width; at < n; at += width) {

@@ -1,5 +1,5 @@
-/// Products on dot products of bf16 pairs (bf16_dots.h): a 512-bit register holds 32 elements, and an instruction adds
-/// the products of lanes 2i and 2i + 1 to lane i of an f32 accumulator.
+/// Dot products of bf16 pairs (bf16_dots.h): a 512-bit register holds 32 elements, and an instruction adds the products
+/// of lanes 2i and 2i + 1 to lane i of an f32 accumulator.
 #if defined(TRIREME_KERNELS_CPU_PAIRS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_PAIRS_INL_H
 #undef TRIREME_KERNELS_CPU_PAIRS_INL_H
@@ -9,8 +9,8 @@
 
 #include "kernels/cpu/dot-inl.h"
 
-/// Defined where the target at hand may have them. Functions that use them stand between these two; nothing that is
-/// compiled without them can be inlined the other way round, so they are called, not inlined.
+/// 1 if the current target may have them. Functions that use them are between TRIREME_BEFORE_PAIRS and
+/// TRIREME_AFTER_PAIRS. Code that is compiled without them cannot inline these functions, so it calls them.
 #undef TRIREME_PAIRS
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
 #define TRIREME_PAIRS 1
@@ -51,7 +51,7 @@ HWY_INLINE __m512i broadcast_pair(const bf16* p) {
     return _mm512_set1_epi32(pair);
 }
 
-/// `least` of the vectors before and of v, for has_subnormals. It begins with -1 in every lane.
+/// Updates `least`, which has_subnormals reads, with a vector. It begins with -1 in every lane.
 HWY_INLINE __m512i watch_subnormals(__m512i least, __m512i v) {
     // Twice the bits of a subnormal number, less 1, are below 0xff; zero's wrap around.
     return _mm512_min_epu16(least, _mm512_add_epi16(_mm512_slli_epi16(v, 1), _mm512_set1_epi16(-1)));
@@ -70,8 +70,8 @@ inline HWY_NOINLINE float widened_dot(const bf16* w, const bf16* x, int64_t k) {
     return sum_lanes(sum);
 }
 
-/// dot_tile of pairs; x[r] is zero from k to the next multiple of 32. A product's bits depend on its weight row and its
-/// x alone: one accumulator runs over k, and a weight row that has subnormal numbers is widened.
+/// dot_tile for pairs; x[r] is zero from k to the next multiple of 32. A product's bits depend on its weight row and
+/// its x alone: one accumulator runs over k, and a weight row that has subnormal numbers is widened.
 template <int W, int R>
 HWY_INLINE void pair_tile(const bf16* const* w, const bf16* x, int64_t x_stride, int64_t k, float* out,
                           int64_t out_stride, Ahead& ahead) {

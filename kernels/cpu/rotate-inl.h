@@ -1,4 +1,4 @@
-/// Rotary positions of one head: the same bits for a new key and for one that is rotated as attention reads it.
+/// RoPE of one head: the same bits for a new key and for one that attention rotates as it reads it.
 #if defined(TRIREME_KERNELS_CPU_ROTATE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_ROTATE_INL_H
 #undef TRIREME_KERNELS_CPU_ROTATE_INL_H

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "kernels/law.h"
+#include "kernels/distribution.h"
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -39,7 +39,7 @@ RowTop row_top_body(const float* x, int64_t n) {
     }
     while (at + 1 < n && x[at] != found.top) ++at;
     found.at = at;
-    found.top = x[at];  // of two zeros the first one's sign
+    found.top = x[at];  // the sign of the first zero
     return found;
 }
 
@@ -72,7 +72,7 @@ uint64_t row_weight_body(const float* x, int64_t n, float top, float scale) {
     for (; i + kLanes <= n; i += kLanes) {
         const Vf below = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top));
         const Vf power = hn::IfThenZeroElse(hn::Eq(below, hn::Zero(d)), hn::Mul(below, hn::Set(d, scale)));
-        // What is clamped weighs less than 1, and so nothing.
+        // Clamped elements have weights below 1, which are rounded down to 0.
         const Vf w = hn::Mul(power_of_two_lanes(hn::Max(power, limit)), first_weight);
         add(hn::LowerHalf(half, w));
         add(hn::UpperHalf(half, w));

@@ -47,7 +47,7 @@ void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
     const Matrix<const int32_t> row = rows.as<const int32_t>();
     for (int64_t i = 0; i < o.rows; ++i) {
         const int64_t r = *row.row(i);
-        check(r >= 0 && r < in.rows, "gather_rows: row {} asked for, x has {}", r, in.rows);
+        check(r >= 0 && r < in.rows, "gather_rows: row {} requested, x has {}", r, in.rows);
         std::memcpy(o.row(i), in.row(r), static_cast<size_t>(o.cols) * sizeof(float));
     }
 }

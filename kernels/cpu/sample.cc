@@ -1,11 +1,11 @@
-/// Sampling: a row of logits to a token, or to several siblings, and to the law that they were drawn from
+/// Sampling on the CPU: draws a token or several siblings from each row of logits, and reports its distribution
 /// (kernels/sampling.h).
 
 #include <exception>
 #include <mutex>
 
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/row_law.h"
+#include "kernels/cpu/row_distribution.h"
 
 namespace trireme {
 
@@ -13,9 +13,10 @@ size_t sample_scratch(const KernelLimits& limits, int threads) {
     return static_cast<size_t>(threads) * OrderedRow::scratch_bytes(limits.vocab);
 }
 
-void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
+void sample(const Tensor& ids, const Tensor& distributions, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
             const Tensor& ends, const SamplingRule& rule, void* scratch) {
-    const int64_t rows = sampled_rows(ids, laws, ends), stride = logits.dim(1) * logits.dim(2), cols = logits.dim(2);
+    const int64_t rows = sampled_rows(ids, distributions, ends), stride = logits.dim(1) * logits.dim(2),
+                  cols = logits.dim(2);
     const auto* end_of = static_cast<const int32_t*>(ends.data());
     const auto* u = static_cast<const int64_t*>(uniforms.data());
     auto* id = static_cast<int32_t*>(ids.data());
@@ -24,11 +25,12 @@ void sample(const Tensor& ids, const Tensor& laws, const Tensor& logits, int64_t
         int64_t next = r == 0 ? 0 : end(r - 1);
         OrderedRow row({static_cast<const float*>(logits.data()) + r * cols, cols, stride}, vocab, rule, end(r) - next,
                        own);
-        if (laws.data() != nullptr) static_cast<RowLaw*>(laws.data())[r] = row.law();
+        if (distributions.data() != nullptr)
+            static_cast<RowDistribution*>(distributions.data())[r] = row.distribution();
         for (; next < end(r); ++next) id[next] = row.draw(static_cast<uint64_t>(u[next]));
     };
     if (rows == 1) return draw(0, scratch);
-    // Rows are drawn from by all threads; what one of them throws is thrown here, that of the first row if several do.
+    // All threads draw rows. An exception is thrown again here; if several rows fail, that of the first row.
     std::mutex mutex;
     std::exception_ptr failure;
     int64_t failed = rows;

@@ -1,4 +1,4 @@
-/// Scores of many query vectors against a tile's keys: a prefill's attention, and what it adds up to for each key.
+/// Scores of many query vectors against a tile's keys, for prefill attention and for attention weights per key.
 #if defined(TRIREME_KERNELS_CPU_SCORE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_SCORE_INL_H
 #undef TRIREME_KERNELS_CPU_SCORE_INL_H
@@ -15,7 +15,7 @@
 namespace trireme {
 
 inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart would share cache sets
-inline constexpr int64_t kRotatedRows = 64;                // of keys that are rotated at once, before they are packed
+inline constexpr int64_t kRotatedRows = 64;                // keys that are rotated at once, before they are packed
 
 /// Floats that pack_rotated needs for heads of `dim` elements.
 inline int64_t tile_panels(int64_t dim) {
@@ -33,7 +33,7 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// The first `count` keys of a tile's head, each rotated by angles.row(its number), transposed for score_tile.
+/// Rotates the first `count` keys of a tile's head, key i by angles.row(i), and transposes them for score_tile.
 template <class T>
 void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {
     const int64_t stride = (dim + 15) / 16 * 16;
@@ -48,7 +48,7 @@ void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const 
     }
 }
 
-/// scores [rows, kScoreStride] = q keys^T, of the first `count` keys of a tile's head: as they are, or, with angles, as
+/// scores [rows, kScoreStride] = q keys^T for the first `count` keys of a tile's head; if `rotated`, from `panels`, as
 /// pack_rotated has packed them.
 template <class T>
 void score_tile(const float* q, int64_t stride, int64_t rows, const T* keys, int64_t count, int64_t dim, bool rotated,

@@ -31,9 +31,9 @@ HWY_INLINE int64_t round_up_lanes(int64_t n) {
     return (n + kLanes - 1) / kLanes * kLanes;
 }
 
-/// The line at `p` into the second-level cache: what is fetched ahead is more than the first one holds, which also has
-/// room for fewer misses under way. On Zen 4 decode products, attention of heads of 128 elements and decode on two
-/// threads are each 1.2 times as fast as with fetches into the first (docs/ledger.md).
+/// Prefetches the line at `p` into the second-level cache: the first is too small for what is prefetched, and allows
+/// fewer misses in flight. On Zen 4 decode products, attention of heads of 128 elements and decode on two threads are
+/// each 1.2 times as fast as with prefetches into the first (docs/results/ledger.md).
 HWY_INLINE void prefetch(const void* p) {
     __builtin_prefetch(p, /*write=*/0, /*locality=*/2);
 }
@@ -81,7 +81,7 @@ HWY_INLINE void store_n(F d, Vf v, float* p, int64_t n) {
     std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// n elements, then zeros up to `padded`.
+/// Copies n elements, then writes zeros up to `padded`.
 template <class T>
 HWY_INLINE void copy_row(const T* from, int64_t n, T* to, int64_t padded) {
     std::memcpy(static_cast<void*>(to), from, static_cast<size_t>(n) * sizeof(T));
@@ -99,7 +99,7 @@ HWY_INLINE void map_row(const T* from, float* to, int64_t n, const Map& f) {
 
 // ---- stores: f32 to any KV type, to nearest even
 
-/// v rounded to bf16, still as f32. NaN stays NaN.
+/// v rounded to bf16, still as f32. NaN remains NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> round_to_bf16(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;
@@ -130,7 +130,7 @@ HWY_INLINE void store_rounded(F d, Vf v, f16* p) {
 #endif
 }
 
-/// n floats rounded into dst.
+/// Rounds n floats into dst.
 template <class T>
 HWY_INLINE void round_row(const float* src, T* dst, int64_t n) {
     const F d;
@@ -153,7 +153,7 @@ HWY_INLINE auto fold_to_block([[maybe_unused]] D d, hn::Vec<D> v) {
 
 using F4 = hn::CappedTag<float, 4>;
 
-/// {sum(a), sum(b), sum(c), sum(e)}; each sum has the same order whichever place it takes.
+/// {sum(a), sum(b), sum(c), sum(e)}; each sum has the same order in any of the four positions.
 HWY_INLINE hn::Vec<F4> sum4(Vf a, Vf b, Vf c, Vf e) {
     const F d;
     const hn::Repartition<double, F> wide;

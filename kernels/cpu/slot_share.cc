@@ -1,4 +1,4 @@
-/// How the heads of a layer share its slots, on the CPU (SlotShare).
+/// Sharing of a layer's slots among its heads, on the CPU (SlotShare).
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ uint64_t nth_largest(std::vector<uint64_t>& keys, int64_t n) {
     return keys[static_cast<size_t>(n - 1)];
 }
 
-/// Entries of each head that stay.
+/// Number of entries that each head retains.
 std::vector<int64_t> share_out(const Tensor& keys, const Tensor& rows, const SlotShare& share, const SlotRule& rule,
                                const SlotCall& call) {
     const int64_t heads = rows.rows(), n = call.entries(), candidates = std::max<int64_t>(0, n - rule.recent);
@@ -38,7 +38,7 @@ std::vector<int64_t> share_out(const Tensor& keys, const Tensor& rows, const Slo
 
     int64_t left = heads * (room - rule.recent);
     std::vector<uint64_t> sorted;
-    for (int64_t h = 0; h < heads; ++h) {  // what a head keeps in any case is cleared, so that nobody chooses it again
+    for (int64_t h = 0; h < heads; ++h) {  // clear what a head retains in any case, so that it is not selected again
         uint64_t* of_head = row(h);
         int64_t& kept = stay[static_cast<size_t>(h)];
         const int64_t least = std::min(share.least, std::max<int64_t>(0, kept - rule.recent));

@@ -1,4 +1,4 @@
-/// What follows attention in a decode step, on the CPU: what slots got of it, and who goes (kernels/slots.h).
+/// Slots in a decode step, on the CPU: pools the weights of attention, and evicts a token (kernels/slots.h).
 
 #include <algorithm>
 #include <bit>
@@ -35,7 +35,7 @@ void pool_head(float* to, const float* weights, float scale, int64_t n, HeadPool
     }
 }
 
-/// attended_score of one query for n slots.
+/// Applies attended_score of one query to n slots.
 void add_attention(const SlotRule& rule, float* scores, const float* weights, int64_t n) {
     const F d;
     int64_t i = 0;
@@ -49,8 +49,8 @@ void add_attention(const SlotRule& rule, float* scores, const float* weights, in
     for (; i < n; ++i) scores[i] = attended_score(rule, scores[i], weights[i], 1);
 }
 
-/// The slot of the token that is worth least among those whose rank is below `end`; -1: there is none. worth() compares
-/// scores before ages: its upper half first, as a signed number here.
+/// The slot of the token with the lowest priority among those whose rank is below `end`; -1: there is none. worth()
+/// compares scores before ages, so its upper half is compared first, as a signed number.
 int64_t least_worthy(const SlotRule& rule, const float* scores, const int32_t* tokens, const int32_t* ranks, int64_t n,
                      int32_t end, int64_t tokens_now) {
     const F d;
@@ -94,7 +94,7 @@ int64_t least_worthy(const SlotRule& rule, const float* scores, const int32_t* t
     return slot;
 }
 
-/// Those behind the rank that has become free move up.
+/// Closes the gap of an evicted rank: later ranks move down by one.
 void close_ranks(int32_t* ranks, int64_t n, int32_t gone) {
     const I di;
     const auto free = hn::Set(di, gone);
@@ -167,10 +167,10 @@ void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, in
         int64_t slot = h.count;
         if (h.count < h.budget) {
             h.ranks[slot] = h.count++;
-        } else {  // count + 1 tokens, of which the last `recent` stay: the fresh one and the youngest of the others
+        } else {  // of count + 1 tokens, the last `recent` are retained, the fresh one among them
             slot = HWY_DYNAMIC_DISPATCH(least_worthy)(rule, h.scores, h.tokens, h.ranks, h.count,
                                                       h.count + 1 - rule.recent, token + 1);
-            check(slot >= 0, "slot_step: {} recent tokens of {} leave nobody to go", rule.recent, h.count);
+            check(slot >= 0, "slot_step: {} recent tokens of {} leave none to evict", rule.recent, h.count);
             const int32_t gone = h.ranks[slot];
             HWY_DYNAMIC_DISPATCH(close_ranks)(h.ranks, h.count, gone);
             h.ranks[slot] = h.count - 1;

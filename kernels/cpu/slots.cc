@@ -1,5 +1,4 @@
-/// What a call leaves behind in slots, on the CPU: entries, their scores, and who stays
-/// (kernels/slots.h).
+/// Slots around a call, on the CPU: gathers entries, scores them and evicts (kernels/slots.h).
 
 #include "kernels/slots.h"
 
@@ -67,7 +66,7 @@ void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, co
 
 namespace {
 
-/// Which entries of a head stay, by what they are worth: keys [entries] is put into another order.
+/// Selects the entries that a head retains, by priority: their keys become UINT64_MAX, those of the others 0.
 void choose(const HeadSlots& h, const int32_t* by_rank, const float* scores, uint64_t* keys, const SlotRule& rule,
             const SlotCall& call) {
     const int64_t begin = call.cached - h.count, n = call.entries() - begin, tokens = call.first_token + call.fresh;
@@ -80,9 +79,9 @@ void choose(const HeadSlots& h, const int32_t* by_rank, const float* scores, uin
         return;
     }
     const int64_t candidates = n - rule.recent, heavy = budget - rule.recent;
-    check(heavy >= 0 && candidates > 0, "slot_choose: {} recent tokens of {} leave nobody to go", rule.recent, budget);
+    check(heavy >= 0 && candidates > 0, "slot_choose: {} recent tokens of {} leave none to evict", rule.recent, budget);
     for (int64_t i = 0; i < candidates; ++i) keys[i] = worth(rule, scores[begin + i], token_of(begin + i), tokens);
-    uint64_t least = UINT64_MAX;  // nobody but the recent ones, if nothing is left for others
+    uint64_t least = UINT64_MAX;  // if `heavy` is 0, only the recent ones are retained
     if (heavy > 0) {
         uint64_t* sorted = keys + n;
         std::copy_n(keys, candidates, sorted);
@@ -111,7 +110,7 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
         const float* score = static_cast<const float*>(scores.data()) + head * scores.dim(1);
         auto* stays = static_cast<uint64_t*>(keys.data()) + head * keys.dim(1);
         choose(h, by_rank, score, stays, rule, call);
-        // Those that have a slot keep it; the others take what has become free, in the order of the slots.
+        // Retained tokens that have a slot keep it; the others take free slots, in the order of slots.
         const int64_t begin = call.cached - h.count, before = h.count, n = call.entries() - begin;
         for (int64_t s = 0; s < before; ++s) {
             const int64_t rank = h.ranks[s];
@@ -134,7 +133,7 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
             h.ranks[free] = static_cast<int32_t>(rank);
             ++free;
         }
-        for (int64_t s = next; s < before; ++s) {  // of a head that may keep fewer now: the first slots are in use
+        for (int64_t s = next; s < before; ++s) {  // the budget has shrunk: move tokens into the first slots
             if (h.ranks[s] < 0) continue;
             while (h.ranks[free] >= 0) ++free;
             if (!call.retiled) h.put(free, h.keys(s), s % kTileTokens, h.value(s));
@@ -144,7 +143,7 @@ void slot_choose(const SlotKv& kv, const LayerKv& from, const Tensor& order, con
         }
         h.count = static_cast<int32_t>(next);
         if (!call.retiled) return;
-        for (int64_t i = 0, rank = 0; i < n; ++i) {  // stays[rank] = the entry that has this rank now
+        for (int64_t i = 0, rank = 0; i < n; ++i) {  // stays[rank] = the entry that now has this rank
             if (stays[i] != 0) stays[rank++] = static_cast<uint64_t>(begin + i);
         }
         for (int64_t slot = 0; slot < next; ++slot) put_entry(h, slot, static_cast<int64_t>(stays[h.ranks[slot]]));

@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// x = 2^x for x <= 0, within 2 ulp; 0 below -125, where results would soon turn subnormal; NaN stays. Two vectors step
-/// by step: one after the other, the chain of dependent operations outlasts what the core can look ahead.
+/// x = 2^x for x <= 0, within 2 ulp; 0 below -125, where results would soon become subnormal; NaN remains NaN. N
+/// vectors go step by step: one alone is a chain of dependent operations that outlasts the core's look-ahead.
 template <int N>
 HWY_INLINE void exp2_negative(F d, Vf (&x)[N]) {
     const auto set = [&](float c) HWY_ATTR { return hn::Set(d, c); };
@@ -36,10 +36,10 @@ HWY_INLINE void exp2_negative(F d, Vf (&x)[N]) {
     for (int i = 0; i < N; ++i) x[i] = hn::IfThenZeroElse(hn::Lt(x[i], set(-125.0f)), p[i]);
 }
 
-/// What scores are multiplied by on top of 1 / sqrt(head_dim), so that softmax is made of powers of 2.
+/// Factor of scores in addition to 1 / sqrt(head_dim), so that softmax uses powers of 2.
 inline constexpr float kLog2E = 1.44269504f;
 
-/// The largest of n scores. A row has room for a vector behind its n scores; it is filled up with -inf.
+/// The largest of n scores. A row has room for one more vector after its scores; it is filled up with -inf.
 HWY_INLINE float row_max(float* s, int64_t n) {
     const F d;
     const Vf none = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -54,8 +54,8 @@ HWY_INLINE float row_max(float* s, int64_t n) {
     return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
 }
 
-/// s[i] = 2^(s[i] - max) for i < n, zeros up to the next whole vector; the sum. Slot i is added in lane i % kLanes of
-/// vector i / kLanes % 2, and slots beyond n add nothing: the same bits however much of the tile is filled.
+/// s[i] = 2^(s[i] - max) for i < n, zeros up to the next whole vector; returns the sum. Slot i is added in lane i %
+/// kLanes of vector i / kLanes % 2, and slots beyond n add nothing: the bits do not depend on how full the tile is.
 HWY_INLINE float exp_row(float* s, int64_t n, float max) {
     const F d;
     const Vf top = hn::Set(d, max);
@@ -82,7 +82,7 @@ HWY_INLINE float exp_row(float* s, int64_t n, float max) {
     return sum_lanes(hn::Add(even, odd));
 }
 
-/// (max, sum, acc) of the tiles so far and of the next one become one. `dim` is whole vectors.
+/// Merges (max, sum, acc) of the next tile into those of the tiles before. `dim` is whole vectors.
 HWY_INLINE void merge_tile(float& max, float& sum, float* acc, float next_max, float next_sum, const float* next_acc,
                            int64_t dim) {
     const F d;

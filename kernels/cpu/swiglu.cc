@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// e^x for x <= 0, within 2 ulp; 0 below -87, where results would turn subnormal; NaN stays.
+/// e^x for x <= 0, within 2 ulp; 0 below -87, where results would become subnormal; NaN remains NaN.
 HWY_INLINE Vf exp_negative(F d, Vf x) {
     // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to the integer n and leaves it in the lowest bits.
     const Vf shift = hn::Set(d, 12582912.0f);

@@ -10,18 +10,18 @@ namespace trireme::gpu {
 struct Accept {
     static constexpr int kThreads = 512, kBlocksOfSm = 1, kMost = 64;
     struct Shared {
-        U128 sums[kThreads];  // of each thread's ids
+        U128 sums[kThreads];  // weight of each thread's ids
         U128 total;
         int64_t drawn;
         int32_t children[kMost];
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
-        const Proposal* proposals;  // [1 + nodes]
-        const RowLaw* laws;         // [rows], the verifier's
-        const float* logits;        // [parts, rows or more, cols]; the last 1 + nodes of rows are the proposals'
+        const Proposal* proposals;             // [1 + nodes]
+        const RowDistribution* distributions;  // [rows], the verifier's
+        const float* logits;  // [parts, rows or more, cols]; the last 1 + nodes of `rows` are the proposals'
         int64_t nodes, rows, cols, part_stride, vocab;
-        uint64_t* weights;  // [vocab]: p behind a second refusal
+        uint64_t* weights;  // [vocab]: p after a rejection
         int32_t* out;
     };
 
@@ -33,7 +33,7 @@ struct Accept {
         int64_t drawn = -1;
         for (;;) {
             int64_t count = 0;
-            gpu.sync();  // the children of the last place have been read
+            gpu.sync();  // the children of the last position have been read
             for (int32_t i = 0; i < a.nodes; ++i) {
                 if (nodes[i].parent != at) continue;
                 if (gpu.thread() == 0) shared.children[count] = i;
@@ -42,7 +42,7 @@ struct Accept {
             gpu.sync();
             const int64_t r = a.rows - a.nodes + at;
             Place<Gpu> place{
-                {nodes, shared.children, a.laws[r], {a.logits + r * a.cols, a.cols, a.part_stride}, a.weights},
+                {nodes, shared.children, a.distributions[r], {a.logits + r * a.cols, a.cols, a.part_stride}, a.weights},
                 gpu,
                 a,
                 shared};
@@ -65,11 +65,11 @@ struct Accept {
         const Args& a;
         Shared& shared;
 
-        /// The ids of this thread: consecutive, so that sums before a thread are sums before its ids.
+        /// The ids of this thread are consecutive, so that the sum over earlier threads is the sum before its ids.
         TRIREME_GPU int64_t begin() const { return gpu.thread() * a.vocab / kThreads; }
         TRIREME_GPU int64_t end() const { return (gpu.thread() + 1) * a.vocab / kThreads; }
 
-        /// The sum over the vocabulary; shared.sums is what each thread's ids weigh.
+        /// The sum over the vocabulary; shared.sums becomes the weight of each thread's ids.
         template <class Weigh>
         TRIREME_GPU Wide total(const Weigh& weigh) const {
             Wide mine = 0;
@@ -87,10 +87,10 @@ struct Accept {
         template <class Weigh>
         TRIREME_GPU void become(const Weigh& weigh) {
             const int shift = rounding_shift(total(weigh));
-            // A thread reads and writes its own ids' weights; those of the tokens it asks p for are read before, in
-            // settle().
+            // A thread reads and writes only the weights of its own ids. settle() has read p of the proposed tokens
+            // before.
             for (int64_t i = begin(); i < end(); ++i) residual[i] = static_cast<uint64_t>(weigh(i) >> shift);
-            gpu.sync();  // everybody has read the total
+            gpu.sync();  // all threads have read the total
             set_residual(static_cast<uint64_t>(total([this](int64_t i) { return Wide(residual[i]); })));
         }
         template <class Weigh>

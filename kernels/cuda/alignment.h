@@ -1,5 +1,5 @@
 #pragma once
-/// What a library may assume of where a matrix's rows begin.
+/// Alignment of a matrix's rows, as a library may assume it.
 
 #include <bit>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trireme::gpu {
 
-/// The largest power of two, 256 at most, at whose multiples every row of the matrix begins; in bytes.
+/// The largest power of two, in bytes and at most 256, that divides the address of every row.
 inline uint32_t alignment_of(const Tensor& t) {
     constexpr uint64_t kMost = 256;
     const uint64_t stride = static_cast<uint64_t>(t.stride()) * size_of(t.dtype());

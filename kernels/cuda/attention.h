@@ -1,27 +1,27 @@
 #pragma once
-/// Attention over tiles, for decode and prefill rows alike: a block a (tile, KV head), which reads K and V once for all
-/// query vectors of a sequence; each leaves (max, sum, accumulator), and the records are merged in tile order.
+/// Attention over tiles, for decode and prefill rows alike. A block reads the K and V of a (tile, KV head) once for all
+/// query vectors of a sequence. Each leaves a record (max, sum, accumulator); MergeTiles merges these in tile order.
 ///
-/// A score adds its products in an order fixed by head_dim; the sums over a tile run in an order fixed by the slot;
-/// where a key lies (tile or staged row) and how many vectors share it changes none of that.
+/// A score adds its products in an order fixed by head_dim; the sums over a tile run in an order fixed by the slot.
+/// Where a key lies (tile or staged row) and how many vectors share it changes none of that.
 
 #include "kernels/cuda/attention_rows.h"
 #include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
-/// Grid: tiles of the wave, query heads, rows; blocks of a head or row that is not the first of its run leave at once,
-/// and those of a tile of which no row sees anything: its records stay as they are.
-/// Eight threads share a slot, each with every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
+/// Grid: tiles of the wave, query heads, rows. A block exits at once if its head or row is not the first of its run, or
+/// if no row sees its tile: the tile's records remain as they are.
+/// Eight threads share a slot. Each has every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
 /// kRotates: keys are rotated as they are read.
 template <class T, int kPieces, bool kRotates = false>
 struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
-    static constexpr int kLoads = sizeof(Eight<T>) / sizeof(Bits16);                  // of a piece
-    static constexpr int kAhead = kPieces * kLoads < 4 ? 4 / (kPieces * kLoads) : 1;  // slots on their way at once
-    static constexpr bool kEarly = kAhead > 1;  // else the pieces of one are enough, and registers are not
+    static constexpr int kLoads = sizeof(Eight<T>) / sizeof(Bits16);                  // per piece
+    static constexpr int kAhead = kPieces * kLoads < 4 ? 4 / (kPieces * kLoads) : 1;  // slots in flight at once
+    static constexpr bool kEarly = kAhead > 1;  // else one slot's pieces are enough, and registers are short
     static constexpr int64_t kMaxDim = 64 * kPieces;
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
     static constexpr int64_t kSharedBytes =
@@ -45,7 +45,7 @@ struct AttendTile {
         const int32_t sequence = a.seen.sequences[row];
         const int64_t heads = run_at(a.kv_of_head, head, a.heads), rows = run_at(a.seen.sequences, row, a.seen.rows);
         if (heads == 0 || rows == 0) return;
-        // A graph has blocks for all of the context. What contradicts itself is noticed in the first tile.
+        // A graph has blocks for the whole context. Inconsistent rows are detected in the first tile.
         const bool used = tile * kTile <= a.seen.last_slot(row, rows) + a.seen.shift(kv_head) &&
                           a.seen.begin_of_rows(kv_head, row, rows) < (tile + 1) * kTile;
         if (tile > 0 && !used) return;
@@ -55,7 +55,7 @@ struct AttendTile {
         for (int v = 0; v < vectors; v += kVectors) {
             const int count = vectors - v < kVectors ? vectors - v : kVectors;
             const Vectors c = {static_cast<int>(head), static_cast<int>(heads), row, kv_head, tile, v, count, memory};
-            attend(gpu, a, c);  // nobody reads any more what the next ones write before their first barrier
+            attend(gpu, a, c);  // no thread still reads what the next ones write before their first barrier
         }
     }
 
@@ -71,8 +71,8 @@ struct AttendTile {
         TRIREME_GPU int head_of(int v) const { return head + (first + v) % heads; }
     };
 
-    /// The rows agree with themselves and with the head, and their tokens have tiles. The same answer in every thread
-    /// of the block.
+    /// Checks that rows agree with themselves and with the head, and that their tokens have tiles. All threads of the
+    /// block return the same answer.
     template <class Gpu>
     TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t kv_head, int64_t tile,
                                   char* memory) {
@@ -111,7 +111,7 @@ struct AttendTile {
         return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
     }
 
-    /// The slots that this thread looks at have ranks of their head.
+    /// Checks that the slots that this thread reads have valid ranks.
     template <class Gpu>
     TRIREME_GPU static bool ranked(Gpu& gpu, const Args& a, int64_t kv_head, int64_t tile) {
         const int64_t count = a.seen.counts[kv_head], end = min_of(count, (tile + 1) * kTile);
@@ -124,7 +124,7 @@ struct AttendTile {
         return true;
     }
 
-    /// Where vector v finds what belongs into a slot: -1 nowhere, kCached in the tile, else in that staged row.
+    /// Location of a slot's token for vector v: -1 none, kCached in the tile, else a staged row.
     static constexpr int kCached = kStaged;
     struct Reach {
         int32_t* ends;  // [vector]: the first slot that is not in the tile, the first not seen, the first seen
@@ -132,7 +132,7 @@ struct AttendTile {
         TRIREME_GPU int32_t& tile_end(int v) const { return ends[3 * v]; }
         TRIREME_GPU int32_t& end(int v) const { return ends[3 * v + 1]; }
         TRIREME_GPU int32_t& begin(int v) const { return ends[3 * v + 2]; }
-        /// By how much the head's slots are counted on from the rows'.
+        /// The head's Seen::shift.
         TRIREME_GPU int32_t& shift() const { return ends[3 * kVectors]; }
         TRIREME_GPU int place(const Args& a, const Vectors& c, int v, int slot) const {
             if (slot < begin(v)) return -1;
@@ -140,7 +140,7 @@ struct AttendTile {
             if (slot >= end(v)) return -1;
             return a.seen.ancestors(c.row_of(v))[slot - tile_end(v)];
         }
-        /// The first slot that no vector sees in the tile.
+        /// End of the slots that some vector sees in the tile.
         TRIREME_GPU int in_tile(const Vectors& c) const {
             int most = 0;
             for (int v = 0; v < c.count; ++v) most = tile_end(v) > most ? tile_end(v) : most;
@@ -165,7 +165,7 @@ struct AttendTile {
         }
     };
 
-    /// What Reach::place found for a slot.
+    /// Addresses in a slot, by the location that Reach::place returned.
     TRIREME_GPU static const char* key_at(const Args& a, const Vectors& c, int place, int slot) {
         return place == kCached ? a.kv.key(c.memory, c.kv_head, slot) : a.kv.staged_key(c.kv_head, place);
     }
@@ -173,7 +173,7 @@ struct AttendTile {
         return place == kCached ? a.kv.value(c.memory, c.kv_head, slot) : a.kv.staged_value(c.kv_head, place);
     }
 
-    /// Rotates a thread's pieces of a key by where it stands.
+    /// Rotates a thread's pieces of a key by the key's position.
     template <class Gpu>
     TRIREME_GPU static void rotate(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, int place, int slot,
                                    float (&key)[kPieces][8]) {
@@ -255,7 +255,7 @@ struct AttendTile {
         }
     }
 
-    /// Scores become powers of two below the tile's maximum; maximum and sum go into the record.
+    /// Turns scores into powers of two below the tile's maximum; records maximum and sum. A warp has one vector.
     template <class Gpu>
     TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, float* scores) {
         const int lane = gpu.thread() % kWarp;
@@ -301,7 +301,7 @@ struct AttendTile {
                 TRIREME_UNROLL
                 for (int v = 0; v < kVectors; ++v) {
                     const int at = v < c.count ? reach.place(a, c, v, slot) : -1;
-                    if (at < 0) continue;  // what is not seen may be NaN
+                    if (at < 0) continue;  // values that are not seen may be NaN
                     if (at != held) {
                         if (!kEarly || at != kCached || held >= 0)
                             values[s].load(gpu, value_at(a, c, at, slot), a.kv.dim, a.kv.v_type);
@@ -315,7 +315,7 @@ struct AttendTile {
                 }
             }
         }
-        // The four slots of a warp, then the warps in their order.
+        // Adds the four slots of a warp, then the warps in order.
         TRIREME_UNROLL
         for (int v = 0; v < kVectors; ++v) {
             for (int p = 0; p < kPieces; ++p) {

@@ -1,7 +1,6 @@
 #pragma once
-/// Causal attention of a prefill batch over 16-bit KV, on tensor cores: a block takes 64 query vectors of one KV head
-/// and walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's
-/// type.
+/// Causal attention of a prefill batch over 16-bit KV, on tensor cores. A block has 64 query vectors of one KV head. It
+/// walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's type.
 
 #include <type_traits>
 
@@ -10,15 +9,15 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of query vectors, one run of heads that share a KV head after the other; those left over leave at once.
-/// Each of four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments as in the
-/// PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates: keys are rotated by
-/// their slots as they are read.
+/// Grid: blocks of query vectors, run after run of heads that share a KV head; surplus blocks exit at once. Each of
+/// four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments are as in the PTX
+/// ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates: keys are rotated by their
+/// slots as they are read.
 template <class T, int kDim, bool kRotates = false>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
     static constexpr int kBlocksOfSm = kDim == 128 ? 2 : kRotates ? 3 : 4;
-    static constexpr int kAhead = 2;  // pieces of K and of V of a thread that are on their way at once
+    static constexpr int kAhead = 2;  // pieces of K and of V that a thread has in flight at once
     static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
     static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
     static_assert(kKeys * (kDim / 8) % (kAhead * kThreads) == 0, "a thread has whole turns");
@@ -34,7 +33,7 @@ struct AttendPrefill {
         Rows<float> totals = {};  // [row][head]: maximum and sum (AttentionReport); may be none
     };
 
-    /// Enough for `heads` in at most `runs` runs, whose last blocks may be nearly empty.
+    /// Blocks that suffice for `heads` in at most `runs` runs, whose last blocks may be nearly empty.
     static int64_t blocks(int64_t rows, int64_t heads, int64_t runs) {
         return (rows * heads + runs * (kVectors - 1)) / kVectors;
     }
@@ -59,7 +58,7 @@ struct AttendPrefill {
         State s;
         const int last = a.seen.slots[min_of(first + kVectors - 1, vectors - 1) / heads];
         for (int slot = begin / kKeys * kKeys; slot <= last; slot += kKeys) {
-            gpu.sync();  // the keys and values before these have been used
+            gpu.sync();  // the keys and values before have been used
             load_block(gpu, a, kv_head, slot, begin, last, keys, values);
             gpu.sync();
             attend(gpu, vector, slot, query, keys, values, s);
@@ -86,7 +85,7 @@ struct AttendPrefill {
     struct Vector {
         int row, head, begin, slot;
     };
-    /// Of rows group and group + 8.
+    /// Running softmax of rows group and group + 8.
     struct State {
         float max[2] = {-infinity(), -infinity()};
         float sum[2] = {0, 0};  // this lane's share
@@ -100,8 +99,8 @@ struct AttendPrefill {
                 static_cast<int>(a.seen.begin(a.kv_of_head[head], row)), a.seen.slots[row]};
     }
 
-    /// Rows are consecutive, see the slot `begin`, and their tokens have tiles. The same answer in every thread of the
-    /// block.
+    /// Checks that rows are consecutive and see the slot `begin`, and that their tokens have tiles. All threads of the
+    /// block return the same answer.
     template <class Gpu>
     TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int begin) {
         bool good = true;
@@ -154,8 +153,8 @@ struct AttendPrefill {
         }
     }
 
-    /// Keys and values of slots [slot, slot + kKeys) into shared memory, keys rotated, values transposed; zeros outside
-    /// [begin, last] and beyond head_dim.
+    /// Loads keys and values of slots [slot, slot + kKeys) into shared memory, keys rotated, values transposed; zeros
+    /// outside [begin, last] and beyond head_dim.
     template <class Gpu>
     TRIREME_GPU static void load_block(Gpu& gpu, const Args& a, int64_t kv_head, int slot, int begin, int last,
                                        uint16_t* keys, uint16_t* values) {
@@ -186,7 +185,7 @@ struct AttendPrefill {
         }
     }
 
-    /// Elements from `first` on of the key in a slot, rotated and rounded again.
+    /// Rotates eight elements of the key in a slot, from `first` on, and rounds them again.
     template <class Gpu>
     TRIREME_GPU static void rotate(Gpu& gpu, const Args& a, const char* key, int slot, int first, Bits16& bits) {
         float x[8];
@@ -198,7 +197,7 @@ struct AttendPrefill {
 
     TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }
 
-    /// The keys from `slot` on.
+    /// Attends kKeys keys, from `slot` on.
     template <class Gpu>
     TRIREME_GPU static void attend(Gpu& gpu, const Vector (&vector)[2], int slot, const uint32_t (&query)[kDim / 16][4],
                                    const uint16_t* keys, const uint16_t* values, State& s) {
@@ -241,7 +240,7 @@ struct AttendPrefill {
                 s.sum[i / 2] += score[t][i];
             }
         }
-        // The layout of two tiles of scores is that of a tile of probabilities.
+        // Two tiles of scores have the layout of one tile of probabilities.
         TRIREME_UNROLL
         for (int step = 0; step < kKeys / 16; ++step) {
             const float(&low)[4] = score[2 * step], (&high)[4] = score[2 * step + 1];

@@ -1,14 +1,14 @@
 #pragma once
-/// Retrieval on a GPU: means of chunks of keys, which chunks a query picks, and gathering them (kernels/chunks.h).
+/// Retrieval on a GPU: means of chunks of keys, picking chunks by a query, and gathering them (kernels/chunks.h).
 
 #include "kernels/chunks.h"
 #include "kernels/cuda/kv.h"
 #include "kernels/cuda/select.h"
-#include "kernels/law.h"
+#include "kernels/distribution.h"
 
 namespace trireme::gpu {
 
-/// The mean key of a chunk. Grid: the chunks of the tiles, KV heads.
+/// Computes mean keys. Grid: the chunks of the tiles, KV heads; a block has one chunk.
 struct ChunkMeans {
     static constexpr int kThreads = 128;
     struct Args {
@@ -34,7 +34,7 @@ struct ChunkMeans {
     }
 };
 
-/// The order of chunks by the sum of a group's queries: a warp a chunk. Grid: runs of kChunks chunks, KV heads.
+/// Sort keys of chunks, by the sum of a group's queries. Grid: runs of kChunks chunks, KV heads; a warp has a chunk.
 template <class T>
 struct ScoreChunks {
     static constexpr int kThreads = 256, kChunks = 64;
@@ -69,13 +69,13 @@ struct ScoreChunks {
                 score = fmaf(query[i], widen(mean[i]), score);
             }
             score = warp_sum(gpu, score);
-            // The first chunk always.
+            // The first chunk is always picked.
             if (gpu.thread() % kWarp == 0) a.keys[head * a.chunks + c] = c == 0 ? ~uint64_t{0} : order_key(score, c);
         }
     }
 };
 
-/// The chunks with the largest keys, numbered in their order. Grid: KV heads.
+/// Picks the chunks with the largest keys, and numbers them in order. Grid: KV heads.
 struct PlaceChunks {
     static constexpr int kThreads = 512;
     using Shared = SelectShared<kThreads>;
@@ -104,7 +104,7 @@ struct PlaceChunks {
     }
 };
 
-/// Chunks into the tiles that a level attends. Grid: the chunks of the tiles at hand, KV heads.
+/// Copies chunks into tiles that a level attends. Grid: chunks of the resident tiles, KV heads; a block has a chunk.
 struct GatherChunks {
     static constexpr int kThreads = 128, kBlocksOfSm = 8;
     struct Args {

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// What gpu_kernels.h calls a Launcher. Decode multiplies by its own kernels: cuBLASLt's place is for prefill alone.
+/// Launcher of gpu_kernels.h for a CUDA stream. Only prefill uses cuBLASLt; decode has its own products.
 class CudaLauncher {
   public:
     CudaLauncher(Device& device, CudaStream& stream, Phase phase) : stream_(&stream) {

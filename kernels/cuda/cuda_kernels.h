@@ -1,5 +1,5 @@
 #pragma once
-/// The operations of a CUDA card.
+/// Kernels of a CUDA GPU.
 
 #include <memory>
 
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// `device` and `stream` are the CUDA backend's.
+/// `device` and `stream` must be the CUDA backend's.
 std::unique_ptr<Kernels> make_cuda_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
         case Fault::kAncestor:
             return fmt::format("{}: ancestor {} of row {} is not staged", operation, x, y);
         case Fault::kLogits:
-            return kNoLaw;
+            return kNoDistribution;
         case Fault::kPick:
             return fmt::format("{}: {} chunks to pick of {} candidates", operation, x, y);
         case Fault::kBegin:
@@ -35,7 +35,7 @@ std::string text_of(const char* operation, const FaultRecord& fault) {
         case Fault::kRank:
             return fmt::format("{}: a slot has rank {} of {}", operation, x, y);
         case Fault::kRecent:
-            return fmt::format("{}: {} recent tokens of {} leave nobody to go", operation, x, y);
+            return fmt::format("{}: {} recent tokens of {} leave none to evict", operation, x, y);
         case Fault::kTile:
             return fmt::format("{}: no tile holds slot {} of sequence {}", operation, x, y);
     }

@@ -1,13 +1,13 @@
 #pragma once
-/// A kernel's fault in words.
+/// Describes a kernel's fault in words.
 
 #include "kernels/cuda/fault.h"
 #include "runtime/error.h"
 
 namespace trireme::gpu {
 
-/// "embed: id 7 is outside the vocabulary of 5". Exit::kData where the model's numbers are at fault, else
-/// Exit::kInternal.
+/// Returns an error such as "embed: id 7 is outside the vocabulary of 5". Exit::kData if the model's numbers are at
+/// fault, else Exit::kInternal.
 Error describe(const char* operation, const FaultRecord& fault);
 
 }  // namespace trireme::gpu

@@ -1,12 +1,12 @@
 #pragma once
-/// Elements of keys and values as they travel.
+/// Eight: 8 elements of a key or value, as loaded and widened.
 
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-/// 8 consecutive elements of a slot, as they travel and widened. Types are known to the compiler, or looked at as the
-/// kernel runs: mixed ones are rare and need not be fast.
+/// 8 consecutive elements of a slot. Types are known at compile time, or (AnyType) read at run time: mixed types are
+/// rare and need not be fast.
 template <class T>
 struct Eight {
     Bits16 bits = {};
@@ -38,7 +38,7 @@ struct Eight<float> {
 struct AnyType {};
 template <>
 struct Eight<AnyType> {
-    Eight<float> held;  // those of 16 bits in its lower half
+    Eight<float> held;  // 16-bit elements are in its lower half
 
     template <class Gpu>
     TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType type) {

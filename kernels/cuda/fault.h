@@ -1,5 +1,5 @@
 #pragma once
-/// What a kernel may find wrong in its operands' contents.
+/// Fault: what a kernel may find wrong in its operands' contents.
 
 #include "runtime/cuda/gpu.h"
 

@@ -1,11 +1,11 @@
 #pragma once
-/// The GPU backend's operations over a Launcher: what runs the bodies. The CUDA module's launches them on a device,
-/// tests/simt's runs them on the host; everything here is common to both.
+/// GpuKernels: the GPU backend's operations over a Launcher, which runs kernel bodies. The CUDA module's Launcher runs
+/// them on a device, that of tests/simt on the host; everything here is common to both.
 ///
 /// A Launcher has
 ///     launch<Body>(name, bytes, grid, args)     enqueues the kernel; `bytes` for the trace
 ///     multiply(name, bytes, out, x, w)          out = x w^T by the library, x of w's type, row stride a multiple of 8
-/// both on the stream the object was made for, and reports faults of its kernels when that is synchronized.
+/// Both use the stream that the Launcher was made for. Faults of kernels are reported when that is synchronized.
 
 #include <algorithm>
 #include <utility>
@@ -76,19 +76,19 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                                                static_cast<const int32_t*>(rows.data()), x.rows(), out.cols()});
     }
     void do_sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
-                   const SamplingRule& rule, const Tensor& laws, const Tensor& ends) override {
+                   const SamplingRule& rule, const Tensor& distributions, const Tensor& ends) override {
         launcher_.template launch<Sample>(
-            "sample", bytes::sample(logits), {sampled_rows(ids, laws, ends)},
+            "sample", bytes::sample(logits), {sampled_rows(ids, distributions, ends)},
             {static_cast<const float*>(logits.data()), logits.dim(1), logits.dim(2), vocab,
              static_cast<const int64_t*>(uniforms.data()), static_cast<const int32_t*>(ends.data()),
-             static_cast<int32_t*>(ids.data()), static_cast<RowLaw*>(laws.data()), rule});
+             static_cast<int32_t*>(ids.data()), static_cast<RowDistribution*>(distributions.data()), rule});
     }
-    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& laws, const Tensor& proposals,
+    void do_accept(const Tensor& out, const Tensor& logits, const Tensor& distributions, const Tensor& proposals,
                    int64_t vocab) override {
         launcher_.template launch<Accept>(
             "accept", bytes::accept(logits), {1},
-            {static_cast<const Proposal*>(proposals.data()), static_cast<const RowLaw*>(laws.data()),
-             static_cast<const float*>(logits.data()), proposals.rows() - 1, laws.rows(), logits.dim(2),
+            {static_cast<const Proposal*>(proposals.data()), static_cast<const RowDistribution*>(distributions.data()),
+             static_cast<const float*>(logits.data()), proposals.rows() - 1, distributions.rows(), logits.dim(2),
              logits.dim(1) * logits.dim(2), vocab, static_cast<uint64_t*>(scratch_.data()),
              static_cast<int32_t*>(out.data())});
     }
@@ -155,7 +155,7 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
     }
 
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
-        if (w.dim(1) == 0) {  // a rank without columns of the feed-forward: what it adds to the others' is 0
+        if (w.dim(1) == 0) {  // a rank without columns of the MLP contributes zeros
             return launcher_.template launch<Clear>("clear", out.bytes(),
                                                     {div_up(out.cols(), Clear::kThreads), out.rows()},
                                                     {rows_of<float>(out), out.cols()});
@@ -198,7 +198,7 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
              aligned});
     }
 
-    /// An attention's operands.
+    /// Operands of attention.
     struct Attention {
         const Tensor &out, &q;
         const LayerKv& kv;
@@ -248,7 +248,7 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
              angles_of(this->phase(), x.kv), rows_of<float>(x.report.totals)});
     }
 
-    // As many tiles at a time as the records' place holds; the same bits however many that are.
+    // Attends waves of tiles whose records fit the scratch; the bits do not depend on the size of a wave.
     template <class Body>
     void attend(const Attention& x) {
         const int64_t n = x.q.rows(), heads = x.kv_of_head.rows(), dim = x.kv.layout.head_dim;

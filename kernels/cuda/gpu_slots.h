@@ -1,6 +1,6 @@
 #pragma once
-/// The GPU backend's operations over slots (kernels/slots.h), and what they ask of a prefill: half of
-/// kernels/cuda/gpu_kernels.h, which says what a Launcher is.
+/// GpuSlotKernels: the GPU backend's slot operations (kernels/slots.h), and what they need from a prefill. It is the
+/// base of GpuKernels; gpu_kernels.h describes a Launcher.
 
 #include <algorithm>
 #include <utility>

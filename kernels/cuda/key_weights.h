@@ -1,25 +1,25 @@
 #pragma once
-/// What each key got of the attention of a prefill's rows, in f32.
+/// Attention weights per key of a prefill, in f32.
 
 #include "kernels/cuda/attention_rows.h"
 #include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
-/// Grid: blocks of kKeys slots, query heads. A block walks the rows that see its slots, kRows at a time; a thread has
+/// Grid: blocks of kKeys slots, query heads. A block walks the rows that see its slots, kRows at a time. A thread has
 /// the scores of kEach rows and kEach slots, and adds its rows in order. A block owns the sums of its slots.
 template <class T>
 struct KeyWeights {
     static constexpr int kThreads = 256, kSide = 16, kEach = 4;
     static constexpr int kKeys = kSide * kEach, kRows = kSide * kEach;
-    static constexpr int kStep = 32;  // elements of keys and queries that are at hand at once
+    static constexpr int kStep = 32;  // elements of keys and queries in shared memory at once
     static_assert(kKeys * kStep == kThreads * 8 && kRows * kStep == kThreads * 8, "a thread brings 8 elements of each");
     static_assert(kTile % kKeys == 0 && kSide <= kStep);
     static constexpr int64_t kSharedBytes = int64_t{kKeys + kRows} * kStep * sizeof(float);
     struct Args {
         Kv kv;
         Seen seen;
-        Rows<const float> q, totals;  // totals [row][head]: maximum and sum, as attention has told them
+        Rows<const float> q, totals;  // totals [row][head]: maximum and sum, as attention reported them
         Rows<float> sums;             // [head][slot]
         const int32_t* kv_of_head;
         int64_t max_slots;
@@ -42,7 +42,7 @@ struct KeyWeights {
         const int across = gpu.thread() % kSide * kEach, down = gpu.thread() / kSide * kEach;
         float sum[kEach] = {};
         for (int64_t first = 0; first < rows; first += kRows) {
-            if (a.seen.slots[min_of(first + kRows, rows) - 1] < k.slot) continue;  // these rows end before
+            if (a.seen.slots[min_of(first + kRows, rows) - 1] < k.slot) continue;  // these rows end before the slots
             float score[kEach][kEach] = {};
             multiply(gpu, a, k, head, first, score);
             for (int i = 0; i < kEach; ++i) {
@@ -64,7 +64,7 @@ struct KeyWeights {
         char* tile;
     };
 
-    /// score = q k^T of rows from `first` on: elements in order, kStep of them at a time.
+    /// score = q k^T for rows from `first` on: elements in order, kStep of them at a time.
     template <class Gpu>
     TRIREME_GPU static void multiply(Gpu& gpu, const Args& a, const Keys& k, int64_t head, int64_t first,
                                      float (&score)[kEach][kEach]) {
@@ -73,7 +73,7 @@ struct KeyWeights {
         const int across = gpu.thread() % kSide * kEach, down = gpu.thread() / kSide * kEach;
         const auto dim = static_cast<int>(a.kv.dim);
         for (int step = 0; step < dim; step += kStep) {
-            gpu.sync();  // the elements before these have been used
+            gpu.sync();  // the elements before have been used
             const int mine = gpu.thread() % kKeys, part = gpu.thread() / kKeys * 8;
             float x[8];
             load_key(gpu, a, k, mine, step + part, x);
@@ -95,7 +95,7 @@ struct KeyWeights {
         }
     }
 
-    /// Eight elements of a key, rotated by its slot; zeros outside of what is seen and beyond head_dim.
+    /// Loads eight elements of a key, rotated by its slot; zeros for slots that are not seen, and beyond head_dim.
     template <class Gpu>
     TRIREME_GPU static void load_key(Gpu& gpu, const Args& a, const Keys& k, int key, int element, float (&x)[8]) {
         const int64_t slot = k.slot + key;
@@ -115,11 +115,11 @@ struct KeyWeights {
         for (int i = 0; i < 8; ++i) x[i] = used ? from[i] * a.scale : 0;
     }
 
-    /// The threads that share a slot, in order.
+    /// Adds the sums of the threads that share a slot, in order.
     template <class Gpu>
     TRIREME_GPU static void add(Gpu& gpu, const Args& a, const Keys& k, int64_t head, const float (&sum)[kEach]) {
         float* sums = static_cast<float*>(gpu.shared());  // [kSide][slot]
-        gpu.sync();                                       // everybody has used the last keys
+        gpu.sync();                                       // all threads have used the last keys
         for (int j = 0; j < kEach; ++j) sums[gpu.thread() / kSide * kKeys + gpu.thread() % kSide * kEach + j] = sum[j];
         gpu.sync();
         const int64_t slot = k.slot + gpu.thread();

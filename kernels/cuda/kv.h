@@ -1,5 +1,5 @@
 #pragma once
-/// Where keys and values lie, and the kernels that write them.
+/// Addresses of keys and values on a GPU, and the kernels that write them.
 
 #include "kernels/cuda/fault.h"
 #include "runtime/cuda/gpu.h"
@@ -7,10 +7,10 @@
 namespace trireme::gpu {
 
 inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
-inline constexpr int32_t kPadding = -1;          // kPadding
-inline constexpr float kLargestF16 = 65504;      // kMostF16
+inline constexpr int32_t kPadding = -1;          // kPadding of kernels/kv.h
+inline constexpr float kLargestF16 = 65504;      // kMostF16 of kernels/kv.h
 
-/// A layer's KV as kernels see it; the layout is kernels/kv.h's.
+/// A layer's KV as kernels see it; kernels/kv.h describes the layout.
 struct Kv {
     Rows<const int64_t> tiles;  // [sequences, n_tiles], addresses
     int64_t sequences, first_tile, n_tiles, heads, dim;
@@ -19,7 +19,7 @@ struct Kv {
     int32_t k_slot, v_slot;  // bytes of a token of one head
     bool by_head = false;    // a tile holds one head, and the table has a row for each (LayerKv::counts)
 
-    /// 0 where there is none.
+    /// Address of a tile; null if there is none.
     TRIREME_GPU char* tile(int64_t sequence, int64_t index) const {
         const int64_t column = index - first_tile;
         if (sequence < 0 || sequence >= sequences || column < 0 || column >= n_tiles) return nullptr;
@@ -49,7 +49,7 @@ TRIREME_GPU float within_f16(float x) {
     return x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
 }
 
-/// To f16 saturated (kernels/kv.h).
+/// Rounds x to element i of a row; f16 is clamped (kernels/kv.h).
 TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     if (type == DType::kF16) {
         narrow(within_f16(x), reinterpret_cast<f16*>(row) + i);
@@ -60,15 +60,15 @@ TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     }
 }
 
-/// What `threads` of them copy together. A token of a head is a multiple of 16 bytes; tiles and staged rows are aligned
-/// so (runtime/buffer.h).
+/// Copies `bytes` with `threads` threads. A token of a head is a multiple of 16 bytes; tiles and staged rows are
+/// aligned accordingly (runtime/buffer.h).
 TRIREME_GPU void copy16(int thread, int threads, const char* from, char* to, int64_t bytes) {
     for (int64_t i = thread; i < bytes / 16; i += threads) {
         reinterpret_cast<Bits16*>(to)[i] = reinterpret_cast<const Bits16*>(from)[i];
     }
 }
 
-/// New rows into the staged rows that are theirs: a row's last ancestor. Grid: rows, then K and V.
+/// Rounds new rows into staged rows, each row into its last ancestor. Grid: rows, then K and V.
 struct KvStage {
     static constexpr int kThreads = 256;
     struct Args {
@@ -96,7 +96,7 @@ struct KvStage {
     }
 };
 
-/// New rows into their tiles. Grid: rows, then K and V.
+/// Rounds new rows into their tiles. Grid: rows, then K and V.
 struct KvAppend {
     static constexpr int kThreads = 256;
     static constexpr int64_t kSharedBytes = kThreads / kWarp * static_cast<int64_t>(sizeof(float));
@@ -104,7 +104,7 @@ struct KvAppend {
         Kv kv;
         Rows<const float> k, v;
         const int32_t *slots, *sequences;
-        Rows<float> change = {};  // [row]: of K and V; may be none
+        Rows<float> change = {};  // [row]: change of K and of V; may be none
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
@@ -134,7 +134,7 @@ struct KvAppend {
     }
 };
 
-/// Staged rows into tiles: row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers.
+/// Copies staged row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers.
 struct KvKeep {
     static constexpr int kThreads = 64;
     static constexpr size_t kLayers = 128;

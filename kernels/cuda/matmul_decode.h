@@ -1,15 +1,15 @@
 #pragma once
-/// out = x w^T for up to 64 rows: weights are read once for all of them.
+/// Decode products, out = x w^T for up to 64 rows: weights are read once for all rows.
 ///
-/// A row gets the same bits alone or among others: every product of a block runs over k in the same pieces of 32,
-/// distributed to warps by their index and added in the order of the warps; rows are columns of the tensor cores'
-/// tiles, which do not mix columns, and how many tiles there are is all that depends on the number of rows.
+/// A row has the same bits alone and among others. Every product of a block runs over k in the same pieces of 32, which
+/// go to warps by index and are added in the order of warps. Rows are columns of the tensor cores' tiles, which do not
+/// mix columns; only the number of tiles depends on the number of rows.
 
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-/// x rounded to the weights' type, padded with zeros to whole pieces of k.
+/// Rounds x to the weights' type and pads it with zeros to whole pieces of k. Grid: pieces of a row, rows.
 template <class T>
 struct RoundRows {
     static constexpr int kThreads = 256;
@@ -25,16 +25,16 @@ struct RoundRows {
     }
 };
 
-/// 16-bit weights on tensor cores: a block computes 16 columns of out, its warps share k.
+/// 16-bit weights on tensor cores: a block computes 16 columns of out; its warps share k.
 ///
-/// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. Which 16 those are is free as long as
-/// both sides agree: lane t of four holds 8 consecutive elements of its rows, one load of 16 bytes, and feeds the first
-/// four of them to one mma and the last four to the next.
+/// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. These may be any 16, if both sides use
+/// the same ones. So lane t of four loads 8 consecutive elements of its rows, 16 bytes at once. It passes the first
+/// four to one mma and the last four to the next.
 template <class T, int kTiles>
 struct MatmulDecode {
     static constexpr int kThreads = 256, kBlocksOfSm = 2, kWarps = kThreads / kWarp, kPiece = 32,
                          kStep = kWarps * kPiece;
-    static constexpr int kAhead = 2;  // steps of k whose weights are on their way at once
+    static constexpr int kAhead = 2;  // steps of k whose weights are in flight at once
     static constexpr int64_t kSharedBytes = int64_t{kWarps} * kTiles * kWarp * 4 * sizeof(float);
     struct Args {
         Rows<float> out;
@@ -105,10 +105,10 @@ struct MatmulDecode {
     }
 };
 
-/// f32 weights: a warp a column of out, fused multiply-adds in f32, 8 rows at a time.
+/// f32 weights: a warp computes a column of out, with fused multiply-adds in f32, 8 rows at a time.
 struct MatmulDecodeF32 {
     static constexpr int kThreads = 256, kRows = 8;
-    static constexpr int kAhead = 4;  // weights of a lane that are on their way at once
+    static constexpr int kAhead = 4;  // weights that a lane has in flight at once
     struct Args {
         Rows<float> out;
         Rows<const float> x;

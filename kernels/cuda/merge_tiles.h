@@ -1,20 +1,20 @@
 #pragma once
-/// Attention's second step: what tiles gave becomes the result.
+/// Second step of attention: merges the records of tiles into the result.
 
 #include "kernels/cuda/attention_rows.h"
 
 namespace trireme::gpu {
 
-/// The wave's records of a query vector, merged in tile order into the running one; out in the wave that holds the
-/// row's last tile, 0 for a row that sees nothing. There are no records of tiles before the first slot that is seen.
-/// Grid: heads, rows; a thread an element of head_dim.
+/// Merges a wave's records of a query vector into its running record, in tile order. The wave that holds the row's last
+/// tile writes the result: zeros for a row without visible keys. Tiles before the first visible slot have no records.
+/// Grid: heads, rows. A thread has one element of head_dim.
 struct MergeTiles {
     static constexpr int kThreads = 256, kBlocksOfSm = 4;
-    static constexpr int kAhead = 16;  // tiles whose records are on their way at once
+    static constexpr int kAhead = 16;  // tiles whose records are in flight at once
     static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
     struct Args {
         const float* records;
-        float* running;  // [head][running_rows][kMaxAndSum + head_dim], rows as their forward numbers them
+        float* running;  // [head][running_rows][kMaxAndSum + head_dim]; a row has its index in the forward
         Rows<float> out;
         Seen seen;
         const int32_t* kv_of_head;
@@ -27,14 +27,14 @@ struct MergeTiles {
         const int64_t head = gpu.block_x(), row = gpu.block_y(), record = kMaxAndSum + a.dim;
         const int64_t kv_head = a.kv_of_head[head], end = a.seen.slots[row] + a.seen.shift(kv_head) + 1;
         const int64_t begin = a.seen.begin(kv_head, row);
-        // Tiles of the row, from this wave's first on; one even where it sees nothing, for its result.
+        // Tiles of the row, from this wave's first on. A row that sees nothing has one, so that its result is written.
         const int64_t left = max_of(div_up(end, kTile), 1) - a.first_tile;
         if (a.first_tile > 0 && left <= 0) return;
         const int64_t step = a.heads * a.seen.rows * record;
-        // Tiles of this wave; 32 bits suffice, and spare registers.
+        // Tiles of this wave; 32 bits suffice, and save registers.
         const auto reach = static_cast<int>(begin < end ? min_of(a.tiles, left) : 0);
         const auto unseen = static_cast<int>(min_of(max_of(begin / kTile - a.first_tile, 0), a.tiles));
-        // A wave in between without a tile that the row sees changes nothing.
+        // An intermediate wave without a tile that the row sees changes nothing.
         if (a.first_tile > 0 && unseen >= reach && left > a.tiles) return;
         const int element = gpu.thread();
         const bool used = element < a.dim;
@@ -53,7 +53,7 @@ struct MergeTiles {
             for (int t = 0; t < kAhead; ++t) {
                 if (used && first + t < reach) part[t] = records[(first + t) * step + kMaxAndSum + element];
             }
-            gpu.sync();  // everybody has read what is running, and the tops before these
+            gpu.sync();  // all threads have read the running record, and the tops before these
             if (element < kAhead * kMaxAndSum && first + element / kMaxAndSum < reach) {
                 tops[element] = records[(first + element / kMaxAndSum) * step + element % kMaxAndSum];
             }

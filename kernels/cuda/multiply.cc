@@ -16,7 +16,7 @@ cudaDataType_t cuda_type(DType type) {
     return type == DType::kF32 ? CUDA_R_32F : type == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-/// A matrix by columns: what is row-major to us is its own transpose to the library.
+/// A column-major matrix, as the library requires: our row-major matrix is its transpose.
 cublasLtMatrixLayout_t layout(DType type, int64_t rows, int64_t cols, int64_t leading) {
     cublasLtMatrixLayout_t made = nullptr;
     blas(cublasLtMatrixLayoutCreate(&made, cuda_type(type), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
@@ -52,7 +52,7 @@ Multiply::Plan& Multiply::plan(const Key& key) {
     std::unique_ptr<Plan>& known = plans_[key];
     if (known) return *known;
     auto fresh = std::make_unique<Plan>();
-    // out^T [n, rows] = w [n, k] x^T [k, rows], all by columns: w is read transposed.
+    // out^T [n, rows] = w [n, k] x^T [k, rows], all column-major: w is read transposed.
     blas(cublasLtMatmulDescCreate(&fresh->product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     const cublasOperation_t transposed = CUBLAS_OP_T;
     blas(cublasLtMatmulDescSetAttribute(fresh->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),

@@ -1,5 +1,5 @@
 #pragma once
-/// Products of many rows by cuBLASLt.
+/// Multiply: products of many rows, by cuBLASLt.
 
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ class Multiply {
     Multiply& operator=(const Multiply&) = delete;
 
     /// out = x w^T with sums in f32.  out f32 [rows, n], x of w's type [rows, k], w f32, f16 or bf16 [n, k] contiguous.
-    /// The algorithm depends on shapes, types, strides, alignment and card alone; f32 is multiplied as f32, never as
+    /// The algorithm depends on shapes, types, strides, alignment and GPU alone; f32 is multiplied as f32, never as
     /// TF32.
     void operator()(CudaStream& stream, const char* name, size_t bytes, const Tensor& out, const Tensor& x,
                     const Tensor& w);

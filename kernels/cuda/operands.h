@@ -1,5 +1,5 @@
 #pragma once
-/// Operands of operations as kernels' arguments.
+/// Converts operands of operations to arguments of kernels.
 
 #include <cmath>
 
@@ -64,7 +64,7 @@ inline Angles angles_of(Phase phase, const LayerKv& kv) {
             phase == Phase::kDecode ? rows_of<const int32_t>(kv.ranks) : Rows<const int32_t>{}};
 }
 
-/// Of scores: what they are powers of two by, and head_dim.
+/// Factor of scores: log2(e) / sqrt(head_dim).
 inline float score_scale(const LayerKv& kv) {
     return kLog2E / std::sqrt(static_cast<float>(kv.layout.head_dim));
 }

@@ -1,12 +1,12 @@
 #pragma once
-/// Rotary positions: the same bits for a new key and for one that is rotated as attention reads it.
+/// RoPE: the same bits for a new key and for one that attention rotates as it reads it.
 
 #include "kernels/cuda/eight.h"
 #include "kernels/cuda/kv.h"
 
 namespace trireme::gpu {
 
-/// The elements of a pair (i, i + head_dim/2), turned.
+/// The elements of a pair (i, i + head_dim/2), rotated.
 TRIREME_GPU float rotated_low(float low, float high, float cosine, float sine) {
     return low * cosine - high * sine;
 }
@@ -14,8 +14,8 @@ TRIREME_GPU float rotated_high(float low, float high, float cosine, float sine) 
     return high * cosine + low * sine;
 }
 
-/// Rotates x: elements [first, first + 8) of this key, widened. The other halves of the pairs are read again: whoever
-/// shares the slot has just read them. angle: cosines of the pairs, then sines.
+/// Rotates x: elements [first, first + 8) of this key, widened. The other halves of the pairs are read again: the
+/// threads of the slot have just read them. angle: cosines of the pairs, then sines.
 template <class T, class Gpu>
 TRIREME_GPU void rotate_eight(Gpu& gpu, const char* key, const float* angle, int first, int dim, DType type,
                               float (&x)[8]) {
@@ -31,7 +31,7 @@ TRIREME_GPU void rotate_eight(Gpu& gpu, const char* key, const float* angle, int
         partner.widen_to(other, type);
         c.widen_to(cosine, DType::kF32);
         s.widen_to(sine, DType::kF32);
-    } else {  // eight elements are of both halves
+    } else {  // the eight elements span both halves
         for (int i = 0; i < 8; ++i) {
             const int pair = (first + i) % half;
             other[i] = element_of(type, key, first + i < half ? pair + half : pair);

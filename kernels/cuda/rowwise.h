@@ -1,5 +1,5 @@
 #pragma once
-/// The operations that take one row at a time: a block a row.
+/// Row-wise kernels: a block has one row, or a piece of one.
 
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/rotate.h"
@@ -61,7 +61,7 @@ struct RmsNorm {
     }
 };
 
-/// Pairs (i, i + head_dim/2) of every head turned by the row's angles.
+/// Rotates pairs (i, i + head_dim/2) of every head by the row's angles.
 struct Rope {
     static constexpr int kThreads = 256;
     struct Args {

@@ -1,26 +1,26 @@
 #pragma once
-/// Sampling on a GPU: a row of logits to a token, or to siblings, by kernels/sampling.h, a block a row.
+/// Sampling on a GPU: a block draws a token, or siblings, from a row of logits (kernels/sampling.h).
 
 #include "kernels/cuda/fault.h"
-#include "kernels/law.h"
+#include "kernels/distribution.h"
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-/// Tokens are told apart and ordered by keys: the logit's bits so that a larger logit is a larger number, then the id
-/// so that a lower one is. "The first token" has the largest key. A threshold is found by digits of 8 bits: which of
-/// 256 ranges of keys holds it is told by sums of whole numbers, whose order does not matter. Nothing is sorted.
+/// Tokens are identified and ordered by keys: the bits of the logit, such that a larger logit is a larger number, then
+/// of the id, such that a lower one is. "The first token" has the largest key. A threshold is found by digits of 8
+/// bits: sums of integers, in any order, show which of 256 ranges of keys holds it. Nothing is sorted.
 struct Sample {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp;
-    static constexpr int kAhead = 4;      // logits of a thread that are on their way at once
-    static constexpr int kListed = 2048;  // tokens that top-k leaves over fit the list in shared memory
+    static constexpr int kAhead = 4;      // logits that a thread has in flight at once
+    static constexpr int kListed = 2048;  // most tokens after top-k that the list in shared memory holds
     static constexpr int kBits = 8, kDigits = 1 << kBits, kGroup = 16, kGroups = kDigits / kGroup;
-    static constexpr int kCopies = 8;  // of a digit's sum: lanes that add to the same one wait for each other
+    static constexpr int kCopies = 8;  // copies of a digit's sum: lanes that add to the same one wait for each other
     static constexpr int kSiblings = 64;
     struct Shared {
         uint64_t list[kListed];
         uint64_t sums[kDigits], groups[kGroups];
-        uint32_t low[kDigits * kCopies], high[kDigits];  // words of sums under way
+        uint32_t low[kDigits * kCopies], high[kDigits];  // words of sums in progress
         uint64_t elders[kSiblings];
         uint32_t next;
     };
@@ -29,9 +29,9 @@ struct Sample {
         const float* logits;  // [parts, rows or more, cols]: id = part * cols + column
         int64_t rows, cols, vocab;
         const int64_t* uniforms;
-        const int32_t* ends;  // of each row's uniforms and ids; null: a row has one
-        int32_t* ids;         // null: nothing is drawn
-        RowLaw* laws;         // null: nobody asks
+        const int32_t* ends;             // ends of each row's uniforms and ids; null: a row has one
+        int32_t* ids;                    // null: nothing is drawn
+        RowDistribution* distributions;  // null: not requested
         SamplingRule rule;
     };
 
@@ -47,15 +47,16 @@ struct Sample {
         const int64_t r = gpu.block_x();
         row.next = a.ends == nullptr ? r : r > 0 ? a.ends[r - 1] : 0;
         row.end = a.ends == nullptr ? r + (a.ids != nullptr ? 1 : 0) : a.ends[r];
-        RowLaw law{.floor = top, .sum = static_cast<uint64_t>(SamplingRule::kFirstWeight), .top = row.top};
+        RowDistribution distribution{
+            .floor = top, .sum = static_cast<uint64_t>(SamplingRule::kFirstWeight), .top = row.top};
         if (a.rule.scale == 0) {
             row.take_largest(top);
         } else {
             row.filter();
-            row.draw(law.sum);
-            law.floor = row.floor, law.least = row.least, law.scale = a.rule.scale;
+            row.draw(distribution.sum);
+            distribution.floor = row.floor, distribution.least = row.least, distribution.scale = a.rule.scale;
         }
-        if (a.laws != nullptr && gpu.thread() == 0) a.laws[r] = law;
+        if (a.distributions != nullptr && gpu.thread() == 0) a.distributions[r] = distribution;
     }
 
   private:
@@ -65,20 +66,20 @@ struct Sample {
         return logit == logit ? order_key(logit, id) : kNotANumber;
     }
     TRIREME_GPU static float logit_of(uint64_t key) { return logit_of_key(key); }
-    /// What all threads of the block know alike.
+    /// State of a row: all threads of the block have the same values.
     template <class Gpu>
     struct Row {
         Gpu& gpu;
         const Args& a;
         Shared& shared;
         float top = 0;
-        uint64_t floor = 0;         // keys below are out
-        uint64_t least = 0;         // and weights below
+        uint64_t floor = 0;         // smaller keys are left out
+        uint64_t least = 0;         // smaller weights count as 0
         int listed = -1;            // tokens in the list; -1: all are read from the logits
-        int64_t next = 0, end = 0;  // of the row's uniforms and ids
-        int elders = 0;             // drawn of the row so far: keys in shared.elders
+        int64_t next = 0, end = 0;  // range of the row's uniforms and ids
+        int elders = 0;             // siblings drawn so far; their keys are in `shared`
 
-        /// visit(key) by this thread for its tokens: together the block's threads have all of them.
+        /// Calls visit(key) for this thread's tokens; together the block's threads have all of them.
         template <class Visit>
         TRIREME_GPU void each(const Visit& visit) const {
             for (int i = gpu.thread(); i < listed; i += kThreads) visit(shared.list[i]);
@@ -123,8 +124,8 @@ struct Sample {
             return most;
         }
 
-        /// Into shared.sums, for each digit at `shift`, how much those keys weigh, or how many they are, which begin as
-        /// prefix does; sums of kGroup digits into shared.groups.
+        /// Computes shared.sums: for each digit at `shift` the weight, or the number, of the keys that begin with
+        /// `prefix` and have this digit; and shared.groups: sums of kGroup digits.
         TRIREME_GPU void add_up(uint64_t prefix, int shift, bool counted) {
             const int thread = gpu.thread();
             for (int i = thread; i < kDigits * kCopies; i += kThreads) shared.low[i] = 0;
@@ -136,7 +137,7 @@ struct Sample {
                 const auto digit = static_cast<int>(k >> shift & (kDigits - 1));
                 const auto low = static_cast<uint32_t>(w);
                 auto high = static_cast<uint32_t>(w >> 32);
-                // Adding in 32 bits takes one instruction; who overflows carries.
+                // Adding in 32 bits takes one instruction; a thread whose addition overflows adds a carry.
                 if (low != 0 && gpu.fetch_add(&shared.low[digit * kCopies + thread % kCopies], low) > ~low) ++high;
                 if (high != 0) gpu.fetch_add(&shared.high[digit], high);
             });
@@ -160,7 +161,7 @@ struct Sample {
             }
             gpu.sync();
         }
-        /// The digit in whose sum `t` lies when the larger ones come first; they are taken from t.
+        /// The digit in whose sum `t` falls, from the largest digit down; larger digits are subtracted from t.
         TRIREME_GPU int digit_of(uint64_t& t) const {
             int group = kGroups - 1;
             for (; group > 0 && t >= shared.groups[group]; --group) t -= shared.groups[group];
@@ -168,14 +169,14 @@ struct Sample {
             for (; digit > 0 && t >= shared.sums[digit]; --digit) t -= shared.sums[digit];
             return digit;
         }
-        /// `found` becomes the first key at which the running sum exceeds threshold(total); it stays where none does.
+        /// Sets `found` to the first key at which the running sum exceeds threshold(total), if there is one.
         template <class Threshold>
         TRIREME_GPU void select(bool counted, const Threshold& threshold, uint64_t& found) {
             uint64_t prefix = 0, t = 0;
             for (int shift = 64 - kBits; shift >= 0; shift -= kBits) {
                 uint64_t digit = kDigits - 1;
                 if (shift >= 32 ||
-                    (a.vocab - 1) >> shift > 0) {  // else ids end in front of it: their complements are ones
+                    (a.vocab - 1) >> shift > 0) {  // else ids are shorter: their complements have ones here
                     add_up(prefix, shift, counted);
                     if (shift == 64 - kBits) {
                         uint64_t total = 0;
@@ -189,7 +190,7 @@ struct Sample {
             }
             found = prefix;
         }
-        /// From here on only the keys from `floor` on are looked at, in the list.
+        /// Lists the keys from `floor` on; later steps read only these.
         TRIREME_GPU void list() {
             if (gpu.thread() == 0) shared.next = 0;
             gpu.sync();
@@ -216,7 +217,7 @@ struct Sample {
             }
             least = a.rule.min_weight;
         }
-        /// The row's next token; 0: there is none.
+        /// Writes the row's next token; key 0: there is none.
         TRIREME_GPU void take(uint64_t key) {
             if (gpu.thread() == 0) {
                 a.ids[next] = key == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(key));
@@ -225,7 +226,7 @@ struct Sample {
             if (key != 0) ++elders;
             ++next;
         }
-        /// What elders weigh is left out of every sum (add_up). `sum`: of the weights that the filters leave.
+        /// Draws tokens, without earlier siblings (add_up). `sum` receives the weight that filters leave.
         TRIREME_GPU void draw(uint64_t& sum) {
             bool first = true;
             do {
@@ -243,7 +244,7 @@ struct Sample {
         TRIREME_GPU void take_largest(uint64_t largest) {
             if (next < end) take(largest);
             if (next == end) return;
-            // Of as many as are wanted, the first that is no elder.
+            // Lists the `most` largest tokens, then repeatedly takes the first that is not an earlier sibling.
             const auto most = static_cast<uint64_t>(end - next);
             floor = kLowestKey;
             select(

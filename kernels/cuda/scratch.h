@@ -1,5 +1,5 @@
 #pragma once
-/// How much scratch a GPU's operations ask for: known without a GPU, so that a run can be planned anywhere.
+/// Scratch sizes of a GPU's operations, known without a GPU, so that a run can be planned anywhere.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace trireme::gpu {
 
-inline constexpr int64_t kRecordHead = 2;  // of attention's records: max and sum, before the accumulator
-/// What NVIDIA recommends for cuBLASLt on 9.0; 4 MiB are enough elsewhere.
+inline constexpr int64_t kRecordHead = 2;  // floats of a record of attention before the accumulator: max and sum
+/// NVIDIA recommends this for cuBLASLt on 9.0; 4 MiB are enough elsewhere.
 inline constexpr size_t kMultiplyWorkspace = size_t{32} << 20;
 
-// Inputs rounded to the weights' type, or attention's records behind the running ones: never at the same time.
+// Scratch holds inputs rounded to the weights' type, or attention's running records and then a wave's: never both.
 inline int64_t padded_k(int64_t k) {
     return (k + 31) / 32 * 32;
 }
@@ -28,7 +28,7 @@ inline int64_t wave_floats(const KernelLimits& l) {
 }
 inline size_t scratch_bytes(const KernelLimits& l) {
     const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
-    // Or the weights of a vocabulary (accept).
+    // accept() needs the weights of a vocabulary.
     return static_cast<size_t>(std::max({rounded, (running_floats(l) + wave_floats(l)) * 4, l.vocab * 8}));
 }
 

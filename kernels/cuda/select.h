@@ -1,5 +1,5 @@
 #pragma once
-/// Choosing the largest of many keys by one block, and numbering what it has chosen.
+/// Selection by one block: the n-th largest of many keys, and numbering what was selected.
 
 #include "runtime/cuda/gpu.h"
 
@@ -11,7 +11,7 @@ struct SelectShared {
     uint32_t counts[kDigits], of_thread[kThreads];
 };
 
-/// The n-th largest of the keys key_of(0) to key_of(count - 1), by digits of 8 bits, from counts alone.
+/// The n-th largest of the keys key_of(0) to key_of(count - 1), in every thread, by counting digits of 8 bits.
 template <int kThreads, class Gpu, class KeyOf>
 TRIREME_GPU uint64_t nth_largest(Gpu& gpu, SelectShared<kThreads>& shared, const KeyOf& key_of, int64_t count,
                                  int64_t n) {
@@ -30,12 +30,12 @@ TRIREME_GPU uint64_t nth_largest(Gpu& gpu, SelectShared<kThreads>& shared, const
         int digit = kDigits - 1;
         while (shared.counts[digit] < wanted) wanted -= shared.counts[digit--];
         prefix = prefix << 8 | static_cast<uint64_t>(digit);
-        gpu.sync();  // everybody has read the counts
+        gpu.sync();  // all threads have read the counts
     }
     return prefix;
 }
 
-/// Consecutive elements, a thread's share of n.
+/// A thread's share of n elements, which are consecutive.
 struct Piece {
     int64_t begin, end;
 };
@@ -44,13 +44,13 @@ TRIREME_GPU Piece piece_of(int thread, int64_t n) {
     return {thread * n / kThreads, (thread + 1) * n / kThreads};
 }
 
-/// What the threads before this one have counted, and all of them.
+/// Sums of what threads counted: of the threads before this one, and of all.
 struct Counted {
     uint32_t before = 0, all = 0;
 };
 template <int kThreads, class Gpu>
 TRIREME_GPU Counted count_before(Gpu& gpu, SelectShared<kThreads>& shared, uint32_t mine) {
-    gpu.sync();  // everybody has read an earlier count
+    gpu.sync();  // all threads have read an earlier count
     shared.of_thread[gpu.thread()] = mine;
     gpu.sync();
     Counted c;

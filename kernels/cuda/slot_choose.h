@@ -1,13 +1,13 @@
 #pragma once
-/// What a call leaves behind in a head's slots: those that are worth most and its last tokens (kernels/slot_rule.h).
-/// Heads that share slots (slot_share.h) have been given other tiles: what stays is copied there at the end.
+/// Eviction after a call, on a GPU: a head retains its last tokens and those of the highest priority (slot_rule.h).
+/// Heads that share slots (slot_share.h) were given other tiles: retained tokens are copied there at the end.
 
 #include "kernels/cuda/select.h"
 #include "kernels/cuda/slots.h"
 
 namespace trireme::gpu {
 
-/// Grid: KV heads. A thread numbers consecutive entries, and then slots; a warp moves a token.
+/// Grid: KV heads. A thread numbers consecutive entries, then slots; a warp moves a token.
 struct SlotChoose {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBlocksOfSm = 1;
     using Shared = SelectShared<kThreads>;
@@ -55,11 +55,11 @@ struct SlotChoose {
     }
 
   private:
-    /// A head with `count` slots in use, and its n entries, of which the first one is entry `begin` of the call's.
+    /// A head with `count` slots in use, and its n entries; the first is entry `begin` of the call.
     struct Head {
         int64_t number, at, count, n, begin;
-        uint64_t* keys;           // [n]: what an entry is worth; then the rank of those that stay, or kGone
-        int32_t *holes, *movers;  // slots below `count`, in order: that have become free; that are beyond those in use
+        uint64_t* keys;           // [n]: an entry's priority; then its rank if it is retained, else kGone
+        int32_t *holes, *movers;  // slots below `count`, in order: free ones; ones in use after the first `stay`
         const int32_t* order;
         const float* new_scores;  // of the call's entries
         int32_t *tokens, *ranks;
@@ -74,7 +74,7 @@ struct SlotChoose {
         return i < h.count ? h.tokens[h.order[i]] : a.call.first_token + i - h.count;
     }
 
-    /// Old tokens get their new ranks and scores, -1 those that go; keys become ranks. How many stay.
+    /// Writes new scores and ranks of old tokens, rank -1 if evicted; keys become ranks. Returns the number retained.
     template <class Gpu>
     TRIREME_GPU static int64_t number_entries(Gpu& gpu, const Args& a, const Head& h, int64_t budget) {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
@@ -107,7 +107,7 @@ struct SlotChoose {
         return counted.all;
     }
 
-    /// Slots that have become free, and those beyond the first `stay` that are still in use.
+    /// Lists slots that have become free, and slots after the first `stay` that are still in use.
     template <class Gpu>
     TRIREME_GPU static Holes list_holes(Gpu& gpu, const Head& h, int64_t stay) {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
@@ -127,7 +127,7 @@ struct SlotChoose {
         return {hole.all, mover.all};
     }
 
-    /// A warp puts key and value of the head's i-th entry into a slot; false: a fault.
+    /// A warp copies key and value of the head's i-th entry to a slot; false: a fault.
     template <class Gpu>
     TRIREME_GPU static bool put_entry(Gpu& gpu, const Args& a, const Head& h, int64_t slot, int64_t i) {
         const int64_t entry = h.begin + i;
@@ -139,10 +139,10 @@ struct SlotChoose {
         return true;
     }
 
-    /// Fresh tokens that stay take what has become free, in the order of the slots, then slots behind those in use.
+    /// Retained fresh tokens take free slots, in the order of slots, then slots after those in use.
     template <class Gpu>
     TRIREME_GPU static void enter(Gpu& gpu, const Args& a, const Head& h, const Holes& holes) {
-        const int64_t old = h.count - holes.holes;  // that stay
+        const int64_t old = h.count - holes.holes;  // retained old tokens
         const int lane = gpu.thread() % kWarp;
         for (int64_t i = h.count + gpu.thread() / kWarp; i < h.n; i += kWarps) {
             if (h.keys[i] == kGone) continue;
@@ -156,8 +156,8 @@ struct SlotChoose {
         }
     }
 
-    /// Of a head that may keep fewer now: the first slots are in use, the holes that the fresh ones have left are
-    /// filled from behind.
+    /// If the budget has shrunk, tokens of later slots fill the holes that the fresh ones have left, so that the first
+    /// slots are in use.
     template <class Gpu>
     TRIREME_GPU static void close_up(Gpu& gpu, const Args& a, const Head& h, const Holes& holes, int64_t stay) {
         const int64_t fresh = stay - (h.count - holes.holes);  // they have the first holes
@@ -176,7 +176,7 @@ struct SlotChoose {
         }
     }
 
-    /// Keys and values of all slots in use, from the entries.
+    /// Copies keys and values of all slots in use from the entries.
     template <class Gpu>
     TRIREME_GPU static void copy_all(Gpu& gpu, const Args& a, const Head& h, int64_t stay) {
         gpu.sync();  // ranks are final, and holes have been read

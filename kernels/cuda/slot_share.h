@@ -1,12 +1,12 @@
 #pragma once
-/// How the heads of a layer share its slots, on a GPU (SlotShare). The same budgets as on the CPU.
+/// Sharing of a layer's slots among its heads, on a GPU (SlotShare). The same budgets as on the CPU.
 
 #include "kernels/cuda/select.h"
 #include "kernels/cuda/slots.h"
 
 namespace trireme::gpu {
 
-/// Grid: runs of kThreads entries, KV heads; a thread an entry.
+/// Kernels::slot_keys. Grid: runs of kThreads entries, KV heads; a thread has an entry.
 struct SlotKeys {
     static constexpr int kThreads = 128;
     struct Args {
@@ -33,12 +33,12 @@ struct SlotKeys {
     }
 };
 
-/// One block: what one head keeps depends on all others.
+/// Kernels::slot_share by one block: a head's budget depends on all others.
 struct ShareSlots {
     static constexpr int kThreads = 512, kBlocksOfSm = 1;
     struct Shared {
         SelectShared<kThreads> select;
-        int32_t stay[kMostSharing];  // entries of each head that stay
+        int32_t stay[kMostSharing];  // entries that each head retains
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
@@ -48,7 +48,7 @@ struct ShareSlots {
         int64_t tiles_n, tile_bytes;
         uint64_t* keys;  // [rows_n, entries]
         int64_t rows_n;
-        const int32_t* rows;  // [heads]: where the keys of each of the model's heads are
+        const int32_t* rows;  // [heads]: the row of each of the model's heads in `keys`
         int64_t heads;
         int32_t* largest;  // of the owner
         SlotShare share;
@@ -85,17 +85,17 @@ struct ShareSlots {
         return count_before(gpu, shared.select, mine).all;
     }
 
-    /// `left`: entries that stay beside the recent ones, of all heads.
+    /// `left`: entries that all heads together retain in addition to the recent ones.
     template <class Gpu>
     TRIREME_GPU static void share_out(Gpu& gpu, const Args& a, int64_t left) {
         Shared& shared = *static_cast<Shared*>(gpu.shared());
         const int64_t candidates = a.call.entries() > a.rule.recent ? a.call.entries() - a.rule.recent : 0;
-        // What a head keeps in any case is cleared, so that nobody chooses it again.
+        // Clears what a head retains in any case, so that it is not selected again.
         for (int64_t h = 0; h < a.heads; ++h) {
             const int64_t has = shared.stay[h], recent = min_of(has, a.rule.recent);
             const int64_t least = min_of(a.share.least, has - recent);
             uint64_t* keys = a.row(h);
-            gpu.sync();  // everybody has read what the head has
+            gpu.sync();  // all threads have read what the head has
             if (gpu.thread() == 0) shared.stay[h] = static_cast<int32_t>(recent + least);
             left -= least;
             if (least == 0) continue;
@@ -117,7 +117,7 @@ struct ShareSlots {
         gpu.sync();
     }
 
-    /// One thread: the budgets, and tiles for them.
+    /// One thread sets the budgets, and assigns tiles to them.
     template <class Gpu>
     TRIREME_GPU static void give_tiles(Gpu& gpu, const Args& a) {
         const Shared& shared = *static_cast<Shared*>(gpu.shared());

@@ -1,6 +1,6 @@
 #pragma once
-/// Slots that tokens take and leave, on a GPU: what attention gave them, a step, and what a call reads of them
-/// (kernels/slot_rule.h). The same bits as on the CPU; what a call leaves behind is slot_choose.h's.
+/// Slots on a GPU: pooling attention weights, a decode step, and gathering and scoring entries around a call
+/// (kernels/slot_rule.h). The same bits as on the CPU. slot_choose.h has the eviction after a call.
 
 #include "kernels/cuda/kv.h"
 #include "kernels/slot_rule.h"
@@ -9,7 +9,7 @@ namespace trireme::gpu {
 
 /// The slots of all heads of all owners; `at` below is owner * heads + head.
 struct Slots {
-    Kv kv;  // of single heads: the table and the staged rows are counted by `at`
+    Kv kv;  // of single heads: `at` indexes the table and the staged rows
     int32_t *tokens, *ranks;
     float* scores;
     int32_t *counts, *budgets;
@@ -18,14 +18,14 @@ struct Slots {
     TRIREME_GPU char* tile(int64_t at, int64_t slot) const { return kv.tile(at, slot / kTile); }
     TRIREME_GPU char* key(int64_t at, int64_t slot) const { return kv.key(tile(at, slot), 0, slot % kTile); }
     TRIREME_GPU char* value(int64_t at, int64_t slot) const { return kv.value(tile(at, slot), 0, slot % kTile); }
-    /// `threads` of them put a token's key and value into a slot.
+    /// `threads` threads copy a token's key and value to a slot.
     TRIREME_GPU void put(int thread, int threads, int64_t at, int64_t slot, const char* k, const char* v) const {
         copy16(thread, threads, k, key(at, slot), kv.k_slot);
         copy16(thread, threads, v, value(at, slot), kv.v_slot);
     }
 };
 
-/// What a token is worth when it comes, before attention has seen it.
+/// Score of a new token, before attention has seen it.
 TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner, int64_t head, int64_t token,
                               const char* key) {
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
@@ -38,7 +38,7 @@ TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner,
     return -sum;
 }
 
-/// Grid: runs of kThreads slots, KV heads, owners; a thread a slot.
+/// Kernels::pool_weights. Grid: runs of kThreads slots, KV heads, owners; a thread has a slot.
 struct PoolWeights {
     static constexpr int kThreads = 256;
     struct Args {
@@ -49,7 +49,7 @@ struct PoolWeights {
         const float* shares;         // [heads]
         int64_t kv_heads, heads, n, width, tiles;
         HeadPool by;
-        float share;  // WeightPool's
+        float share;  // WeightPool::share
         bool more;
         const int32_t* counts;  // [owners, kv_heads], or none
     };
@@ -76,7 +76,7 @@ struct PoolWeights {
     }
 };
 
-/// Grid: KV heads, owners.
+/// Kernels::slot_step. Grid: KV heads, owners; threads share the slots of a head.
 struct SlotStep {
     static constexpr int kThreads = 256;
     struct Shared {
@@ -107,7 +107,7 @@ struct SlotStep {
         if (slot < 0) return gpu.fault(Fault::kRecent, a.rule.recent, count);
         if (s.tile(at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, at);
         const int32_t gone = slot < count ? ranks[slot] : count;
-        gpu.sync();  // everybody has read it, and the counts
+        gpu.sync();  // all threads have read it, and the counts
         for (int64_t i = gpu.thread(); i < count; i += kThreads) ranks[i] -= ranks[i] > gone;
         gpu.sync();
         s.put(gpu.thread(), kThreads, at, slot, s.kv.staged_key(at, 0), s.kv.staged_value(at, 0));
@@ -120,8 +120,8 @@ struct SlotStep {
     }
 
   private:
-    /// The slot of the token that goes: of count + 1 tokens the last `recent` stay, the new one and the youngest of the
-    /// others. -1: all stay.
+    /// The slot of the token to evict: of count + 1 tokens the last `recent` are retained, the new one among them. -1:
+    /// none may be evicted.
     template <class Gpu>
     TRIREME_GPU static int32_t least_worthy(Gpu& gpu, const Args& a, int64_t at, int32_t count) {
         const Slots& s = a.slots;
@@ -144,13 +144,13 @@ struct SlotStep {
         if (gpu.thread() == 0) shared.slot = -1;
         gpu.sync();
         for (int w = 0; w < kThreads / kWarp; ++w) least = shared.least[w] < least ? shared.least[w] : least;
-        if (slot >= 0 && mine == least) shared.slot = slot;  // one thread's: no two tokens are worth the same
+        if (slot >= 0 && mine == least) shared.slot = slot;  // by one thread: no two tokens have the same priority
         gpu.sync();
         return shared.slot;
     }
 };
 
-/// Grid: runs of kSlots slots, KV heads; a warp a token.
+/// Kernels::slot_gather. Grid: runs of kSlots slots, KV heads; a warp copies a token.
 struct SlotGather {
     static constexpr int kThreads = 256, kSlots = 64, kBlocksOfSm = 4;
     struct Args {
@@ -181,7 +181,7 @@ struct SlotGather {
     }
 };
 
-/// Grid: runs of kThreads entries, KV heads; a thread an entry.
+/// Kernels::slot_scores. Grid: runs of kThreads entries, KV heads; a thread has an entry.
 struct SlotScores {
     static constexpr int kThreads = 128;
     struct Args {

@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-/// Returns 0, or the status of a signal.
+/// Runs the open requests. Returns 0, or the status of a signal.
 int run_requests(const Start& start, const Crew& crew, Books& books) {
     const Options& o = start.call.options;
     SpecCosts costs;
@@ -88,7 +88,7 @@ void run_batch(const Start& start, const Crew& crew) {
     work = crew.comm().gather_values(work).front();
     const int status = work > 0 ? run_requests(start, crew, books) : 0;
     if (status > 128 && crew.first()) {
-        log::info("stopped by signal {}; the same command goes on behind what is done", status - 128);
+        log::info("stopped by signal {}; the same command continues after what is done", status - 128);
     }
     if (!books.rouge.empty()) log_rouge(books.rouge);
     if (status != 0) throw Stopped{status};

@@ -21,7 +21,7 @@ Books open_books(const Options& o, const StillWaiting& waiting) {
     books.output = std::make_unique<BatchOutput>(o.output_path, o.force);
     const int64_t done = books.output->done();
     DataChoice choice = o.choice;
-    if (choice.limit > 0) choice.limit = std::max(choice.limit, done);  // what is done is compared
+    if (choice.limit > 0) choice.limit = std::max(choice.limit, done);  // finished lines are compared
     if (o.prompt_from == PromptFrom::kData) {
         books.data = read_data(o, choice, waiting);
         books.lines = lines_of(std::exchange(books.data.texts, {}));

@@ -1,5 +1,5 @@
 #pragma once
-/// What there is to do in a batch, and what has become of it: rank 0's.
+/// State of a batch on rank 0: requests, finished lines, ROUGE scores.
 
 #include <cstdint>
 #include <memory>
@@ -16,20 +16,20 @@ namespace trireme {
 
 struct Books {
     std::vector<BatchLine> lines;
-    DataSet data;  // of --data: its texts are in `lines`
+    DataSet data;  // of --data; its texts are moved into `lines`
     std::unique_ptr<BatchOutput> output;
-    int64_t wanted = 0;  // requests, those included that are done
+    int64_t wanted = 0;  // number of requests, including those that are done
     std::vector<Rouge> rouge;
-    KeyValues settings;  // that each new line names
+    KeyValues settings;  // written into each new line
 };
 
-/// `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData where a text to compare
-/// with is empty.
+/// Opens input and output. `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData
+/// if a reference text for ROUGE is empty.
 Books open_books(const Options& options, const StillWaiting& waiting);
-/// The requests that are not done. Errors: as prompt_of, and as DataSet::require_made_by.
+/// The requests that are not done yet. Errors: as prompt_of, and as DataSet::require_made_by.
 std::vector<BatchRequest> left_of(const Books& books, const Options& options, const Engine& engine,
                                   const StillWaiting& waiting);
-/// The line of a finished request. The request stands in it as it does in the input.
+/// The output line of a finished request. It contains the request as it is in the input.
 std::string line_of(Books& books, const Options& options, int64_t index, const Continuation& made,
                     int64_t prompt_tokens, double seconds);
 void log_rouge(const std::vector<Rouge>& all);

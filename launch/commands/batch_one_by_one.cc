@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// Memory for the longest of the requests, and for the longest prompt, so that all find room in it.
+/// Allocates memory for the longest request and the longest prompt, so that all fit.
 BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engine,
                              const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
     : start_(start), crew_(crew), engine_(engine), requests_(requests), log_(log), costs_(std::move(costs)) {
@@ -23,7 +23,7 @@ BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engin
         context_ = std::max(context_, positions_of(r.tokens(), n_predict, engine_.longest_context()));
         longest_prompt_ = std::max(longest_prompt_, r.tokens());
     }
-    // A window that is a share of a prompt may be too small for a short one: better said now than in its turn.
+    // A budget that is a fraction of the prompt may be too small for a short one. Fail now, before other requests run.
     crew_.phase([&] {
         for (const BatchRequest& r : requests) {
             try {
@@ -52,7 +52,7 @@ int BatchOneByOne::run(const OnBatchDone& done) {
     return status_;
 }
 
-/// What the request's prompt is continued by; nothing if a signal came before its end.
+/// Runs one request. Returns nothing if a signal came before its end.
 std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     const bool first = &asked == &requests_.front();
     const Options o = asked.options(start_.call.options);
@@ -79,7 +79,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
                 reading(done, total);
                 if (!first) status_ = agreed_status(crew_, 0, {}, 0);
                 if (status_ != 0) throw Interrupted{};
-                if (done == total) remember_signals();  // from here on there is something to keep
+                if (done == total) remember_signals();  // from now on there is a result to keep
             },
             [&](std::span<const int32_t> round) {
                 log_.round(round);
@@ -98,7 +98,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     return std::move(made[0]);
 }
 
-// Bounded KV may depend on the prompt's length, and on the seed; its memory is made for one of each.
+// An evicting cache may depend on the prompt's length and on the seed. Its memory is allocated for one of each.
 bool BatchOneByOne::differs(const Options& o, int64_t prompt_tokens) const {
     return prompt_to_load(o, prompt_tokens, longest_prompt_) != loaded_for_ ||
            (o.bounded.policy == KvPolicy::kRandom && o.seed != loaded_seed_);

@@ -18,9 +18,9 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostOutputBytes = size_t{1} << 32;
-constexpr const char* kInstead = "name another file, or begin anew with --force";
+constexpr const char* kInstead = "name another file, or start over with --force";
 
-/// As a user would write it; a setting that is not among them has its default.
+/// Formats a setting as a user would write it; a missing one has its default.
 std::string shown_setting(const std::map<std::string, std::string>& settings, const std::string& name) {
     const auto found = settings.find(name);
     const Flag* flag = find_key(name);
@@ -68,7 +68,7 @@ void BatchOutput::open(int creation) {
         fail(exit_of_creation(error), "--output-path {}: cannot be opened: {}", path_,
              error == EEXIST ? "another run has created it meanwhile" : reason_of(error));
     }
-    // The lock goes when the process does. Where a file system has no locks nobody keeps a second run off.
+    // The lock ends with the process. A file system without locks does not exclude a second run.
     const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     require(error != EWOULDBLOCK, Exit::kCantCreate,
             "--output-path {}: another run is writing it; wait for its end, or name another file", path_);

@@ -14,13 +14,13 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostRequestBytes = size_t{1} << 30;  // of all requests
-constexpr int kMostDepth = 32;                         // of what they carry
+constexpr int kMostDepth = 32;                         // nesting of a request's JSON
 
-/// What a request may say, and the flag that says it for all.
+/// Numbers that a request may set, and the corresponding flags.
 constexpr std::array<std::pair<const char*, const char*>, 5> kNumbers = {
     {{"max_tokens", "n-predict"}, {"temperature", "temp"}, {"top_p", "top-p"}, {"top_k", "top-k"}, {"seed", "seed"}}};
 
-/// One of the request's, or null: absent, and null there, mean the same.
+/// Returns a member of the request; null if it is absent or null.
 const Json* member(const BatchLine& line, const char* key) {
     const auto found = line.object.find(key);
     return found == line.object.end() || found->is_null() ? nullptr : &*found;
@@ -132,7 +132,7 @@ std::vector<BatchLine> lines_of(std::vector<DataText> texts) {
                           .object = {},
                           .settings = {},
                           .data = std::move(t)};
-        line.object = Json::parse(line.text);  // a name may be no UTF-8: as the output will have it
+        line.object = Json::parse(line.text);  // a name may be invalid UTF-8: compared as written to the output
         all.push_back(std::move(line));
     }
     return all;

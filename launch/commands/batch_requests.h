@@ -1,5 +1,5 @@
 #pragma once
-/// The requests of a batch: a JSON object a line.
+/// Requests of a batch: one JSON object per line.
 
 #include <cstdint>
 #include <optional>
@@ -15,46 +15,45 @@
 
 namespace trireme {
 
-/// A request that is to be done; the same on every rank.
+/// A request that is to be done. It is the same on every rank.
 struct BatchRequest {
-    int64_t index = 0;         // in the input, from 0
-    std::vector<int32_t> ids;  // of its prompt
-    std::vector<std::pair<std::string, std::string>>
-        settings;  // flags by their names, and what it says instead of them
+    int64_t index = 0;                                          // in the input, from 0
+    std::vector<int32_t> ids;                                   // of the prompt
+    std::vector<std::pair<std::string, std::string>> settings;  // flag names, and the request's own values
 
     int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
-    /// The run's, with what the request says instead.
+    /// The run's options with the request's own settings applied.
     Options options(const Options& run) const;
 };
 
-/// A request as it stands in the input; rank 0 alone has these.
+/// A request as read from the input; only rank 0 has these.
 struct BatchLine {
     std::string where;  // "requests.jsonl:3"
     std::string text;   // the whole line, without its end
     Json object;
     std::vector<std::pair<std::string, std::string>> settings;  // as in BatchRequest
-    std::optional<DataText> data = {};                          // of --data: the prompt, which `object` does not have
+    std::optional<DataText> data = {};                          // with --data: the prompt, which `object` lacks
 
-    /// What the generated text is compared with. Errors: Exit::kData.
+    /// The reference text for ROUGE. Errors: Exit::kData.
     std::string reference(const std::string& key) const;
 };
 
-/// The requests that `choice` takes of `text`, which `name` holds; lines of blanks are none, and what is not taken is
-/// not looked at. `waiting`: as read_text_file_or_stdin, line by line. Errors: Exit::kData for a line that is no
-/// request, kConfig for a setting out of range; those of chosen().
+/// Parses the requests that `choice` selects from `text`, the content of `name`. Blank lines are skipped; lines that
+/// are not selected are not parsed. `waiting` is called for every request. Errors: Exit::kData for a malformed request,
+/// kConfig for a setting out of range; those of chosen().
 std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting = {});
-/// The same of what --input names. Errors: of the file, too; Exit::kNoInput where there are none.
+/// Like parse_batch_lines(), for the file of --input. Errors: also those of the file; Exit::kNoInput without lines.
 std::vector<BatchLine> read_batch_lines(const Options& options, const DataChoice& choice,
                                         const StillWaiting& waiting = {});
-/// Texts as requests without settings of their own: {"source", "digest"}, the XXH3 of the text, or of its ids.
+/// Makes requests without settings from texts: {"source", "digest"}, with the XXH3 of the text or of its ids.
 std::vector<BatchLine> lines_of(std::vector<DataText> texts);
 
-/// The ids of a request's prompt. Errors: Exit::kData for ids that are none, kConfig for ids outside the vocabulary and
-/// for more than `context` tokens leave room for.
+/// The ids of a request's prompt. Errors: Exit::kData for malformed ids, kConfig for ids outside the vocabulary, and
+/// for a prompt that leaves no room in `context` tokens.
 std::vector<int32_t> prompt_of(const BatchLine& line, const Options& options, const Checkpoint& files, int64_t context);
 
-/// What rank 0 has, on every rank.
+/// Returns rank 0's requests on every rank.
 std::vector<BatchRequest> shared(const Crew& crew, const std::vector<BatchRequest>& mine);
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
 #pragma once
-/// A batch's requests become texts: one after the other, or several side by side. Every request has the text that it
-/// has alone.
+/// Runners of a batch's requests, one after the other or in parallel. Every request gets the text that it gets alone.
 
 #include <cstdint>
 #include <functional>
@@ -21,17 +20,17 @@ namespace trireme {
 /// A finished request.
 struct BatchDone {
     Continuation made;
-    double seconds = 0;     // from its prompt's first token to its end
-    double prefill_ms = 0;  // of its prompt
-    double tok_s = 0;       // of its tokens behind the first one; 0: there are none
+    double seconds = 0;     // from the prompt's first token to the end
+    double prefill_ms = 0;  // of the prompt
+    double tok_s = 0;       // of the tokens after the first one; 0: there are none
 };
-/// Called with the requests in their order, each when those before it are done, on every rank.
+/// Called for the requests in order on every rank, for each one as soon as all before it are done.
 using OnBatchDone = std::function<void(const BatchRequest& request, const BatchDone& done)>;
 
-/// Each by a chain of its own.
+/// Runs one request after the other, each by its own chain.
 class BatchOneByOne {
   public:
-    /// Loads `engine` with room for all of the requests. All must outlive the object. Errors: as Engine::load.
+    /// Loads `engine` for the longest request. All arguments must outlive the object. Errors: as Engine::load.
     BatchOneByOne(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
                   SpecCosts costs, RunLog& log);
     /// Returns 0, or the status of a signal that came before the last request was done.
@@ -47,14 +46,14 @@ class BatchOneByOne {
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
     RunLog& log_;
-    SpecCosts costs_;  // of the first request's, for all
+    SpecCosts costs_;  // measured in the first request, used by all
     int64_t context_ = 0, longest_prompt_ = 0, loaded_for_ = 0;
     std::optional<uint64_t> loaded_seed_;
     GenerateStats stats_;
     int status_ = 0;
 };
 
-/// By the model alone, as many in one forward as --parallel says. A finished request's place goes to the next.
+/// Runs up to --parallel requests in each forward, without speculation. The next request gets a finished one's slot.
 class BatchSideBySide {
   public:
     BatchSideBySide(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
@@ -79,9 +78,9 @@ class BatchSideBySide {
     int64_t parallel_ = 0;
     std::vector<Options> options_;         // [requests]
     std::vector<StopRules> rules_;         // [requests]
-    OnToken unseen_;                       // nobody reads texts while they grow
+    OnToken unseen_;                       // empty: tokens are not reported as they come
     std::vector<UnderWay> under_way_;      // [requests]
-    std::map<size_t, BatchDone> waiting_;  // finished ones, until those before them are
+    std::map<size_t, BatchDone> waiting_;  // finished requests whose predecessors are not done
     size_t told_ = 0;
     int status_ = 0;
 };

@@ -68,7 +68,7 @@ int BatchSideBySide::run(const OnBatchDone& done) {
     return status_;
 }
 
-/// Reads a request's prompt into a place's sequence.
+/// Reads a request's prompt into the sequence of a slot.
 void BatchSideBySide::read(size_t request, int place) {
     Level& model = engine_.model();
     UnderWay& u = under_way_[request];
@@ -77,12 +77,12 @@ void BatchSideBySide::read(size_t request, int place) {
     model.prefill(place, requests_[request].ids, [&](int64_t read, int64_t all) {
         if (request > 0) status_ = agreed_status(crew_, 0, {}, 0);
         if (status_ != 0) throw Interrupted{};
-        if (read == all) remember_signals();  // from here on there is something to keep
+        if (read == all) remember_signals();  // from now on there is a result to keep
     });
     u.prefill_ms = ms(trace::now() - u.begin_ns);
 }
 
-/// Draws the request's first token from the prompt's logits, which are at hand.
+/// Samples the request's first token from the prompt's logits, which are available.
 void BatchSideBySide::begin(Places& places, size_t request, int place) {
     const Options& o = options_[request];
     Level& model = engine_.model();

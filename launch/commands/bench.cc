@@ -19,14 +19,14 @@
 namespace trireme {
 namespace {
 
-/// What can be said before anything is opened.
+/// Checks flags before any file is opened.
 void check_flags(const Options& o, int64_t n) {
-    require(n >= 2, Exit::kConfig, "-n {}: a bench times the tokens behind the first; want 2 or more", n);
+    require(n >= 2, Exit::kConfig, "-n {}: a bench times the tokens after the first; want 2 or more", n);
     for (const Mode& mode : o.modes) {
         const bool alone = mode.chain == "none" && mode.policy == KvPolicy::kFull;
         require(alone || !o.side_by_side(), Exit::kUsage,
-                "--parallel {} beside --modes {}: samples side by side are of the model alone; want none",
-                find_key("parallel")->show(o), mode.name);
+                "--parallel {} with --modes {}: parallel samples require the mode none", find_key("parallel")->show(o),
+                mode.name);
     }
     if (!o.require_exact) return;
     require(o.sampling.greedy(), Exit::kUsage,
@@ -49,7 +49,7 @@ std::string length_text(int64_t tokens) {
     return tokens == DraftLength::kAuto ? "auto" : std::to_string(tokens);
 }
 
-/// Makes control calls.
+/// The fields shared by all rows. Makes control calls.
 BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, const BenchTexts& texts, int64_t n) {
     const Options& o = start.call.options;
     const LlamaConfig& config = engine.checkpoint().config();
@@ -87,7 +87,7 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
                     {"reselect_queries", o.reselect_queries}}};
 }
 
-/// The levels' figures are those of the rows.
+/// The record of the bench. The figures of levels are taken from the rows.
 RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
                      const std::vector<nlohmann::ordered_json>& rows) {
     RecordedRun run = {.start = start, .engine = engine, .log = log};

@@ -23,10 +23,10 @@ double allreduce_ms() {
     return static_cast<double>(trace::total("all_reduce").ns) * 1e-6;
 }
 
-/// Modes of one residency, on one level.
+/// Measures the modes of one residency on one level.
 class Group {
   public:
-    /// `results`: of these modes, in order, each with so many samples side by side.
+    /// `results` are those of the modes in `start`, in order.
     Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, int64_t beside,
           std::vector<BenchResult*> results, RunLog& log)
         : options_(start.call.options),
@@ -37,7 +37,7 @@ class Group {
           log_(log) {
         request_.max_new = n;
         request_.num_samples = beside;
-        // All chains are there before the prompt is read: whoever watches the target's tiles sees it.
+        // All chains exist before the prompt is read, so that observers of the target's tiles see it.
         crew.phase([&] {
             for (const Options& o : chains_of(Command::kBench, options_)) {
                 chains_.push_back(
@@ -46,8 +46,7 @@ class Group {
         });
     }
 
-    /// Returns 0 or the status of a signal. `first`: there is nothing to show yet, so that a signal may end the
-    /// process.
+    /// Returns 0 or the status of a signal. `first`: there are no results yet, so a signal may end the process.
     int measure(const BenchTexts& texts, bool first) {
         texts_ = texts.ids.size();
         try {
@@ -93,12 +92,12 @@ class Group {
             const uint64_t begin = trace::now();
             continue_text(m, 0, 0);
             seconds.push_back(trace::ms_since(begin) * 1e-3);
-            chains_[m]->take_kept_rounds();  // these were none
+            chains_[m]->take_kept_rounds();  // discards warm-up rounds
             for (const Speculate* level : chains_[m]->levels()) {
                 results_[m]->levels.push_back({level->name(), level->stats()});
             }
         }
-        // Prefills of further texts come on top.
+        // Prefills of further texts are not included.
         runs_ = static_cast<int64_t>(seconds.size() * texts_) * options_.repetitions;
         const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0) *
                                static_cast<double>(texts_ * static_cast<size_t>(options_.repetitions)) +
@@ -107,7 +106,7 @@ class Group {
         begin_ns_ = said_ns_ = trace::now();
     }
 
-    /// Repetitions draw each its own tokens, all modes the same uniforms.
+    /// Each repetition uses its own random numbers, which all modes share.
     BenchRun continue_text(size_t mode, size_t text, int64_t repetition, RunLog* log = nullptr) {
         request_.first_sample = repetition * beside_;
         Decoder& decoder = chains_[mode]->decoder();
@@ -164,7 +163,7 @@ class Group {
         const std::string line = fmt::format("run {} of {}: {}, text {}, {} tokens, {:.2f} tok/s{}", ran_, runs_,
                                              results_[mode]->mode, text + 1, measured.tokens, measured.tokens_per_s(),
                                              ran_ < runs_ ? fmt::format("; about {} left", duration(left)) : "");
-        // A line every ten seconds is enough of short runs.
+        // For short runs one line per ten seconds suffices.
         constexpr double kBetween_ms = 10e3;
         if (trace::ms_since(said_ns_) >= kBetween_ms) {
             log::info("{}", line);
@@ -197,20 +196,20 @@ class Group {
     const Options& options_;
     const Crew& crew_;
     Engine& engine_;
-    int64_t beside_;  // samples side by side
+    int64_t beside_;  // parallel samples
     std::vector<BenchResult*> results_;
     RunLog& log_;
     std::vector<std::unique_ptr<Chain>> chains_;
     ProgressSink sink_ = stderr_progress(crew_.first() && !options_.no_progress);
     GenerateRequest request_;
     GenerateStats prefilled_;
-    double prefill_ms_ = 0;  // of these
+    double prefill_ms_ = 0;  // total
     int64_t prefills_ = 0, passes_ = 1;
     LinkUse prefill_link_;
     int status_ = 0;
     size_t texts_ = 0;
     int64_t runs_ = 0, ran_ = 0;
-    uint64_t begin_ns_ = 0, said_ns_ = 0;  // of the runs; of the last line about one
+    uint64_t begin_ns_ = 0, said_ns_ = 0;  // start of the runs; time of the last line about one
 };
 
 }  // namespace
@@ -218,11 +217,11 @@ class Group {
 BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n,
                        RunLog& log) {
     const Options& o = start.call.options;
-    // Where keys and values lie, and which.
+    // Placement and eviction policy.
     const auto place_of = [&](const Mode& mode) {
         return std::pair(mode.kv_on_chip.value_or(o.kv_on_chip), mode.policy);
     };
-    // none@auto keeps as many layers on chip as fit without a draft model: an engine of its own.
+    // none@auto keeps on chip all layers that fit without a draft model: it is measured with its own engine.
     const auto apart = [&](const Mode& mode) { return mode.kv_on_chip == PlanInput::kAuto && mode.chain == "none"; };
     const int64_t context = texts.tokens() + n;
     BenchResults out;
@@ -282,7 +281,7 @@ std::optional<std::string> difference(const BenchResult& mode, const BenchResult
         const std::vector<int32_t>&mine = mode.tokens[t], &theirs = baseline->tokens[t];
         const auto [at, other] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
         if (at == mine.end() && other == theirs.end()) continue;
-        return fmt::format("text {}: token {} behind it is {}, that of {} is {}", t + 1, at - mine.begin() + 1,
+        return fmt::format("document {}: token {} after it is {}, that of {} is {}", t + 1, at - mine.begin() + 1,
                            at == mine.end() ? "missing" : std::to_string(*at), baseline->mode,
                            other == theirs.end() ? "missing" : std::to_string(*other));
     }

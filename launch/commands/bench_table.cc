@@ -21,7 +21,7 @@ double mean(const std::vector<double>& v) {
     return sum / static_cast<double>(v.size());
 }
 
-/// Of the samples, as llama-bench has it: over n - 1.
+/// Standard deviation with n - 1, as in llama-bench.
 double deviation(const std::vector<double>& v) {
     if (v.size() < 2) return 0;
     const double m = mean(v);
@@ -61,7 +61,7 @@ void add_times(OrderedJson& row, const BenchFacts& facts, const BenchResult& r) 
     row["passes"] = r.passes;
 }
 
-/// Of the outermost level, those of the others in a list.
+/// Adds the figures of the outermost level, and a list of all levels.
 void add_levels(OrderedJson& row, const BenchResult& r) {
     OrderedJson levels = OrderedJson::array();
     for (const BenchLevel& level : r.levels) levels.push_back(speculation_facts(level.chain, level.stats));
@@ -81,7 +81,7 @@ void add_link(OrderedJson& row, const BenchResult& r) {
     row["prefill_h2d_bytes"] = prompts.h2d_bytes + prompts.hidden_h2d_bytes;
     row["prefill_d2h_bytes"] = prompts.d2h_bytes + prompts.hidden_d2h_bytes;
     row["kv_bytes"] = r.kv_bytes;
-    // A card's copies are timed with --trace alone.
+    // A GPU's copies are timed only with --trace.
     const bool timed = link.h2d_ms > 0;
     row["h2d_gbps"] = timed ? OrderedJson(link.h2d_gbps()) : OrderedJson();
     row["link_hidden_frac"] = timed ? OrderedJson(link.hidden_frac()) : OrderedJson();
@@ -90,8 +90,8 @@ void add_link(OrderedJson& row, const BenchResult& r) {
 
 struct Column {
     const char *heading, *name;
-    int digits;        // behind the point; -1: as it is
-    double scale = 1;  // of the figure
+    int digits;        // after the decimal point; -1: as it is
+    double scale = 1;  // factor of the value
 };
 constexpr Column kModeColumns[] = {{"mode", "mode", -1},
                                    {"KV on chip", "kv_on_chip", -1},
@@ -130,7 +130,7 @@ constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},
                                          {"link_hidden_frac", "link_hidden_frac", 3},
                                          {"exact", "exact", -1}};
 
-/// What people compare: of chains, or of samples side by side.
+/// The columns of a table of chains, or of parallel samples.
 std::span<const Column> columns_of(const std::vector<OrderedJson>& rows) {
     const bool beside = std::ranges::any_of(rows, [](const OrderedJson& row) { return row.at("n_parallel") > 1; });
     return beside ? std::span<const Column>(kSideBySideColumns) : std::span<const Column>(kModeColumns);
@@ -147,11 +147,11 @@ std::string cell(const OrderedJson& row, const Column& column) {
     return spread ? fmt::format("{} ± {:.2f}", text, row.at("stddev_ts").get<double>()) : text;
 }
 
-/// Columns as wide as their widest cell; the first to the left, numbers to the right.
+/// Pads columns to their widest cell. The first is left-aligned, the others right-aligned.
 std::string md(const std::vector<OrderedJson>& rows) {
     std::vector<std::vector<std::string>> lines(1 + rows.size());
     std::vector<size_t> widths;
-    const auto width = [](const std::string& s) {  // characters, of which ± has two bytes
+    const auto width = [](const std::string& s) {  // in characters: ± has two bytes
         return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
     };
     for (const Column& column : columns_of(rows)) {
@@ -234,7 +234,7 @@ std::vector<OrderedJson> bench_rows(const BenchFacts& facts, const std::vector<B
 }
 
 std::string table_text(Table table, const std::vector<OrderedJson>& rows) {
-    // Names of files and texts may hold bytes that are no valid UTF-8, as JSON must be.
+    // Names of files and texts may contain bytes that are not valid UTF-8, which JSON requires.
     const auto dump = [](const OrderedJson& json, int indent) {
         return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
     };

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// The ids of every text that has been read, before any is cut.
+/// Reads all texts as ids, before they are cut.
 std::vector<DataText> all_ids(const Options& o, const Checkpoint& files, const StillWaiting& waiting) {
     const bool special = o.add_special.value_or(true);
     if (o.prompt_from != PromptFrom::kData) {
@@ -35,7 +35,7 @@ std::vector<DataText> all_ids(const Options& o, const Checkpoint& files, const S
 BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Checkpoint& files, int64_t longest,
                int64_t n) {
     require(texts.size() == 1 || o.prefill > 0, Exit::kUsage,
-            "{} texts: say with --prefill TOKENS to which length they are cut, so that one row can tell of all",
+            "{} documents: give --prefill TOKENS, the length that they are cut to, because one row aggregates all",
             texts.size());
     BenchTexts out;
     size_t most = 0;
@@ -60,7 +60,7 @@ BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Check
     return out;
 }
 
-/// What rank 0 has, on every rank.
+/// Returns rank 0's texts on every rank.
 BenchTexts shared(const Crew& crew, const BenchTexts& mine) {
     std::string bytes;
     const auto put = [&](const void* from, size_t n) { bytes.append(static_cast<const char*>(from), n); };

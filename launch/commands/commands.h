@@ -1,5 +1,5 @@
 #pragma once
-/// What the program does, a function each. All ranks call them alike; rank 0 writes to stdout.
+/// Commands of the program, one function each. All ranks call the same one; rank 0 writes to stdout.
 
 #include <string>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace trireme {
 
-/// What a command needs to know of how it was started.
+/// The invocation, and the rank's placement, as a command gets them.
 struct Start {
     Invocation call;
     bool seed_drawn = false;                // call.options.seed is not the user's choice
-    std::vector<std::string> command_line;  // as reports show it
+    std::vector<std::string> command_line;  // for reports
     int threads = 1;                        // of this rank
-    int local_rank = 0, local_ranks = 1;    // ranks of this node, this one included: they divide its memory and cards
-    std::string placement;                  // which cores it got, and why
+    int local_rank = 0, local_ranks = 1;    // ranks of this node, including this one: they divide its memory and GPUs
+    std::string placement;                  // this rank's cores, and the reason
 };
 
 void run_generate(const Start& start, const Crew& crew);
@@ -31,13 +31,13 @@ void run_doctor(const Start& start, const Crew& crew);
 void run_convert(const Start& start, const Crew& crew);
 /// convert --tokens.
 void run_convert_tokens(const Start& start, const Crew& crew);
-/// Becomes the script that draws records, after their bytes have been confirmed. No rank is needed: returns only by
-/// throwing. Errors: as open_record; Exit::kUnavailable without Python, or without the script.
+/// Verifies the digests of the record files, then executes the script that draws them. It needs no ranks, and returns
+/// only by throwing. Errors: as open_record; Exit::kUnavailable without Python, or without the script.
 [[noreturn]] void run_report(const Options& options);
-/// A line for each device that --device may name.
+/// Returns a line for each device that --device may name.
 std::string list_devices();
 
-/// "[1,2,3]"
+/// Returns "[1,2,3]".
 std::string ids_as_json(const std::vector<int32_t>& ids);
 
 }  // namespace trireme

@@ -14,7 +14,7 @@ namespace trireme {
 void run_convert(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     if (!o.tokens.empty()) return run_convert_tokens(start, crew);
-    remember_signals();  // on every rank: rank 0 has a folder to remove
+    remember_signals();  // on every rank, since rank 0 may have to remove a folder
     crew.first_only_waiting([&](const StillWaiting& still_waiting) {
         const auto proceed = [&] {
             still_waiting();

@@ -16,7 +16,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// `work`'s result, on a thread of its own: the ids of a long text take minutes.
+/// Runs `work` on its own thread and returns its result: encoding a long text takes minutes.
 template <class Work>
 auto waiting_for(const StillWaiting& waiting, const Work& work) {
     auto result = std::async(std::launch::async, work);
@@ -24,10 +24,10 @@ auto waiting_for(const StillWaiting& waiting, const Work& work) {
     return result.get();
 }
 
-/// What no token stands for, over all texts.
+/// Bytes that no token represents, over all texts.
 struct Lost {
     int64_t texts = 0, bytes = 0;
-    std::string first;  // text
+    std::string first;  // the first such text
 
     void add(const std::string& where, int64_t of_text) {
         if (of_text == 0) return;
@@ -44,7 +44,7 @@ struct Lost {
 std::vector<int32_t> ids_of(DataText& t, const Tokenizer& tokenizer, bool add_special, Lost& lost,
                             const StillWaiting& waiting) {
     if (!t.ids) {
-        constexpr size_t kShort = size_t{1} << 16;  // bytes: done before a thread would be there
+        constexpr size_t kShort = size_t{1} << 16;  // bytes: encoded before a thread would have started
         const auto encoded = [&] {
             return std::pair(tokenizer.encode(t.text, add_special), tokenizer.left_out(t.text).bytes);
         };
@@ -78,7 +78,7 @@ void write_tokens(const Options& o, const StillWaiting& waiting) {
     require(store.texts() > 0, Exit::kNoInput, "{}: {}", o.tokens,
             is_folder(o.tokens) ? "its files have no lines" : "has no lines");
     lost.warn();
-    remember_signals();  // until here they end the run at once: nothing has a name yet
+    remember_signals();  // before this line signals end the run at once: no file has its name yet
     store.publish([&] {
         waiting();
         if (const int number = remembered_signal(); number != 0) {
@@ -95,11 +95,11 @@ void run_convert_tokens(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.first_only([&] {
         require(o.layer_map.empty() && !o.average, Exit::kUsage,
-                "--tokens beside --layer-map or --average: a model is converted without --tokens");
+                "--tokens with --layer-map or --average: a model is converted without --tokens");
         probe_outputs(o);
         probe_output("--output-path", o.output_path, o.force);
     });
-    // Rank 0 alone has something to lose; the others wait for it.
+    // Only rank 0 has results to lose; the others wait for it.
     if (!crew.first()) remember_signals();
     crew.first_only_waiting([&](const StillWaiting& waiting) { write_tokens(o, waiting); });
 }

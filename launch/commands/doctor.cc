@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{512} << 20;  // more than caches hold
 constexpr size_t kCopyBytes = size_t{128} << 20, kReduceBytes = size_t{64} << 20;
-constexpr size_t kReadPasses = 4;  // enough that starting the threads takes no time beside them
+constexpr size_t kReadPasses = 4;  // enough that starting the threads takes negligible time
 constexpr int kRepeats = 7;
 
 double seconds_since(uint64_t begin_ns) {
@@ -28,7 +28,7 @@ double seconds_since(uint64_t begin_ns) {
 /// Runs `work` on all ranks at once, several times. Returns the median of this rank's rates, bytes / s * 1e-9.
 template <class Work>
 double gbps(const Crew& crew, double bytes, const Work& work) {
-    work();  // pages are touched, libraries loaded
+    work();  // touches pages, loads libraries
     std::vector<double> rates;
     for (int i = 0; i < kRepeats; ++i) {
         crew.comm().barrier();
@@ -66,7 +66,7 @@ double worst(const Crew& crew, double value, bool smallest) {
     return smallest ? std::ranges::min(all) : std::ranges::max(all);
 }
 
-/// What trireme plan takes of it.
+/// Formats the measurements as flags of trireme plan.
 std::string plan_flags(const std::vector<Measured>& all) {
     std::string text = "flags of trireme plan:";
     for (const Measured& m : all) {
@@ -106,7 +106,7 @@ void run_doctor(const Start& start, const Crew& crew) {
         const Buffer<Space::kHost> host(device, kReadBytes);
         const Buffer<Space::kDevice> a(device, kCopyBytes), b(device, kCopyBytes);
         const Shape bytes{static_cast<int64_t>(kCopyBytes)};
-        // Several copies for one wait: a card copies so fast that a copy's launch and the host's wait would count, too.
+        // Several copies per wait: on a GPU, launch and wait of a single copy would distort its time.
         const int copies = device.backend() == "cuda" ? 16 : 2;
         const auto copied = [&](const auto& to, const auto& from) {
             for (int i = 0; i < copies; ++i) stream->copy(to, from);

@@ -5,14 +5,14 @@
 namespace trireme {
 namespace {
 
-/// Data sheets: memory rate; PCIe each way at 80 % of its raw rate, as pinned copies reach it.
+/// Figures of data sheets: memory rate; PCIe each way at 80 % of its raw rate, as pinned copies reach it.
 struct Card {
     std::string_view name;
     double memory_gbps, link_gbps;
-    bool peer_access;  // ranks' cards read each other's memory
+    bool peer_access;  // GPUs of different ranks can access each other's memory
 };
 constexpr Card kCards[] = {
-    // a name that is part of another one comes after it: the first match counts
+    // The first match counts: a name that is part of another one comes after it.
     {"RTX 4090", 1008, 25, false}, {"RTX 4080", 717, 25, false}, {"RTX 6000 Ada", 960, 25, true},
     {"L40", 864, 25, true},        {"L4", 300, 25, true},        {"GH200", 4000, 350, true},
     {"H200", 4800, 52, true},      {"H100 NVL", 3900, 52, true}, {"H100 PCIe", 2039, 52, true},
@@ -36,22 +36,21 @@ ReportRow report_row(Measure what) {
                     "too slow to feed all links: are all memory channels filled? dmidecode -t memory; numactl -H"};
         case Measure::kDeviceCopy:
             return {"device memory, copy", "GB/s",
-                    "another program uses the card, or its clocks are low: nvidia-smi -q -d CLOCK,PIDS"};
+                    "another program uses the GPU, or its clocks are low: nvidia-smi -q -d CLOCK,PIDS"};
         case Measure::kH2d:
             return {
                 "host to device, pinned", "GB/s",
-                "the slot has fewer lanes or an older generation than the card: nvidia-smi -q -d PCIE under load, and "
+                "the slot has fewer lanes or an older generation than the GPU: nvidia-smi -q -d PCIE under load, and "
                 "the board's manual; or the rank runs on the other socket: numactl --cpunodebind"};
         case Measure::kD2h:
             return {"device to host, pinned", "GB/s",
                     "as for host to device; or an IOMMU translates every page: iommu=pt"};
         case Measure::kReduceLatency:
             return {"all_reduce of 16 KiB", "us",
-                    "ranks share cores or sit on different sockets: --bind auto, mpirun --map-by; on GeForce cards "
+                    "ranks share cores or sit on different sockets: --bind auto, mpirun --map-by; on GeForce GPUs "
                     "NCCL_P2P_DISABLE=1"};
         case Measure::kReduceBandwidth:
-            return {"all_reduce of 64 MiB, bus", "GB/s",
-                    "the cards are behind different root ports: nvidia-smi topo -m"};
+            return {"all_reduce of 64 MiB, bus", "GB/s", "the GPUs have different root ports: nvidia-smi topo -m"};
     }
     return {};
 }
@@ -72,7 +71,7 @@ std::optional<double> expected(Measure what, std::string_view device, int ranks)
         case Measure::kReduceBandwidth:
             return (card->peer_access ? 0.8 : 0.4) * card->link_gbps;
         case Measure::kHostRead:
-            return card->link_gbps * ranks * 1.5;  // what streaming takes, both directions and the CPU's own work
+            return card->link_gbps * ranks * 1.5;  // streaming in both directions, and the CPU's own work
     }
     return std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What known hardware should reach in doctor's measurements, and what to look at first where it does not. Pure.
+/// Expected values of doctor's measurements on known hardware, and remedies. Pure functions.
 
 #include <optional>
 #include <string>
@@ -15,12 +15,12 @@ struct Measured {
     double value;  // GB/s; kReduceLatency: microseconds
 };
 
-/// The expected value, GB/s or microseconds as in Measured, for `device`, named as the driver names it, and `ranks`
+/// The expected value, in GB/s or microseconds as in Measured, for `device`, named as its driver names it, and `ranks`
 /// ranks on one node. Nothing: not known.
 std::optional<double> expected(Measure what, std::string_view device, int ranks);
 
-/// A line for each measure, with the expected value; below it the first remedy, if a rate is below 0.8 or a latency
-/// above 1.25 times that.
+/// Returns a line for each measure, with the expected value. If a rate is below 0.8 times or a latency above 1.25 times
+/// that value, the next line is the first remedy.
 std::vector<std::string> doctor_lines(const std::vector<Measured>& all, std::string_view device, int ranks);
 
 }  // namespace trireme

@@ -39,8 +39,7 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
     return request;
 }
 
-/// --record: a row for each sample, or for all that were decoded side by side, and what the report says (`json`, on the
-/// first rank).
+/// Writes the record: a row for each sample, or one for all parallel samples, and on rank 0 the report (`json`).
 void record_run(const Start& start, const Crew& crew, const RunReport& report, const std::string& json, RunLog& log,
                 Chain& chain, const std::optional<Taken>& taken, int status) {
     if (!log.on()) return;
@@ -141,7 +140,7 @@ void run_generate(const Start& start, const Crew& crew) {
     GenerateStats stats;
     RunLog record(o, crew.comm().rank(), crew.comm().size());
     record.mode(mode_name(o), beside, engine);
-    int64_t recorded = beside > 1 ? -1 : 0;  // the sample that rounds are of
+    int64_t recorded = beside > 1 ? -1 : 0;  // the sample of the next rounds
     record.text(0, recorded, taken ? std::ssize(taken->snapshot.text().generated) : 0);
     std::vector<Continuation> samples;
     int status = 0;
@@ -154,7 +153,7 @@ void run_generate(const Start& start, const Crew& crew) {
         };
         const Progress progress = [&](int64_t done, int64_t total) {
             prefill(done, total);
-            if (done == total) remember_signals();  // from here on there is something to keep
+            if (done == total) remember_signals();  // from now on there is a result to keep
         };
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (dump) dump->round();
@@ -187,7 +186,7 @@ void run_generate(const Start& start, const Crew& crew) {
         if (crew.first()) warn_of_empty_answer(o, c);
     }
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
-    if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
+    if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
 
     const RunReport report = {.call = start.call,
                               .engine = engine,

@@ -20,7 +20,7 @@
 namespace trireme {
 namespace {
 
-/// "1-3, 7": the layers whose keys and values stay on chip.
+/// Returns the layers whose keys and values are on chip, as "1-3, 7".
 std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
     std::string text;
     for (OwnerIndex i; i.at() < on_chip.size(); ++i) {
@@ -36,15 +36,15 @@ std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
     return text.empty() ? "none" : text;
 }
 
-/// The type that a run would hold the weights in; f16 where there is a config.json alone.
+/// The type of a run's weights in memory; f16 if there is only a config.json.
 WeightType planned_type(const Options& o, std::string_view backend) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
     if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
     return choose_weight_type(*open_model(o.model), {}, backend);
 }
 
-/// The machine that flags describe. A --device-memory describes another machine, whose host memory is unlimited unless
-/// it is given; otherwise memory is that of this machine and of its --device, divided among the ranks.
+/// The machine that flags describe. With --device-memory it is another machine, whose host memory is unlimited unless
+/// given. Otherwise memory is that of this machine and of its --device, divided among the ranks.
 Machine described(const Options& o, std::string_view backend) {
     const double share = o.host_gbps > 0 ? o.host_gbps / static_cast<double>(o.ranks) : o.link.gbps;
     Machine m = {.device_memory = static_cast<size_t>(o.device_memory),
@@ -55,7 +55,7 @@ Machine described(const Options& o, std::string_view backend) {
         const bool card = backend == "cuda";
         if (card) load_cuda_module();
         m = own_machine(o, *open_device(card ? o.device : "cpu", {.local_ranks = static_cast<int>(o.ranks)}));
-        // Device and host share one memory only on this machine's CPU, as it is: not where flags describe a part of it.
+        // Device and host share one memory only on this machine's CPU, and only if no flag limits it.
         if (card || o.host_memory > 0) m.together = SIZE_MAX;
     }
     m.device_gbps = o.device_gbps;
@@ -71,7 +71,7 @@ std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Mach
     const StepForecast f =
         forecast(in, plan, m, bounded.bounded() ? std::min(bounded.tokens, in.kv.context) : in.kv.context);
     const int64_t texts = in.kv.sequences;
-    return {fmt::format("a decode step{} behind {} tokens: {:.2f} ms ({:.2f} tok/s)",
+    return {fmt::format("a decode step{} at context length {}: {:.2f} ms ({:.2f} tok/s)",
                         texts > 1 ? fmt::format(" of {} texts", texts) : "", in.kv.context, f.step_ms,
                         1e3 * static_cast<double>(texts) / f.step_ms),
             fmt::format("  compute                  {:>10.2f} ms", f.compute_ms),
@@ -87,7 +87,7 @@ std::vector<std::string> total_lines(const Plan& plan, int64_t ranks) {
                         gib(n * all.host))};
 }
 
-/// The time of a prefill: products and attention of all its rows, or the copies of what is streamed to the host.
+/// The time of a prefill: products and attention of all rows, or the copies of streamed layers to the host.
 std::vector<std::string> prefill_lines(const Options& o, const LlamaConfig& config, const Shard& shard,
                                        const PlanInput& in, const Plan& plan, const Machine& m, DType weights) {
     if (o.device_tflops == 0) return {"a prefill: give --device-tflops for its time"};
@@ -101,13 +101,12 @@ std::vector<std::string> prefill_lines(const Options& o, const LlamaConfig& conf
     const double sums = o.ranks > 1 && o.reduce_gbps > 0 ? 2 * layers * reduced / o.reduce_gbps * 1e-9 : 0;
     std::string text = fmt::format("a prefill of {} tokens: {:.1f} s, of which compute {:.1f} s", in.kv.context,
                                    std::max(compute, copies) + sums, compute);
-    if (copies > 0) text += fmt::format(", copies to the host beside it {:.1f} s", copies);
+    if (copies > 0) text += fmt::format(", copies to the host meanwhile {:.1f} s", copies);
     if (sums > 0) text += fmt::format(", all-reduces {:.1f} s", sums);
     return {text};
 }
 
-/// Decoding without speculation on the same machine: with as many layers on chip as fit, and with those of each none@N
-/// of --modes.
+/// Plain decode steps on the same machine: with all layers on chip that fit, and with those of each none@N of --modes.
 std::vector<ChainPlan::Plain> plain_steps(const Options& o, const std::function<PlanInput(int64_t)>& input_for,
                                           const Machine& m, const std::function<Machine(const PlanInput&)>& for_row) {
     std::vector<ChainPlan::Plain> all;
@@ -134,7 +133,7 @@ std::string lacking(const Shortage& s) {
     return text;
 }
 
-/// Adds the device memory, and the host memory, with which the run would fit, where more of that alone is enough.
+/// Adds the device memory and the host memory with which the run would fit, if more of that memory alone suffices.
 void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>& changes) {
     const auto add = [&](const char* flag, size_t Machine::*which) {
         const size_t enough = least_memory(in, m, which);
@@ -199,8 +198,7 @@ void run_plan(const Start& start, const Crew& crew) {
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
                                        weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
         if (o.side_by_side()) {
-            text +=
-                fmt::format("{} texts side by side, {} tokens of each the same for all\n", wish.texts, in.kv.common);
+            text += fmt::format("{} parallel sequences that share {} tokens\n", wish.texts, in.kv.common);
         }
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(in, plan.on_chip));
@@ -210,7 +208,7 @@ void run_plan(const Start& start, const Crew& crew) {
             for (const std::string& line : lines) text += line + "\n";
         };
         const Shard shard = largest_shard(config, static_cast<int>(o.ranks));
-        // A step of several texts has a row of each.
+        // A step of several sequences has one row of each.
         const auto a_step = [&](const PlanInput& of) {
             return chain.for_rows(of, shard, m, std::min(wish.texts, kMaxRows), of.kv.context);
         };

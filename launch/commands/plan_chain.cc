@@ -30,7 +30,7 @@ ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights,
 
 MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const {
     const Options& o = options_;
-    const auto held = [&](Part part) { return held_laws(o, part); };
+    const auto held = [&](Part part) { return draft_distributions(o, part); };
     MemoryBytes all;
     if (draft_) {
         all += drafting_memory(*draft_, make_shard(*draft_, 0, 1), weights_, level, backend_, threads_, o.draft_window,
@@ -49,7 +49,7 @@ double ChainPlan::measured_gbps(const PlanInput& in) const {
     return costs_.empty() ? 0 : step_bytes(in, in.kv.context) / costs_.front().ms(1) * 1e-6;
 }
 
-/// Of a level without measured costs: the time in which the device reads what the level does, or multiplies its rows.
+/// The time of a level without measured costs: that of its reads or its products, whichever takes longer.
 double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Shard& shard, size_t part,
                            int64_t rows) const {
     const Part what = options_.spec.parts[part];
@@ -70,7 +70,7 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Sh
     return step_bytes(own, seen) / machine.device_gbps * 1e-6;
 }
 
-// Products of the weights and, for each row, attention over what it sees: two operations per element.
+// Products with the weights and, for each row, attention: two operations per element.
 Machine ChainPlan::for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
                             int64_t length) const {
     const Options& o = options_;
@@ -98,13 +98,13 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     if (o.spec.tree) return {"rounds of trees are not forecast"};
 
     const size_t n = o.spec.parts.size();
-    // Rows that are checked are a chain: over layers that read later ones they take a pass each.
+    // Rows to verify form a chain: over layers that read later layers each row takes a pass.
     const auto of_rows = [&](int64_t rows) { return with_passes(in, config_, shard, weights_, rows); };
     const auto part_ms = [&](size_t part, int64_t rows) {
         if (!costs_.empty() && o.spec.parts[part] != Part::kNgram) return costs_[n - part].ms(rows);
         return level_ms(of_rows(rows), m, shard, part, rows);
     };
-    std::vector<CheckingLevel> checks;  // the whole model checks the last part
+    std::vector<CheckingLevel> checks;  // the full model verifies the last part
     for (size_t level = 0; level < n; ++level) {
         CheckingLevel checking = {.name = level == 0 ? "full" : std::string(name_of(o.spec.parts[n - level])),
                                   .stays = o.accept_rates[level],
@@ -113,11 +113,11 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
         if (level > 0) checking.ms = [&, level](int64_t rows) { return part_ms(n - level, rows); };
         checks.push_back(std::move(checking));
     }
-    // Of so many rows: the device reads as fast as makes the step on chip take what was measured.
+    // The time of a verify with `rows` rows. The device's rate is set so that the step takes the measured time on chip.
     const auto round_ms = [&](int64_t rows, double draft_ms) {
         const PlanInput step = of_rows(rows);
         Machine at = for_rows(step, shard, m, rows, in.kv.context);
-        if (!costs_.empty()) {  // they hold the all-reduces
+        if (!costs_.empty()) {  // measured costs include the all-reduces
             at.device_gbps = step_bytes(step, in.kv.context) / costs_.front().ms(rows) * 1e-6;
             at.layer_ms = 0;
         }
@@ -130,7 +130,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     lines.push_back(fmt::format("  {:<12} {:>8.2f} tokens", first, f.drafted));
     for (size_t i = f.levels.size(); i-- > 0;) {
         const RoundForecast::Level& level = f.levels[i];
-        lines.push_back(fmt::format("  {:<12} {:>8.2f} forward{}, asks for {} token{}, of which {} stay", level.name,
+        lines.push_back(fmt::format("  {:<12} {:>8.2f} forward{}, drafts of {} token{}, {} accepted", level.name,
                                     level.forwards, level.forwards == 1 ? "" : "s", level.length,
                                     level.length == 1 ? "" : "s", checks[i].stays));
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// What a plan needs to know of speculation, and what it says of it: memory of the levels that propose, and a round.
+/// Speculation in a plan: memory of the proposing levels, and the forecast of a round.
 
 #include <optional>
 #include <string>
@@ -14,33 +14,33 @@ namespace trireme {
 
 class ChainPlan {
   public:
-    /// That of options.spec, and of a --model-draft without it, for a model with this config and weights of type
-    /// `weights`, on a device of `backend` with `threads` threads. Errors: Exit::kUsage for a draft that nobody names,
-    /// or as many rates of --accept-rate as the chain has no levels; as open_config and read_spec_costs.
+    /// Plans the chain of options.spec for a model with this config and weights of type `weights`, on a device of
+    /// `backend` with `threads` threads. Errors: Exit::kUsage if --model-draft is missing, or if the number of rates of
+    /// --accept-rate is not that of the verifying levels; as open_config and read_spec_costs.
     ChainPlan(const Options& options, const LlamaConfig& config, DType weights, const LevelOptions& level,
               std::string_view backend, int threads);
 
-    /// Where a chain retrieves, or a budget is given; else its budget is 0.
+    /// The retrieval shape; its budget is 0 if the chain does not retrieve.
     RetrievalShape retrieval() const { return retrieval_; }
-    /// What heads keep for a chain with h2o; kFull: the chain has none.
+    /// The policy of the heavy-hitter set of a chain with h2o; kFull: the chain has none.
     const BoundedShape& heavy() const { return heavy_; }
-    /// Of the levels that propose on a rank that holds `shard` of the model.
+    /// Memory of the proposing levels on a rank that holds `shard` of the model.
     MemoryBytes proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const;
 
-    /// GB/s at which the device reads what a step of one row reads, by --spec-costs; 0: it is not known.
+    /// The rate in GB/s at which a one-row step reads its data, from --spec-costs; 0: not known.
     double measured_gbps(const PlanInput& in) const;
-    /// A plain decode step that a round is compared with: what it is called, and its time.
+    /// A plain decode step that a round is compared with.
     struct Plain {
         std::string name;  // "none@auto"
         int64_t on_chip = 0;
         double step_ms = 0;
     };
-    /// A round of the rank that holds `shard`, where --accept-rate says how often tokens stay and the machine's rates
-    /// are known; its speed-up over each of `plain`.
+    /// Forecasts a round on the rank that holds `shard`, and its speed-up over each of `plain`. Empty if --accept-rate
+    /// is not given or the machine's rates are not known.
     std::vector<std::string> round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
                                          const Machine& machine, const std::vector<Plain>& plain) const;
-    /// The machine as `rows` rows of a step see it, after `length` tokens: what they multiply may take longer than what
-    /// they read (--device-tflops), and they are added up over the ranks.
+    /// The effective machine for a step of `rows` rows at context length `length`: its products may take longer than
+    /// its reads (--device-tflops), and it includes all-reduces over the ranks.
     Machine for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
                      int64_t length) const;
 
@@ -56,7 +56,7 @@ class ChainPlan {
     RetrievalShape retrieval_;
     BoundedShape heavy_;
     std::optional<LlamaConfig> draft_;
-    SpecCosts costs_;  // of --spec-costs: the outermost level first
+    SpecCosts costs_;  // from --spec-costs, outermost level first
 };
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ class Search {
         return p.fits(machine_) ? std::optional(p) : std::nullopt;
     }
 
-    /// The smallest chunk, larger than the wished one, with which the run fits.
+    /// The smallest chunk, larger than the requested one, with which the run fits.
     std::string chunk(int64_t on_chip) const {
         PlanWish w = wish_;
         w.on_chip = on_chip;
@@ -62,7 +62,7 @@ class Search {
     std::string ranks(int64_t most) const {
         PlanWish w = wish_;
         for (w.ranks *= 2; w.ranks <= most; w.ranks *= 2) {
-            if (fitting(w)) return fmt::format("{} ranks on as many such devices", w.ranks);
+            if (fitting(w)) return fmt::format("{0} ranks on {0} such devices", w.ranks);
         }
         return "";
     }

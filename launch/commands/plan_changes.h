@@ -1,5 +1,5 @@
 #pragma once
-/// What to change about a run that does not fit.
+/// Search for changes that make a run fit in memory.
 
 #include <functional>
 #include <string>
@@ -13,21 +13,21 @@ namespace trireme {
 struct PlanWish {
     int64_t context = 0;  // tokens
     int64_t ranks = 1;
-    int64_t texts = 1;  // side by side
+    int64_t texts = 1;  // decoded in parallel
     int64_t on_chip = PlanInput::kAuto;
     RetrievalShape retrieval;
 };
 using PlanInputFor = std::function<PlanInput(const PlanWish&)>;
 
-/// The most tokens of context, up to wish.context, with which the run fits; 0: none.
+/// The largest context, up to wish.context tokens, with which the run fits; 0: none.
 int64_t largest_context(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine);
 
-/// The most texts side by side, up to `at_most`, with which the run fits; 0: none.
+/// The most parallel sequences, up to `at_most`, with which the run fits; 0: none.
 int64_t most_texts(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine, int64_t at_most);
 
-/// Changes after which the run fits, a line each, the flag first. A line changes the chunk, the layers on chip, the
-/// budget, the texts side by side, the context or the ranks, and nothing else; if none of the first three is enough
-/// alone, a line changes chunk and layers together. Empty: no change is enough.
+/// Returns changes with which the run fits, one a line, the flag first. A line changes one of chunk, layers on chip,
+/// budget, parallel sequences, context and ranks. If none of the first three suffices alone, a line changes chunk and
+/// layers together. Empty: no change suffices.
 std::vector<std::string> changes_that_fit(const PlanWish& wish, const PlanInputFor& input_for, const Machine& machine,
                                           int64_t most_ranks);
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// share/trireme/report of the tree that the program lies in, installed or built.
+/// The script in share/trireme/report of the program's tree, installed or built.
 fs::path script() {
     std::error_code error;
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -27,7 +27,7 @@ fs::path script() {
 }  // namespace
 
 void run_report(const Options& o) {
-    // h5py trusts what it reads: only bytes that are as they were written come to it.
+    // h5py trusts its input, so the digests of each file are verified first.
     for (const std::string& file : o.records) open_record(file);
     const char* const named = std::getenv("TRIREME_PYTHON");
     const std::string python = named != nullptr && *named != '\0' ? named : "python3";

@@ -34,19 +34,19 @@ struct Text {
     std::vector<int32_t> ids;
 };
 
-/// Tokens of a window; 0: a text is read whole.
+/// The number of tokens of a window; 0: texts are scored whole.
 int64_t window_of(const Options& o, int64_t context) {
     const Options::Scoring& s = o.score;
     if (!s.in_windows()) return 0;
     const int64_t window = s.window > 0 ? s.window : context;
-    const int64_t least = s.llama_rule ? 3 : 2;  // the second half of 2 is its first, which nothing predicts
+    const int64_t least = s.llama_rule ? 3 : 2;  // a llama chunk of 2 would score none of its ids
     require(window >= least && window <= context, Exit::kConfig,
             "--window {}: want {} to the context of {} tokens (-c)", window, least, context);
     require(s.stride <= window, Exit::kConfig,
             "--stride {}: longer than the window of {} tokens; tokens between windows would not be scored", s.stride,
             window);
     require(!s.llama_rule || s.stride == 0, Exit::kUsage,
-            "--stride beside --rule llama: llama-perplexity's chunks do not overlap; want --rule hf");
+            "--stride with --rule llama: llama-perplexity's chunks do not overlap; want --rule hf");
     return window;
 }
 
@@ -108,7 +108,7 @@ void run_score(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     if (o.scores_pairs()) return run_score_pairs(start, crew);
     require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
-            "--dump-logits beside --window: want one text that is read whole");
+            "--dump-logits with --window: want one document without windows");
     crew.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, crew);
     const int64_t window = window_of(o, engine.longest_context());
@@ -140,7 +140,7 @@ void run_score(const Start& start, const Crew& crew) {
             if (image) image->write_rows("logits", position, logits);
         };
     }
-    // A policy evicts after every token, as it would while generating, unless the text comes in chunks.
+    // As during generation, a policy evicts after every token, unless the text is read in chunks.
     const int64_t prompt = engine.bounded().bounded() && o.bounded.chunk == 0 ? 1 : INT64_MAX;
     double sum = 0;
     std::string arrays;
@@ -159,10 +159,10 @@ void run_score(const Start& start, const Crew& crew) {
             line["logprobs"] = s.logprobs;
             line["perplexity"] = s.perplexity();
             arrays +=
-                line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";  // doubles have all digits
+                line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";  // doubles keep all digits
         }
     }
-    remember_signals();  // from here on results are written even if a signal comes
+    remember_signals();  // from now on results are written even if a signal comes
     const double perplexity = std::exp(-sum / static_cast<double>(scored));
     log::info("{} tokens, perplexity {:.6f}", ids, perplexity);
 
@@ -175,7 +175,7 @@ void run_score(const Start& start, const Crew& crew) {
         summary["windows"] = windows;
     }
     crew.first_only([&] {
-        // stdout first: if the disk is full, the result is there all the same.
+        // stdout comes first: if the disk is full, the result is still printed.
         write_score(o, summary.dump() + "\n", arrays);
         if (image) image->save(o.dump_logits, o.old_outputs());
     });

@@ -1,5 +1,5 @@
 #pragma once
-/// The outputs of score: stdout, and the file of --output-path.
+/// Outputs of score: stdout, and the file of --output-path.
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-/// As probe_outputs, and --output-path with them.
+/// Like probe_outputs(), but also probes --output-path.
 void probe_score_outputs(const Options& options);
 
-/// stdout gets `summary`, and --output-path `details`; with "-" stdout gets these alone. Errors: Exit::kIo,
-/// kCantCreate.
+/// Writes `summary` to stdout and `details` to --output-path; if that is "-", writes only `details`, to stdout. Errors:
+/// Exit::kIo, kCantCreate.
 void write_score(const Options& options, const std::string& summary, const std::string& details);
 
 }  // namespace trireme

@@ -29,22 +29,22 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMostPairBytes = size_t{1} << 30;  // of all pairs
 
-/// Ids of a context and, from `begin` on, of its continuation.
+/// The ids of a context and, from `begin` on, of its continuation.
 struct Pair {
     std::vector<int32_t> ids;
     int64_t begin = 0;
     bool truncated = false;
-    std::string error = {};  // why it cannot be scored
+    std::string error = {};  // the reason if it cannot be scored
 };
 
-/// The text of one key.
+/// The string under `key`.
 std::string text_of(const Json& line, const char* key, const std::string& where) {
     require(line.is_object() && line.contains(key) && line[key].is_string(), Exit::kData,
             "{}: no text '{}'; want an object with context and continuation", where, key);
     return line[key].get<std::string>();
 }
 
-/// The length without what Python's str.rstrip() takes away.
+/// The length of the text after Python's str.rstrip().
 size_t without_blanks(std::string_view text) {
     constexpr std::array<std::string_view, 29> kBlanks = {
         " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\x1c",   "\x1d",   "\x1e",   "\x1f",
@@ -61,9 +61,9 @@ size_t without_blanks(std::string_view text) {
     return text.size();
 }
 
-// As lm-evaluation-harness has it (TemplateLM._encode_pair): blanks at the context's end belong to the continuation,
-// whose tokens are those of the whole text after as many as the context alone has; they follow the context's own. An
-// empty context is the token that begins texts, else the one that ends them.
+// As in lm-evaluation-harness (TemplateLM._encode_pair). Blanks at the context's end belong to the continuation. The
+// continuation's tokens are those of the whole text after the number of tokens that the context alone has; they follow
+// the context's own tokens. An empty context becomes the BOS token, else the EOS token.
 Pair encode(const Tokenizer& tokenizer, std::string context, std::string continuation, bool add_special,
             const std::string& where) {
     const size_t end = without_blanks(context);
@@ -90,7 +90,7 @@ Pair encode(const Tokenizer& tokenizer, std::string context, std::string continu
     return pair;
 }
 
-/// The last token of a pair is not read: one more than the context holds may stay.
+/// Cuts the pair's first tokens. Its last token is not computed, so it may be one token longer than the context.
 void cut(Pair& pair, int64_t context, const std::string& where) {
     const auto n = static_cast<int64_t>(pair.ids.size());
     const int64_t drop = n - (context + 1);
@@ -102,7 +102,7 @@ void cut(Pair& pair, int64_t context, const std::string& where) {
     pair.truncated = true;
 }
 
-/// Calls `make`; what it refuses is the pair's error, unless --strict is given.
+/// Calls `make`. Its error becomes the pair's error, unless --strict is given.
 template <class Make>
 Pair pair_or_error(const Options& o, const Make& make) {
     try {
@@ -139,7 +139,7 @@ std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const S
     return pairs;
 }
 
-/// Texts of a store: every token but the first belongs to the continuation.
+/// Reads the texts of a store: every token but the first belongs to the continuation.
 std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const DataSet set = read_data(o, o.choice, waiting);
     set.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
@@ -154,7 +154,7 @@ std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const S
     return pairs;
 }
 
-/// What rank 0 has read, on every rank.
+/// Sends rank 0's pairs to every rank.
 void share(std::vector<Pair>& pairs, const Crew& crew) {
     std::string bytes;
     if (crew.first()) {
@@ -175,7 +175,7 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     require(!bounded || o.bounded.window_share == 0, Exit::kUsage,
             "--kv-window {}: a share of each context, and pairs share one cache; want a number of tokens",
             o.bounded.window_share);
-    require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits beside --data: want one text (-f, -p, --prompt-ids)");
+    require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits with --data: want one document (-f, -p, --prompt-ids)");
     crew.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, crew);
     std::vector<Pair> pairs;
@@ -211,7 +211,7 @@ void run_score_pairs(const Start& start, const Crew& crew) {
                 loaded_for = now;
             }
             const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
-            // Under a policy the context is a prompt, and the continuation comes as if it had been generated.
+            // With an evicting cache the context is the prompt; the continuation is read as if it had been generated.
             const Score one = score(engine.model(), pair.ids, whole, bounded ? pair.begin : INT64_MAX);
             greedy += one.greedy ? 1 : 0;
             logprob += one.sum;
@@ -226,7 +226,7 @@ void run_score_pairs(const Start& start, const Crew& crew) {
         lines += line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
         progress(++index, static_cast<int64_t>(pairs.size()));
     }
-    remember_signals();  // from here on results are written even if a signal comes
+    remember_signals();  // from now on results are written even if a signal comes
     const double perplexity = std::exp(-logprob / static_cast<double>(tokens));
     log::info("{} pairs, {} continuations are the greedy ones; perplexity {:.6f} over their {} tokens", scored, greedy,
               perplexity, tokens);

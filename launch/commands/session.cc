@@ -28,9 +28,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostOfAnswer = 1000;  // tokens, without -n: the cookbook's
+constexpr int64_t kMostOfAnswer = 1000;  // tokens, without -n: as the H2O cookbook
 
-/// The ids of all turns.
+/// Reads the ids of all turns.
 std::vector<std::vector<int32_t>> read_turns(const Options& o, const Engine& engine, const StillWaiting& waiting) {
     const Checkpoint& files = engine.checkpoint();
     require(files.tokenizer != nullptr, Exit::kConfig, "--session: {} has no tokenizer; want one (--tokenizer)",
@@ -68,7 +68,7 @@ nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
             {"text", turn.answer.text}};
 }
 
-/// What was said before the last answer, and that.
+/// The conversation before the last answer, and the last answer.
 SnapshotText text_of(const Session& session) {
     const auto answer = session.text().begin() + session.answer_begin();
     return {.prompt = {session.text().begin(), answer}, .generated = {answer, session.text().end()}};
@@ -80,7 +80,7 @@ void run_session(const Start& start, const Crew& crew) {
     const Options& o = start.call.options;
     crew.phase([&] {
         require(o.spec.parts.empty() && o.num_samples == 1, Exit::kUsage,
-                "--session: a conversation goes on as one sample of the model alone; want no --spec and no "
+                "--session: a conversation has one sample and plain decoding; want no --spec and no "
                 "--num-samples");
         require(o.bounded.window_share == 0, Exit::kConfig,
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
@@ -96,11 +96,11 @@ void run_session(const Start& start, const Crew& crew) {
     const int64_t most = o.n_predict < 0 ? kMostOfAnswer : o.n_predict;
     int64_t all = 0, longest = 0;
     for (const std::vector<int32_t>& ids : turns) {
-        const auto n = static_cast<int64_t>(ids.size()) + 1;  // and the last token of the answer before
+        const auto n = static_cast<int64_t>(ids.size()) + 1;  // with the last token of the answer before
         all += n + most;
         longest = std::max(longest, n);
     }
-    // A conversation that is taken up has read some of the turns; what is there may be longer than they are.
+    // A resumed conversation has read some of the turns; it may be longer than they are.
     if (taken) all += static_cast<int64_t>(taken->snapshot.text().ids().size());
     engine.load(start, crew, std::min(all, engine.longest_context()), longest);
     warn_of_unused_bounded(o, engine.bounding(), all);
@@ -130,10 +130,10 @@ void run_session(const Start& start, const Crew& crew) {
         if (snapshots) snapshots->write();
         if (dump) dump->turn(turn_read);
     });
-    if (taken) log::info("taken up in {:.1f} ms", taken->load(engine, session, crew));
+    if (taken) log::info("resumed in {:.1f} ms", taken->load(engine, session, crew));
     RunLog record(o, crew.comm().rank(), crew.comm().size());
     record.mode(mode_name(o), 1, engine);
-    // `settled`: no turn is half read, so that there is something to write.
+    // `settled`: no turn is partly read, so a snapshot can be written.
     const auto agree = [&](std::span<const int32_t> round, bool settled) {
         const bool writes = snapshots && settled;
         const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
@@ -156,7 +156,7 @@ void run_session(const Start& start, const Crew& crew) {
         if (!said) break;
         const Turn& turn = *said;
         facts.push_back(facts_of(turn, engine.model()));
-        // What an earlier run has drawn took no time here.
+        // Tokens that an earlier run sampled took no time here.
         const int64_t drawn = std::ssize(turn.answer.ids) - turn.taken_up;
         const int64_t behind_first = record.decode_ns(static_cast<int64_t>(t), 0);
         if (drawn > 0)
@@ -175,7 +175,7 @@ void run_session(const Start& start, const Crew& crew) {
                   f["kv_bytes"].get<double>() * 1e-6,
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
-    if (status == kSaved) log::info("stopped; go on with --load-kv {}", o.save_kv);
+    if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
     crew.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
         write_report(

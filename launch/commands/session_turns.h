@@ -1,5 +1,5 @@
 #pragma once
-/// The input of generate --session: a JSON object a line, each of one turn or more.
+/// Input of generate --session: one JSON object per line, with one or more conversation turns.
 
 #include <cstddef>
 #include <string>
@@ -15,8 +15,8 @@ struct SessionTurn {
     std::string text;
 };
 
-/// The turns of `text`, which `name` holds: of each line its prompt or text, or MT-bench's list of turns, between the
-/// words of that bench. Errors: Exit::kData for a line that holds none of these.
+/// Parses the turns of `text`, the content of `name`. Each line has "prompt", "text", or MT-bench's list of "turns",
+/// which are put into that bench's template. Errors: Exit::kData for a line with none of these.
 std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name);
 
 }  // namespace trireme

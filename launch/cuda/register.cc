@@ -1,4 +1,4 @@
-// The only entry point of libtrireme_cuda.so: registers its devices, kernels and communicator.
+// Entry point of libtrireme_cuda.so: registers its devices, kernels and communicator.
 
 #include "dist/cuda/nccl_comm.h"
 #include "dist/make_comm.h"

@@ -1,4 +1,4 @@
-// The flags of bench: what is measured, on which texts, and how it is shown.
+// The flags of bench: modes, texts and the table.
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@ namespace {
 using O = Options;
 using S = Setting;
 
-/// "draft", or "none@12": a chain and, behind @, layers on chip. "h2o": a policy, of which all is; the chain of that
-/// name is "h2o+full" here.
+/// Parses "draft" or "none@12": a chain and, after @, the number of layers on chip. "h2o" and its like name a policy;
+/// the chain of that name is "h2o+full" here.
 Mode parse_mode(const S& s, const std::string& text) {
     const size_t at = text.find('@');
     Mode mode = {.name = text, .chain = text.substr(0, at)};
@@ -60,33 +60,31 @@ FlagGroup bench_flags() {
                  {"--modes"},
                  kBench | kPlan,
                  "LIST",
-                 "what is measured, with commas between: chains as --spec of generate takes them (none: the model "
-                 "alone). none@12: the same with the keys and values of 12 layers on chip, whatever --kv-on-chip says; "
-                 "none@auto: with as many as fit without speculation. plan: what a round is compared with. "
-                 "h2o, streaming ..: the model alone with that --kv-policy, which reads each text anew (h2o+full: the "
-                 "chain --spec h2o)",
+                 "what to measure: chains as --spec takes them, none (plain decoding), or an eviction policy. "
+                 "none@12: with 12 layers on chip; none@auto: as many as fit. h2o is the policy, h2o+full the "
+                 "chain. plan: baselines of a round",
                  set_modes,
                  show_modes},
                 {"repetitions",
                  {"-r", "--repetitions"},
                  kBench,
                  "COUNT",
-                 "times that each mode continues each text, after once to warm up",
+                 "measured runs of each mode and document, after one warm-up",
                  [](O& o, const S& s) { o.repetitions = s.integer(1, 10000); },
                  [](const O& o) { return shown(o.repetitions); }},
                 {"prefill",
                  {"--prefill"},
                  kBench | kPlan,
                  "TOKENS",
-                 "cut texts to that many tokens; shorter ones are left out, and counted. 0: whole texts. plan: tokens "
-                 "of a prompt that --parallel's texts share",
+                 "truncate documents to this length; shorter ones are skipped and counted. 0: whole documents. "
+                 "plan: prompt tokens that --parallel's sequences share",
                  [](O& o, const S& s) { o.prefill = s.size(0, kMostTokens); },
                  [](const O& o) { return shown(o.prefill); }},
                 {"output",
                  {"-o", "--output"},
                  kBench,
                  "md|csv|json|jsonl",
-                 "how the table is written to stdout; json has every repetition",
+                 "format of the table; json has every run",
                  [](O& o, const S& s) {
                      o.table = static_cast<Table>(s.one_of({kTables[0], kTables[1], kTables[2], kTables[3]}));
                  },
@@ -95,7 +93,7 @@ FlagGroup bench_flags() {
                  {"--require-exact"},
                  kBench,
                  "",
-                 "end with code 70 unless every mode gives the tokens of the mode none; wants --temp 0",
+                 "exit with 70 unless each mode has the tokens of mode none; requires --temp 0",
                  [](O& o, const S& s) { o.require_exact = s.on(); },
                  [](const O& o) { return on_off(o.require_exact); }},
             }};

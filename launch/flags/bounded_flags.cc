@@ -1,4 +1,4 @@
-// The flags of bounded KV: which tokens a KV head keeps, and how many.
+// The flags of KV cache eviction: which tokens a KV head retains, and how many.
 
 #include "launch/flags/flag_groups.h"
 
@@ -38,18 +38,17 @@ FlagGroup bounded_flags() {
              {"--kv-policy"},
              kContinue | kScore | kPlan,
              "full|h2o|streaming|tova|snapkv|pyramidkv|adakv|knorm|random",
-             "which tokens each KV head keeps, at the prompt's end and at every step: full (all), h2o (those that got "
-             "most attention, and the most recent ones), streaming (the first and the most recent ones), tova (those "
-             "that the last query attends), snapkv (those that the most recent queries attend), pyramidkv (the same, "
-             "fewer in higher layers), adakv (the same, in whichever of a layer's heads they are worth most), knorm "
-             "(those with short keys, and the most recent ones), random",
+             "KV eviction policy, applied after the prompt and each step. full: no eviction. h2o: accumulated "
+             "attention, and recent tokens. streaming: first and recent tokens. tova: attention of the last query. "
+             "snapkv: attention of recent queries. pyramidkv: like snapkv, fewer tokens in higher layers. adakv: like "
+             "snapkv, heads of a layer share the budget. knorm: small key norms, and recent tokens. random",
              [](O& o, const S& s) { o.bounded.policy = read_policy(s); },
              [](const O& o) { return std::string(name_of(o.bounded.policy)); }},
             {"h2o",
              {"--h2o", "--enable_h2o_generation", "--enable_h2o_cache"},
              kContinue | kScore | kPlan,
              "",
-             "the same as --kv-policy h2o",
+             "same as --kv-policy h2o",
              [](O& o, const S& s) {
                  if (s.on()) o.bounded.policy = KvPolicy::kH2o;
              },
@@ -58,7 +57,7 @@ FlagGroup bounded_flags() {
              {"--kv-window", "--num_window_length"},
              kShaped,
              "TOKENS",
-             "tokens that each KV head keeps, or proposes by (--spec h2o); with a decimal point, as 0.2, a share of "
+             "cache budget: tokens that each KV head retains. A number with a decimal point is a share of "
              "the prompt",
              set_window,
              shown_window,
@@ -67,14 +66,15 @@ FlagGroup bounded_flags() {
              {"--kv-heavy", "--num_heavy_hitter_tokens"},
              kShaped,
              "TOKENS",
-             "h2o, knorm: how many of them are chosen by score, the others being the most recent; -1: half",
+             "h2o, knorm: tokens of the budget that are selected by score; the others are the most recent. "
+             "-1: half",
              [](O& o, const S& s) { o.bounded.heavy = s.integer(-1, kMostTokens); },
              [](const O& o) { return shown(o.bounded.heavy); }},
             {"kv-sinks",
              {"--kv-sinks", "--num-sink-tokens"},
              kShaped,
              "TOKENS",
-             "first tokens of the text that are always kept; each takes a place of those that are chosen",
+             "first tokens that are always retained; they count towards the selected ones",
              [](O& o, const S& s) { o.bounded.sinks = s.integer(0, kMostTokens); },
              [](const O& o) { return o.bounded.sinks < 0 ? std::string() : shown(o.bounded.sinks); },
              "4 with streaming, else 0"},
@@ -82,8 +82,8 @@ FlagGroup bounded_flags() {
              {"--kv-positions"},
              kShaped,
              "true|rolling",
-             "where tokens stand for attention: true: in the text; rolling: among those that are kept, so that texts "
-             "of any length stay within the model's context",
+             "RoPE positions: true: in the sequence; rolling: among retained tokens, so sequences may exceed "
+             "the model's context",
              [](O& o, const S& s) {
                  o.bounded.rolling = s.one_of({"true", "rolling"}) == 1;
              },
@@ -92,7 +92,7 @@ FlagGroup bounded_flags() {
              {"--kv-rolling", "--enable_position_rolling"},
              kShaped,
              "",
-             "the same as --kv-positions rolling",
+             "same as --kv-positions rolling",
              [](O& o, const S& s) {
                  if (s.on()) o.bounded.rolling = true;
              },
@@ -101,8 +101,8 @@ FlagGroup bounded_flags() {
              {"--kv-gqa"},
              kShaped,
              "first|mean|sum|max",
-             "what the query heads of a KV head count for, in all layers that read it: the first one alone (the public "
-             "code's rule), their mean, their sum, or the largest of them",
+             "how scores of query heads that share a KV head are combined; first: the first head only, as in "
+             "H2O's code",
              [](O& o, const S& s) {
                  o.bounded.heads = static_cast<HeadsBy>(s.one_of({"first", "mean", "sum", "max"}));
              },
@@ -112,11 +112,10 @@ FlagGroup bounded_flags() {
              }},
             {"kv-heads-share",
              {"--kv-heads-share"},
-             kContinue | kScore | kPlan,
+             kShaped,
              "layer|head",
-             "h2o, tova, snapkv, pyramidkv, --spec h2o: layer: all KV heads of a layer keep the same tokens, by the "
-             "mean of their "
-             "scores; head: each KV head keeps its own",
+             "h2o, tova, snapkv, pyramidkv, --spec h2o: layer: all KV heads of a layer retain the same "
+             "tokens, by their mean score; head: each KV head has its own set",
              [](O& o, const S& s) {
                  o.bounded.one_set = s.one_of({"layer", "head"}) == 0;
              },
@@ -129,7 +128,7 @@ FlagGroup bounded_flags() {
              {"--kv-score-dtype"},
              kShaped,
              "f32|f16",
-             "type of the scores; f16 repeats the public code, whose sums stop growing",
+             "type of the scores; f16 is what H2O's code uses, where sums stop growing",
              [](O& o, const S& s) {
                  o.bounded.half_scores = s.one_of({"f32", "f16"}) == 1;
              },
@@ -138,54 +137,52 @@ FlagGroup bounded_flags() {
              {"--kv-decay"},
              kShaped,
              "FACTOR",
-             "h2o: what sums of attention from before a call are multiplied by for each of its queries; a prompt is "
-             "one "
-             "call",
+             "h2o: decay of accumulated scores per new query; a prompt is one call",
              [](O& o, const S& s) { o.bounded.decay = s.real_above(0, 1); },
              [](const O& o) { return shown(o.bounded.decay); }},
             {"kv-normalise",
              {"--kv-normalise", "--kv-normalize"},
              kShaped,
              "",
-             "h2o: compare sums divided by the number of queries that saw the token",
+             "h2o: compare scores divided by the number of queries that saw the token",
              [](O& o, const S& s) { o.bounded.normalise = s.on(); },
              [](const O& o) { return on_off(o.bounded.normalise); }},
             {"kv-observe",
              {"--kv-observe"},
              kShaped,
              "TOKENS",
-             "snapkv, pyramidkv, adakv: the most recent tokens, which are kept and whose queries count; at most 512",
+             "snapkv, pyramidkv, adakv: recent tokens whose queries score the others; always retained, at "
+             "most 512",
              [](O& o, const S& s) { o.bounded.observe = s.integer(1, kPrefillRows); },
              [](const O& o) { return shown(o.bounded.observe); }},
             {"kv-pool",
              {"--kv-pool"},
              kShaped,
              "TOKENS",
-             "snapkv, pyramidkv, adakv: neighbours that a score is the mean of; odd",
+             "snapkv, pyramidkv, adakv: smoothing width for scores (odd)",
              [](O& o, const S& s) { o.bounded.pool = s.integer(1, 1023); },
              [](const O& o) { return shown(o.bounded.pool); }},
             {"kv-every",
              {"--kv-every"},
              kShaped,
              "STEPS",
-             "snapkv, pyramidkv, adakv: after so many steps scores are counted anew",
+             "snapkv, pyramidkv, adakv: steps between two re-scorings",
              [](O& o, const S& s) { o.bounded.every = s.integer(1, kMostTokens); },
              [](const O& o) { return shown(o.bounded.every); }},
             {"kv-chunk",
              {"--kv-chunk"},
              kShaped,
              "TOKENS",
-             "read the prompt in chunks of so many tokens, with eviction behind each, so that memory is bounded; 0: in "
-             "one, which is exact",
+             "read the prompt in chunks, evicting after each one, so memory is bounded; 0: in one, which is "
+             "exact",
              [](O& o, const S& s) { o.bounded.chunk = s.integer(0, kMostTokens); },
              [](const O& o) { return shown(o.bounded.chunk); }},
             {"kv-dump",
              {"--kv-dump"},
              kGenerate,
              "FILE",
-             "write what each KV head keeps, after the prompt (step 0) and after each step; with --spec retrieval or "
-             "triforce the chunks that it retrieves, after the prompt (round 0) and each round. A JSON object a line; "
-             "held in memory until the end",
+             "write what each KV head retains after the prompt and each step, or what --spec retrieval and "
+             "triforce select in each round, as JSON Lines; held in memory until the end",
              [](O& o, const S& s) { o.kv_dump = s.word(); },
              [](const O& o) { return o.kv_dump; },
              "none"},

@@ -1,5 +1,5 @@
 #pragma once
-/// Who proposes tokens in a speculative run, as --spec names it.
+/// Speculation chain as --spec names it: which proposers and verifiers work before the full model.
 
 #include <algorithm>
 #include <optional>
@@ -9,26 +9,26 @@
 
 namespace trireme {
 
-/// What proposes, and, but for n-grams, may check what another one proposes.
+/// A proposer. Each but the n-gram lookup may also verify what another part proposes.
 enum class Part { kNgram, kDraft, kWindow, kH2o, kRetrieval };
 std::string_view name_of(Part part);
 
-/// Each part but the first checks what the one before it proposes; the whole model checks what the last one does.
-/// Empty: nobody proposes.
+/// Each part but the first verifies what the part before it proposes. The full model verifies the proposals of the last
+/// part. An empty chain decodes without speculation.
 struct ChainSpec {
     std::vector<Part> parts;
-    bool tree = false;  // what the first part proposes are trees
+    bool tree = false;  // the first part proposes trees
 
     bool has(Part part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
     bool operator==(const ChainSpec&) const = default;
 };
 
-/// "none"; a part alone, "ngram"; "triforce", which is draft+retrieval+full; "tree": retrieval's trees; or parts joined
-/// by '+', "full" last. No part stands there twice, and ngram only first. Nothing: it is none of these.
+/// Accepts "none", the name of one part, "triforce" (draft+retrieval+full), "tree" (retrieval that proposes trees), or
+/// parts joined by '+' with "full" last. No part may occur twice, and ngram only first. Nothing: not a legal chain.
 std::optional<ChainSpec> parse_chain(std::string_view text);
-/// What parse_chain would read.
+/// The shortest text that parse_chain() reads as this chain.
 std::string text_of(const ChainSpec& chain);
-/// What is legal, for messages.
+/// The legal chains, for messages.
 inline constexpr const char* kLegalChains =
     "none, ngram, window, draft, h2o, retrieval, tree, triforce, or a chain such as draft+retrieval+full: ngram, "
     "draft, window, h2o and retrieval, each at most once, ngram first, full last";

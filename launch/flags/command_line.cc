@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Files and environments serve all commands: another command's flag is checked, and has no effect.
+// Files and environments serve all commands: a flag of another command is checked, but has no effect.
 void assign_all(Command command, Options& options, const std::vector<Assignment>& assignments) {
     Options others;
     for (const Assignment& a : assignments) a.flag->set(a.flag->belongs_to(command) ? options : others, a.setting);
@@ -42,7 +42,7 @@ void require_inputs(Command command, const Options& o) {
                                           : ", or ids with --prompt-ids FILE");
 }
 
-// A batch continues requests or texts. Files and variables may name both, for two commands; batch then cannot know.
+// A batch continues requests or texts. Files and variables may name both, for two commands; batch then cannot choose.
 void require_one_input(Command command, const std::vector<Assignment>& source) {
     const auto given = [&](std::string_view name) {
         return std::ranges::find(source, name, [](const Assignment& a) { return a.flag->name; });
@@ -68,7 +68,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
         return call;
     }
     if (first == "--version" || first == "--list-devices" || first == "--man") {
-        require(words.size() == 1, Exit::kUsage, "{}: stands alone, found '{}' behind it", first, words.back());
+        require(words.size() == 1, Exit::kUsage, "{}: takes no value, found '{}' after it", first, words.back());
         call.what = first == "--version"        ? Invocation::What::kVersion
                     : first == "--list-devices" ? Invocation::What::kListDevices
                                                 : Invocation::What::kManPage;
@@ -76,7 +76,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     }
     if (first == "--completion") {
         require(words.size() == 2 && words.back() == "bash", Exit::kUsage,
-                "--completion: want the shell behind it, and nothing else: trireme --completion bash");
+                "--completion: want a shell after it, and nothing else: trireme --completion bash");
         call.what = Invocation::What::kCompletion;
         return call;
     }
@@ -102,7 +102,7 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     call.warnings = misspelt_variables(environment);
     call.warnings.insert(call.warnings.end(), line.warnings.begin(), line.warnings.end());
     const std::vector<Assignment> variables = read_environment(environment);
-    Options named;  // only to learn which file: the command line's, else the environment's
+    Options named;  // only used to find the INI file: from the command line, else the environment
     assign_all(*call.command, named, variables);
     assign_all(*call.command, named, line.assignments);
     const std::vector<Assignment> file =

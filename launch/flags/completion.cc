@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// $flags: what may begin a word here; $values: what may be the value of the flag before; $files: that wants a file.
+// $flags: words that may follow here; $values: values of the flag before; $files: set if that flag takes a file.
 constexpr std::string_view kBegin = R"(# Completion of trireme for bash, made by: trireme --completion bash
 _trireme() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} equals='' flags='' values='' files=''
@@ -43,11 +43,11 @@ bool wants_file(const Flag& flag) {
                                [&](const char* name) { return flag.value == name; });
 }
 
-/// The line of a `case` that says what may stand behind a flag.
+/// The line of a `case` that lists what may follow a flag.
 std::string behind(const Flag& flag) {
     const std::string spellings = joined({flag.spellings.begin(), flag.spellings.end()}, "|");
     const std::string words = joined(words_of_value(flag.value), " ");
-    // A switch takes the next word for a flag, but what is behind its '=' for its value.
+    // After a switch comes the next flag; only `--switch=` takes a value.
     if (flag.is_switch()) return fmt::format("                {}) [[ $equals ]] && values='on off' ;;\n", spellings);
     if (wants_file(flag)) return fmt::format("                {}) flags='' files=1 ;;\n", spellings);
     return fmt::format("                {}) flags='' values='{}' ;;\n", spellings, words);

@@ -1,5 +1,5 @@
 #pragma once
-/// Completion of the command line, made from the table of flags.
+/// Completion of the command line, generated from the table of flags.
 
 #include <string>
 #include <string_view>
@@ -7,13 +7,12 @@
 
 namespace trireme {
 
-/// A script for bash (4 or later; the package bash-completion is not needed): after `source <(trireme --completion
-/// bash)` the tab key completes commands, the flags of the command at hand, the values of flags that have a few, and
-/// file names behind flags that want a file.
+/// Returns a script for bash 4 or later; it does not need the package bash-completion. After `source <(trireme
+/// --completion bash)` the tab key completes commands, flags of the command, values from a short list, and file names.
 std::string bash_completion();
 
-/// The words among what --help calls a flag's value: "auto|cpu|cuda[:INDEX]" has auto, cpu and cuda; what is in
-/// capitals stands for something.
+/// The literal words in a flag's value as --help shows it: "auto|cpu|cuda[:INDEX]" has auto, cpu and cuda. Words in
+/// capitals are placeholders.
 std::vector<std::string> words_of_value(std::string_view value);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The flags of data sets: texts or token ids in files, and which of them a run takes.
+// The flags of data sets: texts or token ids in files, and the selection among them.
 
 #include "launch/flags/flag_groups.h"
 
@@ -20,14 +20,13 @@ FlagGroup data_flags() {
                  {"--data"},
                  kChoosing,
                  "PATH",
-                 "an HDF5 file of token ids (convert --tokens), in every command; bench, batch: texts: a file with "
-                 "one, a .jsonl file with one a line (prompt, text or input_ids), or a folder of such files; score: a "
-                 ".jsonl file of pairs, each an object with context and continuation (- is stdin); with --dataset: the "
-                 "folder of data sets",
+                 "a file of token ids (convert --tokens), in every command. bench, batch: documents: a file, a "
+                 ".jsonl file (prompt, text or input_ids), or a folder. score: a .jsonl file of pairs with "
+                 "context and continuation (-: stdin). With --dataset: the folder of data sets",
                  [](O& o, const S& s) {
                      o.data = s.word();
                      o.prompt_from = PromptFrom::kData;
-                     o.input.clear();  // a later source's wins
+                     o.input.clear();  // the later source wins
                  },
                  [](const O& o) { return o.data; },
                  "none; with --dataset: data",
@@ -36,8 +35,7 @@ FlagGroup data_flags() {
                  {"--dataset"},
                  kBench,
                  "gs|128k|lwm|demo",
-                 "one of TriForce's data sets, in the folder of data sets: pg19 (gs: its first 20 texts, 128k: all), "
-                 "lwm, demo",
+                 "one of TriForce's data sets: pg19 (gs: the first 20 documents, 128k: all), lwm, demo",
                  [](O& o, const S& s) {
                      s.one_of({"gs", "128k", "lwm", "demo"});
                      o.dataset = s.text;
@@ -50,22 +48,21 @@ FlagGroup data_flags() {
                  {"--limit", "--sample_num"},
                  kChoosing,
                  "COUNT",
-                 "only the first COUNT texts, pairs or requests of --data or --input; 0: all",
+                 "only the first COUNT documents, pairs or requests; 0: all",
                  [](O& o, const S& s) { o.choice.limit = s.integer(0, kMostTexts); },
                  [](const O& o) { return shown(o.choice.limit); }},
                 {"skip",
                  {"--skip"},
                  kChoosing,
                  "COUNT",
-                 "of those, leave out the first COUNT before --limit counts",
+                 "leave out the first COUNT, before --limit counts",
                  [](O& o, const S& s) { o.choice.skip = s.integer(0, kMostTexts); },
                  [](const O& o) { return shown(o.choice.skip); }},
                 {"shuffle",
                  {"--shuffle"},
                  kChoosing,
                  "SEED",
-                 "put them into another order before --skip and --limit; a seed is one order, on every machine; 0 to "
-                 "2^64 - 1",
+                 "shuffle before --skip and --limit; a seed gives one order on every machine; 0 to 2^64 - 1",
                  [](O& o, const S& s) { o.choice.shuffle = s.any_unsigned(""); },
                  [](const O& o) { return o.choice.shuffle ? shown(*o.choice.shuffle) : ""; },
                  "the order of the files"},
@@ -73,8 +70,7 @@ FlagGroup data_flags() {
                  {"--tokens"},
                  kConvert,
                  "PATH",
-                 "texts, as --data of bench names them (- is stdin), to be written to the HDF5 file -o as token ids of "
-                 "the model's tokenizer, which --data then reads",
+                 "documents, as --data of bench (-: stdin), to write as token ids to the HDF5 file -o",
                  [](O& o, const S& s) { o.tokens = s.word(); },
                  [](const O& o) { return o.tokens; },
                  "a model is converted"},

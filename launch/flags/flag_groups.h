@@ -1,5 +1,5 @@
 #pragma once
-/// The groups that the table of flags (flags.h) consists of, and constants that they share.
+/// The groups of the table of flags (flags.h), and the constants and functions that they share.
 
 #include "launch/flags/flags.h"
 #include "runtime/error.h"
@@ -11,20 +11,20 @@ constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
 constexpr unsigned kBench = static_cast<unsigned>(Command::kBench);
 constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
-constexpr unsigned kContinue = kGenerate | kBatch;          // what continues texts for their own sake
-constexpr unsigned kDecode = kContinue | kBench;            // what generates tokens
-constexpr unsigned kForward = kContinue | kScore | kBench;  // what runs the model
+constexpr unsigned kContinue = kGenerate | kBatch;          // commands that continue texts for their own sake
+constexpr unsigned kDecode = kContinue | kBench;            // commands that generate tokens
+constexpr unsigned kForward = kContinue | kScore | kBench;  // commands that run the model
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
 constexpr unsigned kConvert = static_cast<unsigned>(Command::kConvert);
-constexpr unsigned kShaped = kForward | kPlan;  // where memory is asked for, or would be
+constexpr unsigned kShaped = kForward | kPlan;  // commands that allocate or plan memory
 constexpr unsigned kReport = static_cast<unsigned>(Command::kReport);
 constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert | kReport;
-constexpr unsigned kPlaced = kForward | kDoctor;  // what runs on a device
+constexpr unsigned kPlaced = kForward | kDoctor;  // commands that run on a device
 constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;
-constexpr unsigned kText = kForward | kTokenize;  // what reads texts
-constexpr unsigned kEncode = kText | kConvert;    // what may make ids of them
-constexpr unsigned kPrompted = kText & ~kBatch;   // that flags name
+constexpr unsigned kText = kForward | kTokenize;  // commands that read texts
+constexpr unsigned kEncode = kText | kConvert;    // commands that may tokenise texts
+constexpr unsigned kPrompted = kText & ~kBatch;   // commands whose texts are named by flags
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
@@ -45,12 +45,12 @@ FlagGroup batch_flags();
 FlagGroup score_flags();
 FlagGroup output_flags();
 
-/// Layers, "auto" or "all", as --kv-on-chip takes them.
+/// Reads a number of layers, "auto" or "all", as --kv-on-chip takes them.
 int64_t layers_on_chip(const Setting& s);
-/// The chain that a text names, as --spec takes it.
+/// Reads a chain, as --spec takes it.
 void set_spec(Options& o, const Setting& s);
 
-/// In decimal; a real number with the fewest digits that read back as the same one.
+/// A number in decimal; a real number with the fewest digits that read back as the same one.
 std::string shown(int64_t number);
 std::string shown(uint64_t number);
 std::string shown(double number);

@@ -1,5 +1,5 @@
 #pragma once
-/// The one table of flags: command line, environment, INI file and --help are all read from it.
+/// The table of flags. Command line, environment, INI file, --help, manual page and completion are all made from it.
 
 #include <span>
 #include <string>
@@ -14,19 +14,19 @@ namespace trireme {
 struct Flag {
     std::string_view name;                    // canonical, without dashes; the key in an INI file
     std::vector<std::string_view> spellings;  // on the command line, shortest first; the canonical one is "--" + name
-    unsigned commands;                        // of Command
-    std::string_view value;                   // how --help calls the value; empty: a switch
+    unsigned commands;                        // a set of Command bits
+    std::string_view value;                   // how --help names the value; empty: the flag is a switch
     std::string_view help;                    // what it does, with the unit
     void (*set)(Options&, const Setting&);
-    /// The flag's value in these Options, as a user would write it; empty: not set. For a fresh Options: the default.
+    /// Returns the flag's value as a user would write it, or "" if not set. A fresh Options gives the default.
     std::string (*show)(const Options&);
-    std::string_view fallback = "";                // what --help says where show() of the default is empty
+    std::string_view fallback = "";                // the default that --help shows where show() returns ""
     std::vector<std::string_view> conflicts = {};  // flags that may not be set in the same source
     bool repeatable = false;
 
     bool is_switch() const { return value.empty(); }
     bool belongs_to(Command c) const { return (commands & static_cast<unsigned>(c)) != 0; }
-    /// TRIREME_ and the name in capitals.
+    /// The flag's environment variable: TRIREME_ and the name in capitals.
     std::string env_name() const;
 };
 
@@ -37,16 +37,16 @@ struct FlagGroup {
 
 std::span<const FlagGroup> flag_groups();
 std::span<const Flag> flags();
-/// Whether two spellings are one flag: in long ones, '_' equals '-'.
+/// Whether two spellings name one flag. In long spellings '_' equals '-'.
 bool same_spelling(std::string_view a, std::string_view b);
-/// By the spelling on the command line: "-m", "--model". Null if there is none. What a short spelling means is
-/// the command's affair: -r is a stop string of generate's, and the repetitions of bench.
+/// Finds a flag by its spelling on the command line: "-m", "--model". Null: the command has none. A short spelling may
+/// differ by command: -r is a stop string in generate, and the number of repetitions in bench.
 const Flag* find_spelling(std::string_view spelling, Command command);
-/// The same whatever the command: the first of them.
+/// Finds the first flag of any command with this spelling. Null: there is none.
 const Flag* find_spelling(std::string_view spelling);
-/// By a long spelling without its dashes, as in an INI file. Null if there is none.
+/// Finds a flag by a long spelling without its dashes, as in an INI file. Null: there is none.
 const Flag* find_key(std::string_view key);
-/// What may stand on the command line of `command`, and what may stand in an INI file.
+/// All spellings on the command line of `command`, and all keys of an INI file.
 std::vector<std::string> spellings_of(Command command);
 std::vector<std::string> keys();
 

@@ -9,7 +9,7 @@ namespace trireme {
 std::span<const ForeignFlags> foreign_flags() {
     using Harmless = ForeignFlags::Harmless;
     static const std::vector<ForeignFlags> all = {
-        // Where things lie.
+        // Memory and placement.
         {{"-ngl", "--gpu-layers", "--n-gpu-layers"},
          "weights are always on the device; --kv-on-chip LAYERS is for keys and values",
          Harmless::kValue},
@@ -29,7 +29,7 @@ std::span<const ForeignFlags> foreign_flags() {
          "prompt several times"},
         {{"--block-size", "--page-size"}, "keys and values come in tiles of 256 tokens", Harmless::kValue},
         {{"--defrag-thold", "-dt"}, "tiles have their places for good", Harmless::kValue},
-        // How it is computed.
+        // Computation.
         {{"-b", "--batch-size", "-ub", "--ubatch-size", "--max-num-batched-tokens", "--chunked-prefill-size"},
          "a prompt is computed in batches of one size, so that the size changes no token",
          Harmless::kValue},
@@ -53,7 +53,7 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--rope-scaling", "--rope-scale", "--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx",
           "--yarn-ext-factor", "--yarn-attn-factor", "--yarn-beta-fast", "--yarn-beta-slow", "--hf-overrides"},
          "not supported here: the checkpoint's config.json says how positions are rotated (rope_scaling)"},
-        // What is read and said.
+        // Input and output.
         {{"-s"}, "use --seed N"},
         {{"--repeat-penalty", "--repeat-last-n", "--presence-penalty", "--frequency-penalty", "--repetition-penalty",
           "--typical", "--mirostat", "--dry-multiplier", "--xtc-probability", "--dynatemp-range", "--logit-bias",
@@ -97,7 +97,7 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--disable-shuffle", "--no-shuffle"},
          "not supported here: texts keep their order unless --shuffle SEED is given"},
         {{"--enable-streaming", "--sink-cache"}, "use --kv-policy streaming, with --kv-window and --kv-sinks"},
-        {{"--baseline", "--compare-baseline"}, "use trireme bench --modes none, with the other modes behind it"},
+        {{"--baseline", "--compare-baseline"}, "use trireme bench --modes none, followed by the other modes"},
     };
     return all;
 }

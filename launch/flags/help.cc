@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "launch/flags/flags.h"
 #include "runtime/error.h"
@@ -10,28 +11,66 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kOverview =
-    R"(trireme: exact decoding of Llama models, on one rank or many.
+    R"(trireme: long-context generation with Llama models, on one rank or many.
 
-  trireme generate -m MODEL -p TEXT      continue a text
-  trireme tokenize -m MODEL -f FILE      token ids of a text, as JSON
-  trireme score    -m MODEL -f FILE      perplexity of a text, or log probabilities of pairs
-  trireme bench    -m MODEL -f FILE      speed of several ways to decode, as a table
-  trireme batch    -m MODEL --input FILE --output-path FILE   continue many texts, JSON a line
-  trireme convert  -m MODEL -o OUT       write a model as a folder or a .h5 file
-  trireme convert  -m MODEL --tokens TEXTS -o FILE.h5   token ids of many texts, for --data
-  trireme report   FILE... -o FOLDER     pages with pictures of runs that --record has kept
-  trireme plan     -m MODEL              memory and time of a run, before it is started
-  trireme doctor                         how fast memory, link and ranks are here
+  trireme generate -m MODEL -p TEXT    continue a prompt
+  trireme batch -m MODEL --input FILE -o FILE    continue many prompts (JSONL)
+  trireme score -m MODEL -f FILE       perplexity, or log probabilities of pairs
+  trireme bench -m MODEL -f FILE       compare decoding modes, as a table
+  trireme plan -m MODEL                memory and time, before a run starts
+  trireme doctor                       measure this machine; flags for plan
+  trireme tokenize -m MODEL -f FILE    token ids, as JSON
+  trireme convert -m MODEL -o OUT      write a model as a folder or a .h5 file
+  trireme convert -m MODEL --tokens TEXTS -o FILE.h5    token ids for --data
+  trireme report FILE... -o FOLDER     draw runs that --record has written
 
-  trireme COMMAND --help[=WORD]          the flags of a command; with WORD only those that mention it
-  trireme --help=WORD                    the same over all commands
-  trireme --version                      version, commit and libraries
-  trireme --list-devices                 what --device may name here
-  trireme --man                          the manual page, for man: trireme --man | man -l -
-  trireme --completion bash              completion of all this: source <(trireme --completion bash)
+  trireme COMMAND --help[=WORD]        flags of a command; WORD searches them
+  trireme --help=WORD                  search flags, commands and documents
+  trireme --version                    version, commit and libraries
+  trireme --list-devices               devices for --device
+  trireme --man                        manual page: trireme --man | man -l -
+  trireme --completion bash            source <(trireme --completion bash)
 
-On two ranks: mpirun -n 2 trireme generate ... (docs/using.md: Slurm, variables, exit codes).
+Several ranks: mpirun -n 2 trireme generate ... Documents: docs/start.md.
 )";
+
+/// The flags that most runs use, in the order in which --help begins with them.
+constexpr std::string_view kCommon[] = {
+    "model",         "prompt", "file",        "input",      "data",      "n-predict",   "ctx-size", "temp",
+    "seed",          "spec",   "model-draft", "kv-on-chip", "kv-policy", "kv-window",   "modes",    "prefill",
+    "device-memory", "ranks",  "output-path", "device",     "threads",   "report-json", "record",   "config"};
+
+struct Page {
+    std::string_view title, path;
+};
+constexpr Page kPages[] = {
+    {"Start: installation, first run", "docs/start.md"},
+    {"Long-context offload: KV cache larger than GPU memory", "docs/tasks/long-context-offload.md"},
+    {"Plan your machine: memory and time", "docs/tasks/plan-your-machine.md"},
+    {"TriForce's tables, data sets", "docs/tasks/triforce.md"},
+    {"H2O summaries, ROUGE", "docs/tasks/h2o-summaries.md"},
+    {"H2O streaming, conversations, sessions", "docs/tasks/h2o-streaming.md"},
+    {"LCKV, CLA, YOCO: layers that share KV", "docs/tasks/lckv.md"},
+    {"Evaluation: perplexity, lm-eval", "docs/tasks/evaluate.md"},
+    {"Many prompts: batch, parallel samples", "docs/tasks/many-prompts.md"},
+    {"Slurm, preemption, srun", "docs/tasks/slurm.md"},
+    {"Resume: snapshots, signals", "docs/tasks/resume.md"},
+    {"Compare and report: bench, records, plots", "docs/tasks/compare-and-report.md"},
+    {"Command line: all flags", "docs/reference/command-line.md"},
+    {"Config files", "docs/reference/config-files.md"},
+    {"Bench columns", "docs/reference/bench-columns.md"},
+    {"Report JSON", "docs/reference/report-json.md"},
+    {"Record HDF5", "docs/reference/record-hdf5.md"},
+    {"Data sets: token ids in HDF5, models as .h5", "docs/reference/data-hdf5.md"},
+    {"Environment variables", "docs/reference/environment.md"},
+    {"Exit codes", "docs/reference/exit-codes.md"},
+    {"Speculation: speculative decoding", "docs/background/speculation.md"},
+    {"Eviction: KV cache policies", "docs/background/eviction.md"},
+    {"Layer sharing", "docs/background/layer-sharing.md"},
+    {"Guarantees: exactness, precision, sampling", "docs/background/guarantees.md"},
+    {"Glossary", "docs/glossary.md"}};
+
+constexpr size_t kColumn = 30;  // of a description that stands on its flag's line
 
 std::string lower(std::string_view text) {
     std::string s(text);
@@ -39,15 +78,45 @@ std::string lower(std::string_view text) {
     return s;
 }
 
-// "  -n, --n-predict, --max-tokens TOKENS" and, indented below, what it does.
-std::string help_entry(const Flag& flag) {
-    std::string text = "  ";
-    for (const std::string_view s : flag.spellings) text += fmt::format("{}{}", s == flag.spellings[0] ? "" : ", ", s);
-    if (!flag.is_switch()) text += fmt::format(" {}", flag.value);
+/// `text` in lines of at most `width` characters; all but the first are indented. A longer word has a line of its own.
+std::string wrapped(std::string_view text, size_t at, size_t indent, size_t width) {
+    std::string out;
+    size_t column = at;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const std::string_view word = text.substr(begin, end - begin);
+        if (column > indent && column + 1 + word.size() > width) {
+            out += "\n" + std::string(indent, ' ');
+            column = indent;
+        } else if (begin > 0) {
+            out += ' ';
+            ++column;
+        }
+        out += word;
+        column += word.size();
+        begin = end + 1;
+    }
+    return out;
+}
+
+/// "  -n, --n-predict TOKENS", the description on the same line where it fits or else below, the default, other names.
+std::string help_entry(const Flag& flag, size_t width) {
+    const std::string canonical = fmt::format("--{}", flag.name);
+    std::string head, others;
+    for (const std::string_view s : flag.spellings) {
+        const bool shown = s == canonical || !s.starts_with("--");
+        (shown ? head : others) += fmt::format("{}{}", (shown ? head : others).empty() ? "" : ", ", s);
+    }
+    head = "  " + head + (flag.is_switch() ? "" : fmt::format(" {}", flag.value));
     const std::string value = flag.show(Options{});
-    text += fmt::format("\n        {}\n        [default: {}] [env: {}]\n", flag.help,
-                        value.empty() ? flag.fallback : value, flag.env_name());
-    return text;
+    std::string text = fmt::format("{} [default: {}]", flag.help, value.empty() ? flag.fallback : value);
+    if (!others.empty()) text += fmt::format(" [also: {}]", others);
+    if (head.size() + 2 <= kColumn && kColumn + text.size() <= width) {
+        return fmt::format("{:<{}}{}\n", head, kColumn, text);
+    }
+    constexpr size_t kIndent = 8;
+    return wrapped(head, 0, kIndent, width) + "\n" + std::string(kIndent, ' ') +
+           wrapped(text, kIndent, kIndent, width) + "\n";
 }
 
 }  // namespace
@@ -55,64 +124,107 @@ std::string help_entry(const Flag& flag) {
 std::string_view about(Command command) {
     switch (command) {
         case Command::kGenerate:
-            return "trireme generate: continue a text. The continuation goes to stdout, everything else to stderr.\n";
+            return "trireme generate: continue a prompt. The text goes to stdout, everything else to stderr.\n";
         case Command::kTokenize:
-            return "trireme tokenize: the token ids of a text, one JSON array on stdout. Reads no weights.\n";
+            return "trireme tokenize: print token ids as one JSON array. Reads no weights.\n";
         case Command::kScore:
-            return "trireme score: perplexity of a text, whole or in windows; with --data, log probabilities of pairs "
-                   "of\n"
-                   "context and continuation, a JSON object each. -o FILE gets the log probability of every token.\n";
+            return "trireme score: perplexity of a document, whole or in windows; with --data, log probabilities of "
+                   "pairs. "
+                   "-o FILE writes the log probability of each token.\n";
         case Command::kBatch:
-            return "trireme batch: continue many texts. A JSON object a line, in and out; a run that was ended goes on "
-                   "where it\n"
-                   "stopped. A line may have settings of its own: max_tokens, temperature, top_p, top_k, stop, seed.\n";
+            return "trireme batch: continue many prompts, JSON Lines in and out. An interrupted run continues where it "
+                   "stopped. A line may set max_tokens, temperature, top_p, top_k, stop and seed.\n";
         case Command::kPlan:
-            return "trireme plan: where a run's keys and values would live, what it would take of each rank's memory, "
-                   "and\n"
-                   "what a decode step would cost. For this machine, or one that flags describe. Reads no weights.\n";
+            return "trireme plan: memory of each rank, layers on chip, and time per token, for this machine or one "
+                   "that "
+                   "flags describe. Reads no weights.\n";
         case Command::kDoctor:
-            return "trireme doctor: how fast memory, link and ranks are here, beside what they should be. A table on "
-                   "stdout.\n";
+            return "trireme doctor: measure memory, link and ranks of this machine. The last line has the flags for "
+                   "plan.\n";
         case Command::kBench:
-            return "trireme bench: how fast several ways to decode are, one beside the other: one loaded model, one "
-                   "prefill of\n"
-                   "each text, by turns. A table on stdout.\n";
+            return "trireme bench: speed of decoding modes, interleaved on the same prompt and prefill. A table on "
+                   "stdout.\n";
         case Command::kConvert:
-            return "trireme convert: write a model as a folder that transformers reads, or as one .h5 file that loads "
-                   "with "
-                   "digests;\n"
-                   "with another layer map, or in another type. A folder's tensors have the type that most of the "
-                   "model's elements are\n"
-                   "stored in, a .h5 file's the type that each has. With --tokens: write the token ids of\n"
-                   "texts to an HDF5 file that --data reads (trireme convert -m MODEL --tokens books/ -o books.h5); "
-                   "the "
-                   "model is only\n"
-                   "asked for its tokenizer.\n";
+            return "trireme convert: write a model as a folder that transformers reads, or as one .h5 file with "
+                   "digests; "
+                   "also with another layer map or type. With --tokens: write documents as token ids.\n";
         case Command::kReport:
-            return "trireme report: a page in Markdown with pictures of the runs in files that --record has written. "
-                   "Drawn by\n"
-                   "Python (python3, or TRIREME_PYTHON) with h5py and matplotlib. Reads no model.\n";
+            return "trireme report: draw pages with plots from files written by --record. Requires Python with h5py "
+                   "and "
+                   "matplotlib. Reads no model.\n";
     }
     return "";
 }
 
-std::string help_text(std::optional<Command> command, std::string_view keyword) {
+std::string_view examples(Command command) {
+    switch (command) {
+        case Command::kGenerate:
+            return "  trireme generate -m MODEL -p 'Once upon a time' -n 100\n"
+                   "  mpirun -n 2 trireme generate -m MODEL -f long.txt -n 200\n"
+                   "  trireme generate -m MODEL -f long.txt --spec triforce -md DRAFT\n"
+                   "  trireme generate -m MODEL -f long.txt --kv-policy h2o --kv-window 512\n";
+        case Command::kTokenize:
+            return "  trireme tokenize -m MODEL -p 'Once upon a time'\n";
+        case Command::kScore:
+            return "  trireme score -m MODEL -f book.txt --window 2048 --stride 512\n"
+                   "  trireme score -m MODEL --data pairs.jsonl -o scores.jsonl\n";
+        case Command::kBatch:
+            return "  trireme batch -m MODEL --input requests.jsonl -o results.jsonl -n 64\n";
+        case Command::kPlan:
+            return "  trireme plan -m MODEL -c 131072 --ranks 2 --device-memory 24G\n";
+        case Command::kDoctor:
+            return "  trireme doctor\n"
+                   "  mpirun -n 2 trireme doctor\n";
+        case Command::kBench:
+            return "  trireme bench -m MODEL -f book.txt --prefill 7680 --modes none,ngram\n"
+                   "  trireme bench --config laptop-triforce-1-rank -m MODEL\n";
+        case Command::kConvert:
+            return "  trireme convert -m MODEL -o model.h5\n"
+                   "  trireme convert -m MODEL --tokens books/ -o books.h5\n";
+        case Command::kReport:
+            return "  trireme report runs.h5 -o pages\n";
+    }
+    return "";
+}
+
+std::string help_text(std::optional<Command> command, std::string_view keyword, size_t width) {
     if (!command && keyword.empty()) return std::string(kOverview);
-    std::string text(command ? about(*command) : "");
     const std::string wanted = lower(keyword);
-    bool any = false;
+    std::string text, found;
+    std::set<std::string_view> listed;
+    const auto entry = [&](const Flag& flag) {
+        if ((command && !flag.belongs_to(*command)) || listed.contains(flag.name)) return std::string();
+        std::string e = help_entry(flag, width);
+        if (!wanted.empty() &&
+            lower(fmt::format("{} {}", fmt::join(flag.spellings, " "), flag.help)).find(wanted) == std::string::npos) {
+            return std::string();
+        }
+        listed.insert(flag.name);
+        return e;
+    };
+    if (command) text += wrapped(about(*command), 0, 0, width) + "\nExamples\n" + std::string(examples(*command));
+    if (wanted.empty()) {
+        for (const std::string_view name : kCommon) found += entry(*find_key(name));
+        text += "\nCommon flags\n" + found;
+    }
     for (const FlagGroup& group : flag_groups()) {
         std::string entries;
-        for (const Flag& flag : group.flags) {
-            if (command && !flag.belongs_to(*command)) continue;
-            const std::string e = help_entry(flag);
-            if (lower(e).find(wanted) != std::string::npos) entries += e;
-        }
-        if (entries.empty()) continue;
-        any = true;
-        text += fmt::format("\n{}\n{}", group.title, entries);
+        for (const Flag& flag : group.flags) entries += entry(flag);
+        if (!entries.empty()) text += fmt::format("\n{}\n{}", group.title, entries);
     }
-    if (!any) return text + fmt::format("\nNo flag mentions '{}'.\n", keyword);
+    std::string others;
+    for (const Command c : commands()) {
+        if (wanted.empty() || command || lower(about(c)).find(wanted) == std::string::npos) continue;
+        others += "  " + wrapped(about(c).substr(0, about(c).size() - 1), 2, 4, width) + "\n";
+    }
+    if (!others.empty()) text += "\nCommands\n" + std::exchange(others, "");
+    for (const Page& page : kPages) {
+        if (!wanted.empty() && lower(page.title).find(wanted) != std::string::npos) {
+            others += fmt::format("  {}: {}\n", page.path, page.title);
+        }
+    }
+    if (!others.empty()) text += "\nDocuments\n" + others;
+    if (listed.empty()) text += fmt::format("\nNo flag mentions '{}'.\n", keyword);
     return text + "\n" + std::string(kSources);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What --help and --version print.
+/// The texts of --help and --version.
 
 #include <optional>
 #include <string>
@@ -9,25 +9,28 @@
 
 namespace trireme {
 
-/// Without a command: what there is. With one: its flags, each with default, unit and variable; with a keyword only
-/// those that mention it (without a command: of all commands).
-std::string help_text(std::optional<Command> command, std::string_view keyword);
+/// Returns the list of commands, or the flags of one: common ones first, each with unit and default, in lines of at
+/// most `width` characters. A keyword selects flags that mention it; without a command also commands and documents.
+std::string help_text(std::optional<Command> command, std::string_view keyword, size_t width = 80);
 
-/// What the command does, as its --help begins: "trireme <command>: <sentences>", a line end at the end.
+/// Returns the description that begins --help: "trireme <command>: <sentences>", ending in a line end.
 std::string_view about(Command command);
+/// Returns example commands, one per line, each after two blanks.
+std::string_view examples(Command command);
 
-/// Where else flags can stand, and what wins.
+/// Explains the sources of flags and their precedence.
 inline constexpr std::string_view kSources =
-    R"(Every flag can also stand in the environment, as its variable, and in an INI file (--config) as name = value.
-The command line wins over the environment, that over the file, and the file over the default.
-Sizes may end in k, m, g (powers of 1000) or K, M, G (powers of 1024).
+    R"(A flag can also be set by an environment variable (--top-k: TRIREME_TOP_K), or
+in an INI file (--config FILE) as name = value. The command line overrides the
+environment, the environment the file, and the file the default. Sizes may end
+in k, m, g (powers of 1000) or K, M, G (powers of 1024).
 )";
 
 /// "0.1.0".
 std::string_view version_number();
-/// Of the commit that was built: "2026-11-24".
+/// The date of the commit that was built: "2026-11-24".
 std::string_view commit_date();
-/// Version, commit, compiler, and the libraries that are linked: a line each.
+/// Version, commit, compiler and linked libraries, one a line.
 std::string version_text();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The flags that say in which types and on what a run computes, and what it writes.
+// The flags of precision, machine and output files.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ std::string device_of(const S& s) {
     return s.text;
 }
 
-// By name, or by llama.cpp's number. Both begin with silence (0 is off), whereas log::Level ends with it.
+// Takes a name or llama.cpp's number. Level 0 of llama.cpp is off; log::Level has off last.
 log::Level level_of(const S& s) {
     const std::optional<int64_t> n = parse_integer(s.text);
     const bool counted = n && *n >= 0 && *n <= static_cast<int64_t>(log::Level::kOff);
@@ -48,8 +48,8 @@ FlagGroup precision_flags() {
              {"--dtype", "--torch-dtype"},
              kShaped | kConvert,
              "auto|f32|f16|bf16",
-             "type of the weights in memory, or that convert writes; auto: the checkpoint's, for quantised files f16, "
-             "or bf16 where that is faster",
+             "type of the weights in memory, or that convert writes; auto: the checkpoint's; quantised "
+             "files: f16, or bf16 where that is faster",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
@@ -77,7 +77,7 @@ FlagGroup precision_flags() {
              {"--kv-cache-dtype"},
              kShaped,
              "f16|bf16|f32",
-             "both of them at once",
+             "type of cached keys and values",
              [](O& o, const S& s) { o.cache_type_k = o.cache_type_v = cache_type(s); },
              [](const O& o) { return std::string(o.cache_type_k == o.cache_type_v ? name_of(o.cache_type_k) : ""); },
              "",
@@ -86,50 +86,49 @@ FlagGroup precision_flags() {
 }
 
 FlagGroup machine_flags() {
-    return {
-        "Machine",
-        {
-            {"device",
-             {"--device"},
-             kShaped | kDoctor,
-             "auto|cpu|cuda[:INDEX]",
-             "where to compute; see trireme --list-devices. cuda: a card for each rank of a node, by its number there",
-             [](O& o, const S& s) { o.device = device_of(s); },
-             [](const O& o) { return o.device; }},
-            {"no-graphs",
-             {"--no-graphs"},
-             kForward,
-             "",
-             "enqueue each operation of a decode step by itself, not as a CUDA graph",
-             [](O& o, const S& s) { o.graphs = !s.on(); },
-             [](const O& o) { return on_off(!o.graphs); }},
-            {"threads",
-             {"-t", "--threads"},
-             kShaped | kDoctor,
-             "COUNT",
-             "compute threads of each rank, 1 to 1024; no more are started than the rank may use cpus",
-             [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
-             [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
-             "the rank's share of the cores"},
-            {"bind",
-             {"--bind"},
-             kPlaced,
-             "auto|none",
-             "auto: widen the launcher's binding of a rank to its share of the cores; none: leave it",
-             [](O& o, const S& s) {
-                 o.bind = s.one_of({"auto", "none"}) == 0;
-             },
-             [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
-            {"tensor-parallel-size",
-             {"-tp", "--tensor-parallel-size"},
-             kForward | kPlan,
-             "RANKS",
-             "refuse to run with another number of ranks; mpirun or srun decides how many there are. plan: the ranks, "
-             "unless --ranks is given",
-             [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
-             [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
-             "any number"},
-        }};
+    return {"Machine",
+            {
+                {"device",
+                 {"--device"},
+                 kShaped | kDoctor,
+                 "auto|cpu|cuda[:INDEX]",
+                 "where to compute (trireme --list-devices); cuda: one GPU per rank of a node, by rank number",
+                 [](O& o, const S& s) { o.device = device_of(s); },
+                 [](const O& o) { return o.device; }},
+                {"no-graphs",
+                 {"--no-graphs"},
+                 kForward,
+                 "",
+                 "enqueue each operation of a decode step, without CUDA graphs",
+                 [](O& o, const S& s) { o.graphs = !s.on(); },
+                 [](const O& o) { return on_off(!o.graphs); }},
+                {"threads",
+                 {"-t", "--threads"},
+                 kShaped | kDoctor,
+                 "COUNT",
+                 "compute threads per rank, 1 to 1024; capped at the CPUs available to the rank",
+                 [](O& o, const S& s) { o.threads = s.integer(1, 1024); },
+                 [](const O& o) { return o.threads == 0 ? "" : shown(o.threads); },
+                 "the rank's share of the cores"},
+                {"bind",
+                 {"--bind"},
+                 kPlaced,
+                 "auto|none",
+                 "auto: widen the launcher's binding of a rank to its share of the cores; none: leave it",
+                 [](O& o, const S& s) {
+                     o.bind = s.one_of({"auto", "none"}) == 0;
+                 },
+                 [](const O& o) { return std::string(o.bind ? "auto" : "none"); }},
+                {"tensor-parallel-size",
+                 {"-tp", "--tensor-parallel-size"},
+                 kForward | kPlan,
+                 "RANKS",
+                 "refuse to run with another number of ranks (mpirun or srun sets it). plan: the ranks, unless "
+                 "--ranks is given",
+                 [](O& o, const S& s) { o.tensor_parallel = s.integer(1, 4096); },
+                 [](const O& o) { return o.tensor_parallel == 0 ? "" : shown(o.tensor_parallel); },
+                 "any number"},
+            }};
 }
 
 FlagGroup output_flags() {
@@ -139,7 +138,7 @@ FlagGroup output_flags() {
                  {"--report-json"},
                  kGenerate,
                  "FILE",
-                 "write times, bytes, settings, ids and texts as JSON; -: to stdout, which gets nothing else then",
+                 "write times, bytes, settings, ids and texts as JSON; -: to stdout, which then has nothing else",
                  [](O& o, const S& s) { o.report_json = s.word(); },
                  [](const O& o) { return o.report_json; },
                  "none"},
@@ -147,8 +146,8 @@ FlagGroup output_flags() {
                  {"--record"},
                  kForward,
                  "FILE",
-                 "append the run to an HDF5 file: settings, versions, machine, memory, what every round proposed, kept "
-                 "and took, what crossed the link; trireme report draws it",
+                 "append the run to an HDF5 file: settings, machine, memory, and for each round tokens, times "
+                 "and link traffic; trireme report draws it",
                  [](O& o, const S& s) { o.record = s.word(); },
                  [](const O& o) { return o.record; },
                  "not recorded"},
@@ -156,7 +155,7 @@ FlagGroup output_flags() {
                  {"--records"},
                  kReport,
                  "FILE",
-                 "what --record has written; may be given several times, and a word without a flag is such a file, too",
+                 "files written by --record; may be repeated; words without a flag are such files",
                  [](O& o, const S& s) {
                      if (s.first) o.records.clear();
                      o.records.push_back(s.word());
@@ -181,7 +180,7 @@ FlagGroup output_flags() {
                  {"--trace"},
                  kForward,
                  "FILE",
-                 "write the run's spans of all ranks, for ui.perfetto.dev",
+                 "write spans of all ranks, for ui.perfetto.dev",
                  [](O& o, const S& s) { o.trace = s.word(); },
                  [](const O& o) { return o.trace; },
                  "none"},
@@ -203,7 +202,7 @@ FlagGroup output_flags() {
                  {"-lv", "--log-level"},
                  kEvery,
                  "off|error|warn|info|debug|trace",
-                 "how much is logged; also by number, 0 (off) to 5 (trace)",
+                 "log level; also by number, 0 (off) to 5 (trace)",
                  [](O& o, const S& s) { o.log_level = level_of(s); },
                  show_level,
                  "",
@@ -212,7 +211,7 @@ FlagGroup output_flags() {
                  {"-v", "--verbose"},
                  kEvery,
                  "",
-                 "short for --log-level debug",
+                 "same as --log-level debug",
                  [](O& o, const S& s) {
                      o.log_level = s.on() ? log::Level::kDebug : std::max(o.log_level, log::Level::kInfo);
                  },
@@ -223,7 +222,7 @@ FlagGroup output_flags() {
                  {"--config"},
                  kEvery,
                  "FILE",
-                 "read flags from an INI file, one name = value a line",
+                 "read flags from an INI file, one name = value per line",
                  [](O& o, const S& s) { o.config = s.word(); },
                  [](const O& o) { return o.config; },
                  "none"},

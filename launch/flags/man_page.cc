@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-/// Text as roff prints it: every character stands for itself, '-' can be copied into a shell, and no line begins with
-/// what roff takes for a request. Line ends become blanks.
+/// Escapes text for roff: every character is literal, '-' can be copied into a shell, and no line begins with a roff
+/// request. Line ends become blanks.
 std::string roff(std::string_view text) {
     std::string out;
     for (const char c : text) {
@@ -57,7 +57,7 @@ std::string item(const std::string& tag, std::string_view what) {
     return fmt::format(".TP\n{}\n{}\n", tag, roff(what));
 }
 
-/// What `about` says, without the command's name before it.
+/// The result of about() without the command's name.
 std::string_view sentences(Command command) {
     const std::string_view text = about(command);
     return text.substr(text.find(": ") + 2);
@@ -77,7 +77,7 @@ std::string man_entry(const Flag& flag) {
     }
     text += ".\n";
     if (!flag.conflicts.empty()) {
-        text += "Not beside";
+        text += "Not with";
         before = " ";
         for (const std::string_view other : flag.conflicts) {
             text += fmt::format("{}{}", std::exchange(before, ", "), bold(fmt::format("--{}", other)));
@@ -109,8 +109,7 @@ std::string exit_codes() {
 std::string variables() {
     return item(bold("TRIREME_TIMEOUT_S"), "longest silence of a stream or a peer, in seconds (300)") +
            item(bold("TRIREME_LOG"), "all: every rank logs, not rank 0 alone") +
-           item(bold("TRIREME_SHM_SUMS"),
-                "0: ranks of one machine add by MPI's messages, too, not through shared memory") +
+           item(bold("TRIREME_SHM_SUMS"), "0: ranks on one machine add with MPI messages, not through shared memory") +
            item(bold("TRIREME_CUDA_LIBS"),
                 "folders, with colons between, where cuBLASLt and NCCL are looked for first") +
            item(bold("NO_COLOR"), "no colours in the log") +
@@ -142,14 +141,14 @@ std::string man_page() {
             roff("A generated text goes to stdout, everything else to stderr.") + "\n.SH COMMANDS\n";
     for (const Command c : commands()) text += item(bold(name_of(c)), sentences(c));
     text += item(bold("--help") + "[=" + italic("WORD") + "]",
-                 "flags, also behind a command; with a word only those that mention it");
+                 "flags, also after a command; with a word only those that mention it");
     text += item(bold("--version"), "version, commit and libraries");
     text += item(bold("--list-devices"), "what --device may name here");
     text += item(bold("--man"), "this page");
     text += item(bold("--completion bash"), "a script for bash, to be sourced");
     text += ".SH OPTIONS\n" +
             roff(
-                "A flag's value is the next word, or stands behind '='. A flag without a value is a switch: "
+                "A flag's value is the next word, or follows '='. A flag without a value is a switch: "
                 "--flag=off takes it back.") +
             "\n" + roff(kSources) + "\n";
     for (const FlagGroup& group : flag_groups()) {
@@ -165,7 +164,7 @@ std::string man_page() {
     text += ".PP\n" + example("What would fit where, before anything is started:",
                               "trireme plan -m MODEL -c 128000 --ranks 2 --device-memory 24G");
     return text + ".SH SEE ALSO\n.BR mpirun (1);\n" +
-           roff("share/doc/trireme/docs of the installation: using.md goes on from here") + "\n";
+           roff("share/doc/trireme/docs of the installation: start.md is the first page") + "\n";
 }
 
 }  // namespace trireme

@@ -1,12 +1,12 @@
 #pragma once
-/// The manual page, made from the table of flags.
+/// The manual page, generated from the table of flags.
 
 #include <string>
 
 namespace trireme {
 
-/// trireme(1) in roff, with the macros of man(7): every command, and every flag with its spellings, default, variable
-/// and commands.
+/// Returns trireme(1) in roff with the macros of man(7). It lists every command, and every flag with its spellings,
+/// default, variable and commands.
 std::string man_page();
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ std::vector<Options> chains_of(Command command, const Options& o) {
     if (command == Command::kGenerate) return {o};
     if (command == Command::kBatch) {
         Options any = o;
-        any.n_predict = -1;  // requests say their own
+        any.n_predict = -1;  // each request has its own
         return {any};
     }
     std::vector<Options> all;
@@ -30,7 +30,7 @@ int64_t asked_length(const Options& o, size_t part) {
     return part + 1 == o.spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
 }
 
-int64_t held_laws(const Options& o, Part part) {
+int64_t draft_distributions(const Options& o, Part part) {
     const auto found = std::ranges::find(o.spec.parts, part);
     if (found == o.spec.parts.end() || part == Part::kNgram) return 0;
     const auto i = static_cast<size_t>(found - o.spec.parts.begin());

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Optimal string alignment: three rows of the edit table are enough.
+// Optimal string alignment distance; three rows of the edit table suffice.
 size_t distance(std::string_view a, std::string_view b) {
     std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
     for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -28,9 +28,9 @@ size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view wrong, std::span<const std::string> names, size_t most) {
-    constexpr size_t kLongest = 64;  // of a name worth comparing
+    constexpr size_t kLongest = 64;  // longer names are not compared
     if (wrong.empty() || wrong.size() > kLongest) return "";
-    // Somebody who writes --model-name means --model.
+    // A user who writes --model-name means --model.
     constexpr size_t kStart = 5;
     std::string best;
     for (const std::string& name : names) {

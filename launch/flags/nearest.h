@@ -1,5 +1,5 @@
 #pragma once
-/// Which known name a mistyped one was meant to be.
+/// Search for the known name that a mistyped name was meant to be.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-/// The name nearest to `wrong` (insertions, deletions, replacements, swaps of neighbours); empty if that differs in
-/// more than half of the letters, or in more than `most`. The first of equals.
+/// Returns the name nearest to `wrong` (insertions, deletions, replacements, swaps of neighbours), the first of equals;
+/// "" if it differs by more than a quarter of the letters (at least 1), or by more than `most`. A long name that
+/// `wrong` extends with '-' or '_' wins over all: --model for --model-name.
 std::string nearest(std::string_view wrong, std::span<const std::string> names, size_t most = SIZE_MAX - 1);
 
 }  // namespace trireme

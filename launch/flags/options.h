@@ -1,5 +1,5 @@
 #pragma once
-/// What a run was asked for, typed. Defaults are here and nowhere else: --help prints them from a fresh Options.
+/// Parsed options of a run. Defaults are here and nowhere else: --help prints them from a fresh Options.
 
 #include <cstdint>
 #include <optional>
@@ -34,38 +34,38 @@ enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
 enum class Print { kText, kIds };
 enum class Table { kMd, kCsv, kJson, kJsonl };
 
-/// One of a bench's: a chain, or a policy, and, perhaps, a residency of its own.
+/// A bench's mode: a chain or an eviction policy, optionally with its own residency.
 struct Mode {
     std::string name;   // as it was written: "none@12"
     std::string chain;  // as --spec takes it
     KvPolicy policy = KvPolicy::kFull;
-    std::optional<int64_t> kv_on_chip = {};  // nothing: as --kv-on-chip says
+    std::optional<int64_t> kv_on_chip = {};  // not set: --kv-on-chip applies
 };
 
-/// Which tokens KV heads keep, as flags say it.
+/// Options of KV cache eviction: which tokens a KV head retains.
 struct BoundedOptions {
     KvPolicy policy = KvPolicy::kFull;
-    int64_t window = 0;       // tokens; 0: as follows
-    double window_share = 0;  // of the prompt; 0: as `window` says
-    int64_t heavy = -1;       // tokens; -1: half of the window
+    int64_t window = 0;       // budget in tokens; 0: use window_share
+    double window_share = 0;  // budget as a fraction of the prompt; 0: use window
+    int64_t heavy = -1;       // tokens; -1: half of the budget
     int64_t sinks = -1;       // tokens; -1: the policy's own number
     bool rolling = false;
     HeadsBy heads = HeadsBy::kMean;
-    std::optional<bool> one_set = {};  // for all KV heads of a layer; nothing: the policy's own rule
+    std::optional<bool> one_set = {};  // all KV heads of a layer retain one set; not set: the policy's rule
     bool half_scores = false;
     double decay = 1;
     bool normalise = false;
     int64_t observe = 64, pool = 5, every = 64;
-    int64_t chunk = 0;  // tokens; 0: a prompt is read in one
+    int64_t chunk = 0;  // tokens; 0: the prompt is read as one chunk
 
-    static constexpr int64_t kWindow = 256;            // of a policy: the cookbook's
-    static constexpr int64_t kProposingWindow = 1024;  // of --spec h2o
+    static constexpr int64_t kWindow = 256;            // default budget of a policy: that of the H2O cookbook
+    static constexpr int64_t kProposingWindow = 1024;  // default budget of --spec h2o
     int64_t window_or(int64_t fallback) const { return window == 0 ? fallback : window; }
 };
 
-/// Which texts of a data set: put into an order, some left out, some taken.
+/// The selection of texts from a data set: shuffled first, then skipped, then limited.
 struct DataChoice {
-    std::optional<uint64_t> shuffle = {};  // the order's seed; nothing: as they come
+    std::optional<uint64_t> shuffle = {};  // the seed of the order; not set: the order of the files
     int64_t skip = 0, limit = 0;           // texts; limit 0: all
 };
 
@@ -73,96 +73,96 @@ struct Options {
     std::string config;  // an INI file
 
     std::string model;      // a folder or a .gguf file
-    std::string tokenizer;  // where the tokenizer is instead; empty: with the model
+    std::string tokenizer;  // a folder or file; empty: the model's
     PromptFrom prompt_from = PromptFrom::kNowhere;
-    std::string prompt;               // the text, or the path of its file or of its ids; "-" is stdin
-    std::optional<bool> add_special;  // nothing: tokenize does not, generate and score do
+    std::string prompt;               // the text, or the path of a file with text or ids; "-" is stdin
+    std::optional<bool> add_special;  // not set: tokenize adds none, generate and score do
 
     int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context
     int64_t num_samples = 1;
-    static constexpr int64_t kMostParallel = -1;  // as many as there is memory for
+    static constexpr int64_t kMostParallel = -1;  // as many as memory allows
     static constexpr int64_t kParallelLimit = 4096;
-    std::vector<int64_t> parallel = {1};  // texts that are decoded in one forward; of a bench several such numbers
+    std::vector<int64_t> parallel = {1};  // sequences decoded in one forward; bench takes several such numbers
     bool snapshots() const { return !save_kv.empty() || !load_kv.empty(); }
     bool side_by_side() const { return parallel != std::vector<int64_t>{1}; }
     bool ignore_eos = false;
     std::vector<std::string> stop;
     Print print = Print::kText;
 
-    std::optional<uint64_t> seed = 0;  // nothing: one is to be drawn
+    std::optional<uint64_t> seed = 0;  // not set: a seed is drawn
     SamplingParams sampling;
 
     int64_t ctx_size = 0;        // tokens; 0: the model's
-    std::optional<DType> dtype;  // nothing: the checkpoint's
-    std::string layer_map;       // another than the checkpoint's; empty: its own
+    std::optional<DType> dtype;  // not set: the checkpoint's
+    std::string layer_map;       // replaces the checkpoint's map; empty: the checkpoint's
     bool wide_window = false;    // layers with a sliding window see one token more
-    Passes passes;               // of prompts over layers that read later ones
+    Passes passes;               // over prompts, where layers read later layers
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 
     int64_t kv_on_chip = PlanInput::kAuto;  // layers, or kAuto, or kAll
     int64_t kv_ring = 4;
-    int64_t device_memory = 0, host_memory = 0;  // bytes a rank may use; 0: what is free
-    Link link;                                   // emulated, or the one that a plan is for; 0 GB/s: none
-    int64_t ranks = 0;                           // a plan's; 0: as many as were started
-    double device_gbps = 0, host_gbps = 0;       // of a plan's machine
+    int64_t device_memory = 0, host_memory = 0;  // bytes per rank; 0: what is free
+    Link link;                                   // emulated, or assumed by a plan; 0 GB/s: none
+    int64_t ranks = 0;                           // assumed by a plan; 0: the number of started ranks
+    double device_gbps = 0, host_gbps = 0;       // of the machine that a plan assumes
     double device_tflops = 0, reduce_us = 0, reduce_gbps = 0;
     bool kv_verify = false;
     BoundedOptions bounded;
 
     ChainSpec spec;
-    int64_t draft_tokens = DraftLength::kAuto;        // proposed before they are checked, or kAuto; of a tree its depth
-    int64_t inner_draft_tokens = DraftLength::kAuto;  // the same, to a level in between
+    int64_t draft_tokens = DraftLength::kAuto;        // gamma or kAuto; for a tree its depth
+    int64_t inner_draft_tokens = DraftLength::kAuto;  // the draft length of the inner level
     static int64_t most_draft_tokens(int64_t n) { return n == DraftLength::kAuto ? DraftLength::kMost : n; }
-    std::vector<double> accept_rates;          // of a plan's levels that check, the whole model's first
-    std::string spec_costs;                    // a report whose costs are taken; empty: they are measured
+    std::vector<double> accept_rates;          // assumed by a plan, one per verifier, the full model's first
+    std::string spec_costs;                    // a report whose measured costs are used; empty: they are measured
     int64_t tree_size = 32;                    // tokens of a tree
-    static constexpr int64_t kTreeDepth = 16;  // with kAuto: trees of 63 tokens hardly grow deeper
+    static constexpr int64_t kTreeDepth = 16;  // with kAuto: trees of 63 tokens are hardly deeper
     std::string model_draft;                   // a folder or a .gguf file; empty: none
-    int64_t draft_window = 256;                // tokens that the draft sees
-    int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget where a chain retrieves
+    int64_t draft_window = 256;                // tokens that the draft model sees
+    int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget if a chain retrieves
     int64_t retrieval_chunk = 8;               // tokens
-    int64_t reselect = 1;                      // rounds; RetrievalShape::kNever
-    int64_t reselect_queries = 1;              // whose mean chooses
+    int64_t reselect = 1;                      // rounds between selections; or RetrievalShape::kNever
+    int64_t reselect_queries = 1;              // number of queries whose mean selects
 
-    static constexpr int64_t kBenchTokens = 256;                    // that a bench generates without -n: TriForce's
-    std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of a bench
-    int64_t repetitions = 5;                                        // llama-bench's
-    int64_t prefill = 0;                                            // tokens of each text; 0: all of it
-    std::string data;                                               // a file or a folder of texts; a store of ids
-    std::string dataset;                                            // TriForce's name of one; empty: none
+    static constexpr int64_t kBenchTokens = 256;                    // as TriForce: what bench generates without -n
+    std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of bench
+    int64_t repetitions = 5;                                        // as llama-bench
+    int64_t prefill = 0;                                            // tokens read of each text; 0: all
+    std::string data;                                               // a file or folder of texts, or a store of ids
+    std::string dataset;                                            // TriForce's name of a data set; empty: none
     Table table = Table::kMd;
     bool require_exact = false;
 
     std::string input,
-        output_path;       // of a batch: the requests, and what becomes of them; of convert: the new folder or file
-    std::string tokens;    // of convert: texts that become token ids; empty: a model is converted
-    DataChoice choice;     // of what --data or --input names
-    bool average = false;  // of convert: an owner has the mean of its readers' keys and values
+        output_path;       // batch: requests and results; convert: the new folder or file
+    std::string tokens;    // convert: texts to tokenise; empty: a model is converted
+    DataChoice choice;     // among the texts of --data or --input
+    bool average = false;  // convert: an owner layer gets the mean of its readers' keys and values
     struct Scoring {
-        int64_t window = 0, stride = 0;  // tokens; 0: not said
+        int64_t window = 0, stride = 0;  // tokens; 0: not set
         bool llama_rule = false;         // llama-perplexity's chunks instead of Hugging Face's windows
         bool strict = false;             // the first pair that cannot be scored ends the run
         bool in_windows() const { return window > 0 || stride > 0 || llama_rule; }
     } score;
-    /// Whether score reads pairs of a context and a continuation, and no whole texts.
+    /// Whether score reads pairs of context and continuation instead of whole texts.
     bool scores_pairs() const { return prompt_from == PromptFrom::kData && !score.in_windows(); }
-    std::string rouge;  // the key of what texts are compared with; empty: they are not
+    std::string rouge;  // the key of the reference texts; empty: no ROUGE
 
     std::string device = "auto";
-    bool graphs = true;           // decode steps as graphs, where the device has them
-    int64_t threads = 0;          // a rank; 0: its share of the cores
+    bool graphs = true;           // decode steps run as graphs if the device supports them
+    int64_t threads = 0;          // per rank; 0: the rank's share of the cores
     bool bind = true;             // widen the binding to the rank's share of the cores
-    int64_t tensor_parallel = 0;  // number of ranks that there must be; 0: any
+    int64_t tensor_parallel = 0;  // required number of ranks; 0: any
 
     std::string save_kv, load_kv;      // files; empty: none
     int64_t checkpoint_every = 0;      // tokens; 0: never
     double grace_s = 1;                // from SIGTERM to SIGKILL
-    std::string record;                // a file of run records; empty: the run is not recorded
-    std::vector<std::string> records;  // of report: such files
+    std::string record;                // a file for run records; empty: none
+    std::vector<std::string> records;  // report: files that --record has written
     std::string report_json, dump_logits, trace,
-        kv_dump;  // files; empty: none. report_json "-": stdout, and nothing else there
+        kv_dump;  // files; empty: none. report_json "-": the report goes to stdout, and nothing else does
     bool report_to_stdout() const { return report_json == "-"; }
-    bool force = false;  // outputs that exist are overwritten
+    bool force = false;  // overwrite existing outputs
     IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }
     bool no_progress = false;
     log::Level log_level = log::Level::kInfo;

@@ -1,6 +1,6 @@
 #pragma once
-/// Text to values, strictly: the whole text or nothing. No blanks, no '+', no hexadecimal, no nan, no infinity, and
-/// nothing that would overflow or round to zero.
+/// Strict parsers of values. The whole text must be a value: no blanks, no '+', no hexadecimal, no nan, no infinity,
+/// and nothing that overflows or rounds to zero.
 
 #include <cstdint>
 #include <initializer_list>
@@ -12,30 +12,30 @@ namespace trireme {
 
 std::optional<int64_t> parse_integer(std::string_view text);
 std::optional<uint64_t> parse_unsigned(std::string_view text);
-/// A whole number, optionally times k, m, g (powers of 1000) or K, M, G (powers of 1024): 128k is 128000, 128K 131072.
+/// A whole number, optionally with k, m, g (powers of 1000) or K, M, G (powers of 1024): 128k is 128000, 128K 131072.
 std::optional<int64_t> parse_size(std::string_view text);
 std::optional<double> parse_real(std::string_view text);
-/// on, true, yes, 1; off, false, no, 0.
+/// Accepts on, true, yes, 1 and off, false, no, 0.
 std::optional<bool> parse_switch(std::string_view text);
 
-/// A value as somebody wrote it, and where: "--top-k", "TRIREME_TOP_K" or "demo.ini:4: top-k". Each reader fails with
-/// Exit::kConfig naming the place, the text and what is legal.
+/// A value as it was written, and its source: "--top-k", "TRIREME_TOP_K" or "demo.ini:4: top-k". Each reader fails with
+/// Exit::kConfig; the message names the source, the text and the legal values.
 struct Setting {
     std::string where;
     std::string text;
-    bool first = true;  // of this flag in its source: a repeatable flag then starts a new list
+    bool first = true;  // first of this flag in its source: a repeatable flag then starts a new list
 
-    /// `or_else`: what else is legal, for the message.
+    /// `or_else` names further legal values, for the message.
     int64_t integer(int64_t least, int64_t most, const char* or_else = "") const;
     uint64_t any_unsigned(const char* or_else = "") const;
     int64_t size(int64_t least, int64_t most, const char* or_else = "") const;
     double real(double least, double most) const;
-    /// The lower bound itself is not legal.
+    /// Excludes the lower bound.
     double real_above(double bound, double most) const;
     bool on() const;
-    /// The index of the text among `names`.
+    /// Returns the index of the text in `names`.
     size_t one_of(std::initializer_list<std::string_view> names) const;
-    /// Not empty.
+    /// Returns the text, which must not be empty.
     const std::string& word() const;
 };
 

@@ -41,9 +41,8 @@ FlagGroup sharing_flags() {
                  {"--layer-window"},
                  kShaped,
                  "W|W+1",
-                 "tokens that a layer with s in its map sees, of the sliding window W of its config: itself among W, "
-                 "as LCKV's "
-                 "eager and sdpa code has it, or one more, as models that were trained with FlashAttention 2 saw them",
+                 "tokens that a layer with s in its map sees: W (sliding_window, including its own), or W+1, as "
+                 "models trained with FlashAttention 2",
                  [](O& o, const S& s) {
                      o.wide_window = s.one_of({"W", "W+1"}) == 1;
                  },
@@ -52,8 +51,7 @@ FlagGroup sharing_flags() {
                  {"--layer-map"},
                  kShaped | kConvert,
                  "MAP",
-                 "the layer whose keys and values each layer reads, as 0_2_2_3; with an s behind it the layer sees a "
-                 "sliding window",
+                 "the owner layer that each layer reads, for example 0_2_2_3; a suffix s: sliding window",
                  [](O& o, const S& s) { o.layer_map = s.word(); },
                  [](const O& o) { return o.layer_map; },
                  "the checkpoint's"},
@@ -61,23 +59,22 @@ FlagGroup sharing_flags() {
                  {"--average"},
                  kConvert,
                  "",
-                 "an owner's keys and values get the mean of the weights of all layers that read it, not its own",
+                 "an owner's KV weights become the mean over all layers that read it",
                  [](O& o, const S& s) { o.average = s.on(); },
                  [](const O& o) { return on_off(o.average); }},
                 {"passes",
                  {"--passes"},
                  kForward,
                  "config|N|exact|auto",
-                 "how often a prompt passes over layers that read later ones, at most once a token; config: as the "
-                 "checkpoint was trained; exact: until nothing changes; auto: until changes are below "
-                 "--passes-tolerance",
+                 "passes of a prompt over layers that read a later layer; config: as trained; exact: until "
+                 "nothing changes; auto: until changes are below --passes-tolerance",
                  set_passes,
                  show_passes},
                 {"passes-tolerance",
                  {"--passes-tolerance"},
                  kForward,
                  "X",
-                 "with --passes auto: the largest change of an element of keys and values from pass to pass",
+                 "with --passes auto: the largest change of a key or value between passes",
                  [](O& o, const S& s) { o.passes.tolerance = s.real(0, 1e6); },
                  [](const O& o) { return shown(o.passes.tolerance); }},
             }};

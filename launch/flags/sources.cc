@@ -23,26 +23,26 @@ namespace {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
-// Boost splits sources into names and texts. It parses no value: it takes -1 for unsigned numbers, and nan.
+// Boost splits sources into names and texts. It must not parse values: it accepts -1 for unsigned numbers, and nan.
 po::options_description description() {
     po::options_description all;
     for (const Flag& flag : flags()) all.add_options()(std::string(flag.name).c_str(), po::value<std::string>(), "");
     return all;
 }
 
-/// A hint for a user who wrote `wrong` (`spelling` on the command line): what to use instead of another program's flag,
-/// or the nearest of `names`, or `otherwise`.
+/// A hint for a user who wrote `wrong` (`spelling` on the command line): the replacement of another program's flag,
+/// else the nearest of `names`, else `otherwise`.
 std::string did_you_mean(std::string_view spelling, std::string_view wrong, std::span<const std::string> names,
                          std::string_view otherwise) {
     if (const ForeignFlags* foreign = find_foreign(spelling)) return std::string(foreign->answer);
-    const bool one_letter = spelling.starts_with("-") && !spelling.starts_with("--");  // all of them are near
+    const bool one_letter = spelling.starts_with("-") && !spelling.starts_with("--");  // all would be near
     const std::string best = one_letter ? "" : nearest(wrong, names);
     return best.empty() ? std::string(otherwise) : fmt::format("the nearest is {}", best);
 }
 
-enum class Again { kLastWins, kRefused };  // the second time in a source, of a flag that is not repeatable
+enum class Again { kLastWins, kRefused };  // for a flag that is not repeatable and occurs twice in a source
 
-// Appends the assignment. Fails with `code` if the flag conflicts with one that is set already.
+// Appends the assignment. Fails with `code` if the flag conflicts with an earlier one.
 void assign(std::vector<Assignment>& all, const Flag& flag, Setting setting, Exit code, Again again) {
     for (const Assignment& a : all) {
         if (a.flag == &flag && !flag.repeatable && again == Again::kRefused) {
@@ -65,17 +65,17 @@ std::pair<std::string, std::string> variable(const std::string& line) {
 
 constexpr std::string_view kHelpName = "help", kNobodys = "unknown";
 
-/// Flags of no command that stood on a command line.
+/// Flags on a command line that this command does not have.
 struct Unknown {
     std::vector<std::string> errors, ignored;  // lines
 };
 
-/// The word after a flag that is not known is its value, unless it is a flag itself.
+/// Whether the word after an unknown flag is its value: it is, unless it looks like a flag.
 bool is_value(const std::string& word) {
     return word.empty() || word[0] != '-' || parse_real(word).has_value();
 }
 
-/// Takes the value of a foreign flag from the front of `words`.
+/// Removes the value of a foreign flag from the front of `words`.
 void drop_value(ForeignFlags::Harmless what, std::vector<std::string>& words) {
     using Harmless = ForeignFlags::Harmless;
     if (words.empty() || what == Harmless::kSwitch || !is_value(words.front())) return;
@@ -84,7 +84,7 @@ void drop_value(ForeignFlags::Harmless what, std::vector<std::string>& words) {
     words.erase(words.begin());
 }
 
-/// A flag that no command has: an error, or a warning where it can be ignored.
+/// Notes a flag that no command has: as a warning if it can be ignored, else as an error.
 void note_unknown(const std::string& spelling, bool has_value, Command command, std::vector<std::string>& words,
                   Unknown& unknown) {
     const ForeignFlags* foreign = find_foreign(spelling);
@@ -96,12 +96,12 @@ void note_unknown(const std::string& spelling, bool has_value, Command command, 
     if (!has_value) drop_value(ForeignFlags::Harmless::kValue, words);
     const std::string hint =
         did_you_mean(spelling, spelling, spellings_of(command), fmt::format("see trireme {} --help", name_of(command)));
-    // An answer of its own needs no more words.
+    // The answer for a foreign flag is complete by itself.
     unknown.errors.push_back(foreign == nullptr ? fmt::format("{}: unknown flag; {}", spelling, hint)
                                                 : fmt::format("{}: {}", spelling, hint));
 }
 
-// Takes one flag, with its value, from the front of `words`. Boost calls it until nothing is left.
+// Removes one flag and its value from the front of `words`. Boost calls it until none are left.
 std::vector<po::option> take_flag(Command command, std::vector<std::string>& words, Unknown& unknown) {
     const std::string word = words.front();
     if (command == Command::kReport && !word.empty() && word[0] != '-') {
@@ -146,10 +146,10 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     } else if (flag->is_switch()) {
         taken.value = {"on"};
     } else {
-        if (words.empty()) fail(Exit::kUsage, "{}: no value behind it, want {}", spelling, flag->value);
+        if (words.empty()) fail(Exit::kUsage, "{}: no value follows, want {}", spelling, flag->value);
         const std::string& next = words.front();
         if (find_spelling(next.substr(0, next.find('='))) != nullptr) {
-            fail(Exit::kUsage, "{}: no value, but the flag {} behind it; if that is the value, write {}={}", spelling,
+            fail(Exit::kUsage, "{}: no value, but the flag {} follows; if that is the value, write {}={}", spelling,
                  next, spelling, next);
         }
         taken.value = {next};
@@ -159,7 +159,7 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
     return {taken};
 }
 
-/// A value of a file in `folder`: a relative path that exists there is that one, unless it is written.
+/// A value in an INI file of `folder`. A relative path to read is resolved against `folder` if it exists there.
 std::string beside(const fs::path& folder, const Flag& flag, const std::string& value) {
     constexpr std::array kWritten = {"output-path", "record",  "report-json", "dump-logits",
                                      "trace",       "kv-dump", "save-kv"};
@@ -216,7 +216,7 @@ std::vector<std::string> misspelt_variables(std::span<const std::string> lines) 
     std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
                                       "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV", "TRIREME_TEST_DATA", "TRIREME_MUTANT",
                                       "TRIREME_PYTHON", "TRIREME_SHM_SUMS",
-                                      // Of scripts: launch/slurm, tests.
+                                      // Read by scripts in launch/slurm and tests.
                                       "TRIREME", "TRIREME_SLURM", "TRIREME_SLURM_MODES", "TRIREME_LAUNCHER",
                                       "TRIREME_MOST_RESTARTS", "TRIREME_SOFTWARE_GPU", "TRIREME_LONG_TEXT"};
     for (const Flag& flag : flags()) known.push_back(flag.env_name());
@@ -239,7 +239,7 @@ std::vector<std::string> misspelt_variables(std::span<const std::string> lines) 
 std::string find_config(const std::string& name) {
     std::error_code error;
     if (name == "-" || fs::exists(name, error) || name.find('/') != std::string::npos) return name;
-    // share/trireme/configs of the tree that the program is in, installed or built.
+    // Installed and built trees both have bin/ and share/trireme/configs.
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
     const fs::path shipped = program.parent_path().parent_path() / "share/trireme/configs";
     for (const std::string& file : {name, name + ".ini"}) {
@@ -264,7 +264,7 @@ std::vector<Assignment> read_ini(const std::string& path) {
         const size_t hash = line.find('#');
         if (hash != std::string::npos && line.find_first_not_of(" \t") != hash && line[hash - 1] != ' ' &&
             line[hash - 1] != '\t') {
-            fail(Exit::kConfig, "{}: '#' begins a comment and stands behind a blank; a value cannot hold it", where);
+            fail(Exit::kConfig, "{}: '#' after a blank begins a comment; a value cannot contain it", where);
         }
         const size_t begin = line.find_first_not_of(" \t");
         if (begin == std::string::npos || line[begin] == '#') continue;

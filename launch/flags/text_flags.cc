@@ -1,4 +1,4 @@
-// The flags that say which text is read, and how it goes on.
+// The flags of the prompt, the continuation and sampling.
 
 #include "launch/flags/flag_groups.h"
 
@@ -45,7 +45,7 @@ FlagGroup prompt_flags() {
                  {"-m", "--model", "--model-name", "--model-name-or-path"},
                  kModel,
                  "PATH",
-                 "folder with config.json and safetensors, a .gguf file, or a .h5 file of convert's",
+                 "a Hugging Face folder, a .gguf file, or a .h5 file written by convert",
                  [](O& o, const S& s) { o.model = s.word(); },
                  [](const O& o) { return o.model; },
                  "required"},
@@ -53,7 +53,7 @@ FlagGroup prompt_flags() {
                  {"--tokenizer"},
                  kEncode,
                  "PATH",
-                 "tokenizer.json, tokenizer.model, a folder or a .gguf file to take the tokenizer from",
+                 "read the tokenizer from here: tokenizer.json, tokenizer.model, a folder or a .gguf file",
                  [](O& o, const S& s) { o.tokenizer = s.word(); },
                  [](const O& o) { return o.tokenizer; },
                  "the model's"},
@@ -61,7 +61,7 @@ FlagGroup prompt_flags() {
                  {"-p", "--prompt"},
                  kPrompted,
                  "TEXT",
-                 "the text itself",
+                 "the prompt",
                  set_prompt<PromptFrom::kText>,
                  show_prompt<PromptFrom::kText>,
                  "none",
@@ -70,7 +70,7 @@ FlagGroup prompt_flags() {
                  {"-f", "--file"},
                  kPrompted,
                  "FILE",
-                 "a file with the text; - is stdin",
+                 "a file with the prompt; -: stdin",
                  set_prompt<PromptFrom::kFile>,
                  show_prompt<PromptFrom::kFile>,
                  "none",
@@ -79,7 +79,7 @@ FlagGroup prompt_flags() {
                  {"--prompt-ids"},
                  kForward & kPrompted,
                  "FILE",
-                 "a file with the token ids as a JSON array, taken as they are; - is stdin",
+                 "a file with token ids as a JSON array, used unchanged; -: stdin",
                  set_prompt<PromptFrom::kIds>,
                  show_prompt<PromptFrom::kIds>,
                  "none",
@@ -88,9 +88,8 @@ FlagGroup prompt_flags() {
                  {"--session"},
                  kGenerate,
                  "FILE",
-                 "a conversation on one cache that is never reset: a .jsonl file of turns, each an object with prompt, "
-                 "text or turns (MT-bench's, which are put between USER: and ASSISTANT:); -n counts each answer's "
-                 "tokens, at most 1,000 unless it is given",
+                 "a conversation on one cache: a .jsonl file with one turn per line (prompt, text, or MT-bench's "
+                 "turns). -n limits each answer (default 1,000)",
                  set_prompt<PromptFrom::kSession>,
                  show_prompt<PromptFrom::kSession>,
                  "none",
@@ -99,7 +98,7 @@ FlagGroup prompt_flags() {
                  {"--add-special"},
                  kEncode,
                  "",
-                 "put the special tokens around a text that the tokenizer's files ask for (BOS); ids are never changed",
+                 "add the special tokens that the tokenizer's files require (BOS); ids are never changed",
                  [](O& o, const S& s) { o.add_special = s.on(); },
                  [](const O& o) { return o.add_special ? on_off(*o.add_special) : ""; },
                  "off for tokenize, else on"},
@@ -107,7 +106,7 @@ FlagGroup prompt_flags() {
                  {"--no-bos"},
                  kEncode,
                  "",
-                 "the same as --add-special=off",
+                 "same as --add-special=off",
                  [](O& o, const S& s) {
                      if (s.on()) o.add_special = false;
                  },
@@ -116,7 +115,7 @@ FlagGroup prompt_flags() {
                  {"-c", "--ctx-size", "--max-model-len"},
                  kShaped,
                  "TOKENS",
-                 "room for prompt and continuation; 0: all that the model serves",
+                 "tokens of prompt and output to make room for; 0: the model's context",
                  [](O& o, const S& s) { o.ctx_size = s.size(0, kMostTokens); },
                  [](const O& o) { return shown(o.ctx_size); }},
             }};
@@ -129,8 +128,8 @@ FlagGroup continuation_flags() {
                  {"-n", "--n-predict", "--max-new-tokens", "--max-tokens", "--gen-len", "--length"},
                  kDecode | kPlan,
                  "TOKENS",
-                 "the most tokens to generate; -1: until a stop or the end of the context, of a bench 256. plan: for "
-                 "--reselect never, which keeps what is generated",
+                 "tokens to generate at most; -1: until EOS, a stop string or the end of the context (bench: "
+                 "256). plan: output tokens that --reselect never retains",
                  [](O& o, const S& s) {
                      o.n_predict = s.text == "-1" ? -1 : s.size(1, kMostTokens, ", or -1: to the context's end");
                  },
@@ -139,24 +138,22 @@ FlagGroup continuation_flags() {
                  {"--num-samples", "--num-return-sequences"},
                  kGenerate,
                  "COUNT",
-                 "independent continuations of one prefill; sample i depends on the seed and i alone",
+                 "independent samples of one prompt; sample i depends on the seed and i only",
                  [](O& o, const S& s) { o.num_samples = s.integer(1, 65536); },
                  [](const O& o) { return shown(o.num_samples); }},
                 {"parallel",
                  {"-np", "--parallel"},
                  kDecode | kPlan,
                  "COUNT|auto",
-                 "texts that are decoded side by side, in one forward: samples, which share the prompt's keys and "
-                 "values; in batch: requests. Each has the tokens that it has alone. auto: as many as there is memory "
-                 "for. bench: several numbers with commas between, a row for each; plan: for how many there is to be "
-                 "room",
+                 "sequences decoded in one forward: samples of one prompt, or requests of batch. Each has the "
+                 "tokens that it has alone. auto: as many as memory allows. bench: a list, one row each",
                  set_parallel,
                  show_parallel},
                 {"stop",
                  {"-r", "--stop", "--reverse-prompt"},
                  kContinue,
                  "TEXT",
-                 "end before this text; may be given several times",
+                 "stop before this string; may be repeated",
                  [](O& o, const S& s) {
                      if (s.first) o.stop.clear();
                      o.stop.push_back(s.word());
@@ -173,14 +170,14 @@ FlagGroup continuation_flags() {
                  {"--ignore-eos"},
                  kContinue,
                  "",
-                 "go on behind an end-of-text token",
+                 "do not stop at EOS",
                  [](O& o, const S& s) { o.ignore_eos = s.on(); },
                  [](const O& o) { return on_off(o.ignore_eos); }},
                 {"print",
                  {"--print"},
                  kGenerate,
                  "text|ids",
-                 "what goes to stdout; ids: one JSON array a line, a line a sample",
+                 "what goes to stdout; ids: one JSON array per sample",
                  [](O& o, const S& s) {
                      o.print = s.one_of({"text", "ids"}) == 0 ? Print::kText : Print::kIds;
                  },
@@ -195,7 +192,7 @@ FlagGroup sampling_flags() {
                  {"--seed"},
                  kDecode,
                  "N",
-                 "of every random number of the run; 0 to 2^64 - 1, or -1: one is drawn, and reported",
+                 "random seed, 0 to 2^64 - 1; -1 picks one and logs it",
                  [](O& o, const S& s) {
                      o.seed = s.text == "-1" ? std::nullopt : std::optional(s.any_unsigned(", or -1: one is drawn"));
                  },
@@ -204,7 +201,7 @@ FlagGroup sampling_flags() {
                  {"--temp", "--temperature"},
                  kDecode,
                  "X",
-                 "divides the logits, 0 to 100; 0: always the most likely token",
+                 "temperature, 0 to 100; 0: greedy",
                  [](O& o, const S& s) { o.sampling.temperature = s.real(0, 100); },
                  [](const O& o) { return shown(o.sampling.temperature); }},
                 {"top-k",

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// The first line, up to the first comma: "Open MPI v4.1.4".
+// The first line of the library's version, up to the first comma: "Open MPI v4.1.4".
 std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
@@ -67,8 +67,7 @@ std::string version_text() {
     line("compiler", compiler);
     line("MPI", mpi_version());
     line("HDF5", hdf5_version());
-    // Versions from pkg-config (also sentencepiece's): the headers do not say, or only to code compiled for a SIMD
-    // target.
+    // pkg-config's version, also for sentencepiece: the headers have none, or only for code compiled for a SIMD target.
     line("Highway", TRIREME_HIGHWAY_VERSION);
     line("Boost", fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     line("PCRE2", pcre2_version());

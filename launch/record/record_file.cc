@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::string_view kRecordKind = "run record", kRuns = "runs/";
 constexpr size_t kMostSetsOfRun = 16;
-constexpr int64_t kMostRuns = limits::kTensors;  // each has a data set at least
+constexpr int64_t kMostRuns = limits::kTensors;  // each has at least one data set
 
 bool is_there(const std::string& path) {
     struct stat st {};
     return ::lstat(path.c_str(), &st) == 0;
 }
 
-/// Calls body(bytes) with all of a set, about a megabyte at a time. Errors: as reader.read.
+/// Calls body(bytes) with all bytes of a set, in blocks of about a megabyte. Errors: as reader.read.
 template <class Body>
 void for_blocks(const StoreReader& reader, const StoreSet& set, const Body& body) {
     std::vector<std::byte> bytes;
@@ -38,7 +38,7 @@ void for_blocks(const StoreReader& reader, const StoreSet& set, const Body& body
     }
 }
 
-/// The number in "runs/0003/about".
+/// Returns the number in "runs/0003/about".
 std::optional<int64_t> run_of(std::string_view name) {
     if (!name.starts_with(kRuns)) return std::nullopt;
     int64_t number = -1;
@@ -48,7 +48,7 @@ std::optional<int64_t> run_of(std::string_view name) {
     return is_run && number >= 0 && number < kMostRuns ? std::optional(number) : std::nullopt;
 }
 
-/// Sets of the file but its own "about", which is written anew.
+/// The sets of the file except its own "about", which is written again.
 std::vector<StoreSet> sets_of_runs(const StoreReader& reader) {
     std::vector<StoreSet> all = reader.sets();
     std::erase_if(all, [](const StoreSet& set) { return set.name == kStoreAbout; });
@@ -89,7 +89,7 @@ std::unique_ptr<StoreReader> open_record(const std::string& path) {
 void probe_record(const std::string& path) {
     if (path.empty()) return;
     try {
-        // If another run holds it, it can be written; append_run() waits for that run.
+        // A file held by another run can be written: append_run() waits for that run.
         PartFile::unless_held(path, IfThere::kReplace);
     } catch (const Error& e) {
         fail(e.code(), "--record {}", e.what());
@@ -100,7 +100,7 @@ void probe_record(const std::string& path) {
 
 int64_t append_run(const std::string& path, std::string_view about, const std::vector<RecordSet>& sets,
                    std::chrono::milliseconds patience, const StillWaiting& waiting) {
-    // Held from before the old file is read until the new one has its name: nobody's run is lost in between.
+    // The part is held from before the old file is read until the new one has its name, so no other run is lost.
     std::unique_ptr<PartFile> held = hold(path, patience, waiting);
     std::unique_ptr<StoreReader> old;
     std::vector<StoreSet> all;

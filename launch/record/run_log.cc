@@ -87,7 +87,7 @@ void RunLog::round(std::span<const int32_t> tokens) {
     const auto round = static_cast<int64_t>(rounds_.size());
     rounds_.push_back({mode_, text_, sample_, n, length_, since_begin(now)});
     const Counters counters = count();
-    // A text's first token comes of the prompt's logits, before anything has crossed the link for it.
+    // The first token is sampled from the prompt's logits, before any copy over the link for this text.
     if (first_) counters_ = counters;
     if (ranks_ > 1 || engine_->model().view().transport() != nullptr) {
         const LinkUse use = counters.link - counters_.link;
@@ -131,7 +131,7 @@ int64_t RunLog::decode_ns(int64_t text, int64_t sample) const {
 void RunLog::begin_spans() {
     if (rank_ != 0 || has_spans_[static_cast<size_t>(mode_)]) return;
     has_spans_[static_cast<size_t>(mode_)] = true;
-    // Each operation of a card would be put between two events of its driver, and graphs be replayed one by one.
+    // On a GPU each operation would be put between two events of the driver, and graphs would be replayed one by one.
     if (engine_->device().backend() != "cpu" && !traces_) {
         no_spans_ = "a card's operations are timed with --trace alone";
         return;

@@ -1,6 +1,6 @@
 #pragma once
-/// What a run with --record keeps of its rounds while it decodes. Without --record every call returns at once, and
-/// nothing is allocated.
+/// Log of a run's rounds for --record, kept in memory while the run decodes. Without --record every call returns at
+/// once, and nothing is allocated.
 
 #include <array>
 #include <cstdint>
@@ -15,39 +15,39 @@
 
 namespace trireme {
 
-// Rows of the tables of a run. Times are nanoseconds; `_at` since the log was made. -1: not measured, or of several.
+// Rows of a run's tables. Times are nanoseconds; `_at` counts from the log's creation. -1: not measured, or several.
 
 inline int64_t ns_of(double ms) {
     return static_cast<int64_t>(ms * 1e6);
 }
 
-/// A continuation: of a turn, a request, a sample, a repetition.
+/// A continuation: an answer of a conversation, a request, a sample or a repetition.
 struct TextRow {
     int64_t mode = 0, text = 0, sample = 0;
-    int64_t side_by_side = 1;  // samples that the row is of
+    int64_t side_by_side = 1;  // parallel samples that the row summarises
     int64_t prompt_tokens = 0, new_tokens = 0;
     int64_t prefill_ns = -1, ttft_ns = -1, decode_ns = -1;  // decode: all tokens but each sample's first
     static constexpr std::array kColumns = {"mode",       "text",       "sample",  "side_by_side", "prompt_tokens",
                                             "new_tokens", "prefill_ns", "ttft_ns", "decode_ns"};
 };
-/// A round of the whole chain: what it added to the text.
+/// A round of the whole chain, at the outermost level.
 struct RoundRow {
     int64_t mode, text, sample;
-    int64_t tokens, length;  // of the round; of the continuation behind it
+    int64_t tokens, length;  // tokens of the round; length of the continuation after it
     int64_t end_at_ns;
     static constexpr std::array kColumns = {"mode", "text", "sample", "tokens", "length", "end_at_ns"};
 };
-/// A round of a level that checks proposals, 0 the outermost.
+/// A round of a verifying level; level 0 is the outermost.
 struct CheckRow {
     int64_t mode, level, text, sample;
     int64_t asked, proposed, accepted;
-    int64_t length;  // of the text behind it, prompt included; of an inner level it may be taken back
+    int64_t length;  // of the sequence after it, with the prompt; an inner level may be rolled back
     int64_t begin_at_ns, draft_ns, verify_ns;
     static constexpr std::array kColumns = {"mode",     "level",  "text",        "sample",   "asked",    "proposed",
                                             "accepted", "length", "begin_at_ns", "draft_ns", "verify_ns"};
 };
-/// What a rank did of round `round` (a row of RoundRow's table, from 0): bytes whose copy it enqueued, time that copies
-/// which ended meanwhile took, compute waiting for them, and sums over ranks, waiting for peers included.
+/// A rank's figures of round `round` (a row of RoundRow's table, from 0): bytes of copies that it enqueued, time of
+/// copies that ended, time that compute waited for them, and time in all-reduces, including the wait for peers.
 struct LinkRow {
     int64_t rank, round;
     int64_t h2d_bytes, d2h_bytes;
@@ -55,7 +55,7 @@ struct LinkRow {
     static constexpr std::array kColumns = {"rank",   "round",  "h2d_bytes", "d2h_bytes",
                                             "h2d_ns", "d2h_ns", "stall_ns",  "allreduce_ns"};
 };
-/// What one of rank 0's streams did: `stream` and `name` are indices of RunLog::names().
+/// An operation of one of rank 0's streams: `stream` and `name` are indices of RunLog::names().
 struct SpanRow {
     int64_t mode, stream, name;
     int64_t begin_at_ns, duration_ns, bytes;
@@ -64,7 +64,7 @@ struct SpanRow {
 
 class RunLog {
   public:
-    /// Spans are kept of each mode's first kSpanRounds rounds, at most so many a stream.
+    /// Spans are kept for the first kSpanRounds rounds of each mode, at most kMostSpans per stream.
     static constexpr int64_t kSpanRounds = 5;
     static constexpr size_t kMostSpans = size_t{1} << 15;
 
@@ -73,33 +73,33 @@ class RunLog {
     RunLog& operator=(const RunLog&) = delete;
     ~RunLog();
     bool on() const { return on_; }
-    /// Of the present mode.
+    /// The parallel samples of the current mode.
     int64_t side_by_side() const { return side_by_side_; }
 
-    /// What follows is of this mode; `engine` is loaded for it, and stays so until the next call.
+    /// Begins a mode. `engine` is loaded for it, and remains so until the next call.
     void mode(const std::string& name, int64_t side_by_side, const Engine& engine);
-    /// The next rounds are of this text and sample, behind its prompt and so many tokens more; -1: of several.
+    /// Subsequent rounds belong to this text and sample, and start at this generated length. -1: several of them.
     void text(int64_t text, int64_t sample, int64_t length = 0);
-    /// A round has ended, with these tokens.
+    /// Logs a round that has ended with these tokens.
     void round(std::span<const int32_t> tokens);
-    /// The text's rows of the levels that check (Chain::take_kept_rounds), the outermost first.
+    /// Adds the text's rows of the verifying levels (Chain::take_kept_rounds), outermost first.
     void checks(const std::vector<std::vector<KeptRound>>& levels);
-    /// What became of it; `row.mode` is the log's.
+    /// Adds the row of a finished continuation; sets `row.mode`.
     void done(TextRow row);
-    /// From the first token of this sample of a text to the end of its last round; -1: there is none.
+    /// The time from the first token of this sample to the end of its last round; -1: there is no round.
     int64_t decode_ns(int64_t text, int64_t sample) const;
-    /// Nothing follows: whatever is still to be taken is.
+    /// Ends the log and stores pending spans.
     void close();
 
-    /// Of each mode {"name", "side_by_side", "bounded": some tokens are kept, "plan": bytes by what they are for}.
+    /// For each mode {"name", "side_by_side", "bounded": the cache evicts, "plan": bytes by purpose}.
     const nlohmann::ordered_json& modes() const { return modes_; }
-    /// What is known of spans: which were kept, or why there are none.
+    /// Describes the spans: which were kept, or why there are none.
     nlohmann::ordered_json span_facts() const;
     const std::vector<std::string>& names() const { return names_; }
     const std::vector<TextRow>& texts() const { return texts_; }
     const std::vector<RoundRow>& rounds() const { return rounds_; }
     const std::vector<CheckRow>& checks() const { return checks_; }
-    const std::vector<LinkRow>& link() const { return link_; }  // this rank's
+    const std::vector<LinkRow>& link() const { return link_; }  // of this rank
     const std::vector<SpanRow>& spans() const { return spans_; }
 
   private:
@@ -113,20 +113,20 @@ class RunLog {
     int64_t name(const char* text);
     int64_t since_begin(uint64_t ns) const { return static_cast<int64_t>(ns - begin_ns_); }
 
-    bool on_, traces_;  // --trace keeps spans anyway
+    bool on_, traces_;  // --trace keeps spans in any case
     int rank_, ranks_;
     uint64_t begin_ns_;
     const Engine* engine_ = nullptr;
     int64_t side_by_side_ = 1;
     int64_t mode_ = 0, text_ = -1, sample_ = -1, length_ = 0;
-    bool first_ = true;  // the next round is the text's first one
+    bool first_ = true;  // the next round is the first of its text
     Counters counters_;
     nlohmann::ordered_json modes_ = nlohmann::ordered_json::array();
     std::vector<bool> has_spans_;  // [modes]
-    int64_t span_rounds_ = -1;     // of the mode whose spans are being kept; -1: of none
+    int64_t span_rounds_ = -1;     // rounds of the mode whose spans are being kept; -1: none is
     uint64_t spans_from_ns_ = 0;
     size_t dropped_ = 0, dropped_before_ = 0;
-    std::string no_spans_;  // why
+    std::string no_spans_;  // the reason
     std::vector<std::string> names_;
     std::vector<TextRow> texts_;
     std::vector<RoundRow> rounds_;

@@ -24,7 +24,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // of a run's sets
+constexpr int kFormat = 1;  // version of a run's sets
 constexpr std::chrono::seconds kPatience(60), kPatienceOfStopped(1);
 
 template <class Row>
@@ -67,7 +67,7 @@ OrderedJson versions() {
     return {{"trireme", TRIREME_VERSION}, {"commit", TRIREME_COMMIT}, {"text", version_text()}};
 }
 
-/// Of all ranks, in their order.
+/// Gathers the rows of all ranks, in rank order.
 std::vector<LinkRow> gather_link(Comm& comm, const std::vector<LinkRow>& mine) {
     std::vector<LinkRow> all;
     const auto bytes = std::as_bytes(std::span(mine));
@@ -135,7 +135,7 @@ void write_record(const Crew& crew, const RecordedRun& run) {
     }
     const std::vector<LinkRow> link = gather_link(crew.comm(), run.log.link());
     const auto append = [&](const StillWaiting& waiting) {
-        // Texts may end inside a character, and names of files may hold any bytes.
+        // Texts may end inside a character, and file names may contain any bytes.
         const std::string text = about(run, ranks).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
         const int64_t number =
             append_run(o.record, text,
@@ -146,7 +146,7 @@ void write_record(const Crew& crew, const RecordedRun& run) {
     };
     try {
         crew.first_only_waiting(append);
-    } catch (const AgreedError& e) {  // all ranks have it
+    } catch (const AgreedError& e) {  // thrown on all ranks
         if (run.status == 0) throw;
         log::warn("not recorded: {}", e.what());
     }

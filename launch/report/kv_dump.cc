@@ -1,11 +1,8 @@
 #include "launch/report/kv_dump.h"
 
-#include <algorithm>
-
 #include "launch/report/kept_dump.h"
 #include "launch/report/retrieval_dump.h"
 #include "launch/run/spec_levels.h"
-#include "model/shard.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -16,19 +13,14 @@ KvDump::KvDump(const Engine& engine, const Crew& crew) : engine_(engine), crew_(
         if (map.owns(l)) owners_.push_back(l);
     }
     const Shard& shard = engine.weights().shard();
-    int64_t lower = 0;  // heads that lower ranks hold are the first ones
-    for (int rank = 0; rank < shard.rank; ++rank) {
-        const Shard s = make_shard(engine.checkpoint().config(), rank, shard.ranks);
-        lower = std::max(lower, s.kv_begin + s.n_kv_heads);
-    }
-    first_head_ = std::max(shard.kv_begin, lower);
+    first_head_ = shard.kv_first;
     end_head_ = shard.kv_begin + shard.n_kv_heads;
 }
 
 void KvDump::append(const std::string& own) {
     const std::vector<std::string> all = crew_.comm().gather_bytes(own);
     if (!crew_.first()) return;
-    // Ranks hold heads in order: owner by owner, what each of them has.
+    // Ranks hold heads in ascending order: for each owner, append the lines of all ranks.
     std::vector<size_t> at(all.size(), 0);
     for (size_t owner = 0; owner < owners_.size(); ++owner) {
         for (size_t rank = 0; rank < all.size(); ++rank) {

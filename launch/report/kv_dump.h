@@ -1,5 +1,5 @@
 #pragma once
-/// --kv-dump: which tokens KV heads keep, or which chunks a chain retrieves, a JSON object a line.
+/// Dump of --kv-dump: the tokens that KV heads retain, or the chunks that a chain retrieves, one JSON object a line.
 
 #include <cstdint>
 #include <memory>
@@ -11,30 +11,29 @@
 
 namespace trireme {
 
-/// All ranks have one, or none.
+/// Base class of dumps. All ranks have a dump, or none has.
 class KvDump {
   public:
     virtual ~KvDump() = default;
 
-    /// Takes what has changed since the last call. Waits for the device; makes a control call.
+    /// Dumps the changes since the last call. Waits for the device; makes a control call.
     virtual void take() = 0;
-    /// The same behind a round.
+    /// Like take(), but called after a round.
     virtual void round() { take(); }
-    /// A warm-up ran behind the prompt: what it changed belongs to no round.
+    /// A warm-up ran after the prompt. Its changes belong to no round and are not dumped.
     virtual void skip() {}
-    /// In the order of rounds or steps, layers that have keys and values, and the model's KV heads. On rank 0; empty on
-    /// the others.
+    /// The lines, in the order of rounds or steps, owner layers, and the model's KV heads. Empty except on rank 0.
     const std::string& lines() const { return lines_; }
 
   protected:
     KvDump(const Engine& engine, const Crew& crew);
 
-    /// Layers that have keys and values, and this rank's KV heads that no lower rank holds: their numbers in the model.
+    /// The owner layers, and the range of this rank's KV heads that no lower rank holds, numbered as in the model.
     const std::vector<LayerIndex>& owners() const { return owners_; }
     int64_t first_head() const { return first_head_; }
     int64_t end_head() const { return end_head_; }
     int64_t first_held() const { return engine_.weights().shard().kv_begin; }
-    /// Appends lines of all ranks: `own` is what this rank has, with end_owner() behind each owner.
+    /// Appends the lines of all ranks. `own` are this rank's lines, with end_owner() after each owner.
     void append(const std::string& own);
     static char end_owner() { return '\x1e'; }
 
@@ -47,8 +46,8 @@ class KvDump {
     std::string lines_;
 };
 
-/// That of a run's flags, before its prompt is read; null: --kv-dump is not given. `prompt`: its tokens.
-/// Errors: Exit::kConfig where nothing is kept or retrieved, or of several samples.
+/// Makes the dump that the flags request, before the prompt of `prompt` tokens is read; null without --kv-dump. Errors:
+/// Exit::kConfig if nothing is evicted or retrieved, or for several samples.
 std::unique_ptr<KvDump> make_kv_dump(const Options& options, const Engine& engine, const Crew& crew, int64_t prompt);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ fs::path folder_of(const fs::path& path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Whether both paths would be one file: the same name in the same folder, on whatever way to it.
+/// Whether both paths name one file: the same name in the same folder, by any path to that folder.
 bool same_file(const fs::path& a, const fs::path& b) {
     struct stat one = {}, other = {};
     return a.filename() == b.filename() && ::stat(folder_of(a).c_str(), &one) == 0 &&
@@ -70,14 +70,14 @@ void probe_outputs(const Options& o) {
                                                                                     {"--trace", &o.trace},
                                                                                     {"--kv-dump", &o.kv_dump},
                                                                                     {"--save-kv", &o.save_kv}}};
-    constexpr size_t kNotProbed = 5;  // three are read, and commands look after --output-path and --record themselves
+    constexpr size_t kNotProbed = 5;  // three are inputs; commands probe --output-path and --record themselves
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty(); ++j) {
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }
-        // A run that goes on writes over the snapshot that it has taken up.
+        // A resumed run overwrites the snapshot that it resumed from.
         if (i >= kNotProbed) probe_output(flag, *path, o.force || *path == o.load_kv);
     }
     probe_record(o.record);

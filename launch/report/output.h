@@ -1,5 +1,5 @@
 #pragma once
-/// A run's outputs: stdout, unbuffered, and files, for which it is checked before work begins that they can be written.
+/// Outputs of a run: stdout, unbuffered, and files. Before work begins, files are checked to be writable.
 
 #include <string>
 #include <string_view>
@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-/// Writes to a descriptor at once, without a buffer: a token is seen when it is made.
+/// Writes to a descriptor without a buffer, so that a token is visible when it is generated.
 class TextOut {
   public:
     explicit TextOut(int fd) : fd_(fd) {}
 
-    /// False once the reader has closed the other end. Errors: Exit::kIo.
+    /// Returns false after the reader has closed the other end. Errors: Exit::kIo.
     bool write(std::string_view text);
     bool closed() const { return closed_; }
-    /// The last byte written, '\n' before the first.
+    /// The last byte written; '\n' before the first.
     char last() const { return last_; }
 
   private:
@@ -25,17 +25,17 @@ class TextOut {
     char last_ = '\n';
 };
 
-/// Checks that a file can be created at `path`, by its part (runtime/part_file.h), and leaves nothing behind; does
-/// nothing for an empty path. `flag`: for messages. Errors: Exit::kCantCreate where it exists, without `force`;
+/// Checks that a file can be created at `path`, by creating its part (runtime/part_file.h), and leaves no file. Does
+/// nothing for an empty path. `flag` is for messages. Errors: Exit::kCantCreate if the file exists, without `force`;
 /// PartFile's.
 void probe_output(std::string_view flag, const std::string& path, bool force);
 
-/// The same of every file that the run will write but for --output-path. No two of them may be one, however they are
-/// spelt, nor what --input, --data and --tokens name (Exit::kUsage). What is to get a run record must be a file of
-/// them, or free.
+/// Checks every file that the run will write except --output-path. No two of them may be the same file, however they
+/// are spelt, nor may they be files of --input, --data and --tokens (Exit::kUsage). The file of --record must be free
+/// or contain run records.
 void probe_outputs(const Options& options);
 
-/// Writes the report where --report-json asks for it: stdout, or a file, as a whole or not at all.
+/// Writes the report to the target of --report-json: stdout, or a file that is written completely or not at all.
 void write_report(const Options& options, const std::string& text);
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));
     line("heavy hitters", p.heavy.device, "tokens that heads propose by, and their scores");
-    line("levels that propose", p.proposing.device, "weights, windows, work, laws");
+    line("levels that propose", p.proposing.device, "weights, windows, scratch, distributions");
     lines.push_back(m.host_memory == SIZE_MAX
                         ? fmt::format("host: {:.3f} GiB, pinned; no limit (--host-memory)", gib(all.host))
                         : fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));

@@ -1,5 +1,5 @@
 #pragma once
-/// A plan's bytes as lines for people, with what the machine has.
+/// Text lines about a plan: its bytes, and the memory of the machine.
 
 #include <string>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// The layer that an owner is.
+/// The layer of an owner.
 LayerIndex layer_of(const PlanInput& input, OwnerIndex owner);
 
-/// What streamed layers' keys and values do beside crossing the link once a forward: those that are held for several
-/// readers, and those that cross it more often; empty: nothing.
+/// Lists the streamed layers whose keys and values are held for several readers, and those that cross the link more
+/// than once a forward; empty: there are none.
 std::vector<std::string> reader_lines(const PlanInput& input, const Plan& plan);
 
 std::vector<std::string> plan_lines(const PlanInput& input, const Plan& plan, const Machine& machine);

@@ -16,7 +16,7 @@ Printer::Printer(const Options& o, std::string what, int64_t count, bool headed)
       ids_asked_(o.print == Print::kIds),
       silent_(o.report_to_stdout()),
       headed_(headed) {
-    // A line of the log never begins inside a text on a terminal.
+    // On a terminal, a log line never begins inside a text.
     if (::isatty(STDERR_FILENO) != 1) return;
     log::before_lines([](void* printer) { static_cast<Printer*>(printer)->end_line(); }, this);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What a model says, on stdout as it comes.
+/// Printer of generated text on stdout, as it is generated.
 
 #include <cstdint>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace trireme {
 
-/// Prints continuations one behind the other. Text: exactly what was generated. Ids: one array a line. Nothing where
-/// stdout is the report's.
+/// Prints continuations one after the other. Text: exactly what was generated. Ids: one array a line. Prints nothing if
+/// the report goes to stdout.
 class Printer {
   public:
-    /// `what` each of `count` continuations is, in the headings that they have as text if `headed`.
+    /// `what` names each of `count` continuations in the headings that texts have if `headed`.
     Printer(const Options& o, std::string what, int64_t count, bool headed);
 
     Printer(const Printer&) = delete;
@@ -23,10 +23,10 @@ class Printer {
     ~Printer();
 
     bool reader_gone() const { return out_.closed(); }
-    /// The next piece of continuation `number`, which ends with an id of -1 and what text is left.
+    /// Prints the next piece of continuation `number`, which ends with an id of -1 and the remaining text.
     void take(int64_t number, int32_t id, std::string_view text);
-    /// Ends the line, so that the log begins on a new one on a terminal. Writes to stderr: stdout gets nothing but the
-    /// text, and whether it is a terminal cannot be told (mpirun puts a pseudo-terminal in between).
+    /// Ends the line, so that the log starts on a new line of a terminal. Writes to stderr: stdout gets only the text,
+    /// and whether it is a terminal is not known (mpirun puts a pseudo-terminal in between).
     void end_line();
 
   private:

@@ -25,7 +25,7 @@ std::string amounts(std::string_view unit, int64_t done, int64_t total) {
     return fmt::format("{} of {} {}", done, total, unit);
 }
 
-/// ", 12.3 tok/s, 40 s left"; empty where nothing is known.
+/// Returns ", 12.3 tok/s, 40 s left"; "" if no rate is known.
 std::string rate(std::string_view unit, int64_t done, int64_t total, double seconds, bool took) {
     if (done <= 0 || seconds <= 0) return took ? fmt::format(", {}", duration(seconds)) : "";
     const double per_s = static_cast<double>(done) / seconds;
@@ -68,13 +68,16 @@ std::string progress_line(std::string_view what, std::string_view unit, int64_t 
                        rate(unit, done, total, seconds, /*took=*/true));
 }
 
+size_t terminal_width(int fd) {
+    struct winsize size = {};
+    return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 ProgressSink stderr_progress(bool enabled) {
     const char* term = std::getenv("TERM");
-    struct winsize size = {};
-    const bool sized = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return {.enabled = enabled,
             .terminal = ::isatty(STDERR_FILENO) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0,
-            .width = sized ? size.ws_col - 1 : 79,
+            .width = static_cast<int64_t>(terminal_width(STDERR_FILENO)) - 1,
             .draw =
                 [](std::string_view text) {
                     [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
@@ -92,7 +95,7 @@ ProgressMeter::~ProgressMeter() {
 
 void ProgressMeter::operator()(int64_t done, int64_t total) {
     if (!sink_.enabled) return;
-    if (done >= total) {  // from here on others may write to the line
+    if (done >= total) {  // from now on others may write to this line
         if (drawn_) sink_.draw(kWipe);
         drawn_ = false;
         return;

@@ -1,5 +1,5 @@
 #pragma once
-/// Progress of what takes long: a bar on a terminal, a line every 10 s elsewhere. On stderr, from rank 0.
+/// Progress of long operations: a bar on a terminal, else a line every 10 s. On stderr, from rank 0.
 
 #include <cstdint>
 #include <functional>
@@ -8,28 +8,30 @@
 
 namespace trireme {
 
-/// "load  [#####.....]  50 %  104.9 of 209.7 MB, 8.7 MB/s, 12 s left", at most `width` columns. After `seconds`; 0: how
-/// long it takes is not known yet.
+/// Returns "load  [#####.....]  50 %  104.9 of 209.7 MB, 8.7 MB/s, 12 s left", at most `width` columns. `seconds` have
+/// passed; 0: rate and remaining time are left out.
 std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width,
                          double seconds = 0);
-/// "12 s", "3 min 20 s", "2 h 5 min".
+/// Returns "12 s", "3 min 20 s", "2 h 5 min".
 std::string duration(double seconds);
-/// "load: 50 %, 104.9 of 209.7 MB, 8.7 MB/s, 12 s, 12 s left"
+/// Returns "load: 50 %, 104.9 of 209.7 MB, 8.7 MB/s, 12 s, 12 s left".
 std::string progress_line(std::string_view what, std::string_view unit, int64_t done, int64_t total, double seconds);
 
-/// Where progress goes and what time it is; a test has its own.
+/// The output and the clock of progress; tests have their own.
 struct ProgressSink {
     bool enabled = false;
     bool terminal = false;
     int64_t width = 80;
-    std::function<void(std::string_view)> draw;  // to the terminal, as it is
-    std::function<void(std::string_view)> line;  // elsewhere, a whole line
+    std::function<void(std::string_view)> draw;  // writes to the terminal, unchanged
+    std::function<void(std::string_view)> line;  // writes a whole line, without a terminal
     std::function<double()> seconds;             // monotonic
 };
-/// stderr as it is. On a terminal that cannot move its cursor (TERM=dumb): lines.
+/// Returns the columns of the terminal that `fd` is; 80 where it is none.
+size_t terminal_width(int fd);
+/// The sink for stderr. A terminal that cannot move its cursor (TERM=dumb) gets lines.
 ProgressSink stderr_progress(bool enabled);
 
-/// A Progress (model/weights.h). Draws at most ten times a second, and wipes its bar at the end.
+/// A Progress (model/weights.h). Draws at most ten times a second, and erases its bar at the end.
 class ProgressMeter {
   public:
     /// `what` and `unit` ("bytes", shown as MB, or "tokens") must outlive the meter.

@@ -27,10 +27,10 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// The figures that the lines and the JSON have in common.
+/// Figures that lines and JSON share.
 struct Rates {
     double prefill_tok_s, decode_tok_s, read_gbps;
-    // Of all ranks.
+    // Sums over ranks.
     uint64_t weight_bytes = 0, weight_bytes_per_step = 0, kv_bytes = 0, read_bytes_per_step = 0, peak_rss_bytes = 0;
 };
 
@@ -38,7 +38,7 @@ double per_second(double count, double ms) {
     return ms > 0 ? count / ms * 1e3 : 0;
 }
 
-/// Decode forwards: a sample's first token comes from the prefill.
+/// The number of decode forwards. The first token of each sample comes from the prefill.
 double decode_steps(const RunReport& r) {
     return static_cast<double>(r.stats.rounds) - static_cast<double>(r.samples.size());
 }
@@ -63,8 +63,7 @@ double mb(uint64_t bytes) {
     return static_cast<double>(bytes) * 1e-6;
 }
 
-/// The link's figures, of rank 0: over `steps` forwards that took `took_ms` together. Times of a card's copies are
-/// known only with --trace.
+/// Rank 0's figures of the link, over `steps` forwards that took `took_ms`. A GPU's copies are timed only with --trace.
 OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     const double n = std::max(1.0, steps);
     const uint64_t h2d = use.h2d_bytes + use.hidden_h2d_bytes, d2h = use.d2h_bytes + use.hidden_d2h_bytes;
@@ -89,12 +88,12 @@ double per(int64_t count, int64_t of) {
     return of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
 }
 
-/// The mean of the lengths that were chosen, of rounds that asked for tokens.
+/// The mean draft length, over rounds that requested tokens.
 double draft_len(const SpeculationStats& s) {
     return per(s.asked, s.rounds - s.off);
 }
 
-/// What a level has checked, round by round, too: of the tokens at each depth of a proposal, how many stayed.
+/// The figures of a verifying level, also by round and by depth: the acceptance rate at each depth of a proposal.
 OrderedJson checked_facts(const Speculate& level) {
     const SpeculationStats& s = level.stats();
     OrderedJson by_depth = OrderedJson::array();
@@ -166,8 +165,8 @@ std::string utc_now() {
     return text;
 }
 
-/// The largest resident set of this program. getrusage's ru_maxrss would be that of the process which started it,
-/// where that was larger: the kernel keeps it across exec.
+/// The largest resident set of this program. getrusage's ru_maxrss may be that of the parent process, if that is
+/// larger: the kernel keeps it across exec.
 uint64_t peak_rss_bytes() {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
@@ -212,7 +211,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
     std::vector<std::string> lines = {
         fmt::format("load    {:10.1f} ms  on {} x {} threads", r.engine.load_ms(),
                     r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.engine.threads()),
-        t.taken_up_ms > 0 ? fmt::format("taken up{:9.1f} ms  {} tokens of the snapshot's prompt, ttft {:.1f} ms",
+        t.taken_up_ms > 0 ? fmt::format("resumed {:9.1f} ms  {} tokens of the snapshot's prompt, ttft {:.1f} ms",
                                         t.taken_up_ms, t.prompt_tokens, t.ttft_ms)
                           : fmt::format("prefill {:10.1f} ms  {} tokens{}, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms,
                                         t.prompt_tokens, t.passes > 1 ? fmt::format(" in {} passes", t.passes) : "",
@@ -236,7 +235,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
     }
     for (const Speculate* level : r.levels) {
         const SpeculationStats& s = level->stats();
-        const std::string lengths = s.asked + s.off > 0 ? fmt::format("; {:.1f} asked for, in {} of {} rounds none",
+        const std::string lengths = s.asked + s.off > 0 ? fmt::format("; draft length {:.1f}, none in {} of {} rounds",
                                                                       draft_len(s), s.off, s.rounds)
                                                         : "";
         lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
@@ -295,7 +294,7 @@ std::string report_json(const RunReport& r) {
         {"ranks", nlohmann::json(r.ranks)},
         {"samples", samples},
     };
-    // A sample may end inside a character, whose bytes are then no valid UTF-8, as JSON must be.
+    // A sample may end inside a character. Its bytes are then not valid UTF-8, which JSON requires.
     return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

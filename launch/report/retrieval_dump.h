@@ -1,5 +1,5 @@
 #pragma once
-/// The chunks that every KV head sees of a text for a chain that retrieves (--spec retrieval, triforce), by round.
+/// Dump of the chunks that every KV head retrieves for a chain (--spec retrieval, triforce), by round.
 
 #include <cstdint>
 #include <string>
@@ -10,12 +10,12 @@
 namespace trireme {
 
 /// Lines: {"round":0,"layer":0,"head":0,"tokens":812,"chunk_size":8,"candidates":69,"chunks":[0,7,...]}. Round 0 is the
-/// prompt's choice; of later rounds those that chose have lines. tokens: of the text when the choice was made; the head
-/// sees these chunks of the first `candidates` ones, and all tokens behind the candidates. A run that resumes another
-/// counts its own rounds, from 1.
+/// selection after the prompt; later rounds have lines if they selected again. "tokens" is the sequence's length at the
+/// selection. The head sees these chunks among the first `candidates` ones, and all tokens after the candidates. A run
+/// that resumes another counts its own rounds, from 1.
 class RetrievalDump final : public KvDump {
   public:
-    /// Of what `set` chooses from now on; no forward has been made.
+    /// Records the selections of `set` from now on. No forward may have run before.
     RetrievalDump(const Engine& engine, const Crew& crew, RetrievalSet& set);
 
     void take() override;
@@ -29,7 +29,7 @@ class RetrievalDump final : public KvDump {
     std::string own_lines() const;
 
     const RetrievalSet& set_;
-    int64_t round_ = 0, taken_ = 0;  // taken_: the number of the last choice that was taken
+    int64_t round_ = 0, taken_ = 0;  // taken_: the number of the last dumped selection
 };
 
 }  // namespace trireme

@@ -16,13 +16,13 @@ namespace {
 using Words = std::vector<std::string>;
 using Set = std::set<std::string>;
 
-/// What Python's str.split() splits at.
+/// Whether Python's str.split() splits at this character.
 bool is_blank(int32_t c) {
     return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/// A sentence of nothing but blanks has one word, which is empty: the package joins words by a blank and splits again.
+/// A sentence of blanks has one word, which is empty: the package joins words by a blank and splits again.
 Words words_of(std::string_view sentence) {
     Words words;
     std::string word;
@@ -34,7 +34,7 @@ Words words_of(std::string_view sentence) {
         int32_t c = 0;
         const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(sentence.data());
         const auto read = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(sentence.size()), &c);
-        const auto n = static_cast<size_t>(std::max<utf8proc_ssize_t>(1, read));  // of bytes that are no UTF-8: one
+        const auto n = static_cast<size_t>(std::max<utf8proc_ssize_t>(1, read));  // invalid UTF-8: one byte
         if (read > 0 && is_blank(c)) {
             end_word();
         } else {
@@ -57,7 +57,7 @@ std::vector<Words> sentences_of(std::string_view text) {
     return sentences;
 }
 
-/// Runs of `n` words, over the ends of sentences. No word holds a blank, so that it may join them.
+/// N-grams of words, also across the ends of sentences. Words contain no blanks, so a blank may join them.
 Set grams(const std::vector<Words>& sentences, size_t n) {
     Words all;
     for (const Words& words : sentences) all.insert(all.end(), words.begin(), words.end());
@@ -84,8 +84,8 @@ RougeScore rouge_n(const std::vector<Words>& text, const std::vector<Words>& ref
     return score(static_cast<size_t>(common), own.size(), wanted.size());
 }
 
-/// Adds the words of a longest common subsequence. Of several, the one that the package finds: from the end on, at a
-/// tie the text's word is given up.
+/// Adds the words of a longest common subsequence. Among several, it is the one that the package finds: it searches
+/// from the end, and at a tie drops the text's word.
 void add_common(Set& all, const Words& reference, const Words& text) {
     const size_t columns = text.size() + 1;
     std::vector<int32_t> length((reference.size() + 1) * columns, 0);

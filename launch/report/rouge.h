@@ -1,6 +1,6 @@
 #pragma once
-/// ROUGE of a text against a reference, as the Python package `rouge` (pltrdy, 1.0.1) has it: sets of n-grams, words
-/// with their case and punctuation, sentences that end at a full stop.
+/// ROUGE of a text against a reference, with the rules of the Python package `rouge` (pltrdy, 1.0.1): sets of n-grams,
+/// words with their case and punctuation, sentences that end at a full stop.
 
 #include <string_view>
 
@@ -12,15 +12,15 @@ struct RougeScore {
 };
 
 struct Rouge {
-    RougeScore one, two;  // of words and of pairs of words
-    RougeScore l;         // of longest common subsequences, their words united over all pairs of sentences
-    bool empty = false;   // there is nothing but full stops: scores are 0, where the package fails
+    RougeScore one, two;  // of words, and of pairs of words
+    RougeScore l;         // of longest common subsequences: their words, united over all pairs of sentences
+    bool empty = false;   // the text has only full stops: scores are 0, where the package fails
 };
 
-/// Whether anything stands in the text but full stops.
+/// Whether the text has any characters besides full stops.
 bool has_sentences(std::string_view text);
 
-/// Both are UTF-8. Errors: Exit::kInternal where the reference has no sentences.
+/// Both texts are UTF-8. Errors: Exit::kInternal if the reference has no sentences.
 Rouge rouge(std::string_view text, std::string_view reference);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Counts by place in the proposal, up to the last place that had a token.
+/// The counts by position in a proposal, up to the last position that had a token.
 std::vector<int64_t> by_place(const std::array<int64_t, kMaxRows>& counts,
                               const std::array<int64_t, kMaxRows>& proposed) {
     const auto last = std::find_if(proposed.rbegin(), proposed.rend(), [](int64_t n) { return n > 0; });

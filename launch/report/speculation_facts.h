@@ -1,5 +1,5 @@
 #pragma once
-/// What reports and tables say of a level that checks tokens.
+/// Facts about a verifying level, for reports and tables.
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// `chain`: "draft+full". What means nothing here is null.
+/// `chain`: "draft+full". Figures that do not apply are null.
 nlohmann::ordered_json speculation_facts(const std::string& chain, const SpeculationStats& stats);
 
 }  // namespace trireme

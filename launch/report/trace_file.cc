@@ -13,7 +13,7 @@ void write_trace(const Options& o, const Crew& crew) {
     if (o.trace.empty()) return;
     const std::vector<std::string> parts = crew.comm().gather_bytes(trace::json(crew.comm().rank()));
     crew.first_only([&] {
-        // Each rank's trace is an object with one array of events: the elements of all go into the array of the first.
+        // Each rank's trace is an object with one array of events. All elements go into the first rank's array.
         std::string all = parts[0].substr(0, parts[0].rfind(']'));
         for (size_t r = 1; r < parts.size(); ++r) {
             const size_t from = parts[r].find('[') + 1;

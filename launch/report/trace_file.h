@@ -1,12 +1,12 @@
 #pragma once
-/// The trace of a run as a file.
+/// Trace file of a run.
 
 #include "launch/flags/options.h"
 #include "launch/run/crew.h"
 
 namespace trireme {
 
-/// The spans of all ranks in one file, if --trace asks for one. A control call.
+/// Writes the spans of all ranks to the file that --trace names; does nothing without it. A control call.
 void write_trace(const Options& options, const Crew& crew);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-"""Pictures of runs, as the bytes of PNG files. Every function returns None where there is nothing to be seen, but for
-the reason, which the page says."""
+"""Pictures of runs, as the bytes of PNG files. A function returns None if there are no data to show; the page then states the
+reason."""
 
 import io
 
@@ -9,13 +9,13 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-# Okabe and Ito's colours, which people with any colour vision tell apart; marks and line styles say the same again.
+# Okabe and Ito's colours, distinguishable with any colour vision; marks and line styles show the same distinction.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", ":", "-.")
 GREY = "#666666"
 HATCH = {False: "", True: "///"}  # by lossy
-MOST_POINTS = 4000  # of a mode in a picture
+MOST_POINTS = 4000  # per mode and picture
 
 
 def color(i):
@@ -46,13 +46,13 @@ def legend_above(figure, handles, labels, columns=4):
 
 
 def speedup(rates, baseline):
-    """Median over median, and the least and the most that two samples can make of it."""
+    """The ratio of the medians, and the smallest and largest ratio of two samples."""
     return np.median(rates) / np.median(baseline), np.min(rates) / np.max(baseline), np.max(rates) / np.min(baseline)
 
 
 def comparison(labels, samples, lossy, baseline, software):
-    """`samples`: of each label, tokens a second; `lossy`: whether it is; `baseline`: the number of the label that others are
-    compared with, or None."""
+    """`samples`: tokens per second of each label; `lossy`: whether each label is lossy; `baseline`: the index of the label that
+    the others are compared with, or None."""
     figure, axes = plt.subplots(1, 2 if baseline is not None else 1, figsize=(9, 0.9 + 0.5 * len(labels)), squeeze=False)
     rates_axes = axes[0][0]
     places = np.arange(len(labels))[::-1]
@@ -88,7 +88,7 @@ def continuations(mode):
 
 
 def medians(x, y, most=20, least=6):
-    """Medians of x and y over at most so many stretches of x, of equally many points, at least so many."""
+    """Medians of x and y over at most `most` stretches of x with equal numbers of points, at least `least` in each."""
     order = np.argsort(x, kind="stable")
     parts = np.array_split(order, max(1, min(most, len(x) // least)))
     return [np.median(x[p]) for p in parts], [np.median(y[p]) for p in parts]
@@ -125,11 +125,11 @@ def latency(modes, software):
         each.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     else:
         each.set_ylim(0, None)
-    total.set_xlabel("tokens behind the prompt")
+    total.set_xlabel("generated tokens")
     total.set_ylabel("s since the first token")
     total.set_xlim(0, None)
     total.set_ylim(0, None)
-    each.set_xlabel("tokens behind the prompt")
+    each.set_xlabel("generated tokens")
     each.set_ylabel("ms a token (a round / its tokens)")
     each.set_xlim(0, None)
     tidy(total)
@@ -139,7 +139,7 @@ def latency(modes, software):
 
 
 def wilson(stayed, proposed):
-    """The interval of a share, by Wilson, at 95 %."""
+    """Wilson's 95 % interval of a share."""
     z = 1.96
     share, n = stayed / proposed, proposed
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
@@ -148,7 +148,7 @@ def wilson(stayed, proposed):
 
 
 def acceptance(levels, software):
-    """`levels`: (mode's number, level's number, label, proposed at each place, accepted there)."""
+    """`levels`: (index of the mode, index of the level, label, tokens proposed at each position, tokens accepted there)."""
     if not levels:
         return None
     figure, axes = plt.subplots(figsize=(9, 3.6))

@@ -1,4 +1,4 @@
-"""From runs to the page and its pictures: which there are, what stands beside them, and why one is missing."""
+"""Makes the page of runs and its pictures: the choice of pictures, their captions and tables, and why one is missing."""
 
 import os
 import re
@@ -13,7 +13,7 @@ STOPPED = {0: "done", 75: "stopped by a signal; a snapshot was written", 130: "s
 
 
 def escaped(value):
-    """Text from a record as Markdown shows it, in one line of a table."""
+    """A text from a record, escaped for one cell of a Markdown table."""
     value = "".join(c if c.isprintable() else " " for c in str(value))
     return re.sub(r"([\\`*_{}\[\]<>#|~&$!])", r"\\\1", value)
 
@@ -43,7 +43,7 @@ class Report:
         self.software, self.lines, self.files = software, [], {}
 
     def picture(self, name, alt, content, caption, otherwise):
-        """A picture with its caption, or why there is none."""
+        """Adds a picture with its caption, or the reason why there is none."""
         if content is None:
             self.lines += [otherwise, ""]
             return
@@ -56,7 +56,7 @@ def baseline_of(entries):
 
 
 def row_of(mode):
-    """What bench said of the mode."""
+    """The mode's row in the table of bench."""
     for row in listed(mode.run.about, "rows"):
         if isinstance(row, dict) and row.get("mode") == mode.name and row.get("n_parallel") == mode.side_by_side:
             return row
@@ -84,14 +84,14 @@ def mode_rows(entries, baseline):
 
 
 def compare(report, name, entries, source):
-    """Ways to decode beside each other. `entries`: (mode, its samples)."""
+    """Compares ways to decode. `entries`: (mode, its samples)."""
     if not entries:
         report.lines += ["No continuation was measured to its end, so that there is no speed.", ""]
         return
     baseline = baseline_of(entries)
     labels = [m.label + (", lossy" if m.bounded else "") for m, _ in entries]
     picture = charts.comparison(labels, [r for _, r in entries], [m.bounded for m, _ in entries], baseline, report.software)
-    caption = ("Tokens a second behind the first token. n: " + source + ". ")
+    caption = ("Tokens per second after the first token. n: " + source + ". ")
     if baseline is not None:
         caption += (f"Speed-ups are over {escaped(entries[baseline][0].label)}, where every token is computed by itself: median over "
                     "median; the line goes from the least sample over the baseline's best to the best one over its "
@@ -108,11 +108,11 @@ def compare(report, name, entries, source):
 
 
 def levels_of(run):
-    """(mode, level, label, proposed at each place, accepted there) of the levels that checked anything."""
+    """(mode, level, label, proposed at each position, accepted there) of the levels that verified any token."""
     out = []
     for mode in run.modes:
         levels = mode.levels
-        if not levels:  # a batch has no sums, but every round
+        if not levels:  # a batch has no sums, but a row for each round
             checks = mode.table("checks")
             levels = []
             for level in np.unique(checks["level"]):
@@ -134,7 +134,7 @@ def levels_of(run):
 
 
 def durations(mode):
-    """Nanoseconds of all rounds behind each text's first."""
+    """Nanoseconds of all rounds after each text's first."""
     return sum(int(r["end_at_ns"][-1] - r["end_at_ns"][0]) for r in charts.continuations(mode))
 
 
@@ -147,7 +147,7 @@ def link_rows(run):
         for rank in np.unique(link["rank"]):
             of = link.where(rank=rank)
             of = type(of)(of.columns, of.values[np.isin(of["round"], numbers)])
-            steps = len(of) - len(charts.continuations(mode))  # a text's first round crosses nothing
+            steps = len(of) - len(charts.continuations(mode))  # a text's first round copies no tiles
             if steps <= 0 or took <= 0:
                 continue
             bytes_in, busy = int(of["h2d_bytes"].sum()), int(of["h2d_ns"].sum())
@@ -223,8 +223,8 @@ def facts(run, folder):
                                              f"{cores} core{'s' if cores != 1 else ''} there")])  # fmt: skip
     taken = mapped(about, "taken_up")
     if taken:
-        rows.append(["taken up", f"{code(text(taken.get('file')))}: a prompt of {whole(taken.get('prompt_tokens')):,} tokens and "
-                     f"{whole(taken.get('generated_tokens')):,} behind it"])  # fmt: skip
+        rows.append(["resumed", f"{code(text(taken.get('file')))}: a prompt of {whole(taken.get('prompt_tokens')):,} tokens and "
+                     f"{whole(taken.get('generated_tokens')):,} generated"])  # fmt: skip
     if trace and os.path.exists(trace):
         rows.append(["trace", f"[{escaped(os.path.basename(trace))}]({os.path.relpath(trace, folder)}), for "
                      "[ui.perfetto.dev](https://ui.perfetto.dev)"])  # fmt: skip
@@ -268,7 +268,7 @@ def run_section(report, run, folder):
 
 
 def beside_each_other(runs):
-    """Runs of a file that continue a prompt of one length with one model on like machines, but decode in several ways."""
+    """Comparable runs of a file: equal prompt length, model and kind of machine, but several ways to decode."""
     groups = {}
     for run in runs:
         settings = mapped(run.about, "settings")
@@ -290,12 +290,12 @@ def beside_each_other(runs):
 
 
 def make(runs, folder, mark, page, software):
-    """The names of files and what they hold: the page, and pictures."""
+    """Returns the names of files and their contents: the page, and pictures."""
     several = len({run.file for run in runs}) > 1
     report = Report(software)
     report.lines += [mark, "", "# Runs of trireme", ""]
     for i, (file, entries) in enumerate(beside_each_other(runs)):
-        report.lines += [f"## Runs of {escaped(os.path.basename(file))} beside each other", ""]
+        report.lines += [f"## Runs of {escaped(os.path.basename(file))} compared", ""]
         compare(report, f"beside-{i}-speed.png", entries, "runs of this file, and their samples, with one model and length of prompt")
     for file in dict.fromkeys(run.file for run in runs):
         of_file = [run for run in runs if run.file == file]
@@ -303,7 +303,7 @@ def make(runs, folder, mark, page, software):
             before = set(report.files)
             begin = len(report.lines)
             run_section(report, run, folder)
-            if several:  # two files may have runs of one number
+            if several:  # two files may have runs of the same number
                 prefix = f"file-{list(dict.fromkeys(r.file for r in runs)).index(file)}-"
                 for name in set(report.files) - before:
                     report.files[prefix + name] = report.files.pop(name)

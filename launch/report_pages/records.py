@@ -5,18 +5,18 @@ import json
 import h5py
 import numpy as np
 
-FORMAT = 1  # the newest that is known here
+FORMAT = 1  # the newest that this script reads
 TABLES = ("texts", "rounds", "checks", "link", "spans")
 MOST_ABOUT = 1 << 28  # bytes
 MOST_ROWS = 1 << 26
 
 
 class RecordError(Exception):
-    """What is wrong with a file, in one line."""
+    """The fault of a file, in one line."""
 
 
 class Table:
-    """A table of whole numbers: table["end_at_ns"] is a column. One that a run does not have has no rows."""
+    """A table of whole numbers: table["end_at_ns"] is a column. A table that a run does not have has no rows."""
 
     def __init__(self, columns=(), values=None):
         self.columns = list(columns)
@@ -39,13 +39,13 @@ class Table:
 
 
 class Mode:
-    """One way to decode: of a bench one of several."""
+    """One way to decode; a bench has several."""
 
     def __init__(self, run, number, facts):
         self.run, self.number = run, number
         self.name = text(facts.get("name"), "mode")
         self.side_by_side = whole(facts.get("side_by_side"), 1)
-        self.bounded = facts.get("bounded") is True  # some tokens are kept: others than the model's own may follow
+        self.bounded = facts.get("bounded") is True  # the cache evicts: tokens may differ from the model's own
         self.plan = mapped(facts, "plan")
         self.levels = [level for level in listed(facts, "levels") if isinstance(level, dict)]
         self.label = self.name if self.side_by_side == 1 else f"{self.name}, {self.side_by_side} side by side"
@@ -54,14 +54,14 @@ class Mode:
         return self.run.tables[name].where(mode=self.number)
 
     def rates(self):
-        """Tokens a second of each measured continuation, but for the first token of each of its samples."""
+        """Tokens per second of each measured continuation, without the first token of each sample."""
         texts = self.table("texts")
         tokens = texts["new_tokens"] - texts["side_by_side"]
         keep = (texts["decode_ns"] > 0) & (tokens > 0)
         return tokens[keep] / texts["decode_ns"][keep] * 1e9
 
     def is_baseline(self):
-        """Autoregressive: every token is the model's own, one by one, over all keys and values."""
+        """Whether the mode is autoregressive: the model generates every token by itself, over all keys and values."""
         return self.name.split("@")[0] in ("none", "full") and self.side_by_side == 1
 
 
@@ -88,13 +88,13 @@ def number(value, otherwise=None):
 
 
 def listed(about, name):
-    """The list of that name; one that is not there, or is no list, is empty."""
+    """The list of this name; empty if it is missing or no list."""
     value = about.get(name)
     return value if isinstance(value, list) else []
 
 
 def mapped(about, name):
-    """The same of an object."""
+    """The object of this name; empty if it is missing or no object."""
     value = about.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -125,7 +125,7 @@ def read_table(group, name, about, where):
 
 def load(path):
     """The runs of a file, in order."""
-    with open(path, "rb"):  # says why it cannot be opened
+    with open(path, "rb"):  # raises the reason if the file cannot be opened
         pass
     try:
         with h5py.File(path, "r") as file:

@@ -3,8 +3,8 @@
 
   report.py -o FOLDER FILE...          the same as: trireme report FILE... -o FOLDER
 
-FOLDER/index.md and the pictures that it shows take the place of those of an earlier report; a file of one of these names
-that no report has written stays, and nothing is written (73). Other exit codes: 65 a damaged record, 66 no such file,
+FOLDER/index.md and its pictures replace those of an earlier report. If a file of one of these names was not written by a
+report, it is kept, and nothing is written (73). Other exit codes: 65 a damaged record, 66 no such file,
 69 h5py or matplotlib is missing, 74 and 77 the folder cannot be written."""
 
 import argparse
@@ -19,7 +19,7 @@ NEEDED = ("h5py", "matplotlib")
 SYSTEM_PYTHON = "/usr/bin/python3"
 PAGE = "index.md"
 MARK = "<!-- written by trireme report -->"
-SOFTWARE = "trireme report"  # what the pictures say of themselves
+SOFTWARE = "trireme report"  # the name in the pictures' metadata
 
 
 def leave(code, text):
@@ -45,7 +45,7 @@ def require_packages():
 
 
 def become_the_systems():
-    """Debian's packages are of Debian's Python, which may not be the first one in PATH: goes on there if it has them."""
+    """Restarts the script with Debian's Python if that has the packages: it may not be the first Python in PATH."""
     if os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON) or not os.access(SYSTEM_PYTHON, os.X_OK):
         return
     asked = subprocess.run([SYSTEM_PYTHON, "-c", f"import {', '.join(NEEDED)}"], stdout=subprocess.DEVNULL,
@@ -55,7 +55,7 @@ def become_the_systems():
 
 
 def is_ours(path):
-    """Whether an earlier report has written the file."""
+    """Whether an earlier report wrote the file."""
     with open(path, "rb") as file:
         begin = file.read(4096)
     if path.endswith(".md"):
@@ -64,7 +64,7 @@ def is_ours(path):
 
 
 def write(folder, files):
-    """All of the files, each as a whole; nothing if one of the names is somebody else's."""
+    """Writes all of the files, each atomically; writes none if a file of one of these names is not a report's."""
     os.makedirs(folder, exist_ok=True)
     for name in files:
         path = os.path.join(folder, name)

@@ -1,11 +1,11 @@
-"""The link's timeline against compute, and memory by plan: pictures of bars, as charts.py's."""
+"""Bar charts like those of charts.py: the timeline of the link and compute, and memory by plan."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from charts import COLORS, GREY, legend_above, png, tidy
 
-# What streams do: how the names of operations begin, what they are called, colour, hatch.
+# Kinds of operations: prefixes of their names, label, colour, hatch.
 KINDS = (
     (("matmul", "product"), "products", COLORS[0], ""),
     (("attention", "attend"), "attention", COLORS[1], ""),
@@ -16,9 +16,9 @@ KINDS = (
     (("kv_stall", "rows_stall"), "waiting for tiles", "#dddddd", "////"),
 )
 OTHER = "the rest"
-QUIET = ("wait",)  # between streams: not drawn
+QUIET = ("wait",)  # waits between streams are not drawn
 STREAMS = {"compute": "whole model", "h2d": "link to device", "d2h": "link to host"}
-LINKS = ("h2d", "d2h")  # whose copies are told apart
+LINKS = ("h2d", "d2h")  # streams whose copies are drawn with edges
 SHOWN_ROUNDS = 2
 
 
@@ -27,7 +27,7 @@ def kind_of(name):
 
 
 def window(mode, spans):
-    """From the end of one round to the end of another, within what the spans are of; None: there are no such rounds."""
+    """The ends of the last rounds that the spans cover; None: there are fewer than two."""
     if not len(spans):
         return None
     rounds = mode.table("rounds")
@@ -37,7 +37,7 @@ def window(mode, spans):
     ends = np.sort(ends[(ends >= first - 1_000_000) & (ends <= last + 1_000_000)])
     if len(ends) < 2:
         return None
-    # The first rounds fill caches, and the link: the last ones that are there.
+    # The first rounds fill caches and the link: show the last ones.
     return ends[-min(len(ends), SHOWN_ROUNDS + 1):]
 
 
@@ -91,7 +91,7 @@ def scale_of(most):
 
 
 def memory(plans, software):
-    """`plans`: (label, {"device": {component: bytes}, "host": ...}), of a rank."""
+    """`plans`: (label, {"device": {component: bytes}, "host": ...}) of one rank."""
     bars = []
     for label, plan in plans:
         for place in ("device", "host"):

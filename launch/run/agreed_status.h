@@ -1,5 +1,5 @@
 #pragma once
-/// What ranks agree on once a round.
+/// The status that ranks agree on once a round.
 
 #include <cstdint>
 #include <span>
@@ -8,21 +8,21 @@
 
 namespace trireme {
 
-/// A rank's own status: nobody reads its stdout any more. That ends a run, and is no failure.
+/// A rank's own status: the reader of its stdout is gone. It ends a run without a failure.
 constexpr int kReaderGone = 1;
-/// SIGUSR1 has come: the run is to write a snapshot, and to end. And: it has written one, on a signal, and ends.
+/// kSnapshotAsked: SIGUSR1 came, and the run is to write a snapshot and end. kSaved: it has written one after a signal.
 constexpr int kSnapshotAsked = 2, kSaved = 3;
 
-/// Thrown out of a prefill by all ranks at once, when they have agreed to stop.
+/// Thrown out of a prefill by all ranks together when they have agreed to stop.
 struct Interrupted {};
 
-/// The one control message of a round: whether to stop, since a signal may reach ranks in different rounds; and the
-/// tokens that each has drawn are compared, and `chain`, a digest of what its levels have done (Chain::digest). `own`:
-/// a status of this rank alone, 0 to 127. Returns the largest of the ranks', 128 + the number of a signal that came, or
-/// 0. Errors: Exit::kInternal, on all ranks, if ranks drew or proposed different tokens.
+/// The control message of a round. Ranks agree whether to stop, since a signal may reach them in different rounds. They
+/// also compare the tokens that each has sampled and `chain`, a digest of what its levels did (Chain::digest). `own` is
+/// the status of this rank alone, 0 to 127. Returns the largest status of all ranks: 128 + the number of a signal, an
+/// own status, or 0. Errors: Exit::kInternal on all ranks if they sampled, proposed or accepted different tokens.
 int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uint64_t chain);
 
-/// What a process exits with that stops because of an agreed status.
+/// The exit status of a process that stops because of an agreed status.
 int exit_status(int agreed);
 
 }  // namespace trireme

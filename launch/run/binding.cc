@@ -46,7 +46,7 @@ std::string read_line(const std::string& path) {
     return line;
 }
 
-/// The parent of a process and the name of what it runs. /proc/<pid>/stat is "pid (name) state parent ...".
+/// A process's parent and the name of its program. /proc/<pid>/stat is "pid (name) state parent ...".
 struct Process {
     pid_t parent = 0;
     std::string name;
@@ -61,7 +61,7 @@ Process process(pid_t pid) {
     return p;
 }
 
-/// The process of Open MPI that started this one, perhaps through a shell or a wrapper; 0 if it is not among this
+/// The Open MPI process that started this one, directly or through a shell or a wrapper; 0 if it is not among this
 /// process's ancestors.
 pid_t find_launcher() {
     for (pid_t pid = getppid(); pid > 1;) {
@@ -96,7 +96,7 @@ NodeCores read_node(const RankEnv& rank) {
     NodeCores node;
 
     const int n = hwloc_get_nbobjs_by_type(t.get(), HWLOC_OBJ_CORE);
-    const hwloc_obj_type_t type = n > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;  // some virtual machines show no cores
+    const hwloc_obj_type_t type = n > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;  // some virtual machines expose no cores
     for (hwloc_obj_t o = nullptr; (o = hwloc_get_next_obj_by_type(t.get(), type, o)) != nullptr;) {
         node.cores.push_back(cpus_of(o->cpuset));
     }
@@ -107,7 +107,7 @@ NodeCores read_node(const RankEnv& rank) {
         if (launcher != 0 && hwloc_get_proc_cpubind(t.get(), launcher, set.get(), 0) == 0)
             node.job = cpus_of(set.get());
         node.job_cpus = std::ssize(node.job);
-        const char* policy = std::getenv("OMPI_MCA_hwloc_base_binding_policy");  // there only if the user gave one
+        const char* policy = std::getenv("OMPI_MCA_hwloc_base_binding_policy");  // set only if the user gave one
         node.policy = policy ? policy : "";
     } else if (rank.launcher == "srun") {
         const char* cpus = std::getenv("SLURM_CPUS_ON_NODE");

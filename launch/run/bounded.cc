@@ -15,7 +15,7 @@ int64_t default_sinks(KvPolicy policy) {
     return policy == KvPolicy::kStreaming ? 4 : 0;
 }
 
-/// `flag` asks for the policy.
+/// `flag` names the flag that requests the policy, for messages.
 BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const char* flag, const LlamaConfig& config,
                       int64_t prompt_tokens, bool returns) {
     const BoundedOptions& b = o.bounded;
@@ -37,11 +37,10 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .turns = o.prompt_from == PromptFrom::kSession,
                           .seed = static_cast<uint32_t>(o.seed.value_or(0)),
                           .returns = returns};
-    require(
-        !shape.one_set || shape.may_keep_one_set(), Exit::kUsage,
-        "--kv-heads-share layer beside {} {}: its heads choose by numbers of their own; want head, or --kv-policy h2o, "
-        "tova, snapkv or pyramidkv",
-        flag, name_of(policy));
+    require(!shape.one_set || shape.may_keep_one_set(), Exit::kUsage,
+            "--kv-heads-share layer with {} {}: its heads have no common scores; want head, or --kv-policy h2o, "
+            "tova, snapkv or pyramidkv",
+            flag, name_of(policy));
     shape.heavy = b.heavy < 0 ? shape.tokens / 2 : b.heavy;
     try {
         check_bounded(shape, config.layer_map.owners());
@@ -53,7 +52,7 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
     for (LayerIndex l; l.i < config.n_layers; ++l) {
         require(!config.layer_map.windowed(l), Exit::kData,
                 "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
-                "order that tells which these are; want a layer map without s",
+                "order that shows which these are; want a layer map without s",
                 o.model, l, config.sliding_window, flag, name_of(policy));
     }
     return shape;
@@ -65,7 +64,7 @@ BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t 
     const KvPolicy policy = o.bounded.policy;
     if (policy == KvPolicy::kFull) return {};
     require(o.spec.parts.empty(), Exit::kUsage,
-            "--kv-policy {} beside --spec {}: what a chain proposes is checked by the model over all of the text; want "
+            "--kv-policy {} with --spec {}: a chain verifies with the full KV cache; want "
             "one of them",
             name_of(policy), text_of(o.spec));
     return shape_of(o, policy, BoundedOptions::kWindow, "--kv-policy", config, prompt_tokens, returns);
@@ -74,7 +73,7 @@ BoundedShape bounded_shape(const Options& o, const LlamaConfig& config, int64_t 
 BoundedShape proposing_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
     if (!o.spec.has(Part::kH2o)) return {};
     require(!o.bounded.rolling, Exit::kUsage,
-            "--kv-positions rolling beside --spec {}: heavy hitters propose what the model says of tokens where they "
+            "--kv-positions rolling with --spec {}: heavy hitters draft for tokens where they "
             "stand in the text; want true positions",
             text_of(o.spec));
     return shape_of(o, KvPolicy::kH2o, BoundedOptions::kProposingWindow, "--spec", config, prompt_tokens, returns);
@@ -100,7 +99,7 @@ std::string describe(const BoundedShape& s, const LlamaConfig& config, std::stri
 
 int64_t prompt_to_load(const Options& o, int64_t prompt_tokens, int64_t longest) {
     const bool share = o.bounded.policy != KvPolicy::kFull && o.bounded.window_share > 0;
-    // A pyramid's first layer has up to twice the window, and no more than the prompt.
+    // PyramidKV's first layer retains up to twice the budget, and no more than the prompt.
     const bool short_of =
         o.bounded.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.bounded.window_or(BoundedOptions::kWindow);
     return share || short_of ? prompt_tokens : longest;
@@ -112,7 +111,7 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
         if (given && !reads) log::warn("{} has no effect here: only {} reads it", flag, reader);
     };
     const bool any = shape.bounded(), h2o = shape.policy == KvPolicy::kH2o;
-    const bool all = any && o.bounded.policy != KvPolicy::kFull;  // there is nothing else, as there is beside a chain
+    const bool all = any && o.bounded.policy != KvPolicy::kFull;  // the model's own cache evicts, not a chain's set
     const char *const bounded = "a --kv-policy other than full", *const kept =
                                                                      "a --kv-policy other than full, or --spec h2o";
     const char* const attended = "--kv-policy or --spec h2o";

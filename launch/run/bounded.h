@@ -1,5 +1,5 @@
 #pragma once
-/// From the flags of bounded KV to the policy of a run and to its plan.
+/// Conversion of the flags of KV cache eviction into a run's policy and its memory plan.
 
 #include <cstdint>
 #include <string>
@@ -12,25 +12,25 @@
 
 namespace trireme {
 
-/// The policy that the flags ask for, of a prompt of so many tokens. `returns`: the prompt is continued several times.
-/// Errors: Exit::kConfig where numbers contradict each other, Exit::kUsage beside a chain that proposes, Exit::kData
-/// for layers that see a sliding window.
+/// The policy that the flags request, for a prompt of `prompt_tokens` tokens. `returns`: the prompt is continued
+/// several times. Errors: Exit::kConfig for contradicting numbers, Exit::kUsage if --spec is also given or heads cannot
+/// share a set, Exit::kData for layers with a sliding window.
 BoundedShape bounded_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
-/// The same of a chain that has Part::kH2o, for heads of the model that it proposes to; of others kFull. Errors:
-/// Exit::kConfig and kData as above, kUsage for positions that roll.
+/// Like bounded_shape(), but for the h2o proposer of a chain; kFull if the chain has no Part::kH2o. Errors: as
+/// bounded_shape(), and Exit::kUsage for rolling positions.
 BoundedShape proposing_shape(const Options& options, const LlamaConfig& config, int64_t prompt_tokens, bool returns);
-/// "h2o: 512 tokens a head, 256 of them by score, ..."; `what`: who keeps them.
+/// Describes the policy: "KV policy h2o: 512 tokens a head, 256 of them the most recent, ...". `what` begins the text.
 std::string describe(const BoundedShape& shape, const LlamaConfig& config, std::string_view what = "KV policy");
-/// Of a run with several prompts, at most `longest` tokens long: the length that an engine is loaded for before it
-/// reads one of so many. A budget may depend on it.
+/// The prompt length that an engine is loaded for before a prompt of `prompt_tokens` tokens is read, in a run whose
+/// longest prompt has `longest` tokens. A budget may depend on it.
 int64_t prompt_to_load(const Options& options, int64_t prompt_tokens, int64_t longest);
-/// Flags that neither policy nor chain reads, and numbers that change nothing. `shape`: that of either of them.
+/// Warns of eviction flags that have no effect. `shape`: that of policy or chain; `text`: the sequence's length.
 void warn_of_unused_bounded(const Options& options, const BoundedShape& shape, int64_t text);
 
-/// Puts what such a view takes into a plan.
+/// Adds the memory of an evicting view to a plan.
 void plan_bounded(PlanInput& input, const LlamaConfig& config, const Shard& shard, const BoundedShape& shape,
                   std::string_view backend, int threads);
-/// The same of the heads that a chain proposes by, where it does.
+/// Adds the memory of an h2o proposer's KV set to a plan, if the chain has one.
 void plan_proposing(PlanInput& input, const LlamaConfig& config, const Shard& shard, const BoundedShape& shape,
                     std::string_view backend, int threads);
 

@@ -12,7 +12,7 @@ namespace trireme {
 
 void warn_of_unused(const std::vector<Options>& chains) {
     const Options fresh;
-    const Options& o = chains.front();  // they differ in nothing else
+    const Options& o = chains.front();  // they differ in nothing else that is read here
     const auto unless_read = [&](bool given, const char* flag, const char* reader, auto reads) {
         if (given && std::none_of(chains.begin(), chains.end(), reads)) {
             log::warn("{} has no effect here: only {} reads it", flag, reader);
@@ -55,7 +55,7 @@ std::vector<std::string> level_names(const Options& o) {
     std::vector<std::string> names = {"full"};
     for (size_t i = spec.parts.size(); i-- > 0;) {
         if (spec.parts[i] == Part::kNgram) continue;
-        // Of a tree's level forwards of many rows are timed, of others' that draft those of one.
+        // A tree's level is timed with forwards of many rows, other drafting levels with one row.
         names.emplace_back(spec.tree && i == 0 ? "tree" : name_of(spec.parts[i]));
     }
     return names;
@@ -79,14 +79,15 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     base_ = base_of(o, device);
     if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
-    for (size_t level = n; level-- > 0;) {  // of who checks
+    for (size_t level = n; level-- > 0;) {  // of the verifier
         Speculate::Options checks = {.level = static_cast<uint32_t>(level), .keeps_rounds = !o.record.empty()};
         if (!lengths_.empty()) checks.lengths = &lengths_[level];
         if (level > 0) {
             const size_t part = n - level;
             checks.verifier = name_of(spec.parts[part]).data();
-            checks.length = held_laws(o, spec.parts[part]);
-            checks.held = held_.emplace_back(std::make_unique<HeldLaws>(device, *levels_[level], checks.length)).get();
+            checks.length = draft_distributions(o, spec.parts[part]);
+            checks.held =
+                held_.emplace_back(std::make_unique<DraftDistributions>(device, *levels_[level], checks.length)).get();
         }
         speculates_.push_back(std::make_unique<Speculate>(*inner, *levels_[level], o.sampling, o.seed.value(), checks));
         inner = speculates_.back().get();
@@ -111,7 +112,7 @@ std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
         return tree;
     }
     return std::make_unique<Drafter>(name_of(o.spec.parts[0]).data(), device, *levels_.back(), o.sampling,
-                                     o.seed.value(), level, held_laws(o, o.spec.parts[0]));
+                                     o.seed.value(), level, draft_distributions(o, o.spec.parts[0]));
 }
 
 void Chain::warm_up(const Crew& crew, int32_t token) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A chain as --spec asks for it: who proposes tokens and who checks them.
+/// Speculation chain of a run, built from --spec: proposers and verifiers.
 
 #include <memory>
 #include <string>
@@ -14,36 +14,36 @@
 
 namespace trireme {
 
-/// Warns of flags that were given and that none of these chains reads.
+/// Warns of given flags that none of these chains reads.
 void warn_of_unused(const std::vector<Options>& chains);
 
-/// Names of the chain's models as SpecCosts has them.
+/// The names of the chain's levels as SpecCosts has them, the full model first.
 std::vector<std::string> level_names(const Options& options);
-/// Those whose costs its draft lengths go by; empty: no length adapts.
+/// The levels whose costs determine draft lengths; empty: no draft length is adaptive.
 std::vector<std::string> weighed_levels(const Options& options);
-/// Of the report that --spec-costs names, where draft lengths ask for them. Errors: as read_spec_costs.
+/// The costs of --spec-costs if draft lengths require costs; else empty. Errors: as read_spec_costs.
 SpecCosts given_costs(const Options& options);
 
 class Chain {
   public:
-    /// That of options.spec over `model`, and of `proposing` the levels that it has; both must outlive it. `costs`: of
-    /// weighed_levels(), or empty: then warm_up() is to be called. Errors: as Plain, Drafter and Speculate.
+    /// Builds the chain of options.spec over `model` and its levels of `proposing`; both must outlive it. `costs` are
+    /// those of weighed_levels(); if empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
     Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs);
 
     Decoder& decoder() { return *decoder_; }
-    /// What checked tokens so far, the outermost first; empty: nothing was proposed to anybody.
+    /// The verifiers, the outermost first; empty: the chain decodes without speculation.
     std::vector<const Speculate*> levels() const;
-    /// Of each of levels(), its rounds since the last call: with --record; else none.
+    /// For each of levels(), its rounds since the last call with --record; without it, none.
     std::vector<std::vector<KeptRound>> take_kept_rounds();
-    /// Of what these have done since the text began (Speculate::digest).
+    /// A digest of the decisions of all levels() since the sequence began (Speculate::digest).
     uint64_t digest() const;
 
-    /// What the chain knows of the text (Proposer::state).
+    /// Serialises the chain's state (Proposer::state).
     void state(Archive& ar) { decoder_->state(ar); }
 
-    /// Draft lengths adapt, and nobody has said by which costs.
+    /// True if draft lengths are adaptive and no cost table was given.
     bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }
-    /// Measures them with forwards of `token`, all ranks together, rank 0's times.
+    /// Measures the costs with forwards of `token` on all ranks together; rank 0's times count.
     void warm_up(const Crew& crew, int32_t token);
     const SpecCosts& costs() const { return costs_; }
 
@@ -53,13 +53,13 @@ class Chain {
 
     SamplingParams sampling_;
     std::vector<std::string> weighed_;
-    std::vector<Level*> levels_;        // the model, then those of the parts from the last one on; null: n-grams
-    std::vector<DraftLength> lengths_;  // of the levels that check, in this order; empty: none adapts
+    std::vector<Level*> levels_;        // the full model, then the parts from last to first; null: n-grams
+    std::vector<DraftLength> lengths_;  // of the verifiers, in the order of levels_; empty: none is adaptive
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
-    const TreeDrafter* tree_ = nullptr;  // base_, if it is one
-    std::vector<std::unique_ptr<HeldLaws>> held_;
-    std::vector<std::unique_ptr<Speculate>> speculates_;  // the innermost first
+    const TreeDrafter* tree_ = nullptr;  // base_ if it is a TreeDrafter, else null
+    std::vector<std::unique_ptr<DraftDistributions>> held_;
+    std::vector<std::unique_ptr<Speculate>> speculates_;  // innermost first
     std::unique_ptr<Decoder> plain_;
     Decoder* decoder_ = nullptr;
 };

@@ -8,16 +8,16 @@
 namespace trireme {
 namespace {
 
-// The model's tokenizer, unless --tokenizer names one. A run with ids in and ids out does not need it, and it may be
-// missing then; if there is one, it still says which tokens end a text.
+// Opens the tokenizer that --tokenizer names, else the model's. A run with ids in and ids out works without one. If
+// there is one, its end-of-text ids are still used.
 std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
     const bool text_out =
         command == Command::kBatch || (command == Command::kGenerate && (o.print == Print::kText || !o.stop.empty()));
-    // Of data, ids may come, or texts: whoever reads a text says if there is no tokenizer for it.
+    // Data sets hold ids or texts. The reader of a text fails if there is no tokenizer for it.
     const bool ids_in = o.prompt_from == PromptFrom::kIds || o.prompt_from == PromptFrom::kData;
     const bool needed = !ids_in || text_out || !o.tokenizer.empty();
     if (needed) return load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
-    return optional_tokenizer(o.model, "goes on without a tokenizer");
+    return optional_tokenizer(o.model, "continues without a tokenizer");
 }
 
 std::vector<int32_t> ends_of_text(const LlamaConfig& config, const Tokenizer* tokenizer) {

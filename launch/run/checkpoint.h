@@ -1,5 +1,5 @@
 #pragma once
-/// The files of a model, opened: what they say is checked, their weights are not read yet.
+/// The opened files of a model: their metadata is checked, their weights are not read yet.
 
 #include <cstdint>
 #include <memory>
@@ -16,19 +16,19 @@ namespace trireme {
 
 struct Checkpoint {
     std::unique_ptr<WeightSource> source;
-    std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and the run needs none: ids in, ids out
-    std::vector<int32_t> eos;              // what ends a text, by the model's files and by the tokenizer's
+    std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and the run needs none (ids in, ids out)
+    std::vector<int32_t> eos;              // end-of-text ids of the model's files and of the tokenizer
     WeightType weight_type;
-    std::string backend;  // that it is to run on
+    std::string backend;  // of the device that the run uses
 
     const LlamaConfig& config() const { return source->config(); }
 };
 
-/// The tokenizer of a model where it can be done without: null, and a line of the debug log, if there is none, or none
-/// that is understood. Errors: Exit::kIo and kOs: what it says cannot be known then.
+/// Loads a model's tokenizer if possible. Returns null, and logs `without` and the reason at level debug, if there is
+/// none or its format is not supported. Errors: Exit::kIo and kOs, since the tokenizer's content is then unknown.
 std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::string_view without);
 
-/// Opens what --model and --tokenizer name. Errors: as open_model and load_tokenizer.
+/// Opens the files that --model and --tokenizer name. Errors: as open_model and load_tokenizer.
 Checkpoint open_checkpoint(Command command, const Options& options, std::string_view backend);
 
 }  // namespace trireme

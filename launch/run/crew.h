@@ -1,5 +1,5 @@
 #pragma once
-/// The ranks of a run, acting together: all pass a phase, or all fail with the same message and exit code.
+/// Rank group: the ranks of a run. In each phase all of them succeed, or all fail with the same message and exit code.
 
 #include <functional>
 
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Work that waits for something outside (a person, a pipe) calls this several times a second or more.
+/// Work that waits for input from outside (a person, a pipe) calls this several times a second.
 using StillWaiting = std::function<void()>;
 
 class Crew {
@@ -21,10 +21,10 @@ class Crew {
     /// rank throws an AgreedError: the failure with the highest exit code, of the lowest rank that has it. A control
     /// call.
     void phase(const std::function<void()>& work) const;
-    /// A phase that only rank 0 has work in.
+    /// A phase in which only rank 0 has work.
     void first_only(const std::function<void()>& work) const;
-    /// The same for work that may wait for a person or a pipe, longer than the deadline of control calls. `work` must
-    /// keep calling the StillWaiting that it is given: rank 0 thereby tells the others, often enough for the deadline,
+    /// Like first_only(), but for work that may wait for a person or a pipe, longer than the deadline of control calls.
+    /// `work` must keep calling the StillWaiting that it gets. Rank 0 thereby signals the others, within the deadline,
     /// that it is still waiting.
     void first_only_waiting(const std::function<void(const StillWaiting&)>& work) const;
 

@@ -16,7 +16,7 @@ std::vector<int64_t> chosen(int64_t n, const DataChoice& choice, std::string_vie
     const int64_t end = std::min(n, choice.skip) + (choice.limit == 0 ? left : std::min(choice.limit, left));
     std::vector<int64_t> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), int64_t{0});
-    for (int64_t i = 0; choice.shuffle && i < end; ++i) {  // places behind the last that is taken need no draw
+    for (int64_t i = 0; choice.shuffle && i < end; ++i) {  // later elements are not selected
         const DrawKey key = {
             .sample = static_cast<uint32_t>(i), .round = static_cast<uint32_t>(i >> 32), .purpose = Purpose::kShuffle};
         // Below n - i for every n below 2^53: the product of n - i and 1 - 2^-53 is rounded to less than n - i.

@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostTextBytes = size_t{1} << 30;  // of one text
+constexpr size_t kMostTextBytes = size_t{1} << 30;  // the limit of one text
 
 bool holds_lines(const fs::path& path) {
     return path.extension() == ".jsonl" || path.extension() == ".json";
 }
 
-/// One line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
+/// Reads one line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
 DataText text_of_line(std::string_view line, const std::string& where, std::string name) {
     const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostTextBytes});
     require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or input_ids", where,
@@ -41,7 +41,7 @@ DataText text_of_line(std::string_view line, const std::string& where, std::stri
     fail(Exit::kData, "{}: has neither prompt nor text nor input_ids", where);
 }
 
-/// Returns false once `visit` has.
+/// Visits the texts of one file. Returns false if `visit` did.
 bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const OnText& visit) {
     const std::string where = path.string(), name = where == "-" ? "stdin" : path.filename().string();
     require(!is_data_store(path), Exit::kData, "{}: is a store of token ids already, or another HDF5 file; want texts",
@@ -58,7 +58,7 @@ bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const 
     return more;
 }
 
-/// A folder's texts; what is none is said.
+/// A folder's text files, sorted. Warns of other files.
 std::vector<fs::path> texts_in(const fs::path& folder) {
     std::vector<fs::path> files, others;
     std::error_code error;
@@ -81,7 +81,7 @@ std::vector<fs::path> texts_in(const fs::path& folder) {
 }  // namespace
 
 bool is_folder(const fs::path& path) {
-    std::error_code ignored;  // whoever opens it says why not
+    std::error_code ignored;  // opening the path will report it
     return fs::is_directory(path, ignored);
 }
 

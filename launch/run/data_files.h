@@ -1,5 +1,5 @@
 #pragma once
-/// Texts as files have them: what --data and --tokens name, unless that is a store of token ids.
+/// Text files of a data set: those that --data and --tokens name, except stores of token ids.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// A text: characters, or ids.
+/// A text, as characters or as token ids.
 struct DataText {
     std::string where;  // for messages: "texts/books.jsonl:3"
     std::string name;   // in the data set: "books.jsonl:3"
@@ -20,18 +20,18 @@ struct DataText {
     std::optional<std::vector<int64_t>> ids;  // instead of `text`; they are not checked against a vocabulary
 };
 
-/// Returns whether it wants another one.
+/// Returns whether to continue with the next text.
 using OnText = std::function<bool(DataText text)>;
 
-/// Calls `visit` with every text of a file (- is stdin) or of a folder's files, in the order of the files' names; one
-/// text at a time is in memory. A .jsonl or .json file has one a line (prompt, text or input_ids), any other file is
-/// one; of a folder those that end in .txt, .jsonl or .json are read. `waiting`: as read_text_file_or_stdin. Errors: of
-/// the files; Exit::kNoInput for a folder without such files, kData for a line that holds no text, for a text beyond
-/// 1 GiB, and for a store.
+/// Calls `visit` with every text of a file (- is stdin) or of a folder's files, sorted by path. One text at a time is
+/// in memory. A .jsonl or .json file has one text a line (prompt, text or input_ids); any other file is one text. In a
+/// folder, files that end in .txt, .jsonl or .json are read. `waiting`: as read_text_file_or_stdin. Errors: those of
+/// the files; Exit::kNoInput for a folder without such files; Exit::kData for a line without a text, for a text larger
+/// than 1 GiB, and for a store.
 void for_texts(const std::filesystem::path& path, const StillWaiting& waiting, const OnText& visit);
 
 bool is_folder(const std::filesystem::path& path);
-/// Whether it is one of our stores, or an HDF5 file by its name. Never waits for a pipe.
+/// Whether the path is one of our stores, or an HDF5 file by its name. Never waits for a pipe.
 bool is_data_store(const std::filesystem::path& path);
 
 }  // namespace trireme

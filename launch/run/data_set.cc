@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kFirstOfGs = 20;             // TriForce's
+constexpr int64_t kFirstOfGs = 20;             // as TriForce
 constexpr size_t kMostHeld = size_t{1} << 32;  // bytes of all texts that a run takes
 
 fs::path folder_of(const Options& o) {
@@ -50,7 +50,7 @@ size_t bytes_of(const DataText& t) {
     return t.text.size() + (t.ids ? t.ids->size() * sizeof(int64_t) : 0);
 }
 
-/// Without a shuffle nothing is read behind the last text that is taken.
+/// Without a shuffle, nothing after the last selected text is read.
 DataSet from_texts(const fs::path& path, int64_t first, const DataChoice& choice, const StillWaiting& waiting) {
     std::vector<DataText> all;
     int64_t seen = 0;
@@ -89,7 +89,7 @@ void DataSet::require_made_by(const Tokenizer* tokenizer, std::optional<bool> ad
             "{}: its ids are of another tokenizer than the model's: {}; convert --tokens with this model", made->path,
             other);
     require(!add_special || *add_special == made->add_special, Exit::kConfig,
-            "--add-special={} beside {}: its ids were made with --add-special={}, and are not changed; convert "
+            "--add-special={} with {}: its ids were made with --add-special={}, and are not changed; convert "
             "--tokens again",
             *add_special ? "on" : "off", made->path, made->add_special ? "on" : "off");
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// What --data and --dataset name: texts, or a store of token ids, of which a run takes what --shuffle, --skip and
-/// --limit say.
+/// The texts that a run takes from --data or --dataset: from text files, or from a store of token ids, selected by
+/// --shuffle, --skip and --limit.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ namespace trireme {
 
 struct DataSet {
     std::vector<DataText> texts;
-    /// Of a store: who made its ids, with or without what stands around a text.
+    /// Origin of a store's ids: the tokenizer, and whether it added special tokens. Not set for text files.
     struct Made {
         std::string path;
         TokenizerIdentity tokenizer;
@@ -23,18 +23,18 @@ struct DataSet {
     };
     std::optional<Made> made;
 
-    /// Whether ids of a store mean to `tokenizer` (null: there is none) what they meant to their own one. Errors:
-    /// Exit::kData for another one, naming what differs; kConfig where `add_special` contradicts the store; kNoInput
-    /// without a tokenizer.
+    /// Checks that `tokenizer` (null: there is none) gives a store's ids the meaning that their own tokenizer did.
+    /// Errors: Exit::kData for another tokenizer, naming the difference; kConfig if `add_special` contradicts the
+    /// store; kNoInput without a tokenizer.
     void require_made_by(const Tokenizer* tokenizer, std::optional<bool> add_special) const;
 };
 
-/// What `choice` takes of what --data and --dataset name. Of a store's texts the first `most` ids are read. Errors: of
-/// the files and of chosen(); Exit::kNoInput where there are no texts, kData beyond 4 GiB of them at once.
+/// Reads the texts that `choice` selects from --data or --dataset, and of a store's texts at most the first `most` ids.
+/// Errors: of the files and of chosen(); Exit::kNoInput if there are no texts, kData for more than 4 GiB of them.
 DataSet read_data(const Options& options, const DataChoice& choice, const StillWaiting& waiting = {},
                   int64_t most = INT64_MAX);
 
-/// A text's ids, as they are, or as `tokenizer` (null: there is none) encodes it. Errors: Exit::kNoInput.
+/// Returns a text's ids, or encodes it with `tokenizer` (null: there is none). Errors: Exit::kNoInput.
 std::vector<int64_t> ids_of(const DataText& text, const Tokenizer* tokenizer, bool add_special);
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "decode/held_laws.h"
+#include "decode/draft_distributions.h"
 #include "launch/run/checkpoint.h"
 #include "model/files/padded_model.h"
 #include "model/footprint.h"
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSinks = 16;  // TriForce's
+constexpr int64_t kSinks = 16;  // as TriForce
 
 WindowShape window_of(int64_t tokens) {
     return {.sinks = kSinks, .recent = tokens - kSinks};
@@ -31,8 +31,8 @@ ViewMaker window_view(const LlamaConfig& config, int64_t window) {
 // Vocabularies are padded to multiples of 64 to 512.
 constexpr int64_t kMostPadding = 512;
 
-/// A draft speaks of tokens by their numbers: they must be the target's. Rows that pad its vocabulary may be more or
-/// fewer.
+/// Draft and target exchange token ids, so these must mean the same tokens. Only the number of padding rows of the
+/// vocabularies may differ.
 void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const Checkpoint& target) {
     const int64_t own_vocab = draft.vocab, wanted = target.config().vocab;
     require(std::abs(own_vocab - wanted) < kMostPadding, Exit::kConfig,
@@ -54,14 +54,14 @@ void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const C
     }
 }
 
-/// What --model-draft names; null: nothing is to be opened.
+/// Opens the model that --model-draft names; null: this part has no model of its own.
 std::unique_ptr<WeightSource> open_draft(const Options& o, Part what) {
     if (what != Part::kDraft) return nullptr;
     require(!o.model_draft.empty(), Exit::kUsage, "--spec {}: no draft model; give -md PATH", text_of(o.spec));
     return open_model(o.model_draft);
 }
 
-/// Null for null.
+/// Gives the draft the target's vocabulary size. Null if `draft` is null.
 std::unique_ptr<WeightSource> padded(std::unique_ptr<WeightSource> draft, const Options& o, const Checkpoint& target) {
     if (!draft) return draft;
     require_same_vocabulary(o, draft->config(), target);
@@ -88,7 +88,7 @@ MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::
     MemoryBytes all = level_work(config, shard, of, backend, threads);
     if (weights) all.device += Weights::bytes_for(config, shard, *weights);
     all += WindowView::memory_for(kv_shape(config, shard, options), window_of(window));
-    all.device += HeldLaws::bytes_for(shard, held);
+    all.device += DraftDistributions::bytes_for(shard, held);
     return all;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Who drafts in a speculative run: a level over a window of the text, of a small model that is whole on every rank, or
-/// of the target's own weights.
+/// Draft model of a speculative run: a level with a sliding window, over a small model that is whole on every rank, or
+/// over the target's own weights.
 
 #include <memory>
 #include <optional>
@@ -15,18 +15,18 @@ namespace trireme {
 
 class DraftModel {
   public:
-    /// `what`: Part::kDraft opens what --model-draft names; no weights are read yet. Part::kWindow: the target's own
-    /// weights. Errors: Exit::kUsage where nothing is named; as open_model; Exit::kConfig where its vocabulary is not
-    /// the target's: by token where both bring a tokenizer, else by size.
+    /// Part::kDraft opens the files that --model-draft names; no weights are read yet. Part::kWindow uses the target's
+    /// weights. Errors: Exit::kUsage if --model-draft is missing; as open_model; Exit::kConfig if its vocabulary is not
+    /// the target's: compared token by token if both have a tokenizer, else by size.
     DraftModel(const Options& options, const Checkpoint& target, Part what);
 
-    /// What it will ask for on each of `ranks` ranks, on a device of `backend` with `threads` threads, the laws of
-    /// `held` tokens included.
+    /// The memory that load() will allocate on each of `ranks` ranks, on a device of `backend` with `threads` threads,
+    /// including the draft distributions of `held` tokens.
     MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held) const;
-    /// Reads the weights, or takes the target's, for texts that grow by at most `context` tokens. `device`, `target`
+    /// Reads the weights, or uses the target's, for sequences that grow by at most `context` tokens. `device`, `target`
     /// and `comm` must outlive the object. Errors: as Weights and Level.
     void load(Device& device, const Weights& target, Comm& comm, int64_t context);
-    /// Frees what load() has taken.
+    /// Frees what load() has allocated.
     void unload();
 
     Level& level() { return *level_; }
@@ -38,13 +38,12 @@ class DraftModel {
     const LlamaConfig& config_;
     WeightType type_;
     int64_t window_;
-    SelfComm alone_;  // what a model that is whole on every rank computes with
+    SelfComm alone_;  // the communicator of a model that is whole on every rank
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> level_;
 };
 
-/// What such a level takes of a rank that holds `shard`. `weights`: the type that it holds its own in; nothing: the
-/// target's are there.
+/// The memory of such a level on a rank that holds `shard`. `weights`: type of its own ones; nothing: the target's.
 MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
                             const LevelOptions& options, std::string_view backend, int threads, int64_t window,
                             int64_t held);

@@ -1,5 +1,5 @@
 #pragma once
-/// One line about answers that ended before they began.
+/// Warning about empty answers.
 
 #include <span>
 
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// An answer whose first token ends the text, of a model whose files have a chat template: the prompt was probably not
-/// written as that template would. Says so once per run. Rank 0 alone.
+/// Warns once per run if the first token ended the sequence and the model has a chat template: the prompt was probably
+/// not written as the template expects. Call it on rank 0 only.
 void warn_of_empty_answer(const Options& options, const Continuation& answer);
 
 }  // namespace trireme

@@ -25,12 +25,12 @@ Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
-        // They read a row of every tensor: only where somebody compares them.
+        // settings() reads a row of every tensor, so it is called only if its result is compared.
         if (crew.comm().size() > 1 || o.snapshots() || command == Command::kBatch)
             settings_ = trireme::settings(command, o, checkpoint_, proposing_.get());
     });
     require_agreement(crew.comm(), settings_);
-    // Positions that roll stay within the model's context, however long the text.
+    // Rolling positions stay within the model's context, however long the sequence is.
     const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
     longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;
     load_ms_ = trace::ms_since(begin);
@@ -52,7 +52,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
                   const SideBySide& beside) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
-    // What was loaded before makes room, but for the target's weights.
+    // Frees what an earlier load() allocated, except the target's weights.
     const bool first = weights_ == nullptr;
     if (proposing_) proposing_->unload();
     model_.reset();
@@ -68,7 +68,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     });
     options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
-    if (scores_text && bounded_.chunk == 0) bounded_.chunk = 1;  // a token at a time
+    if (scores_text && bounded_.chunk == 0) bounded_.chunk = 1;  // one token at a time
     residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;
@@ -96,7 +96,7 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     for (const std::string& line : residency_.table) log::debug("{}", line);
     if (!first) return;
     log::info("{}", start.placement);
-    // All ranks start their trace totals and spans here, together.
+    // All ranks start their trace totals and spans together.
     crew.comm().barrier();
     trace::reset_totals();
     if (!o.trace.empty()) trace::start();

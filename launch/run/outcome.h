@@ -1,5 +1,5 @@
 #pragma once
-/// How a piece of work ended. The one place where the program catches exceptions.
+/// Outcome of a piece of work: its exit status and message. attempt() turns exceptions into outcomes.
 
 #include <functional>
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace trireme {
 
-/// Thrown by every rank at once, to leave with `status` and without an error line: a signal, a closed stdout.
+/// Thrown by all ranks together to exit with `status` and without an error line: a signal, a closed stdout.
 struct Stopped {
     int status;
 };
 
 struct Outcome {
-    int status = 0;       // what the process would exit with
-    std::string message;  // one line; empty: nothing to say
-    bool agreed = false;  // every rank has this outcome, and knows that it has
+    int status = 0;       // the exit status that the process would have
+    std::string message;  // one line; empty: there is no message
+    bool agreed = false;  // every rank has this outcome, and each has been notified
 };
 
-/// Runs `work`. Whatever it throws becomes the outcome.
+/// Runs `work`. Any exception becomes the outcome.
 Outcome attempt(const std::function<void()>& work);
 
-/// "trireme: error: message" on stderr, in one line: control characters are escaped, and it is cut at 4,000 bytes.
+/// Prints "trireme: error: message" as one line on stderr. Control characters are escaped; it is cut at 4,000 bytes.
 void print_error(const std::string& message);
 
 }  // namespace trireme

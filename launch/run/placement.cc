@@ -20,7 +20,7 @@ std::vector<Cpus> within(const std::vector<Cpus>& cores, const Cpus& allowed) {
     return result;
 }
 
-/// The cores of one of `ranks` ranks: contiguous, counts differ by at most one; all of them where there are too few.
+/// The cores of one of `ranks` ranks: contiguous, counts differ by at most one. All cores if there are too few.
 std::vector<Cpus> share_of(const std::vector<Cpus>& cores, int rank, int ranks) {
     const auto n = std::ssize(cores);
     if (n < ranks) return cores;
@@ -34,7 +34,7 @@ Cpus flat(const std::vector<Cpus>& cores) {
     return all;
 }
 
-/// No more than the container's quota leaves to each rank of the node.
+/// Limits the number of threads to each local rank's share of the container's quota.
 int within_quota(const RankEnv& rank, const NodeCores& node, int64_t n) {
     if (node.quota > 0) n = std::min<int64_t>(n, std::llround(node.quota / rank.local_size));
     return static_cast<int>(std::max<int64_t>(n, 1));
@@ -66,7 +66,7 @@ Placement place(const RankEnv& rank, const NodeCores& node, bool bind, int64_t t
     if (!bind) return stay("--bind none: as the launcher bound them");
     if (rank.launcher != "mpirun")
         return stay(rank.launcher == "none" ? "all there are" : "as the launcher bound them");
-    if (!node.policy.empty()) return stay("mpirun was told how to bind");
+    if (!node.policy.empty()) return stay("mpirun binds as its flags say");
     if (node.job.empty()) return stay("mpirun's own binding cannot be read");
     if (!narrowed) return stay("not bound");
 

@@ -34,7 +34,7 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
             out.first, out.offset);
     }
     std::vector<int32_t> ids = tokenizer.encode(text, add_special);
-    static std::atomic<bool> said = false;  // one line, however many texts begin so
+    static std::atomic<bool> said = false;  // one warning per run
     const int32_t bos = tokenizer.bos();
     if (add_special && bos >= 0 && ids.size() >= 2 && ids[0] == bos && ids[1] == bos && !said.exchange(true)) {
         log::warn(
@@ -64,8 +64,8 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
                                  std::string_view what) {
     const auto n = static_cast<int64_t>(ids.size());
     const bool scored = command == Command::kScore;
-    require(n >= (scored ? 2 : 1), Exit::kConfig, "{} has {} tokens; {} wants at least {}", what, n, name_of(command),
-            scored ? 2 : 1);
+    require(n >= (scored ? 2 : 1), Exit::kConfig, "{} has {} tokens; {} requires at least {}", what, n,
+            name_of(command), scored ? 2 : 1);
     std::vector<int32_t> checked;
     checked.reserve(ids.size());
     for (const int64_t id : ids) {
@@ -73,7 +73,7 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
                 what, id, checked.size(), vocab - 1);
         checked.push_back(static_cast<int32_t>(id));
     }
-    // A continuation needs room for one token at least.
+    // A continuation needs room for at least one token.
     require(n + (scored ? 0 : 1) <= context, Exit::kConfig,
             "{} has {} tokens and the context {}{}: shorten it or raise -c", what, n, context,
             scored ? "" : ", which leaves no room for a continuation");

@@ -1,5 +1,5 @@
 #pragma once
-/// From what --prompt, --file or --prompt-ids name to token ids.
+/// Reader of the prompt that --prompt, --file or --prompt-ids name, as token ids.
 
 #include <cstdint>
 #include <functional>
@@ -12,23 +12,23 @@
 
 namespace trireme {
 
-/// The text that --prompt or --file name. `waiting` and errors: as read_text_file_or_stdin.
+/// Reads the text that --prompt or --file name. `waiting` and errors: as read_text_file_or_stdin.
 std::string read_prompt_text(const Options& options, const std::function<void()>& waiting = {});
 
-/// The ids of a text. Warns of bytes that the tokenizer leaves out, as the references do.
+/// Returns the ids of a text. Warns of bytes that the tokenizer leaves out, as the references do.
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special);
 
-/// A JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
+/// Parses a JSON array of whole numbers. `what` names the source. Errors: Exit::kData.
 std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 
 /// Returns the ids if a model of `vocab` tokens and a context of `context` tokens can continue them (generate), or
-/// score them. `what`: whose they are, for messages. Errors: Exit::kConfig for no ids, an id outside the vocabulary
-/// (which, and where), more ids than the context allows.
+/// score them (score). `what` names their owner in messages. Errors: Exit::kConfig for too few ids, for an id outside
+/// the vocabulary, and for more ids than the context allows.
 std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command,
                                  std::string_view what = "the prompt");
 
-/// The ids of the prompt that the options name; `tokenizer` may be null where that is ids. They are not checked against
-/// a model yet.
+/// Reads the ids of the prompt that the options name. `tokenizer` may be null if the prompt is ids. The ids are not yet
+/// checked against a model.
 std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special,
                                      const std::function<void()>& waiting = {});
 

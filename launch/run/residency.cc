@@ -10,11 +10,11 @@
 namespace trireme {
 namespace {
 
-/// Bytes of a card's memory that CUDA takes beside our allocations: kernels loaded when they first run, graphs,
+/// Bytes of GPU memory that CUDA uses in addition to our allocations: kernels loaded at their first launch, graphs,
 /// rounding up to its granularity.
 constexpr size_t kCardReserve = size_t{256} << 20;
 
-/// The least that any rank has: all ranks use the same plan.
+/// The minimum over ranks, since all ranks use the same plan.
 Machine least_machine(const Machine& mine, const Crew& crew) {
     Machine least = mine;
     for (const auto& [device, host, together] :
@@ -26,7 +26,7 @@ Machine least_machine(const Machine& mine, const Crew& crew) {
     return least;
 }
 
-/// Scratch is per thread, and ranks may differ by a core: the plan, which is the same for all, is for the most threads.
+/// Scratch is per thread, and ranks may differ by a core: the plan, equal on all ranks, assumes the most threads.
 int most_threads(int mine, const Crew& crew) {
     return std::ranges::max(crew.comm().gather_values(mine));
 }
@@ -48,7 +48,7 @@ std::string line_of(const PlanInput& in, const Plan& p) {
 
 }  // namespace
 
-// On a CPU device and host are one memory.
+// On a CPU, device and host share one memory.
 Machine own_machine(const Options& o, const Device& device) {
     const bool one_memory = device.backend() != "cuda";
     const size_t free = device.memory_free() + device.used(Space::kDevice);
@@ -79,7 +79,7 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
         Bound{"device and host (one)", all.device + all.host, m.together, lacking.together, false}};
     const Bound& b = *std::ranges::max_element(bounds, {}, &Bound::lacking);
 
-    // What is available is limited by the machine, or by what this process may take of it (ulimit).
+    // Available memory is limited by the machine, or by a limit of this process (ulimit).
     const HostMemory host = host_memory();
     const bool by_process = !b.by_flag && host.mappable < host.available;
     std::string remedy = largest > 0 ? fmt::format("{} tokens would fit (-c, -n)", largest)
@@ -92,7 +92,7 @@ void refuse_plan(const PlanInput& in, const Machine& m, const Machine& there, in
     allow("--device-memory", o.device_memory, &Machine::device_memory);
     allow("--host-memory", o.host_memory, &Machine::host_memory);
     fail(Exit::kOs,
-         "{} memory: {:.1f} MiB wanted for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}, {:.1f} MiB too "
+         "{} memory: {:.1f} MiB required for {} tokens with {} of {} layers' KV on chip, {:.1f} MiB {}, {:.1f} MiB too "
          "little; {}; 'trireme plan' shows what takes it",
          b.what, mib(b.wanted), context, p.on_chip_layers, in.kv.owner_layers, mib(b.there),
          b.by_flag    ? "allowed"

@@ -19,7 +19,7 @@ std::unique_ptr<Device> open(const Start& start, const std::string& name) {
                               .host_memory = static_cast<size_t>(start.call.options.host_memory)});
 }
 
-/// Opens a device that the user has named: errors name the flag.
+/// Opens the device that --device names; errors name the flag.
 std::unique_ptr<Device> open_named(const Start& start, const std::string& name) {
     std::unique_ptr<Device> device;
     const Outcome opened = attempt([&] { device = open(start, name); });
@@ -39,13 +39,13 @@ OpenedDevice open_run_device(const Start& start, const Crew& crew) {
         const Outcome tried = attempt([&] { opened.device = open(start, "cuda"); });
         const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
         if (!all) crew.phase([&] { opened.device = open(start, "cpu"); });
-        // Where no node has NVIDIA's driver nobody expects a card: the reason is for the debug log alone.
+        // If no node has NVIDIA's driver, no GPU is expected: the reason is logged at level debug only.
         const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
-        const std::string why = "no card: " + (tried.status ? tried.message : "another rank has none");
+        const std::string why = "no GPU: " + (tried.status ? tried.message : "another rank has none");
         opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
         if (!all && !expected) log::debug("{}", why);
     }
-    // The launcher decides which card a rank sees: ranks compare what they have opened to know how many share a card.
+    // The launcher decides which GPU a rank sees. Ranks compare the devices that they opened, to count those per GPU.
     const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
     opened.device->shared_by(
         static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));

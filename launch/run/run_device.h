@@ -1,5 +1,5 @@
 #pragma once
-/// The device that a rank of a run computes on.
+/// Device that a rank computes on.
 
 #include <memory>
 #include <string>
@@ -12,11 +12,11 @@ namespace trireme {
 
 struct OpenedDevice {
     std::unique_ptr<Device> device;
-    std::string line;  // for the log; empty: nothing to say
+    std::string line;  // for the log; may be empty
 };
 
-/// Opens what --device names; auto: a card if every rank has one that works, else the CPU. All ranks pass, or all
-/// throw: Exit::kUnavailable or kConfig, naming the flag. Makes control calls.
+/// Opens the device that --device names; auto: a GPU if every rank has one that works, else the CPU. All ranks pass, or
+/// all throw: Exit::kUnavailable or kConfig, naming the flag. Makes control calls.
 OpenedDevice open_run_device(const Start& start, const Crew& crew);
 
 }  // namespace trireme

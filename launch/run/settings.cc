@@ -17,7 +17,7 @@ std::string digest(std::string_view bytes) {
     return hex(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-// Name, type, shape and first row of every tensor: a base model and its finetune differ only in the rows' values.
+// Digest of name, type, shape and first row of every tensor. A base model and its finetune differ only in values.
 std::string fingerprint(const WeightSource& source) {
     std::string text;
     std::vector<float> row;
@@ -32,7 +32,7 @@ std::string fingerprint(const WeightSource& source) {
     return digest(text);
 }
 
-// The pieces and which of them are special: if these differed, ranks would stop at different tokens.
+// Digest of the pieces and their special flags. If these differed, ranks would stop at different tokens.
 std::string fingerprint(const Tokenizer& tokenizer) {
     std::string text;
     for (int32_t id = 0; id < tokenizer.vocab(); ++id) {
@@ -41,7 +41,7 @@ std::string fingerprint(const Tokenizer& tokenizer) {
     return digest(text);
 }
 
-// Adds what the files say besides the tensors' shapes and rows.
+// Adds the configuration in the files, except the tensors' shapes and rows.
 void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& settings) {
     const auto add = [&](const char* name, std::string value) {
         settings.emplace_back(whose + name, std::move(value));
@@ -79,7 +79,7 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));
     all.emplace_back("tensors", fingerprint(*checkpoint.source));
     all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
-    // What chains keep of keys is remembered as the backend has it.
+    // Chains store keys in the backend's layout.
     all.emplace_back("backend", checkpoint.backend == "cpu" ? "cpu, keys in blocks of 16" : checkpoint.backend);
     all.emplace_back("weights", std::string(name_of(checkpoint.weight_type.type)));
     if (const WeightSource* draft = proposing == nullptr ? nullptr : proposing->draft_files(); draft != nullptr) {
@@ -93,10 +93,10 @@ KeyValues deciding_settings(Command command, const KeyValues& settings, bool see
     constexpr std::array free = {"model", "model-draft", "tokenizer", "print", "parallel", "kv-on-chip", "kv-ring",
                                  "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify", "device",
                                  "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
-                                 // Flags that say the same as another one.
+                                 // Aliases of other flags.
                                  "h2o", "kv-rolling", "no-bos", "kv-cache-dtype"};
     constexpr std::array not_files = {"commit", "command", "backend",
-                                      "weights"};  // --dtype is compared as it was asked
+                                      "weights"};  // --dtype is compared as it was given
     const Options defaults;
     KeyValues flags_given;
     std::string files, draft_files;

@@ -1,5 +1,5 @@
 #pragma once
-/// The settings that must be the same on every rank, as text that ranks compare.
+/// Settings of a run as text: those that must be the same on every rank, and those that determine the tokens.
 
 #include "dist/agreement.h"
 #include "launch/flags/options.h"
@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-/// The program's commit, the command's flags, and what the files hold: shapes, a sample of the weights, the
-/// vocabulary; the same of the draft model's files, where `proposing` has one (null: nobody proposes). Flags that
-/// concern one rank alone are left out: rank 0 reads the prompt and writes files.
+/// The program's commit, the command's flags, and the content of the model's files: shapes, a sample of the weights,
+/// the vocabulary. Includes the draft model's files if `proposing` has one (null: no proposers). Flags that concern one
+/// rank alone are left out: rank 0 reads the prompt and writes files.
 KeyValues settings(Command command, const Options& options, const Checkpoint& checkpoint, const SpecLevels* proposing);
 
-/// Of settings(): what decides which tokens come. Flags that differ from their defaults; "model files" and "draft
-/// files", each one digest of what is known of them. Where keys and values are kept, devices, ranks, threads, the
-/// program's version and texts decoded in parallel are left out: they change rounding at most. `seed_drawn`: the seed
-/// is not the user's choice, and counts as -1.
+/// The entries of settings() that determine which tokens are generated: flags that differ from their defaults, and
+/// "model files" and "draft files", each one digest of the entries about these files. KV placement, devices, ranks,
+/// threads, the program's version and parallel sequences are left out, since they change rounding at most. With
+/// `seed_drawn` the seed is not the user's choice, and counts as -1.
 KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn);
 
 }  // namespace trireme

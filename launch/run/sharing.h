@@ -1,5 +1,5 @@
 #pragma once
-/// What a run says of layers that read the keys and values of other layers.
+/// Description of layers that read the keys and values of other layers.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// The map, its owners and how prompts are read; empty where every layer reads its own.
+/// Describes the map, its owners and how prompts are read; empty if every layer reads its own keys and values.
 std::string describe_sharing(const LlamaConfig& config, const Passes& passes);
 
 }  // namespace trireme

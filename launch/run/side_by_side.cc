@@ -11,7 +11,7 @@ namespace trireme {
 void require_side_by_side(const Options& o) {
     const std::string shown = find_key("parallel")->show(o);
     const auto alone = [&](bool other, const std::string& flag) {
-        require(!o.side_by_side() || !other, Exit::kUsage, "--parallel {} beside {}: want one of them", shown, flag);
+        require(!o.side_by_side() || !other, Exit::kUsage, "--parallel {} with {}: want one of them", shown, flag);
     };
     alone(!o.spec.parts.empty(), fmt::format("--spec {}", text_of(o.spec)));
     alone(o.bounded.policy != KvPolicy::kFull, fmt::format("--kv-policy {}", name_of(o.bounded.policy)));

@@ -15,7 +15,7 @@ std::atomic<Signals> signals{Signals::kAreRemembered};
 volatile std::sig_atomic_t came = 0, snapshot_came = 0;
 sem_t news;  // posted by the signal handler, and by ~LeaveOnSignal to end its thread
 
-// The second signal, of either kind, ends the process at once.
+// A second SIGINT or SIGTERM ends the process at once.
 extern "C" void remember(int number) {
     came = number;
     std::signal(SIGINT, SIG_DFL);
@@ -27,7 +27,7 @@ extern "C" void remember_snapshot(int) {
     snapshot_came = 1;
 }
 
-/// Returns whether this call changed it.
+/// Returns whether this call changed the state.
 bool change(Signals from, Signals to) {
     return signals.compare_exchange_strong(from, to);
 }
@@ -58,7 +58,7 @@ LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void
 
 LeaveOnSignal::~LeaveOnSignal() {
     remember_signals();
-    std::signal(SIGINT, SIG_DFL);  // there is nothing left to finish
+    std::signal(SIGINT, SIG_DFL);  // no work is left to finish
     std::signal(SIGTERM, SIG_DFL);
     ::sem_post(&news);
     thread_.join();

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostReportBytes = size_t{256} << 20;  // reports hold texts
+constexpr size_t kMostReportBytes = size_t{256} << 20;  // reports contain texts
 constexpr double kMostMs = 1e9;
 constexpr size_t kMostLevels = 16;
 
@@ -23,7 +23,7 @@ LevelCosts level_in(const Json& json, std::string_view what) {
     costs.level = json["level"].get<std::string>();
     legal(json.contains("rows") && json["rows"].is_array() && json.contains("ms") && json["ms"].is_array() &&
               json["rows"].size() == json["ms"].size() && !json["rows"].empty(),
-          "rows and ms, as many of each");
+          "rows and ms, equal in number");
     for (size_t i = 0; i < json["rows"].size(); ++i) {
         const Json &rows = json["rows"][i], &ms = json["ms"][i];
         legal(rows.is_number_unsigned() && rows.get<uint64_t>() <= static_cast<uint64_t>(kMaxRows) &&

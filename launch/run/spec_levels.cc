@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "decode/held_laws.h"
+#include "decode/draft_distributions.h"
 #include "launch/flags/modes.h"
 #include "launch/run/bounded.h"
 #include "model/bounded_kv.h"
@@ -27,16 +27,16 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
 MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                              std::string_view backend, int threads, int64_t held) {
     MemoryBytes all = level_work(config, shard, options, backend, threads);
-    all.device += HeldLaws::bytes_for(shard, held);
+    all.device += DraftDistributions::bytes_for(shard, held);
     return all;
 }
 
 SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target)
     : target_(target), again_(again || chains.front().num_samples > 1) {
-    const Options& o = chains.front();  // they differ in nothing else
+    const Options& o = chains.front();  // they differ in nothing else that is read here
     options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
-    want(chains, target.config().context);  // what the prompt has is not known yet
-    // Messages name the chain that asks for it.
+    want(chains, target.config().context);  // the prompt's length is not known yet
+    // Messages name the chain that requests the part.
     const auto asks = [&](Part part) -> const Options& {
         return *std::find_if(chains.begin(), chains.end(), [&](const Options& c) { return c.spec.has(part); });
     };
@@ -53,7 +53,7 @@ void SpecLevels::want(const std::vector<Options>& chains, int64_t prompt_tokens)
         if (c.spec.has(Part::kH2o)) heavy_ = proposing_shape(c, target_.config(), prompt_tokens, /*returns=*/again_);
         for (const Part part : c.spec.parts) {
             if (!wants(part)) wanted_.parts.push_back(part);
-            held_[part] += held_laws(c, part);
+            held_[part] += draft_distributions(c, part);
         }
     }
 }
@@ -65,7 +65,7 @@ std::vector<DraftModel*> SpecLevels::drafts() const {
     return all;
 }
 
-// The view that fills the set outlives it (~RetrievalSet), and what reads the set goes first.
+// ~RetrievalSet needs the view that fills the set, and levels that read the set must be destroyed before it.
 SpecLevels::~SpecLevels() {
     unload();
 }
@@ -104,7 +104,7 @@ void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context
         heavy_level_ = set_level(Part::kH2o, *heavy_set_, device, target, comm, context);
     }
     if (!wants(Part::kRetrieval)) return;
-    // A level's view is a full one unless it is told otherwise.
+    // A level has a full view unless its options name another one.
     RetrievalShape own = retrieval_;
     own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
     set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), own);

@@ -1,7 +1,6 @@
 #pragma once
-/// The levels that propose in speculative runs, beside the target: a draft model's, and those over the target's own
-/// weights that see a window, heavy hitters or what is retrieved. Each is there at most once; several chains may use
-/// it, one after the other.
+/// Proposing levels of speculative runs: a draft model's, and levels over the target's weights that see a window, heavy
+/// hitters or a retrieved set. Each exists at most once; several chains may use it, one after the other.
 
 #include <map>
 #include <memory>
@@ -17,35 +16,34 @@ namespace trireme {
 
 class SpecLevels {
   public:
-    /// For every part that one of these options' chains has. `again`: several texts are generated behind a prompt,
-    /// whatever the options say. Reads no weights yet. Errors: as DraftModel.
+    /// Prepares every part that one of these options' chains has. `again`: a prompt is continued several times,
+    /// whatever the options state. Reads no weights yet. Errors: as DraftModel.
     SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target);
     ~SpecLevels();
 
-    /// Of these, what load() is to make: the parts of these chains, for prompts of so many tokens. Errors: as
-    /// proposing_shape.
+    /// Selects the parts of these chains for load(), for prompts of `prompt_tokens` tokens. Errors: as proposing_shape.
     void want(const std::vector<Options>& chains, int64_t prompt_tokens);
-    /// What is retrieved from a full view, on the largest of `ranks` ranks; budget 0: nothing.
+    /// The shape of the retrieved set on the largest of `ranks` ranks; budget 0: no chain retrieves.
     RetrievalShape retrieval(int ranks) const;
-    /// What heads of the target keep for a chain with h2o; kFull: no chain has it.
+    /// The policy of the heavy-hitter set of a chain with h2o; kFull: no chain has h2o.
     const BoundedShape& heavy() const { return heavy_; }
-    /// What levels and held laws take on each of `ranks` ranks, but for what is retrieved or kept, on a device of
-    /// `backend` with `threads` threads.
+    /// The memory of levels and draft distributions on each of `ranks` ranks, on a device of `backend` with `threads`
+    /// threads. The retrieved and heavy-hitter sets are not included.
     MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
-    /// Makes the levels, of texts of at most `context` tokens, which `target` reads. All of them must outlive the
+    /// Makes the levels for sequences of at most `context` tokens that `target` reads. All arguments must outlive the
     /// object. Errors: as Weights and Level.
     void load(Device& device, Level& target, Comm& comm, int64_t context);
 
-    /// Forgets them, before their target goes.
+    /// Destroys the levels. Call it before their target is destroyed.
     void unload();
 
-    /// Errors: Exit::kInternal for a part that no chain has.
+    /// Errors: Exit::kInternal for a part without a level.
     Level& level(Part part) const;
-    /// Of the draft model; null: no chain has one.
+    /// The draft model's files; null: no chain has a draft model.
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
-    /// Null: no chain retrieves.
+    /// The retrieved set; null: no chain retrieves.
     RetrievalSet* retrieved() const { return set_.get(); }
-    /// By name, what follows the target's view and is read by levels here; null: no chain has it.
+    /// The KV sets that observe the target's view and are read by levels here, by name; null: no chain has it.
     std::vector<std::pair<const char*, KvSet*>> sets() const {
         return {{"retrieved", set_.get()}, {"heavy", heavy_set_.get()}};
     }
@@ -57,8 +55,8 @@ class SpecLevels {
                                      int64_t context) const;
 
     const Checkpoint& target_;
-    ChainSpec wanted_;              // in no order
-    std::map<Part, int64_t> held_;  // laws, of all wanted chains
+    ChainSpec wanted_;              // the selected parts, in no order
+    std::map<Part, int64_t> held_;  // number of draft distributions per part, of all selected chains
     LevelOptions options_;
     bool again_;  // prompts are continued several times
     RetrievalShape retrieval_;
@@ -69,12 +67,13 @@ class SpecLevels {
     std::unique_ptr<Level> retrieving_, heavy_level_;
 };
 
-/// The budget of a chain that retrieves where none is asked for: TriForce's.
+/// The default budget of a chain that retrieves: TriForce's.
 inline constexpr int64_t kDefaultBudget = 4096;
-/// What a run's flags say of retrieval, where a chain retrieves, but for query_columns, which are a rank's. Errors:
-/// Exit::kConfig for a budget below a chunk.
+/// The retrieval shape that a run's flags request, without query_columns, which depends on the rank. `comes_back`: a
+/// prompt is continued several times. Errors: Exit::kConfig for a budget smaller than a chunk.
 RetrievalShape retrieval_shape(const Options& options, bool comes_back);
-/// What a level over a KvSet takes of a rank that holds `shard`, but for the set: work, and the laws of `held` tokens.
+/// The memory of a level over a KvSet on a rank that holds `shard`, without the set: work buffers, and the draft
+/// distributions of `held` tokens.
 MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                              std::string_view backend, int threads, int64_t held);
 

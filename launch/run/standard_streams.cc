@@ -10,8 +10,8 @@
 namespace trireme {
 
 void hold_standard_streams() {
-    // In ascending order: open() returns the lowest number that is free. stdin is opened for writing and stdout for
-    // reading, so that using them fails. stderr is opened for writing: whoever has closed it wants no messages.
+    // In ascending order, since open() returns the lowest free number. stdin is opened for writing and stdout for
+    // reading, so that their use fails. stderr is opened for writing: a user who closes it does not expect messages.
     constexpr int kWrongWay[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -24,7 +24,7 @@ void hold_standard_streams() {
 void require_stdout() {
     const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
     require(flags >= 0 && (flags & O_ACCMODE) != O_RDONLY, Exit::kIo,
-            "stdout: is closed, or not open for writing; let it go to a file, a pipe or /dev/null");
+            "stdout: is closed, or not open for writing; redirect it to a file, a pipe or /dev/null");
 }
 
 }  // namespace trireme

@@ -42,8 +42,8 @@ Exit code_of(int error) {
     }
 }
 
-/// Waits for up to kPatience until read() would not block (data, the end, or an error), and returns whether that is so.
-/// What is not a pipe is always ready.
+/// Waits up to kPatience until read() would not block (data, the end, or an error). Returns whether that is so. Files
+/// other than pipes are always ready.
 bool ready(int fd) {
     constexpr int kPatience = 100;  // ms
     pollfd p = {fd, POLLIN, 0};
@@ -52,13 +52,13 @@ bool ready(int fd) {
 }
 
 int open_to_read(const std::string& path) {
-    // Without O_NONBLOCK this would block until somebody opens a pipe's other end, without calling `waiting` meanwhile.
+    // Without O_NONBLOCK this would block until a pipe's other end is opened, and would not call `waiting`.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) fail(code_of(errno), "{}: cannot be opened: {}", path, std::strerror(errno));
     return fd;
 }
 
-/// Calls `take` with all that there is to read, block by block, until it returns false.
+/// Calls `take` with all available input, block by block, until it returns false.
 void read_blocks(int fd, const std::string& what, const std::function<void()>& waiting,
                  const std::function<bool(std::string_view)>& take) {
     char block[1 << 16];
@@ -75,7 +75,7 @@ void read_blocks(int fd, const std::string& what, const std::function<void()>& w
     }
 }
 
-/// The same of a file, or of stdin.
+/// Like the above, for a path; "-" is stdin.
 void read_blocks(const std::string& path, const std::function<void()>& waiting,
                  const std::function<bool(std::string_view)>& take) {
     if (path == "-") return read_blocks(STDIN_FILENO, "stdin", waiting, take);
@@ -98,8 +98,8 @@ std::string read_file(const std::string& path, size_t limit, const std::function
     return read_all(file.get(), path, limit, waiting);
 }
 
-/// Without the "\r" of its end and, at a file's beginning, without the byte-order mark that editors put there; nothing
-/// where it holds blanks alone.
+/// The line without a "\r" at its end and, in a file's first line, without the byte-order mark that some editors write;
+/// empty for a blank line.
 std::string_view content_of(std::string_view line, int64_t number) {
     constexpr std::string_view kMark = "\xEF\xBB\xBF";
     if (number == 1 && line.starts_with(kMark)) line.remove_prefix(kMark.size());
@@ -129,7 +129,7 @@ void for_lines(std::string_view text, const std::function<void(std::string_view 
 
 void for_lines_of(const std::string& path, size_t longest, const std::function<void()>& waiting,
                   const std::function<bool(std::string_view line, int64_t number)>& visit) {
-    std::string left;  // of a line whose end has not come yet
+    std::string left;  // a line whose end is not read yet
     int64_t number = 1;
     bool more = true;
     const auto take = [&](std::string_view line) {

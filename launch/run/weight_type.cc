@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// The type that most elements are stored in.
+// The type of most elements.
 StoredType main_type(const WeightSource& source) {
     std::map<StoredType, int64_t> elements;
     for (const TensorInfo& t : source.tensors()) elements[t.type] += t.shape.elements();

@@ -1,5 +1,5 @@
 #pragma once
-/// In which type the weights are held in memory, and why.
+/// Type of the weights in memory, and the reason for it.
 
 #include <optional>
 #include <string>
@@ -11,11 +11,12 @@ namespace trireme {
 
 struct WeightType {
     DType type;
-    std::string reason;  // "the checkpoint's type", "checkpoint is Q4_1", ...
+    std::string reason;  // "the checkpoint is Q4_1; bf16 is the faster type here", ...
 };
 
-/// `asked`: what --dtype said; nothing: the checkpoint's type, and for quantised ones the faster one of 16 bits on this
-/// backend: bf16 where the CPU has dot products of it, f16 elsewhere (docs/ledger.md, CPU speed).
+/// Chooses the type. `asked` is that of --dtype; nothing: the checkpoint's type. For quantised weights it is then the
+/// faster 16-bit type of this backend: bf16 if the CPU has bf16 dot products, else f16 (docs/results/ledger.md, CPU
+/// speed).
 WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend);
 
 }  // namespace trireme

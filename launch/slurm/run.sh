@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# What the batch scripts beside this one have in common: they source it, and call `run WORDS...` with trireme's words.
-# Variables: TRIREME, the program (default: build/release/launch/trireme of a clone, else the installed one); TRIREME_LAUNCHER, srun (through PMIx) or
-# mpirun; TRIREME_MOST_RESTARTS, after which a job that goes on from snapshots is not put into the queue again (20).
+# Functions shared by the batch scripts in this folder: they source it, and call `run WORDS...` with trireme's arguments.
+# Variables: TRIREME, the program (default: build/release/launch/trireme of a clone, else the installed one);
+# TRIREME_LAUNCHER, srun (through PMIx) or mpirun; TRIREME_MOST_RESTARTS, the most restarts of a job from snapshots (20).
 set -euo pipefail
 program=${TRIREME:-build/release/launch/trireme}
 if [[ ! ${TRIREME:-} && ! -e $program ]]; then program=trireme; fi
 launcher=${TRIREME_LAUNCHER:-srun} most_restarts=${TRIREME_MOST_RESTARTS:-20}
-unset TRIREME TRIREME_SLURM TRIREME_LAUNCHER TRIREME_MOST_RESTARTS  # the program takes variables of that beginning for its own
+unset TRIREME TRIREME_SLURM TRIREME_LAUNCHER TRIREME_MOST_RESTARTS  # for this script alone
 
-# Slurm starts a job's steps with the cores of a task; with more ranks than cores, a waiting rank yields its core.
+# Slurm gives a job's steps the cores of a task; with more ranks than cores, a waiting rank yields its core.
 if ((${SLURM_NTASKS_PER_NODE:-$SLURM_NTASKS} > $(nproc --all))); then export OMPI_MCA_mpi_yield_when_idle=1; fi
 export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
 
-# The value behind a flag among these words; nothing if it is not there.
+# value_of FLAG WORDS...: prints the value after FLAG; nothing if the flag is not given.
 value_of() {
     local flag=$1
     shift
@@ -22,20 +22,20 @@ value_of() {
     done
 }
 
-# ranks WORDS...: the program, once a task.
+# ranks WORDS...: runs the program once per task.
 ranks() {
     if [[ $launcher == srun ]]; then
-        # Without --kill-on-bad-exit the other ranks notice a failed one only by their deadline, TRIREME_TIMEOUT_S.
+        # Without --kill-on-bad-exit the other ranks detect a failed one only at their deadline, TRIREME_TIMEOUT_S.
         srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" &
     else
-        # Emulated nodes, and ranks with threads of their own, are not to be bound to one core each.
+        # Emulated nodes, and ranks with several threads, must not be bound to one core each.
         mpirun --bind-to none -n "$SLURM_NTASKS" "$program" "$@" &
     fi
     local child=$! status=0
     told=''
-    # Slurm's warning before the time limit (#SBATCH --signal=B:USR1@...) comes here: the ranks are told, and write a
-    # snapshot. On preemption Slurm itself sends SIGTERM to all. `wait` returns when a signal comes, so it is asked again.
-    # mpirun gets SIGTERM, too: it passes it on, and leaves the ranks one second. What it then ends with says nothing.
+    # Slurm's warning before the time limit (#SBATCH --signal=B:USR1@...) arrives here. It is forwarded to the ranks, which
+    # write a snapshot. On preemption Slurm itself sends SIGTERM to all. `wait` returns at a signal, so it is called again.
+    # mpirun also gets SIGTERM: it forwards it, and leaves the ranks one second. Its exit status is then meaningless.
     trap 'kill -USR1 "$child" 2>/dev/null' USR1
     trap told=1 TERM
     while true; do
@@ -46,26 +46,26 @@ ranks() {
     return "$status"
 }
 
-# Whether Slurm has told this job to go: of mpirun's daemons that is all that is left to see.
+# Whether Slurm has preempted this job. With mpirun's daemons there is no other sign of it.
 preempted() {
     scontrol show job "$SLURM_JOB_ID" | grep -q ' PreemptTime=[0-9]'
 }
 
-# With --save-kv FILE: goes on from FILE where an earlier run of this job left it; and where this one was told to end, the
-# job goes back into the queue: to go on from what it has written since (75), or else from the last snapshot.
+# With --save-kv FILE: resumes from FILE if an earlier run of this job wrote it. If this run was ended early, the job is
+# queued again. It then resumes from the snapshot that this run wrote at its end (75), or else from the last one.
 run() {
     local snapshot status=0 words=("$@")
     snapshot=$(value_of --save-kv "$@")
     if [[ $snapshot && -e $snapshot && ${SLURM_RESTART_COUNT:-0} -gt 0 && ! $(value_of --load-kv "$@") ]]; then
         words+=(--load-kv "$snapshot")
-        # A report of the part before is not this run's.
+        # The report of the earlier part is overwritten.
         words+=(--force)
     fi
     ranks "${words[@]}" || status=$?
     if ((status == 75)) || { ((status != 0)) && [[ $snapshot && -e $snapshot ]] && { [[ $told ]] || preempted; }; }; then
         if ((${SLURM_RESTART_COUNT:-0} >= most_restarts)); then
             echo "trireme: restarted $most_restarts times: not put into the queue again; go on with --load-kv $snapshot" >&2
-        elif [[ $(squeue -h -j "$SLURM_JOB_ID" -o %T) == RUNNING ]]; then  # else somebody has cancelled it
+        elif [[ $(squeue -h -j "$SLURM_JOB_ID" -o %T) == RUNNING ]]; then  # else the job has been cancelled
             scontrol requeue "$SLURM_JOB_ID"
             sleep 60  # Slurm ends this job before that
         fi

@@ -59,7 +59,7 @@ class FileSource final : public ByteSource {
     static constexpr size_t kLongRead = size_t{1} << 19, kReadAhead = size_t{4} << 20;
 
     void do_read(uint64_t offset, std::span<std::byte> out) const override {
-        if (out.size() >= kLongRead) {  // the disk works while the bytes before are checked
+        if (out.size() >= kLongRead) {  // the disk reads ahead while these bytes are checked
             ::posix_fadvise(fd_, static_cast<off_t>(offset + out.size()), off_t{kReadAhead}, POSIX_FADV_WILLNEED);
         }
         while (!out.empty()) {
@@ -93,7 +93,7 @@ class MemorySource final : public ByteSource {
 };
 
 std::unique_ptr<ByteSource> open_with(const fs::path& path, std::string name, int extra_flags) {
-    // Without O_NONBLOCK the open of a pipe nobody writes to would wait for ever.
+    // Without O_NONBLOCK, opening a pipe that has no writer would block for ever.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | extra_flags);
     if (fd < 0) fail(exit_of(errno), "{}: cannot open: {}", name, reason_of(errno));
     struct stat st {};

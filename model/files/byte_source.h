@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes that are read by position: of a regular file, or of memory (tests and fuzzers). Const calls are thread safe.
+/// ByteSource: bytes of a regular file or of memory (tests and fuzzers), read by position. Const calls are thread safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +20,12 @@ class ByteSource {
 
     /// Reads exactly out.size() bytes from `offset`. Errors: Exit::kData past the end, kIo.
     void read(uint64_t offset, std::span<std::byte> out) const;
-    /// Exit::kIo unless the file is still the one that was opened (device, inode, size, modification time).
+    /// Throws Exit::kIo unless the file is still the one that was opened (device, inode, size, modification time).
     virtual void check_unchanged() const {}
 
   protected:
     ByteSource(std::string name, uint64_t size) : name_(std::move(name)), size_(size) {}
-    /// [offset, offset + out.size()) lies inside.
+    /// [offset, offset + out.size()) is inside.
     virtual void do_read(uint64_t offset, std::span<std::byte> out) const = 0;
 
   private:
@@ -49,7 +49,7 @@ std::unique_ptr<ByteSource> open_in_folder(const std::filesystem::path& folder, 
 /// reports the reason.
 bool has_entry(const std::filesystem::path& folder, const std::string& file);
 
-/// The whole content. Errors: Exit::kData beyond `limit` bytes, kIo.
+/// Returns the whole content. Errors: Exit::kData beyond `limit` bytes, kIo.
 std::string read_text(const ByteSource& source, uint64_t limit);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// The only arithmetic done on numbers out of files: unsigned 64 bit that remembers an overflow instead of wrapping.
+/// Checked: the only arithmetic on numbers from files. It has unsigned 64 bits, and records overflows.
 
 #include <cstdint>
 
@@ -30,9 +30,9 @@ class Checked {
         return Checked(r.value_ & ~(alignment - 1), r.ok_);
     }
 
-    /// No operation on the way here overflowed.
+    /// True if no operation that led to this value overflowed.
     constexpr bool ok() const { return ok_; }
-    /// False for an overflow, whatever the limit.
+    /// False after an overflow, whatever the limit.
     constexpr bool at_most(uint64_t limit) const { return ok_ && value_ <= limit; }
     constexpr bool equals(uint64_t other) const { return ok_ && value_ == other; }
     /// Meaningless unless ok().

@@ -27,7 +27,7 @@ const char* torch_name(DType type) {
     return type == DType::kF32 ? "float32" : type == DType::kF16 ? "float16" : "bfloat16";
 }
 
-/// What a config.json says of a model that has none.
+/// Makes a config.json for a model that has none.
 Json config_json_of(const LlamaConfig& c) {
     const RopeConfig& r = c.rope;
     Json json = {{"model_type", "llama"},
@@ -63,12 +63,12 @@ Json config_json_of(const LlamaConfig& c) {
     return json;
 }
 
-/// The model's config, with the map. What an older notation has said goes.
+/// Returns the model's config.json with the layer map, and without the keys of older notations.
 Json with_map(Json json, const LlamaConfig& c, DType type) {
     for (const char* key : {"target_layer", "num_encoders", "num_trained_encoders", "train_kv", "dtype"})
         json.erase(key);
     json["torch_dtype"] = torch_name(type);
-    json["tie_word_embeddings"] = c.tied_embeddings;  // the files may have said otherwise
+    json["tie_word_embeddings"] = c.tied_embeddings;  // config.json may differ
     if (c.layer_map == LayerMap::identity(c.n_layers) && !shares_layers(c.arch)) return json;
     const int64_t backward = std::min<int64_t>(2, c.passes);
     json["model_type"] = "lckv-llama";
@@ -81,7 +81,7 @@ Json with_map(Json json, const LlamaConfig& c, DType type) {
     return json;
 }
 
-/// The tensors whose mean a tensor becomes: of a key or value of an owner those of all that read it, else itself.
+/// Returns the tensors whose mean a tensor becomes: for K/V weights of an owner those of its readers, else itself.
 std::vector<std::string> parts_of(const std::string& name, const LayerMap& map, bool average) {
     for (LayerIndex owner; average && owner.i < map.layers(); ++owner) {
         const std::string attention = fmt::format("model.layers.{}.self_attn.", owner);
@@ -97,7 +97,7 @@ std::vector<std::string> parts_of(const std::string& name, const LayerMap& map, 
     return {name};
 }
 
-/// A file of the model's by its name, where it has one: of a folder's, or of those that a store holds.
+/// Returns a file of the model's folder or store by its name; nothing if there is none.
 std::optional<std::string> text_of(const fs::path& model, const char* name, uint64_t most) {
     if (is_store_file(model)) return StoredFiles(model).text(name, most);
     if (!has_entry(model, kConfigFile) || !has_entry(model, name)) return {};
@@ -116,7 +116,7 @@ Conversion::Conversion(const fs::path& from, ConversionWish wish)
                          .stored = DType::kF16};
         for (const std::string& part : tensor.parts) {
             require(std::ranges::find(source_->tensors(), part, &TensorInfo::name) != source_->tensors().end(),
-                    Exit::kData, "{}: the model has no tensor {}, which the map asks for; want an ordinary checkpoint",
+                    Exit::kData, "{}: the model has no tensor {}, which the map requires; want an ordinary checkpoint",
                     t.name, part);
         }
         tensor.stored = plain(source_->info(tensor.parts.front()).type);

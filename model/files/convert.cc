@@ -11,7 +11,7 @@ namespace {
 
 template <class Word>
 int64_t first_with_exponent(const void* values, int64_t n, Word exponent) {
-    using Alias [[gnu::may_alias]] = Word;  // floats are looked at as bits
+    using Alias [[gnu::may_alias]] = Word;  // floats are read as bits
     const auto* w = static_cast<const Alias*>(values);
     constexpr int64_t kBlock = 1024;
     for (int64_t i = 0; i < n; i += kBlock) {
@@ -32,7 +32,7 @@ float widen(uint16_t half) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | static_cast<uint32_t>(half & 0x8000u) << 16);
 }
 
-/// Without branches, so that it vectorises; equal to f16(float) for every finite value (tested over all exponents).
+/// Has no branches, so that it vectorises; equals f16(float) for every finite value (tested over all exponents).
 uint16_t narrow(float x) {
     const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits & 0x80000000u, a = bits ^ sign;
     // Subnormal halves: adding 0.5 makes the float unit round at 2^-24, where the halves' last bit is.

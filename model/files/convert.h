@@ -1,6 +1,6 @@
 #pragma once
-/// Converts arrays between floating types, and finds NaN and infinity in them. Plain loops, which the compiler
-/// vectorises: loading is bound by the disk, not by these.
+/// Conversion of arrays between floating types, and the search for NaN and infinity in them. These are plain loops,
+/// which the compiler vectorises: loading is bound by the disk.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-/// Decodes GGUF's block types to f32.
+/// Decoder of GGUF's block types to f32.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// Decodes `n` elements (whole blocks of layout_of(type)) from `blocks` to `out`. Fp32 products and sums in the order
-/// the formats define them: d * scale * q, then - dmin * min. A scale that is NaN or infinite shows in the values.
+/// Decodes `n` elements (whole blocks of layout_of(type)) from `blocks` to `out`. Products and sums are f32, in the
+/// order that the formats define: d * scale * q, then - dmin * min. A NaN or infinite scale shows in the values.
 void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out);
 
 }  // namespace trireme

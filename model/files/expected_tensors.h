@@ -13,22 +13,22 @@
 namespace trireme {
 
 struct ExpectedTensor {
-    std::string name;  // Hugging Face's
+    std::string name;  // Hugging Face name
     Shape shape;
 };
 
-/// In forward order: embedding, layers, norm, lm_head unless tied. Layers that are not owners have no k_proj and
-/// v_proj.
+/// Returns them in forward order: embedding, layers, norm, lm_head unless tied. Layers that are not owners have no
+/// k_proj and v_proj.
 std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& config);
 
-/// "[64, 32]", for extents that have not been checked.
+/// Formats extents that have not been checked: "[64, 32]".
 std::string dims_text(const std::vector<uint64_t>& dims);
 
-/// Collects wrong tensors; all are shown at once.
+/// Collects wrong tensors and reports all at once.
 class TensorProblems {
   public:
     void add(std::string_view tensor, std::string_view expected, std::string_view found);
-    /// Compares type and extents. Returns false and adds a line where they differ. `type_name`: as the file spells it.
+    /// Compares type and extents. Returns false and adds a line if they differ. `type_name`: as the file spells it.
     bool compare(const ExpectedTensor& want, bool type_supported, std::string_view type_name,
                  const std::vector<uint64_t>& dims);
     /// Exit::kData if there was any problem: "what: 3 tensors do not fit the config (tensor: expected / found): ...".
@@ -39,7 +39,7 @@ class TensorProblems {
     size_t count_ = 0;
 };
 
-/// The type that most elements have; f16 where that is a quantised one.
+/// The type that most elements have; f16 if that is quantised.
 class NaturalType {
   public:
     void add(StoredType type, int64_t elements) { elements_[static_cast<size_t>(type)] += elements; }

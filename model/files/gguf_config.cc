@@ -48,7 +48,7 @@ RopeConfig rope_config(const GgufMetadata& m, int64_t& context) {
 
     const double factor = m.has("llama.rope.scaling.factor") ? m.number("llama.rope.scaling.factor").value_or(1)
                                                              : m.number("llama.rope.scale_linear").value_or(1);
-    r.factor = factor == 0 ? 1 : factor;  // files say 0 for none
+    r.factor = factor == 0 ? 1 : factor;  // in files, 0 means none
     if (r.scaling == RopeScaling::kYarn) {
         r.original_context = m.integer("llama.rope.scaling.original_context_length").value_or(context);
         r.beta_fast = m.number("llama.rope.scaling.yarn_beta_fast").value_or(32);
@@ -101,7 +101,7 @@ LlamaConfig gguf_config(const GgufFile& file) {
     c.context = m.required_integer("llama.context_length");
     c.norm_eps = m.number("llama.attention.layer_norm_rms_epsilon").value_or(1e-6);
     c.vocab = vocabulary(file);
-    // Before anything is divided or sized by them; validate() does the rest.
+    // These are checked before anything is divided or sized by them; validate() checks the rest.
     const std::tuple<int64_t, int64_t, const char*> ranges[] = {
         {c.n_layers, limits::kLayers, "llama.block_count"},
         {c.n_heads, limits::kHeads, "llama.attention.head_count"},

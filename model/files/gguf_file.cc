@@ -17,10 +17,10 @@ namespace {
 
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64 };
 
-constexpr uint64_t kShortArray = 4096;  // elements up to which an array is kept whatever its key: per-layer settings
+constexpr uint64_t kShortArray = 4096;  // arrays up to this length are kept whatever their key: per-layer settings
 
 uint64_t bytes_of(uint32_t type) {
-    constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // a string has its length at least
+    constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // a string has at least its length
     return kBytes[type];
 }
 
@@ -109,7 +109,7 @@ GgufValue read_value(GgufReader& r, const std::string& key) {
     return read_integer(r, type);
 }
 
-/// How files number the types of tensors; those without a StoredType are not read, only named.
+/// The numbers of tensor types in files; types without a StoredType are not read, only named.
 struct FileType {
     uint32_t id;
     std::string_view name;
@@ -191,7 +191,7 @@ uint64_t read_alignment(const GgufMetadata& metadata) {
     return static_cast<uint64_t>(a);
 }
 
-/// Turns offsets within the data section into offsets within the file, and checks where every tensor lies.
+/// Turns offsets within the data section into offsets within the file, and checks the bytes of every tensor.
 void place(std::vector<GgufTensor>& tensors, uint64_t header_end, uint64_t alignment, const ByteSource& source) {
     const Checked data = Checked(header_end).round_up(alignment);
     for (GgufTensor& t : tensors) {
@@ -257,7 +257,7 @@ std::string gguf_metadata_alone(const ByteSource& source) {
     std::string bytes(static_cast<size_t>(read_gguf(source).metadata_end), '\0');
     source.read(0, std::as_writable_bytes(std::span(bytes)));
     source.check_unchanged();
-    constexpr size_t kTensorCount = 8;  // behind the magic and the version
+    constexpr size_t kTensorCount = 8;  // position: after the magic and the version
     std::fill_n(bytes.begin() + kTensorCount, sizeof(uint64_t), '\0');
     return bytes;
 }

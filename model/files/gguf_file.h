@@ -21,12 +21,12 @@ using GgufValue = std::variant<std::monostate, bool, int64_t, uint64_t, double, 
 
 struct GgufTensor {
     std::string name;
-    std::vector<uint64_t> dims;      // outermost first, as everywhere here (the file has them the other way round)
+    std::vector<uint64_t> dims;      // outermost first, as everywhere here (the file has the reverse order)
     std::optional<StoredType> type;  // empty: a type that is not supported
     std::string type_name;           // as llama.cpp spells it
-    uint64_t offset;                 // of the first byte in the file
+    uint64_t offset;                 // position of the first byte in the file
     uint64_t bytes;                  // 0 without type
-    size_t part = 0;                 // of a split model: the file
+    size_t part = 0;                 // index of the file in a split model
 };
 
 /// Keys and values with the types the reader expects. Errors name the key: Exit::kData.
@@ -62,15 +62,14 @@ class GgufMetadata {
 struct GgufFile {
     GgufMetadata metadata;
     std::vector<GgufTensor> tensors;
-    uint64_t metadata_end = 0;  // in the file
+    uint64_t metadata_end = 0;  // position in the file
 };
 
-/// Reads and checks the header. Nothing is allocated by a number from the file that was not first compared with the
-/// bytes left. Tensors of supported types must lie inside the file, aligned, without overlap or hole. Errors:
-/// Exit::kData, kIo.
+/// Reads and checks the header. A number from the file is compared with the bytes left before anything is allocated by
+/// it. Tensors of supported types must be inside the file, aligned, without overlap or hole. Errors: Exit::kData, kIo.
 GgufFile read_gguf(const ByteSource& source);
 
-/// A GGUF file with the same metadata and no tensors. Errors: as read_gguf.
+/// Returns a GGUF file with the same metadata and no tensors. Errors: as read_gguf.
 std::string gguf_metadata_alone(const ByteSource& source);
 
 }  // namespace trireme

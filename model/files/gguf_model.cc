@@ -89,7 +89,7 @@ class GgufModel final : public WeightSource {
         read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
     }
 
-    int64_t do_rows_together(size_t tensor) const override {  // of a head, where they are stored as pairs
+    int64_t do_rows_together(size_t tensor) const override {  // the rows of a head, if they are stored as pairs
         return std::max<int64_t>(1, stored_[tensor].paired_rows);
     }
     StoredMatrix matrix(const GgufTensor& t) const {

@@ -10,11 +10,11 @@
 
 namespace trireme {
 
-/// The config that the metadata describes. Whether embeddings are tied is taken from the tensors, and so is the
-/// vocabulary where no key gives it; rope.factors is left empty. Errors: Exit::kData.
+/// Returns the config that the metadata describes. The tensors decide whether embeddings are tied, and give the
+/// vocabulary if no key does. rope.factors is left empty. Errors: Exit::kData.
 LlamaConfig gguf_config(const GgufFile& file);
 
-/// `parts`: one file, or those of a split model, the first one first (gguf_parts.h). Errors: those of open_model.
+/// `parts`: one file, or those of a split model, the first one first (gguf_parts.h). Errors: as open_model.
 std::unique_ptr<WeightSource> open_gguf_model(std::vector<std::unique_ptr<ByteSource>> parts);
 std::unique_ptr<WeightSource> open_gguf_model(std::unique_ptr<ByteSource> source);
 

@@ -22,7 +22,7 @@ std::optional<int64_t> five_digits(std::string_view text) {
     return n;
 }
 
-/// What a header says of a split: which part, from 0, of how many.
+/// A header's entries about a split: the part's number, from 0, and the count of parts.
 struct Split {
     int64_t number, count;
 };
@@ -76,7 +76,7 @@ GgufFile read_gguf_parts(const std::vector<std::unique_ptr<ByteSource>>& parts) 
                 "{}: part {} of {}, where part {} of {} was expected", parts[i]->name(), split.number + 1, split.count,
                 i + 1, count);
         for (GgufTensor& t : part.tensors) {
-            require(names.insert(t.name).second, Exit::kData, "{}: tensor '{}' is in an earlier part, too",
+            require(names.insert(t.name).second, Exit::kData, "{}: tensor '{}' is also in an earlier part",
                     parts[i]->name(), shown(t.name));
             require(all.tensors.size() < limits::kTensors, Exit::kData, "{}: more than {} tensors", first,
                     limits::kTensors);

@@ -12,21 +12,21 @@
 
 namespace trireme {
 
-/// What a file's name says of a split.
+/// The parts of a split file's name.
 struct GgufPartName {
     std::filesystem::path prefix;  // "folder/NAME"
-    int64_t number, count;         // from 1
+    int64_t number, count;         // numbers begin with 1
 
     static std::optional<GgufPartName> of(const std::filesystem::path& path);
     std::filesystem::path part(int64_t number) const;
 };
 
-/// The file, and the other parts where its name says that it is the first of several. Errors: Exit::kNoInput for a part
-/// that is not there.
+/// Opens the file, and the other parts if its name is that of the first of several. Errors: Exit::kNoInput for a
+/// missing part.
 std::vector<std::unique_ptr<ByteSource>> open_gguf_parts(const std::filesystem::path& path);
 
-/// The first part's metadata and all parts' tensors, each with the number of its part, from 0. Errors: Exit::kData for
-/// a part that is not the first, parts of other splits, a tensor in two of them; as read_gguf.
+/// Returns the first part's metadata and all parts' tensors, each with the index of its part, from 0. Errors:
+/// Exit::kData if the first file is not the first part, for parts of other splits, or a tensor in two; as read_gguf.
 GgufFile read_gguf_parts(const std::vector<std::unique_ptr<ByteSource>>& parts);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Little-endian values from the front of a GGUF file, each checked against the bytes that are left.
+/// GgufReader: little-endian values from the front of a GGUF file, each checked against the bytes that are left.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +30,10 @@ class GgufReader {
         std::memcpy(&v, raw, sizeof(T));
         return v;
     }
-    /// A length of 8 bytes, then that many bytes. Errors: Exit::kData beyond `most`.
+    /// Reads a length of 8 bytes, then that many bytes. Errors: Exit::kData beyond `most`.
     std::string string(uint64_t most);
     void skip(uint64_t bytes);
-    /// Exit::kData unless `count` items of at least `bytes` each can follow.
+    /// Throws Exit::kData unless `count` items of at least `bytes` each can follow.
     void require_room(uint64_t count, uint64_t bytes, const char* what) const;
 
   private:
@@ -41,7 +41,7 @@ class GgufReader {
 
     const ByteSource& source_;
     uint64_t position_ = 0, end_;
-    uint64_t window_at_ = 0;  // of window_[0] in the file
+    uint64_t window_at_ = 0;  // position of window_[0] in the file
     std::vector<std::byte> window_;
 };
 

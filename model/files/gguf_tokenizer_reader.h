@@ -1,5 +1,5 @@
 #pragma once
-/// The tokenizer inside a GGUF file.
+/// Reader of the tokenizer inside a GGUF file.
 
 #include <filesystem>
 
@@ -13,7 +13,7 @@ namespace trireme {
 GgufTokenizer read_gguf_tokenizer(const std::filesystem::path& path);
 GgufTokenizer read_gguf_tokenizer(const ByteSource& source);
 
-/// The same from metadata already read.
+/// Like the above, from metadata that was read before.
 GgufTokenizer gguf_tokenizer(const GgufMetadata& metadata);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kGrow = size_t{1} << 20;  // bytes by which the image's memory grows
-constexpr size_t kElementBytes = 4;        // of a float, and of an int32
+constexpr size_t kElementBytes = 4;        // size of a float, and of an int32
 
 std::vector<hsize_t> extents(const std::vector<int64_t>& shape) {
     std::vector<hsize_t> dims;
@@ -30,7 +30,7 @@ int64_t elements(const std::vector<int64_t>& shape) {
     return n;
 }
 
-/// The digest of the rows' bytes, without what lies between rows.
+/// Returns the digest of the rows' bytes, without the gaps between rows.
 uint64_t digest(const void* data, int64_t rows, size_t row_bytes, size_t stride_bytes) {
     Digest all;
     for (int64_t r = 0; r < rows; ++r) {
@@ -45,8 +45,7 @@ Hdf5Id access_in_memory() {
     return access;
 }
 
-// Callbacks with which the library reads an image of hundreds of megabytes where it lies, without copying or freeing
-// it.
+// Callbacks with which the library reads an image of hundreds of megabytes in place, without copying or freeing it.
 void* same_memory(size_t, H5FD_file_image_op_t, void* image) {
     return image;
 }
@@ -158,7 +157,7 @@ class Hdf5Image::Impl {
         std::map<int64_t, Piece> pieces = {};  // what was written, by first row
     };
 
-    /// Rows of a dataset in the file.
+    /// Selects rows of a dataset in the file.
     static Hdf5Id select(const Dataset& d, int64_t row0, int64_t rows) {
         std::vector<hsize_t> count = extents(d.shape), start(count.size(), 0);
         start[0] = static_cast<hsize_t>(row0);
@@ -168,7 +167,7 @@ class Hdf5Image::Impl {
                 "H5Sselect_hyperslab");
         return space;
     }
-    /// The same rows in memory, where `stride` elements lie from one row to the next.
+    /// Selects the same rows in memory, with `stride` elements from one row to the next.
     static Hdf5Id plane(int64_t rows, int64_t row_elements, int64_t stride) {
         const std::array<hsize_t, 2> start = {0, 0};
         const std::array<hsize_t, 2> all = {static_cast<hsize_t>(rows), static_cast<hsize_t>(stride)};
@@ -179,7 +178,7 @@ class Hdf5Image::Impl {
         return space;
     }
 
-    /// Opens the image as a reader will, and compares the digest of every piece with that of what was written.
+    /// Opens the image as a reader will, and compares the digest of every piece with that of the written piece.
     void verify(std::vector<std::byte>& bytes) {
         const Hdf5Id file = open_image(bytes);
         std::vector<std::byte> read;

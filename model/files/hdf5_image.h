@@ -1,6 +1,6 @@
 #pragma once
-/// HDF5 files assembled in memory. The library writes no file itself: it does not sync files to disk, and crashes where
-/// a disk is full.
+/// Hdf5Image: an HDF5 file that is assembled in memory. The library writes no file itself, because it does not sync
+/// files to disk and crashes if a disk is full.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,18 +29,18 @@ class Hdf5Image {
     /// finish(). To be called before a run's work starts. `what` names the output in the message.
     static void require_memory(std::string_view what, const std::vector<int64_t>& shape, size_t free);
 
-    /// A dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
+    /// Adds a dataset in one piece. Errors: Exit::kInternal (name taken, sizes disagree).
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const float> values);
     void add(const std::string& name, const std::vector<int64_t>& shape, std::span<const int32_t> values);
-    /// A dataset of floats filled by write_rows(), whole rows in any order, none twice; rows never written are zero.
+    /// Adds a dataset of floats for write_rows(): whole rows in any order, none twice; rows never written are zero.
     void create(const std::string& name, const std::vector<int64_t>& shape);
-    /// f32 [rows, a row's elements]. A tensor and not a span: its rows may have gaps between them.
+    /// `rows`: f32 [rows, a row's elements]. It is a tensor and not a span: rows may have gaps between them.
     void write_rows(const std::string& name, int64_t row0, const HostTensor& rows);
 
     /// Closes the image, reopens it in memory, checks that every dataset has its shape and checksum, and returns the
-    /// file's bytes. The image takes no more data. Errors: Exit::kIo.
+    /// file's bytes. The image accepts no more data. Errors: Exit::kIo.
     std::vector<std::byte> finish();
-    /// finish(), then write_file_atomically() (runtime/atomic_file.h) and its errors.
+    /// Calls finish(), then write_file_atomically() (runtime/atomic_file.h). Errors: as these.
     void save(const std::filesystem::path& path, IfThere old);
 
   private:

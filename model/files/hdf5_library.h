@@ -1,5 +1,5 @@
 #pragma once
-/// The HDF5 library as this project uses it: quiet, without plugins, and only on what this program makes itself.
+/// The HDF5 library as this project uses it: quiet, without plugins, and only on data that this program made.
 
 #include <utility>
 
@@ -38,7 +38,7 @@ inline void hdf5_ok(herr_t status, const char* what) {
     check(status >= 0, "HDF5: {} failed", what);
 }
 
-/// To be called before anything else of the library: its messages never reach stderr, and plugins are off.
+/// Call this before anything else of the library: it keeps messages off stderr and turns plugins off.
 inline void configure_hdf5() {
     static const bool done = [] {
         hdf5_ok(H5open(), "H5open");

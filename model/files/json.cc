@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// Builds the value as nlohmann's own DOM parser does, but refuses duplicate keys and what exceeds the limits.
+/// Builds the value as nlohmann's own DOM parser does, but refuses duplicate keys and values beyond the limits.
 class BoundedSax final : public nlohmann::json_sax<Json> {
   public:
     BoundedSax(std::string_view what, std::string_view text, JsonLimits limits)
@@ -65,7 +65,7 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
         open_.pop_back();
         return true;
     }
-    /// Where the next value goes. Pointers into arrays stay valid: a parent never grows while a child is open.
+    /// Returns where to put the next value. Pointers into arrays remain valid: no parent grows while a child is open.
     Json& slot() {
         require(++values_ <= limits_.values, Exit::kData, "{}: more than {} JSON values", what_, limits_.values);
         if (open_.empty()) return result;
@@ -81,7 +81,7 @@ class BoundedSax final : public nlohmann::json_sax<Json> {
     std::string key_;
 };
 
-/// With quotes around NaN, Infinity and -Infinity outside of strings.
+/// Returns the text with quotes around NaN, Infinity and -Infinity outside of strings.
 std::string quoted_by_python(std::string_view text, std::string_view what) {
     std::string out;
     bool inside = false;

@@ -1,5 +1,5 @@
 #pragma once
-/// The keys of a config.json.
+/// Keys: typed access to the keys of a config.json.
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// One JSON object with typed, optional keys. A key that is null counts as missing, as transformers has it.
+/// One JSON object with typed, optional keys. A key that is null counts as missing, as in transformers.
 class Keys {
   public:
     Keys(const Json& json, std::string_view what) : json_(json), what_(what) {
@@ -34,7 +34,7 @@ class Keys {
         const Json* v = find(key);
         if (!v) return {};
         require(v->is_number(), Exit::kData, "{}: '{}' is {}, a whole number was expected", what_, key, text(*v));
-        const double d = v->get<double>();  // also takes 4096.0; exact far beyond every cap
+        const double d = v->get<double>();  // also accepts 4096.0; exact far beyond every limit
         require(std::fabs(d) < 0x1p53 && d == std::floor(d), Exit::kData, "{}: '{}' is {}, a whole number was expected",
                 what_, key, text(*v));
         return static_cast<int64_t>(d);
@@ -51,7 +51,7 @@ class Keys {
         require(v->is_string(), Exit::kData, "{}: '{}' is {}, a string was expected", what_, key, text(*v));
         return v->get<std::string>();
     }
-    /// 16 hexadecimal digits.
+    /// Reads 16 hexadecimal digits.
     uint64_t digest(const char* key) const {
         const std::string digits = required(string(key), key);
         require(digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == std::string::npos, Exit::kData,

@@ -25,7 +25,7 @@ inline constexpr uint64_t kSafetensorsHeader = uint64_t{16} << 20;  // a 405B mo
 inline constexpr size_t kShards = 1024;
 inline constexpr size_t kTensors = 65536;
 inline constexpr size_t kNameBytes = 512;
-inline constexpr size_t kSafetensorsDims = 8;  // more than 4 only in tensors nobody reads
+inline constexpr size_t kSafetensorsDims = 8;  // only tensors that are not read have more than 4
 
 // GGUF.
 inline constexpr uint64_t kGgufKeys = 65536;

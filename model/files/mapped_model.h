@@ -1,6 +1,6 @@
 #pragma once
-/// An ordinary checkpoint read with another layer map: its owners keep their keys' and values' weights, the others'
-/// are not read.
+/// An ordinary checkpoint read with another layer map: owners keep their K/V weights, those of other layers are not
+/// read.
 
 #include <memory>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// `map`: as LayerMap::parse reads it; empty: the model's. Layers with a sliding window see `wider` tokens more.
-/// Errors: Exit::kData for text that is no map of this model, and for owners that have no such weights.
+/// `map`: as LayerMap::parse reads it; empty: the model's. Layers with a sliding window see `wider` more tokens.
+/// Errors: Exit::kData for a map that does not fit this model, and for owners without K/V weights.
 std::unique_ptr<WeightSource> with_layer_map(std::unique_ptr<WeightSource> model, std::string_view map,
                                              int64_t wider = 0);
 

@@ -17,7 +17,7 @@ struct Columns {
     int64_t begin, n;
 };
 
-/// The columns of each rank that has some, of a matrix whose columns ranks divide; else all in one.
+/// Returns the columns of each rank that has some, if ranks divide the matrix by columns; else all columns as one.
 std::vector<Columns> columns_of(const Conversion::Tensor& tensor, const LlamaConfig& c, int ranks) {
     const bool heads = tensor.name.ends_with(".self_attn.o_proj.weight");
     if (ranks == 1 || !(heads || tensor.name.ends_with(".mlp.down_proj.weight"))) {
@@ -38,7 +38,7 @@ std::vector<Columns> columns_of(const Conversion::Tensor& tensor, const LlamaCon
 void write_model_store(const Conversion& model, const std::filesystem::path& to, IfThere old, int ranks,
                        const std::function<void()>& proceed) {
     const LlamaConfig& c = model.config();
-    make_shard(c, 0, ranks);  // says whether there can be so many
+    make_shard(c, 0, ranks);  // fails if there are too many ranks
     struct StoredPart {
         const Conversion::Tensor* tensor;
         Columns columns;

@@ -24,11 +24,11 @@ bool is_there(const fs::path& path) {
     return fs::exists(fs::symlink_status(path, ignored));
 }
 
-/// 0, or errno: EEXIST where the name is taken.
+/// Returns 0 or errno: EEXIST if the name is taken.
 int rename_folder_if_free(const fs::path& from, const fs::path& to) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
-    // A file system that cannot do it in one step (NFS): there an empty folder that appears meanwhile is replaced.
+    // This file system cannot do it in one step (NFS). An empty folder that appears in the meantime is replaced.
     if (is_there(to)) return EEXIST;
     return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
@@ -90,7 +90,7 @@ void NewFolder::take() {
     }
 }
 
-/// Makes the part, or finds it, and locks it. False: it has gone, or was replaced, before it was locked.
+/// Makes or finds the part and locks it. Returns false if it was removed or replaced before it was locked.
 bool NewFolder::try_to_take() {
     int error = ::mkdir(part_.c_str(), 0777) == 0 ? 0 : errno;
     if (error != 0 && error != EEXIST) cannot_create(part_, error);
@@ -104,7 +104,7 @@ bool NewFolder::try_to_take() {
             "{}: another conversion is writing it; wait for that, or name "
             "another folder",
             part_.string());
-    // Where a file system has no locks (NFS: of folders) nobody can tell whether a part is being written.
+    // Without locks (NFS has none for folders), a part that is being written cannot be recognised.
     require(error == 0 || leftovers().empty(), Exit::kCantCreate,
             "{}: is there and cannot be locked: {}; if no conversion is writing it, remove it", part_.string(),
             reason_of(error));
@@ -119,7 +119,7 @@ std::vector<std::string> NewFolder::leftovers() const {
     return all;
 }
 
-/// Removes what a killed process has left, if all of it can be that.
+/// Removes the files that a killed process left, unless there are others.
 void NewFolder::clear() const {
     const std::vector<std::string> left = leftovers();
     for (const std::string& name : left) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Folders of files that appear whole or not at all.
+/// NewFolder: a folder of files that appears whole or not at all.
 
 #include <filesystem>
 #include <span>
@@ -8,8 +8,7 @@
 
 namespace trireme {
 
-/// A file that is written from its beginning to its end. Errors: Exit::kCantCreate where it is there or cannot be made,
-/// kIo.
+/// A file that is written from its beginning to its end. Errors: Exit::kCantCreate if it exists or cannot be made, kIo.
 class NewFile {
   public:
     explicit NewFile(const std::filesystem::path& path);
@@ -17,7 +16,7 @@ class NewFile {
     NewFile& operator=(const NewFile&) = delete;
     ~NewFile();
     void write(const void* bytes, size_t n);
-    /// All of it is on the disk then.
+    /// Flushes all of it to the disk.
     void finish();
 
   private:
@@ -25,19 +24,19 @@ class NewFile {
     int fd_;
 };
 
-/// A folder that gets its name with finish(), or goes. Until then its files lie in PATH.trireme-part, which this
-/// process holds locked. What a killed process has left there is removed: files of the names below. A folder that holds
-/// anything else, or that another process holds, stays as it is and is an error.
+/// A folder that gets its name with finish(); without it, it is removed. Until then its files are in PATH.trireme-part,
+/// which this process has locked. Files of these names that a killed process left there are removed. If that folder
+/// holds anything else, or another process has locked it, it is left unchanged and is an error.
 class NewFolder {
   public:
-    /// `names`: of the files that it may get. Errors: Exit::kCantCreate.
+    /// `names`: the files that it may hold. Errors: Exit::kCantCreate.
     NewFolder(const std::filesystem::path& path, std::span<const char* const> names);
     NewFolder(const NewFolder&) = delete;
     NewFolder& operator=(const NewFolder&) = delete;
     ~NewFolder();
-    /// Where a file of the folder is to be written.
+    /// Returns the path at which to write a file of the folder.
     std::filesystem::path operator/(const char* file) const { return part_ / file; }
-    /// Errors: Exit::kCantCreate where something has got the name meanwhile.
+    /// Errors: Exit::kCantCreate if the name was taken in the meantime.
     void finish();
 
   private:

@@ -32,7 +32,7 @@ class PaddedModel final : public WeightSource {
     int64_t do_rows_together(size_t tensor) const override { return model_->rows_together(tensors_[tensor].name); }
 
     std::unique_ptr<WeightSource> model_;
-    std::vector<bool> by_token_;  // of tensors_: a row for each token
+    std::vector<bool> by_token_;  // whether a tensor of tensors_ has a row for each token
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// A checkpoint with another number of tokens: a draft whose vocabulary was padded otherwise than its target's.
+/// A checkpoint with another number of tokens, for a draft whose vocabulary has other padding than its target's.
 
 #include <memory>
 
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// The model with the first `vocab` tokens of its vocabulary. Tokens that it does not have are like its token 0 (in
-/// most vocabularies one that is never said): a draft may propose them, and its target refuses them.
+/// Returns the model with a vocabulary of `vocab` tokens. Tokens that it does not have are like its token 0 (in most
+/// vocabularies one that is never generated): a draft may propose them, and its target rejects them.
 std::unique_ptr<WeightSource> with_vocabulary(std::unique_ptr<WeightSource> model, int64_t vocab);
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8;
 
-/// Bits of an element of the types that safetensors 0.8 knows, 0 for others.
+/// Returns the number of bits of an element for the types of safetensors 0.8, 0 for others.
 uint64_t element_bits(std::string_view dtype) {
     constexpr std::pair<std::string_view, uint64_t> kTypes[] = {
         {"F64", 64},    {"F32", 32},    {"F16", 16},    {"BF16", 16},   {"I64", 64},        {"I32", 32},
@@ -57,7 +57,7 @@ std::vector<uint64_t> unsigned_list(const Json& v, size_t most, std::string_view
     return list;
 }
 
-/// `data`: where the tensors' bytes begin; `size`: how many there are.
+/// `data`: where the tensors' bytes begin; `size`: their number.
 SafetensorsEntry read_entry(const Json& v, uint64_t data, uint64_t size, const std::string& where) {
     require(v.is_object() && v.size() == 3 && v.contains("dtype") && v.contains("shape") && v.contains("data_offsets"),
             Exit::kData, "{}: expected exactly dtype, shape and data_offsets", where);
@@ -72,7 +72,7 @@ SafetensorsEntry read_entry(const Json& v, uint64_t data, uint64_t size, const s
             "{}: bytes [{}, {}) lie past the end, {} bytes of tensors are there; the download looks incomplete", where,
             range[0], range[1], size);
 
-    // An unread tensor may have a type that this list does not know yet, and so an unknown size.
+    // A tensor that is not read may have a newer type, and so an unknown size.
     Checked all = bits;
     for (const uint64_t d : e.dims) all = all * d;
     require(bits == 0 || all.equals((range[1] - range[0]) * 8), Exit::kData,

@@ -13,7 +13,7 @@ namespace trireme {
 struct SafetensorsEntry {
     std::string dtype;           // as spelled: "F32", "F16", "BF16", "I64", ...
     std::vector<uint64_t> dims;  // at most 8, product times element size checked against the bytes
-    uint64_t offset;             // of the first byte in the file
+    uint64_t offset;             // position of the first byte in the file
     uint64_t bytes;
 };
 

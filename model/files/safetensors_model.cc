@@ -47,8 +47,7 @@ bool is_harmless(const std::string& name, const LlamaConfig& config) {
            (!name.starts_with("model.") && !name.starts_with("lm_head."));
 }
 
-/// Whether these are weights of keys or values of a layer that reads another one's, as in an ordinary checkpoint that
-/// has been given a layer map.
+/// Whether these are K/V weights of a layer that reads another one's, as in an ordinary checkpoint with a layer map.
 bool is_of_no_owner(const std::string& name, const LlamaConfig& config) {
     for (LayerIndex l; l.i < config.n_layers; ++l) {
         const std::string attention = fmt::format("model.layers.{}.self_attn.", l);
@@ -102,7 +101,7 @@ class SafetensorsModel final : public WeightSource {
         }
     }
 
-    /// As transformers 5: a file that ties the head to the embedding, and has a head with other values, is not tied.
+    /// As in transformers 5, embeddings are not tied, whatever config.json says, if there is a head with other values.
     void take_head() {
         if (!config_.tied_embeddings) return;
         const auto head = found_.find(kHead), embedding = found_.find(kEmbedding);
@@ -121,7 +120,7 @@ class SafetensorsModel final : public WeightSource {
                   folder_.string(), kHead, kEmbedding);
     }
 
-    /// None where it is no matrix of weights.
+    /// Returns nothing if it is no matrix of weights.
     std::optional<StoredMatrix> matrix(const std::string& name, const std::string& file) {
         const Shard& s = shard(file);
         const auto entry = s.header.find(name);
@@ -204,7 +203,7 @@ class SafetensorsModel final : public WeightSource {
 
     fs::path folder_;
     std::map<std::string, Shard> shards_;
-    std::map<std::string, std::string> found_;  // tensor -> file; what is left after take_tensors() is not used
+    std::map<std::string, std::string> found_;  // tensor -> file; those left after take_tensors() are not used
     std::vector<StoredMatrix> stored_;          // in the order of tensors_
 };
 

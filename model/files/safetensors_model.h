@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// What config.json and, where there is one, generation_config.json say.
+/// Reads config.json and, if there is one, generation_config.json.
 LlamaConfig read_folder_config(const std::filesystem::path& folder);
-/// Errors: those of open_model.
+/// Errors: as open_model.
 std::unique_ptr<WeightSource> open_safetensors_model(const std::filesystem::path& folder);
 
 }  // namespace trireme

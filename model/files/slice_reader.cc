@@ -11,13 +11,13 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 20;  // of the file at a time
+constexpr size_t kReadBytes = size_t{1} << 20;  // read from the file at a time
 
 DType plain_type(StoredType t) {
     return t == StoredType::kF32 ? DType::kF32 : t == StoredType::kF16 ? DType::kF16 : DType::kBF16;
 }
 
-/// Where rotate-half row `row` of a head lies among rows stored as pairs.
+/// Returns the index of rotate-half row `row` among rows stored as pairs.
 int64_t stored_row(int64_t row, int64_t head_dim) {
     if (head_dim == 0) return row;
     const int64_t head = row / head_dim, r = row % head_dim, half = head_dim / 2;
@@ -58,7 +58,7 @@ class SliceReader {
     }
 
   private:
-    /// `rows` wanted rows lie within `stored_rows` rows of the file from `stored` on.
+    /// `rows` requested rows, which are among `stored_rows` rows of the file from `stored` on.
     struct Span {
         int64_t rows, stored, stored_rows;
     };

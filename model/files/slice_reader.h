@@ -1,5 +1,5 @@
 #pragma once
-/// Rows and columns out of a stored matrix: read, decoded, checked for NaN, converted.
+/// Reader of rows and columns of a stored matrix: it decodes them, checks them for NaN and converts them.
 
 #include <cstdint>
 #include <string_view>
@@ -13,16 +13,16 @@ namespace trireme {
 /// A row-major matrix in a file. A vector is a matrix of one row.
 struct StoredMatrix {
     const ByteSource* source;
-    uint64_t offset;  // of the first byte in the source
+    uint64_t offset;  // position of the first byte in the source
     StoredType type;
     int64_t rows, cols;
     /// 0, or the head dimension of a GGUF query or key matrix: each head's rows are stored as pairs (0, h/2),
-    /// (1, h/2 + 1), ... and handed out in rotate-half order 0, 1, ...
+    /// (1, h/2 + 1), ... and returned in rotate-half order 0, 1, ...
     int64_t paired_rows = 0;
 };
 
 /// Fills `out` (f32, f16, bf16) with rows from row0 and columns from col0; any columns, also inside a block of a
-/// quantised type. `name` is the tensor's in messages. Errors: those of WeightSource::read.
+/// quantised type. `name` is the tensor's in messages. Errors: as WeightSource::read.
 void read_slice(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out);
 
 }  // namespace trireme

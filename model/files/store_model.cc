@@ -58,7 +58,7 @@ class StoreModel final : public WeightSource {
     }
 
   private:
-    /// Columns [begin, begin + n) of a matrix are a data set. A vector is a matrix of one column.
+    /// A data set with columns [begin, begin + n) of a matrix. A vector is a matrix of one column.
     struct Columns {
         const StoreSet* set;
         int64_t begin, n;
@@ -149,7 +149,7 @@ class StoreModel final : public WeightSource {
     struct Range {
         int64_t begin, n;
     };
-    /// The wanted columns, which are some of `from`, of rows that lie `stride` bytes apart in `out`.
+    /// Reads the requested columns, which are some of `from`, into rows that are `stride` bytes apart in `out`.
     void read_rows(size_t tensor, const Columns& from, int64_t row0, int64_t rows, Range wanted, DType to,
                    std::byte* out, size_t stride) const {
         const int64_t block = from.set->block_rows(), end = row0 + rows;
@@ -160,7 +160,7 @@ class StoreModel final : public WeightSource {
         }
     }
 
-    /// Of rows that lie in one block, which is what has a digest.
+    /// Like read_rows(), for rows of one block, which has one digest.
     void read_block(size_t tensor, const Columns& from, int64_t row, int64_t n, Range wanted, DType to, std::byte* out,
                     size_t stride) const {
         const TensorInfo& info = tensors_[tensor];
@@ -185,7 +185,7 @@ class StoreModel final : public WeightSource {
         }
     }
 
-    /// n rows that lie together.
+    /// Checks n contiguous rows.
     static void check_rows(const ValuesOf& whose, DType type, const std::byte* values, int64_t n, Range wanted,
                            int64_t row, int64_t width) {
         if (wanted.n == width) return check_finite(whose, type, values, n * width, row * width);

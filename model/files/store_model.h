@@ -1,9 +1,8 @@
 #pragma once
-/// A whole model in one store (store/sets.h). Its data sets: every tensor under its Hugging Face name; or, of matrices
-/// whose columns ranks divide, the columns of rank 0 of those that the file was made for as NAME/0, of rank 1 as
-/// NAME/1, ..: each [rows, its columns], so that a rank reads bytes that lie together. "files/NAME": config.json,
-/// generation_config.json, a tokenizer's files; of a GGUF file its metadata as "files/metadata.gguf". "rope.factors":
-/// f32 [head_dim / 2], where the model has some.
+/// A whole model in one store (store/sets.h). Its data sets: every tensor under its Hugging Face name. If ranks divide
+/// a matrix by columns, NAME/0, NAME/1, .. hold the columns of each rank that the file was made for, [rows, its
+/// columns]: so a rank reads contiguous bytes. "files/NAME": config.json, generation_config.json, a tokenizer's files;
+/// "files/metadata.gguf": the metadata of a GGUF file. "rope.factors": f32 [head_dim / 2], if the model has some.
 
 #include <filesystem>
 #include <functional>
@@ -19,12 +18,10 @@ namespace trireme {
 inline constexpr const char *kStoredModel = "set of weights", *kStoredGguf = "metadata.gguf",
                             *kRopeFactors = "rope.factors";
 
-/// Whether the path is a store, of whatever kind. False for what is no regular file. Errors: as open_file and its
-/// reads.
+/// Whether the path is a store of any kind; false if it is no regular file. Errors: as open_file and its reads.
 bool is_store_file(const std::filesystem::path& path);
 
-/// Errors: those of open_model. Nothing is read that its digest does not confirm, by several threads at once where it
-/// is much.
+/// Opens a stored model. Reading checks every byte against its digest. Errors: as open_model.
 std::unique_ptr<WeightSource> open_store_model(std::unique_ptr<ByteSource> source);
 
 /// The small files of a model in a store.
@@ -36,7 +33,7 @@ class StoredFiles {
     StoredFiles(StoredFiles&&) noexcept;
     ~StoredFiles();
     const std::string& name() const;
-    /// Errors: Exit::kData beyond `most` bytes.
+    /// Returns nothing if there is no such file. Errors: Exit::kData beyond `most` bytes.
     std::optional<std::string> text(const std::string& file, uint64_t most) const;
 
   private:

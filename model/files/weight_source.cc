@@ -83,7 +83,7 @@ fs::path find_gguf(const fs::path& path) {
 std::unique_ptr<WeightSource> open_model(const fs::path& path) {
     const fs::path gguf = find_gguf(path);
     if (!gguf.empty()) return open_gguf_model(open_gguf_parts(gguf));
-    std::error_code ignored;  // find_gguf has seen that it is there
+    std::error_code ignored;  // find_gguf has checked that it exists
     if (is_store_file(path)) return open_store_model(open_file(path));
     require(fs::is_directory(path, ignored), Exit::kData,
             "{}: neither a model folder nor a .gguf file nor a .h5 file that convert has written; a safetensors file "

@@ -1,5 +1,5 @@
 #pragma once
-/// A checkpoint, opened: its config, its tensors under their Hugging Face names, and slices of them on demand.
+/// WeightSource: an open checkpoint, with its config, its tensors under Hugging Face names, and slices of them.
 
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +16,7 @@
 namespace trireme {
 
 struct TensorInfo {
-    std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight", ...
+    std::string name;  // Hugging Face name: "model.layers.0.self_attn.q_proj.weight", "lm_head.weight", ...
     StoredType type;
     Shape shape;  // [rows, columns], or [elements]
 };
@@ -28,7 +28,7 @@ class WeightSource {
     virtual ~WeightSource() = default;
 
     const LlamaConfig& config() const { return config_; }
-    /// The type most elements are stored in, f16 where that is a quantised one: what --dtype auto means.
+    /// The type in which most elements are stored, f16 if that is quantised. --dtype auto selects it.
     DType natural_dtype() const { return natural_dtype_; }
     /// The tensors the forward needs (nothing else that the files may hold), in forward order.
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -36,16 +36,16 @@ class WeightSource {
 
     /// Fills `out` (f32, f16 or bf16; rows may be strided) with rows [row0, row0 + out.rows()) and columns
     /// [col0, col0 + out.cols()) of a matrix, or with elements [row0, row0 + out.rows()) of a vector (col0 is 0).
-    /// Reads only what it needs. Query and key rows are in rotate-half order whatever the file's.
+    /// Reads only what it needs. Query and key rows are in rotate-half order, whatever the file's order.
     /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
     /// kIo (a read failed, or the file is not the one that was opened).
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
-    /// Rows [i n, (i + 1) n) of a tensor are read at once, whatever is wanted of them: n. Who reads a tensor in parts
-    /// that end there does not read these rows twice.
+    /// Returns n: rows [i n, (i + 1) n) of a tensor are always read together. Reading a tensor in parts that end there
+    /// reads no row twice.
     int64_t rows_together(std::string_view name) const;
 
   protected:
-    /// `tensor` indexes tensors(); `out` has as many dimensions. Does all else that read() promises.
+    /// `tensor` indexes tensors(); `out` has its number of dimensions. Does all else that read() promises.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
     virtual int64_t do_rows_together(size_t) const { return 1; }
 
@@ -61,21 +61,21 @@ class WeightSource {
     std::map<std::string, size_t, std::less<>> index_;  // name -> tensors_
 };
 
-/// A Hugging Face folder (config.json and safetensors), a .gguf file, a folder holding one .gguf file, or a store
+/// Opens a Hugging Face folder (config.json and safetensors), a .gguf file, a folder with one .gguf file, or a store
 /// (store_model.h).
 /// Errors: Exit::kNoInput, kPermission, kData (all wrong tensors at once, as a table).
 std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 
-/// The config of such a model, or of a config.json alone: no weights are looked for in a folder. Errors: as open_model.
+/// Returns the config of such a model, or of a config.json; a folder need not have weights. Errors: as open_model.
 LlamaConfig open_config(const std::filesystem::path& path);
 
 /// Whether the path has weights and not only a config: a .gguf file, a store, or safetensors in a folder. Errors: as
 /// find_gguf.
 bool has_weights(const std::filesystem::path& path);
 
-/// The GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json, of a
-/// split model its first part; empty if there is none. Errors: Exit::kNoInput (no such path, or several .gguf files),
-/// kPermission.
+/// Returns the GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json.
+/// For a split model it is the first part; it is empty if there is none. Errors: Exit::kNoInput (no such path, or
+/// several .gguf files), kPermission.
 std::filesystem::path find_gguf(const std::filesystem::path& path);
 
 }  // namespace trireme

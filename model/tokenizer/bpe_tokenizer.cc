@@ -20,7 +20,7 @@ class WordBuilder {
         merger_.add(begin, size, id);
     }
 
-    /// A character or byte without a token.
+    /// Adds a character or byte without a token.
     void other(std::string_view word, size_t begin, size_t size) {
         const auto byte_id = [&](char byte) { return parts_.byte_ids[static_cast<uint8_t>(byte)]; };
         const std::string_view bytes = word.substr(begin, size);

@@ -1,6 +1,6 @@
 #pragma once
-/// Byte-pair encoding with a table of merges: byte-level (GPT-2, Llama 3, SmolLM2), or of characters with byte pieces
-/// for the rest (Llama 2 as tokenizer.json).
+/// BpeTokenizer: byte-pair encoding with a table of merges. It is byte-level (GPT-2, Llama 3, SmolLM2), or of
+/// characters with byte pieces for the rest (Llama 2 as tokenizer.json).
 
 #include <array>
 #include <string>
@@ -28,12 +28,12 @@ struct BpeParts {
     bool byte_level = false;              // words are encoded byte by byte, not character by character
     TextIds ids;                          // ordinary tokens by text; if byte_level, by the bytes they stand for
     PairTable merges;                     // over ids
-    std::array<int32_t, 256> byte_ids{};  // the token of each byte; -1: none. Unless byte_level: of byte fallback
+    std::array<int32_t, 256> byte_ids{};  // the token of each byte; -1: none. Unless byte_level: for byte fallback
     CutPoints cuts;                       // unless byte_level: where a long text may be cut
     bool ignore_merges = false;           // a word that is a token becomes that token, without merging
-    int32_t unknown = -1;                 // the token for what has none; -1: it is left out
+    int32_t unknown = -1;                 // the token for characters without one; -1: these are left out
     bool fuse_unknown = false;            // one unknown token for a whole run
-    bool missing_separates = false;       // what is left out keeps its neighbours from merging (llama.cpp's rule)
+    bool missing_separates = false;       // left-out characters keep neighbours from merging (llama.cpp's rule)
 };
 
 class BpeTokenizer final : public TableTokenizer {
@@ -45,7 +45,7 @@ class BpeTokenizer final : public TableTokenizer {
   private:
     LeftOut left_out_of_plain(std::string_view text) const override;
     void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const override;
-    /// visit(word) for each word that the pre-tokenizers make of a text.
+    /// Calls visit(word) for each word that the pre-tokenizers make of a text.
     template <class Visit>
     void for_each_word(std::string text, bool prefix, const Visit& visit) const;
     void encode_words(std::string text, bool prefix, Merger& merger, std::vector<int32_t>& ids) const;
@@ -54,7 +54,7 @@ class BpeTokenizer final : public TableTokenizer {
 
     BpeParts parts_;
     bool has_all_bytes_;
-    TokenMatcher normalized_matcher_;  // of the added tokens that are looked for in normalised text
+    TokenMatcher normalized_matcher_;  // finds added tokens in normalised text
 };
 
 }  // namespace trireme

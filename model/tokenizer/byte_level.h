@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-/// The bytes that `text` spells; nothing if it has a character outside the alphabet.
+/// Returns the bytes that `text` spells; nothing if it has a character outside the alphabet.
 std::optional<std::string> bytes_from_byte_level(std::string_view text);
 
-/// The byte that a piece like "<0x0A>" stands for (two upper-case hexadecimal digits), or -1.
+/// Returns the byte that a piece like "<0x0A>" stands for (two upper-case hexadecimal digits), or -1.
 int byte_of_piece(std::string_view piece);
 
 }  // namespace trireme

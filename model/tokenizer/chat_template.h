@@ -1,12 +1,12 @@
 #pragma once
-/// Whether a model's files say how a conversation is written as a prompt.
+/// Detection of a chat template, with which a model's files define how a conversation becomes a prompt.
 
 #include <filesystem>
 
 namespace trireme {
 
-/// A chat_template in tokenizer_config.json, a chat_template.jinja, or tokenizer.chat_template of a GGUF. `path`: as
-/// load_tokenizer takes it. Errors: as load_tokenizer, of files that cannot be read.
+/// Whether there is a chat_template in tokenizer_config.json, a chat_template.jinja, or tokenizer.chat_template of a
+/// GGUF. `path`: as for load_tokenizer. Errors: as load_tokenizer, for files that cannot be read.
 bool has_chat_template(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -48,8 +48,8 @@ const PreRule& rule_of(const GgufTokenizer& gguf) {
     fail(Exit::kData, "{}: tokenizer.ggml.pre '{}' is not supported ({} are)", gguf.what, shown(name), known);
 }
 
-/// Tokens that end a turn or a text in the families that GGUF files come from: the format itself names only one eos and
-/// one eot.
+/// Tokens that end a conversation turn or a sequence in the model families of GGUF files: the format itself names only
+/// one eos and one eot.
 constexpr std::array<std::string_view, 9> kEnds = {"<|eot_id|>",    "<|eom_id|>",    "<|end_of_text|>",
                                                    "<|im_end|>",    "<|endoftext|>", "<|end|>",
                                                    "<end_of_turn>", "<EOT>",         "<|end_of_turn|>"};
@@ -80,7 +80,7 @@ int32_t checked_id(const GgufTokenizer& gguf, const char* key, int64_t id) {
     return -1;
 }
 
-/// The table with added tokens, bos and eos, which both models share. Pieces stay empty.
+/// The table with added tokens, bos and eos, which both models share. Pieces remain empty.
 TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
     TokenTable table;
     table.pieces.resize(gguf.tokens.size());
@@ -91,7 +91,7 @@ TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
         const bool special = type == SpmPieceType::kControl || type == SpmPieceType::kUnknown;
         const std::string& text = gguf.tokens[i];
         if ((!user && !special) || !is_utf8(text)) continue;
-        // SpmTokenizer looks for user-defined pieces with spaces by itself.
+        // SpmTokenizer itself finds user-defined pieces with spaces.
         if (user && gguf.model == "llama" && text.find(kSpmSpace) != std::string::npos) continue;
         AddedToken token;
         token.text = text;
@@ -148,8 +148,8 @@ PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids, const std::ve
     for (size_t rank = 0; rank < gguf.merges.size(); ++rank) {
         const std::string& merge = gguf.merges[rank];
         const size_t space = merge.find(' ', 1);
-        require(space != std::string::npos, Exit::kData, "{}: merge {} is '{}', two tokens were wanted", gguf.what,
-                rank, shown(merge));
+        require(space != std::string::npos, Exit::kData, "{}: merge {} is '{}', expected two tokens", gguf.what, rank,
+                shown(merge));
         const auto id_of = [&](const std::string& token) {
             const auto found = ids.find(token);
             require(found != ids.end(), Exit::kData,

@@ -1,5 +1,5 @@
 #pragma once
-/// What a GGUF file says about its tokenizer: the metadata under `tokenizer.ggml.*`, as plain values.
+/// GgufTokenizer: a GGUF file's metadata under `tokenizer.ggml.*`, as plain values.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ struct GgufTokenizer {
 
     int64_t bos = -1;  // `bos_token_id`, -1 where the key is missing
     int64_t eos = -1;  // `eos_token_id`
-    int64_t eot = -1;  // `eot_token_id`: ends a turn, so it ends a text, too
+    int64_t eot = -1;  // `eot_token_id`: ends a conversation turn, and so a sequence
     int64_t unk = -1;  // `unknown_token_id`
 
     std::optional<bool> add_bos;                // `add_bos_token`; missing: the model's own rule
@@ -33,7 +33,7 @@ struct GgufTokenizer {
     std::vector<uint8_t> precompiled_charsmap;  // `precompiled_charsmap`: refused unless empty
 };
 
-/// Errors: Exit::kData naming `what` and the first thing wrong (an unknown model or `pre`, an id out of range, ...).
+/// Errors: Exit::kData naming `what` and the first error (an unknown model or `pre`, an id out of range, ...).
 std::unique_ptr<Tokenizer> make_tokenizer(const GgufTokenizer& gguf);
 
 }  // namespace trireme

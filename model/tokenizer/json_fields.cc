@@ -5,11 +5,11 @@
 namespace trireme {
 
 JsonFields::JsonFields(const Json& value, std::string where) : value_(value), where_(std::move(where)) {
-    require(value.is_object(), Exit::kData, "{}: found {}, an object was wanted", where_, value.type_name());
+    require(value.is_object(), Exit::kData, "{}: found {}, expected an object", where_, value.type_name());
 }
 
 void JsonFields::refuse_type(const char* name, const Json& found, const char* wanted) const {
-    fail(Exit::kData, "{}: '{}' is {}, {} was wanted", where_, name, found.type_name(), wanted);
+    fail(Exit::kData, "{}: '{}' is {}, expected {}", where_, name, found.type_name(), wanted);
 }
 
 const Json* JsonFields::find(std::string_view name) const {
@@ -47,7 +47,7 @@ std::optional<bool> JsonFields::optional_flag(const char* name) const {
 int64_t JsonFields::index(std::string_view name, int64_t limit) const {
     const Json& found = need(name);
     const bool fits = found.is_number_unsigned() && found.get<uint64_t>() < static_cast<uint64_t>(limit);
-    require(fits, Exit::kData, "{}: '{}' is {}, an integer in [0, {}) was wanted", where_, shown(name),
+    require(fits, Exit::kData, "{}: '{}' is {}, expected an integer in [0, {})", where_, shown(name),
             found.is_number() ? found.dump() : found.type_name(), limit);
     return found.get<int64_t>();
 }

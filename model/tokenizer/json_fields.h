@@ -1,5 +1,5 @@
 #pragma once
-/// Fields of a JSON object, with messages that say where they stand.
+/// JsonFields: typed access to the fields of a JSON object, with messages that name their location.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@ namespace trireme {
 /// A view: the object must outlive it. Errors of all members: Exit::kData, "<where>: ...".
 class JsonFields {
   public:
-    /// Refuses what is not an object.
+    /// Refuses a value that is no object.
     JsonFields(const Json& value, std::string where);
 
     const std::string& where() const { return where_; }

@@ -1,5 +1,5 @@
 #pragma once
-/// The components of tokenizer.json beside the model, as values. Errors everywhere: Exit::kData naming the component.
+/// The components of tokenizer.json other than the model, as values. All errors: Exit::kData naming the component.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace trireme {
 /// `normalizer`; null for none. `what` is the file.
 struct NormalizerParts {
     std::vector<Normalizer> steps;
-    PrefixSpace prefix = PrefixSpace::kNone;  // kAfterTokens where a U+2581 is put before the text
+    PrefixSpace prefix = PrefixSpace::kNone;  // kAfterTokens if a U+2581 is put before the text
     bool moves_start = false;                 // the first character may get lost or become several
 };
 NormalizerParts read_normalizer(const Json* value, std::string_view what);
@@ -35,7 +35,7 @@ struct DecoderParts {
 };
 DecoderParts read_decoder(const Json* value, std::string_view what);
 
-/// `post_processor`: the special tokens it puts around one text. Ids are checked against [0, vocab).
+/// `post_processor`: the special tokens that it puts around one text. Ids are checked against [0, vocab).
 struct TemplateParts {
     std::vector<int32_t> before, after;
 };

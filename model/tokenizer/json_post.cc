@@ -79,7 +79,7 @@ TemplateParts read_post_processor(const Json* value, std::string_view what, int6
 std::vector<AddedToken> read_added_tokens(const Json* value, std::string_view what) {
     std::vector<AddedToken> tokens;
     if (value == nullptr) return tokens;
-    require(value->is_array(), Exit::kData, "{}: added_tokens is {}, a list was wanted", what, value->type_name());
+    require(value->is_array(), Exit::kData, "{}: added_tokens is {}, expected a list", what, value->type_name());
     for (const Json& item : *value) {
         const JsonFields fields(item, std::string(what) + ": added_tokens");
         AddedToken token;

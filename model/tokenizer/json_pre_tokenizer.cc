@@ -75,7 +75,7 @@ void read_metaspace(const JsonFields& fields, PreTokenizerParts& parts) {
 
 void read(const JsonFields& fields, PreTokenizerParts& parts) {
     const std::string type = fields.text("type");
-    if (parts.byte_level) fields.refuse("'{}' stands behind ByteLevel, which has to be the last one", shown(type));
+    if (parts.byte_level) fields.refuse("'{}' follows ByteLevel, which has to be the last one", shown(type));
     if (type == "Sequence") {
         for (const Json& item : fields.list("pretokenizers")) read({item, fields.where()}, parts);
     } else if (type == "Split") {

@@ -54,7 +54,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
         if (!find_gguf(path).empty()) return make_tokenizer(read_gguf_tokenizer(path));
         if (is_store_file(path)) return from_store(path);
         const bool known = path.extension() == ".json" || path.extension() == ".model";
-        require(known, Exit::kData, "{}: not a tokenizer: a folder, .json, .model, .gguf or .h5 was wanted",
+        require(known, Exit::kData, "{}: not a tokenizer: expected a folder, .json, .model, .gguf or .h5",
                 path.string());
         return load_file(*open_file(path), path);
     }

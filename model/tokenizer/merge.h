@@ -1,5 +1,5 @@
 #pragma once
-/// The loop of byte-pair encoding: joins neighbours, the best pair first, until no two of them may be joined.
+/// Merger: the loop of byte-pair encoding. It joins neighbours, the best pair first, until no two may be joined.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace trireme {
 
-/// A run of bytes of the text on its way to becoming a token.
+/// A run of bytes of the text that may become a token.
 struct Symbol {
     size_t begin = 0, size = 0;
     int32_t id = -1;  // its id for `find`; -1: it is never joined
     int64_t previous = -1, next = -1;
 };
 
-/// What a pair becomes. Lower ranks are joined first, equal ones from left to right.
+/// The result of joining a pair. Lower ranks are joined first, equal ones from left to right.
 struct Join {
     uint32_t rank = 0;
     int32_t id = -1;
 };
 
-/// The symbols of one word, and the loop that joins them. Reused from word to word, so that a text costs no allocation
-/// per word.
+/// The symbols of one word, and the loop that joins them. It is reused from word to word, so that a text costs no
+/// allocation per word.
 class Merger {
   public:
     void clear() { symbols_.clear(); }
@@ -33,8 +33,8 @@ class Merger {
         symbols_.push_back({begin, size, id, index - 1, -1});
     }
 
-    /// `find(left, right)` gives the Join of two neighbours, if there is one. O(n log n) for n symbols: a pair that is
-    /// out of date stays in the heap and is recognised by its size.
+    /// `find(left, right)` returns the Join of two neighbours, if there is one. O(n log n) for n symbols: an outdated
+    /// pair remains in the heap and is recognised by its size.
     template <class Find>
     void run(Find&& find) {
         heap_.clear();
@@ -50,7 +50,7 @@ class Merger {
         }
     }
 
-    /// The symbols that are left, in order.
+    /// Visits the remaining symbols in order.
     template <class Visit>
     void for_each(Visit&& visit) const {
         for (int64_t i = symbols_.empty() ? -1 : 0; i >= 0; i = at(i).next) visit(at(i));
@@ -60,7 +60,7 @@ class Merger {
     struct Pair {
         Join join;
         int64_t left = 0;
-        size_t size = 0;  // of both together, when the pair was found
+        size_t size = 0;  // that of both together, when the pair was found
     };
 
     static bool later(const Pair& a, const Pair& b) {

@@ -16,7 +16,7 @@ namespace {
 // NFKC makes at most 11 bytes of one; U+2581 is 3 bytes for a space. Without a limit, a file with some steps that each
 // double the text would exhaust memory.
 constexpr size_t kGrowth = 32;
-constexpr size_t kGrowthBytes = 1024;  // for the shortest of texts
+constexpr size_t kGrowthBytes = 1024;  // for very short texts
 
 void check_growth(size_t before, size_t after) {
     const size_t most = kGrowth * before + kGrowthBytes;
@@ -34,7 +34,7 @@ void append_mapped(std::string& out, std::string_view text, utf8proc_option_t op
     out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
 }
 
-/// `text` without the white space at its left or right end.
+/// Returns `text` without the white space at its left or right end.
 std::string_view stripped(std::string_view text, bool left, bool right) {
     while (left && !text.empty()) {
         const size_t length = utf8_length(text);

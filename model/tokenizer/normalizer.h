@@ -1,5 +1,5 @@
 #pragma once
-/// What is done to a text before it is cut into words: the `normalizer` of tokenizer.json.
+/// Normalizer: a change of a text before it is cut into words (the `normalizer` of tokenizer.json).
 
 #include <functional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// One rewriting of a whole text. Bytes that are not UTF-8 stay as and where they are. Errors: Exit::kData where a text
-/// grows more than 32 times.
+/// One change of a whole text. Bytes that are not UTF-8 are unchanged. Errors: Exit::kData if a text grows more than 32
+/// times.
 using Normalizer = std::function<std::string(std::string)>;
 
 /// NFC, NFD, NFKC and NFKD.

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 // \w as a set: the property Alphabetic with marks, decimal digits and connectors. Outside of a class Oniguruma also
-// takes some Latin-1 superscripts and fractions for it. Both were found by asking it about each code point.
+// includes some Latin-1 superscripts and fractions. Both were found by testing Oniguruma on each code point.
 constexpr std::string_view kWordSet =
     R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 constexpr std::string_view kLatinNumbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
@@ -46,7 +46,7 @@ class Translator {
         fail(Exit::kData, "{}: '{}' at byte {} of a regular expression is not supported", what_, shown(construct), at_);
     }
 
-    /// One element of a sequence. atom_ is where the last quantifiable one starts in out_.
+    /// Translates one element of a sequence. atom_ is where the last quantifiable one starts in out_.
     void item() {
         const char c = in_[at_];
         if (c == '(') return open_group();
@@ -103,7 +103,7 @@ class Translator {
         again();
     }
 
-    /// {n}, {n,}, {n,m}, {,m}; false where the brace is a literal.
+    /// Translates {n}, {n,}, {n,m}, {,m}; false if the brace is a literal.
     bool interval() {
         size_t end = at_ + 1;
         const auto digits = [&] {
@@ -126,7 +126,7 @@ class Translator {
         return true;
     }
 
-    /// What has been quantified may be quantified once more: {2}+ repeats the pair, it is not possessive.
+    /// A quantified element may be quantified again: {2}+ repeats the pair, it is not possessive.
     void again() {
         if (at_ < in_.size() && (in_[at_] == '*' || in_[at_] == '+' || in_[at_] == '?' || in_[at_] == '{')) {
             out_.insert(atom_, "(?:");

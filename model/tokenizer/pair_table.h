@@ -1,5 +1,5 @@
 #pragma once
-/// (left id, right id) -> Join: the merges of a byte-pair encoding, in one flat table.
+/// PairTable: the merges of a byte-pair encoding, (left id, right id) -> Join, in one flat table.
 
 #include <bit>
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace trireme {
 class PairTable {
   public:
     PairTable() = default;
-    /// Room for `pairs` entries; more must not be put in.
+    /// Makes room for `pairs` entries; the caller must not add more.
     explicit PairTable(size_t pairs) : slots_(std::bit_ceil(2 * pairs + 1)) {}
 
-    /// False, and nothing is changed, if the pair has an entry. Ids are not negative.
+    /// Returns false and changes nothing if the pair has an entry. Ids are not negative.
     bool insert(int32_t left, int32_t right, Join join) {
         Slot& slot = slots_[find_slot(key_of(left, right))];
         if (slot.join.id >= 0) return false;
@@ -43,7 +43,7 @@ class PairTable {
     static uint64_t key_of(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
-    /// The slot of the key, or the empty one where it belongs. Linear probing at a load of at most one half.
+    /// Returns the slot of the key, or the empty one for it. Linear probing at a load of at most one half.
     size_t find_slot(uint64_t key) const {
         const uint64_t mixed = (key ^ key >> 29) * 0xBF58476D1CE4E5B9u;
         size_t i = static_cast<size_t>(mixed >> 32) & (slots_.size() - 1);

@@ -16,7 +16,7 @@ struct MatchPart {
     bool is_match = false;
 };
 
-/// Matches and what lies between them, in order.
+/// Returns matches and the parts between them, in order.
 std::vector<MatchPart> parts_of(size_t size, const std::vector<Span>& matches, bool invert) {
     std::vector<MatchPart> parts;
     size_t done = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// Cuts a text into the words that byte-pair encoding works on: the `pre_tokenizer` of tokenizer.json.
+/// PreTokenizer: cuts a text into the words that byte-pair encoding works on (the `pre_tokenizer` of tokenizer.json).
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// A text and the pieces of it that are left, in order, none empty.
+/// A text and its remaining pieces, in order, none empty.
 class Words {
   public:
     /// `at_start`: nothing of the whole text comes before this one.
@@ -23,7 +23,7 @@ class Words {
     std::string_view word(Span span) const { return std::string_view(text_).substr(span.begin, span.end - span.begin); }
 
     void cut(std::vector<Span> spans) { spans_ = std::move(spans); }
-    /// Another text, with new words.
+    /// Replaces the text and the words.
     void rewrite(std::string text, std::vector<Span> spans);
 
   private:
@@ -39,13 +39,13 @@ class PreTokenizer {
     virtual void apply(Words& words) const = 0;
 };
 
-/// What becomes of a match and of what lies between matches.
+/// How a match and the text between matches become words.
 enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 /// Every word is searched on its own. `invert` swaps matches and the rest.
 std::unique_ptr<PreTokenizer> split_at(Regex regex, SplitBehavior behavior, bool invert);
 
-/// A space in front of every word that has none: ByteLevel with add_prefix_space.
+/// Puts a space in front of every word that has none: ByteLevel with add_prefix_space.
 std::unique_ptr<PreTokenizer> add_prefix_space();
 
 /// Spaces become `mark` (U+2581). A word without a mark at its start gets one: never, always, or only the first word of
@@ -53,7 +53,7 @@ std::unique_ptr<PreTokenizer> add_prefix_space();
 enum class MetaspacePrefix { kNever, kFirst, kAlways };
 std::unique_ptr<PreTokenizer> metaspace(std::string mark, MetaspacePrefix prefix, bool split);
 
-/// GPT-2's pattern, which ByteLevel uses unless told otherwise.
+/// GPT-2's pattern, the default of ByteLevel.
 extern const std::string_view kGpt2Pattern;
 
 }  // namespace trireme

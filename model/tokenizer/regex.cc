@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kPatternBytes = size_t{64} << 10;
-constexpr size_t kJitStackBytes = size_t{8} << 20;  // an upper end; pages are touched as they are needed
+constexpr size_t kJitStackBytes = size_t{8} << 20;  // an upper limit; pages are used when needed
 
 PCRE2_SPTR units(std::string_view text) {
     return reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -34,11 +34,11 @@ pcre2_code* compile(std::string_view pattern, std::string_view what) {
         pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset, /*context=*/nullptr);
     require(code != nullptr, Exit::kData, "{}: a regular expression is wrong at byte {}: {}", what, offset,
             message_of(error));
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where it is not available the interpreter matches the same
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT, the interpreter matches the same
     return code;
 }
 
-/// What one search needs beside the pattern.
+/// The state of one search.
 class Search {
   public:
     Search(const pcre2_code* code, std::string_view shape)
@@ -64,7 +64,7 @@ class Search {
     /// The first match at or after `from`.
     bool next(size_t from, Span& match) {
         int found = match_at(from);
-        if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {  // 32 KiB of the thread's own were not enough
+        if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {  // the thread's own 32 KiB were not enough
             stack_ = pcre2_jit_stack_create(size_t{64} << 10, kJitStackBytes, nullptr);
             pcre2_jit_stack_assign(context_, nullptr, stack_);
             found = match_at(from);

@@ -19,8 +19,8 @@ class Regex {
     /// `pattern` in Oniguruma's dialect, which Hugging Face files are written in. Errors: Exit::kData naming `what`.
     Regex(std::string_view pattern, std::string_view what);
 
-    /// The matches in `shape` (see unicode_shape), left to right, none overlapping; an empty one only where no match
-    /// has just ended. Errors: Exit::kData if a search takes too many backtracking steps.
+    /// Returns the matches in `shape` (see unicode_shape), left to right, none overlapping; an empty one only where no
+    /// match has just ended. Errors: Exit::kData if a search takes too many backtracking steps.
     std::vector<Span> find_all(std::string_view shape) const;
 
   private:
@@ -30,8 +30,8 @@ class Regex {
     std::unique_ptr<void, Free> code_;  // pcre2_code
 };
 
-/// Letters, marks, numbers that are letters or digits, connector punctuation: \w of Rust's regexes. `character` is one
-/// valid UTF-8 character or empty (false).
+/// Whether \w of Rust's regexes matches: letters, marks, numbers that are letters or digits, connector punctuation.
+/// `character` is one valid UTF-8 character or empty (false).
 bool is_word_character(std::string_view character);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
         for (size_t i = 0; i < model.pieces.size(); ++i) {
             if (model.pieces[i].type == SpmPieceType::kByte)
                 byte_ids_[static_cast<size_t>(byte_of_piece(model.pieces[i].text))] = static_cast<int32_t>(i);
-            // A text may only be cut here if the library does not rewrite it first.
+            // A text may be cut here only if the library does not rewrite it first.
             if (model.charsmap.empty() && !model.remove_extra_whitespaces) cuts_.add_token(model.pieces[i].text);
         }
         model.add_dummy_prefix = true;
@@ -57,7 +57,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
                             std::vector<int32_t>& ids) {
         std::vector<int> part;
         const auto status = processor.Encode(text, &part);
-        // Fails where the character map turns a character into a control piece: the library cannot encode that.
+        // Fails if the character map turns a character into a control piece: the library cannot encode that.
         require(status.ok(), Exit::kData, "sentencepiece cannot encode {} bytes with this tokenizer.model: {}",
                 text.size(), shown(status.ToString()));
         ids.insert(ids.end(), part.begin(), part.end());
@@ -68,8 +68,8 @@ class SentencePieceTokenizer final : public TableTokenizer {
     std::array<int32_t, 256> byte_ids_{};
 };
 
-/// Pieces that are parsed out of a text. User-defined ones with a space in them are left to the library, which looks
-/// for them in text that has its spaces escaped.
+/// Returns the pieces that are parsed out of a text. User-defined ones with a space are left to the library, which
+/// finds them in text with escaped spaces.
 std::vector<AddedToken> added_pieces(const SpmModel& model) {
     std::vector<AddedToken> added;
     for (size_t i = 0; i < model.pieces.size(); ++i) {
@@ -86,7 +86,7 @@ std::vector<AddedToken> added_pieces(const SpmModel& model) {
     return added;
 }
 
-/// Tokens that the files beside the model add, or say more about.
+/// Adds the tokens of the files next to the model, or replaces their entries.
 void add_from_files(TokenTable& table, const SpmModel& model, const SpecialFiles& files) {
     for (const AddedToken& token : files.added) {
         const auto id = static_cast<size_t>(token.id);
@@ -126,7 +126,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_spm(std::string_view file, const std::
     table.eos = table.id_of_added(model.eos_piece);
     files.apply(table, find);
     if (!files.add_bos && table.bos >= 0)
-        table.before = {table.bos};  // the format cannot say so; Llama's models need it
+        table.before = {table.bos};  // the format has no field for it; Llama's models need it
     return std::make_unique<SentencePieceTokenizer>(std::move(table), std::move(model), what);
 }
 

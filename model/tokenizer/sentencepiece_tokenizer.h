@@ -1,5 +1,5 @@
 #pragma once
-/// tokenizer.model, encoded by libsentencepiece.
+/// Tokenizer of a tokenizer.model; libsentencepiece encodes.
 
 #include <memory>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// `file` is the content of a tokenizer.model, `what` its name. Control, unknown and user-defined pieces written in a
-/// text are parsed here; what lies between them is the library's. The prefix space stands only at the start of a text.
+/// `file` is the content of a tokenizer.model, `what` its name. Control, unknown and user-defined pieces in a text are
+/// parsed here; the library encodes the text between them. The prefix space is added only at the start of a text.
 /// Errors: Exit::kData.
 std::unique_ptr<Tokenizer> tokenizer_from_spm(std::string_view file, const std::string& what,
                                               const SpecialFiles& files);

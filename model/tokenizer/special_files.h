@@ -1,5 +1,5 @@
 #pragma once
-/// The small files beside a tokenizer: which tokens begin and end a text, and which were added after training.
+/// SpecialFiles: small files next to a tokenizer. They name tokens that begin and end a sequence, or were added later.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,20 +12,20 @@
 
 namespace trireme {
 
-/// tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json (config.json where that is
-/// missing). Every file may be missing; an earlier one has precedence over a later one.
+/// The content of tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json and
+/// config.json. Every file may be missing; an earlier one has precedence over a later one.
 struct SpecialFiles {
     std::optional<std::string> bos, eos;   // texts
-    std::optional<bool> add_bos, add_eos;  // only if said
-    std::optional<bool> add_prefix_space;  // only if said
+    std::optional<bool> add_bos, add_eos;  // only if given
+    std::optional<bool> add_prefix_space;  // only if given
     bool legacy = false;                   // tokenizer.model: a space also before the first word after a special token
-    std::optional<int64_t> bos_id;         // of the generation config
-    std::vector<int64_t> eos_ids;          // of the generation config
+    std::optional<int64_t> bos_id;         // from the generation config
+    std::vector<int64_t> eos_ids;          // from the generation config
     std::vector<AddedToken> added;         // ids in [0, limits::kVocab)
     std::string what;                      // the folder, for messages
 
-    /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. `find` gives the id of
-    /// a text, -1 for none. Errors: Exit::kData for a name that the vocabulary does not have.
+    /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. `find` returns the id
+    /// of a text, -1 for none. Errors: Exit::kData for a name that the vocabulary does not have.
     template <class Find>
     void apply(TokenTable& table, Find&& find) const {
         if (bos) table.bos = named("bos_token", *bos, find(*bos));
@@ -41,16 +41,16 @@ struct SpecialFiles {
 
   private:
     int32_t named(const char* field, const std::string& text, int32_t id) const;
-    /// -1 where it is not.
+    /// Returns the id, or -1 if the vocabulary does not have it.
     int32_t in_vocab(const char* field, int64_t id, const TokenTable& table) const;
-    /// Like the reference, adds nothing where the wanted token does not exist.
+    /// Like the reference, adds nothing if the token does not exist.
     static void set_around(std::vector<int32_t>& ids, bool wanted, int32_t id);
 };
 
 /// Errors: Exit::kData, kIo.
 SpecialFiles read_special_files(const std::filesystem::path& folder);
-/// The same of a model that has its files elsewhere. `text_of` gives a file's text of at most so many bytes, none where
-/// there is no such file.
+/// Like the above, for a model with its files elsewhere. `text_of` returns a file's text of at most `most` bytes,
+/// nothing if there is no such file.
 SpecialFiles read_special_files(
     const std::string& model,
     const std::function<std::optional<std::string>(const char* name, uint64_t most)>& text_of);

@@ -80,7 +80,7 @@ void check_piece(const SpmPiece& piece, std::string_view what, size_t index) {
     require(std::isfinite(piece.score), Exit::kData, "{}: the score of piece {} '{}' is {}", what, index, shown(text),
             piece.score);
     require(piece.type != SpmPieceType::kByte || byte_of_piece(text) >= 0, Exit::kData,
-            "{}: byte piece {} is '{}', <0x00> to <0xFF> were wanted", what, index, shown(text));
+            "{}: byte piece {} is '{}', expected <0x00> to <0xFF>", what, index, shown(text));
 }
 
 void check_rules(const SpmModel& model, std::string_view what) {
@@ -93,7 +93,7 @@ void check_rules(const SpmModel& model, std::string_view what) {
             what);
     const auto unknown = std::count_if(model.pieces.begin(), model.pieces.end(),
                                        [](const SpmPiece& piece) { return piece.type == SpmPieceType::kUnknown; });
-    require(unknown == 1, Exit::kData, "{}: {} pieces of type unknown, one was wanted", what, unknown);
+    require(unknown == 1, Exit::kData, "{}: {} pieces of type unknown, expected one", what, unknown);
     if (!model.charsmap.empty()) check_charsmap(model.charsmap, what);
 }
 
@@ -110,11 +110,11 @@ void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what
                 shown(piece.text));
         const bool special = piece.type == SpmPieceType::kControl || piece.type == SpmPieceType::kUnknown;
         has_space |= piece.text == kSpmSpace && !special;
-        bytes += piece.type == SpmPieceType::kByte ? 1 : 0;  // none twice, so 256 are all
+        bytes += piece.type == SpmPieceType::kByte ? 1 : 0;  // no piece is there twice, so 256 are all
     }
     require(bytes == 256, Exit::kData, "{}: {} of 256 byte pieces: text outside the vocabulary would be lost", what,
             bytes);
-    require(has_space, Exit::kData, "{}: no piece for text is U+2581 (a space), one was wanted", what);
+    require(has_space, Exit::kData, "{}: no piece for text is U+2581 (a space), expected one", what);
 }
 
 SpmModel read_spm_model(std::string_view file, std::string_view what) {

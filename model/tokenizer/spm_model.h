@@ -1,5 +1,5 @@
 #pragma once
-/// tokenizer.model: a SentencePiece ModelProto, read by a bounded reader of our own before the library sees it.
+/// SpmModel: a tokenizer.model (a SentencePiece ModelProto), checked by our own bounded reader before the library's.
 
 #include <cstdint>
 #include <string>
@@ -41,13 +41,13 @@ void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what
 
 /// Reads the file and checks it: at most 2^21 pieces that pass check_spm_pieces(), one of them the unknown one; byte
 /// fallback; no rule that is not implemented; a normalizer_spec; a character map that passes check_charsmap(). Unknown
-/// fields are skipped. Errors: Exit::kData naming `what` and the first thing wrong.
+/// fields are skipped. Errors: Exit::kData naming `what` and the first error.
 SpmModel read_spm_model(std::string_view file, std::string_view what);
 
-/// The bytes that a piece stands for inside a text.
+/// Returns the bytes that a piece stands for inside a text.
 std::string text_of(const SpmPiece& piece);
 
-/// A ModelProto with these fields and no others: the only bytes the library is given.
+/// Returns a ModelProto with these fields and no others. The library reads no other bytes.
 std::string serialize(const SpmModel& model);
 
 /// For read_spm_model. Errors: Exit::kData unless every walk through the double array stays inside it and ends in a

@@ -1,5 +1,5 @@
 #pragma once
-/// SentencePiece's BPE without its library: neighbours are joined while the result is a piece, the best score first.
+/// SpmTokenizer: SentencePiece's BPE without its library. It joins neighbours to pieces, the best score first.
 
 #include <array>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Same ids as sentencepiece for BPE models. The pieces must pass check_spm_pieces().
+/// Gives the same ids as sentencepiece for BPE models. The pieces must pass check_spm_pieces().
 class SpmTokenizer final : public TableTokenizer {
   public:
     SpmTokenizer(TokenTable table, const std::vector<SpmPiece>& pieces);
@@ -20,11 +20,11 @@ class SpmTokenizer final : public TableTokenizer {
     /// `text` has its spaces escaped and no user-defined piece in it.
     void encode_escaped(std::string_view text, Merger& merger, std::vector<int32_t>& ids) const;
 
-    TextIds ids_;                  // what joining can make, and single characters
+    TextIds ids_;                  // pieces that joins can make, and single characters
     std::vector<uint32_t> ranks_;  // [vocab] 0 for the best score, equal for equal ones
     std::array<int32_t, 256> byte_ids_{};
     CutPoints cuts_;
-    TokenMatcher user_defined_;  // with a space in them: looked for in escaped text
+    TokenMatcher user_defined_;  // pieces with a space, found in escaped text
     size_t longest_ = 0;         // bytes of the longest piece
 };
 

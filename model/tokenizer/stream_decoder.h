@@ -1,5 +1,5 @@
 #pragma once
-/// Ids -> text while they are generated.
+/// StreamDecoder: decodes ids to text while they are generated.
 
 #include <string>
 
@@ -13,9 +13,9 @@ class StreamDecoder {
   public:
     explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-    /// The text that is certain after `id`; often empty inside a character.
+    /// Returns the text that is certain after `id`; often empty inside a character.
     std::string push(int32_t id);
-    /// The rest, at the end of the text: at most 3 bytes.
+    /// Returns the rest, at the end of the text: at most 3 bytes.
     std::string flush();
 
   private:

@@ -52,7 +52,7 @@ TokenMatcher::TokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(t
     for (const AddedToken& token : tokens_) first_bytes_.set(static_cast<uint8_t>(token.text[0]));
 }
 
-// Narrows the sorted tokens to those that agree with ever more of the text: no trie, and no memory beside the tokens.
+// Narrows the sorted tokens to those that match more and more of the text. This needs no trie and no further memory.
 const AddedToken* TokenMatcher::longest(std::string_view text) const {
     if (text.empty() || !first_bytes_[static_cast<uint8_t>(text[0])]) return nullptr;
     const AddedToken* found = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-/// Finds the tokens that are written out in a text ("</s>", "<|im_start|>") before anything else looks at it.
+/// TokenMatcher: finds the tokens that are written out in a text ("</s>", "<|im_start|>"), before all other steps.
 
 #include <bitset>
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace trireme {
 struct AddedToken {
     std::string text;
     int32_t id = -1;
-    bool lstrip = false;       // swallows white space before it
-    bool rstrip = false;       // swallows white space after it
-    bool single_word = false;  // not beside a word character
-    bool normalized = false;   // looked for in the normalised text
+    bool lstrip = false;       // includes white space before it
+    bool rstrip = false;       // includes white space after it
+    bool single_word = false;  // not next to a word character
+    bool normalized = false;   // searched in the normalised text
     bool special = false;      // a control token
 };
 
@@ -28,13 +28,14 @@ struct Segment {
 class TokenMatcher {
   public:
     TokenMatcher() = default;
-    /// Tokens without a text are left out. Of two with the same text the first one counts.
+    /// Tokens without a text are left out. If two have the same text, the first one counts.
     explicit TokenMatcher(std::vector<AddedToken> tokens);
 
-    /// Leftmost first, then longest. The segments are views of `text`, in order; plain ones are not empty.
+    /// Finds the leftmost token first, then the longest. Segments are views of `text`, in order; plain ones are not
+    /// empty.
     std::vector<Segment> split(std::string_view text) const;
 
-    /// The longest token that `text` starts with, whatever surrounds it; null if there is none.
+    /// Returns the longest token that `text` starts with, whatever surrounds it; null if there is none.
     const AddedToken* longest(std::string_view text) const;
 
     bool empty() const { return tokens_.empty(); }

@@ -14,7 +14,7 @@ void put(UnnamedFile& file, int64_t number) {
     file.append(std::as_bytes(std::span(&number, 1)));
 }
 
-/// Offsets of `texts` pieces of something that has `whole` rows.
+/// Reads the offsets of `texts` pieces of a set with `whole` rows.
 std::vector<int64_t> offsets_of(const StoreReader& reader, const char* name, int64_t texts, int64_t whole) {
     const StoreSet& set = reader.set(name, DType::kI64, 1);
     require(set.rows() == texts + 1, Exit::kData, "{}: '{}' has {} rows, {} texts want {}", reader.name(), name,
@@ -24,7 +24,7 @@ std::vector<int64_t> offsets_of(const StoreReader& reader, const char* name, int
             "{}: '{}' goes from {} to {}, not from 0 to {}", reader.name(), name, offsets.front(), offsets.back(),
             whole);
     const auto back = std::ranges::adjacent_find(offsets, std::greater<>());
-    require(back == offsets.end(), Exit::kData, "{}: '{}' has {} behind {}: out of order", reader.name(), name,
+    require(back == offsets.end(), Exit::kData, "{}: '{}' has {} after {}: out of order", reader.name(), name,
             back == offsets.end() ? 0 : back[1], back == offsets.end() ? 0 : back[0]);
     return offsets;
 }

@@ -1,13 +1,13 @@
 #pragma once
-/// Token ids of texts, in a store (model/files/store/sets.h) of the kind "token data set":
+/// TokenStore: token ids of texts, in a store (model/files/store/sets.h) of the kind "token data set":
 ///
-///   ids           i32 [tokens]     of all texts, one behind the other
+///   ids           i32 [tokens]     the ids of all texts, one after another
 ///   offsets       i64 [texts + 1]  text t has ids [offsets[t], offsets[t + 1])
-///   names         u8  [bytes]      of all sources, one behind the other
+///   names         u8  [bytes]      the names of all sources, one after another
 ///   name_offsets  i64 [texts + 1]  text t comes from names [name_offsets[t], name_offsets[t + 1]): "book.jsonl:3"
 ///   about                          {"texts", "tokens", "add_special", "tokenizer": a TokenizerIdentity}
 ///
-/// Digests tell that a store is what was written, not who wrote it: its numbers are checked like any file's.
+/// Digests prove that a store is unchanged, not who wrote it. So its numbers are checked like any file's.
 
 #include <cstdint>
 #include <filesystem>
@@ -27,16 +27,16 @@ namespace trireme {
 
 constexpr std::string_view kTokenStore = "token data set";
 
-/// Takes texts one by one, without holding any: where a store's sets lie depends on their sizes, so what comes is put
-/// into files without names, in the folder of the store, and copied once all is there. The disk holds it twice for that
-/// time, memory a megabyte.
+/// Writes texts one by one, without holding any. The positions of a store's sets depend on their sizes, so texts first
+/// go to files without names in the store's folder. publish() copies them. Meanwhile the disk holds them twice, and
+/// memory a megabyte.
 class TokenStoreWriter {
   public:
-    /// `add_special`: the ids have what the tokenizer puts around a text. Errors: as UnnamedFile.
+    /// `add_special`: the ids include the special tokens around a text. Errors: as UnnamedFile.
     TokenStoreWriter(std::filesystem::path path, IfThere old, TokenizerIdentity tokenizer, bool add_special);
-    /// The next text. Errors: Exit::kData for an id outside the vocabulary, kIo.
+    /// Adds the next text. Errors: Exit::kData for an id outside the vocabulary, kIo.
     void add(std::string_view name, std::span<const int32_t> ids);
-    /// Writes the store, whole or not at all. `proceed` is called once a megabyte and may throw, to end the work.
+    /// Writes the store, whole or not at all. `proceed` is called once per megabyte and may throw to end the work.
     /// Errors: as PartFile.
     void publish(const std::function<void()>& proceed);
     int64_t texts() const { return texts_; }
@@ -51,11 +51,11 @@ class TokenStoreWriter {
     int64_t texts_ = 0, tokens_ = 0;
 };
 
-/// One thread at a time.
+/// Reads a token store; one thread at a time may use it.
 class TokenStore {
   public:
-    /// Reads everything but the ids. Errors: Exit::kData for what is no such store, is damaged, or has offsets
-    /// that are out of order or lead outside.
+    /// Reads everything but the ids. Errors: Exit::kData if it is no such store, is damaged, or has offsets
+    /// that are out of order or out of range.
     explicit TokenStore(std::unique_ptr<ByteSource> source);
 
     int64_t texts() const { return static_cast<int64_t>(offsets_.size()) - 1; }
@@ -65,14 +65,14 @@ class TokenStore {
 
     int64_t length(int64_t text) const { return offsets_[at(text) + 1] - offsets_[at(text)]; }
     std::string_view name(int64_t text) const;
-    /// The first `most` ids. Errors: Exit::kData for one outside the vocabulary, and for damage.
+    /// Returns the first `most` ids. Errors: Exit::kData for one outside the vocabulary, and for damage.
     std::vector<int32_t> ids(int64_t text, int64_t most = INT64_MAX) const;
 
   private:
     size_t at(int64_t text) const;
 
     StoreReader reader_;
-    mutable StoreRows all_ids_;  // texts are mostly read in their order
+    mutable StoreRows all_ids_;  // texts are mostly read in order
     TokenizerIdentity tokenizer_;
     bool add_special_ = false;
     std::vector<int64_t> offsets_, name_offsets_;  // [texts + 1], checked

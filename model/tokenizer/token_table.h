@@ -1,5 +1,5 @@
 #pragma once
-/// What all tokenizers have in common: ids with texts, tokens written out in a text, what stands around a text.
+/// TokenTable: what all tokenizers share. It holds the pieces of ids, tokens written out in a text, and special tokens.
 
 #include <cstdint>
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace trireme {
 
-/// Cap on the text of a token in any file.
+/// The most bytes of a token's text in any file.
 inline constexpr size_t kPieceBytes = 4096;
 
 /// How SentencePiece writes a space.
 inline constexpr std::string_view kSpmSpace = "\u2581";
 
-/// Where encoding puts a space that the text does not have, and decoding takes one away again.
+/// Where encoding adds a space that the text does not have, and decoding removes it again.
 enum class PrefixSpace {
     kNone,
     kAtStart,      // before the first word of a text
-    kAfterTokens,  // also before the first word behind each added token
+    kAfterTokens,  // also before the first word after each added token
 };
 
 struct TokenTable {
@@ -29,7 +29,7 @@ struct TokenTable {
     std::vector<AddedToken> added;    // written out in texts; also those with `normalized`
     int32_t bos = -1, eos = -1;
     std::vector<int32_t> eos_ids;        // ascending, with eos
-    std::vector<int32_t> before, after;  // what add_special puts around a text
+    std::vector<int32_t> before, after;  // the tokens that add_special puts around a text
     PrefixSpace prefix = PrefixSpace::kNone;
 
     /// The id of an added token's text; -1 if there is none.
@@ -38,7 +38,7 @@ struct TokenTable {
     void set_ends(const std::vector<int64_t>& ends, std::string_view what);
 };
 
-/// A tokenizer over a table; the text between added tokens is the derived class's.
+/// A tokenizer over a table; the derived class encodes the text between added tokens.
 class TableTokenizer : public Tokenizer {
   public:
     std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
@@ -52,19 +52,19 @@ class TableTokenizer : public Tokenizer {
     bool is_special(int32_t id) const override;
 
   protected:
-    /// Every id of the table lies in [0, vocab).
+    /// Every id of the table must be in [0, vocab).
     explicit TableTokenizer(TokenTable table);
 
-    /// Appends the ids of a text without added tokens. `prefix`: the table's rule wants a space before it.
+    /// Appends the ids of a text without added tokens. `prefix`: the table's rule requires a space before it.
     virtual void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const = 0;
-    /// What encode_plain() leaves out of such a text.
+    /// Returns the bytes that encode_plain() leaves out of such a text.
     virtual LeftOut left_out_of_plain(std::string_view) const { return {}; }
 
   private:
     bool is_added(int32_t id) const { return id >= 0 && id < vocab() && is_added_[static_cast<size_t>(id)]; }
 
     TokenTable table_;
-    TokenMatcher matcher_;          // of the added tokens that are looked for in the raw text
+    TokenMatcher matcher_;          // finds added tokens in the raw text
     std::vector<bool> is_added_;    // [vocab]
     std::vector<bool> is_special_;  // [vocab]
 };

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Never to be changed: digests in files are of its ids. What pre-tokenizers, normalizers and byte tokens differ in.
+/// This must never change: files hold digests of its ids. Pre-tokenizers, normalizers and byte tokens differ on it.
 constexpr std::string_view kProbe =
     "In the beginning, it's 1234567 o'clock;  DON'T stop \t\ttabs\n\n\nlines\r\n   x = f(a_b[0], 3.14) // "
     "\xE2\x80\x94\n"
@@ -30,7 +30,7 @@ void add_ids(Digest& digest, const Tokenizer& tokenizer, std::string_view text) 
     add(digest, ids.data(), ids.size() * sizeof(int32_t));
 }
 
-/// One that lies in the vocabulary; -1 where `or_none`.
+/// Reads an id of the vocabulary; also -1 with `or_none`.
 int32_t id_of(const Json& json, const char* key, int64_t vocab, bool or_none, std::string_view where) {
     const bool whole =
         json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > limits::kVocab);

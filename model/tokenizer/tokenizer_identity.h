@@ -1,5 +1,5 @@
 #pragma once
-/// What token ids depend on besides the text, in a few numbers: two tokenizers that have the same make the same ids.
+/// TokenizerIdentity: a few numbers for everything that token ids depend on but the text. Equal ones mean equal ids.
 
 #include <cstdint>
 #include <string>
@@ -16,17 +16,17 @@ struct TokenizerIdentity {
     uint64_t pieces = 0;          // XXH3 of the bytes of every id, with their lengths, by id
     uint64_t special = 0;         // XXH3 of which ids are control tokens
     int32_t bos = -1, eos = -1;   // -1: none
-    std::vector<int32_t> ends;    // every id that ends a text
-    std::vector<int32_t> around;  // what stands around a text (BOS, EOS)
+    std::vector<int32_t> ends;    // every id that ends a sequence
+    std::vector<int32_t> around;  // the tokens put around a text (BOS, EOS)
     uint64_t probe = 0;           // XXH3 of the ids of a fixed text, and of every piece as text: rules, merges
 
     /// Encodes some hundred kilobytes.
     static TokenizerIdentity of(const Tokenizer& tokenizer);
-    /// As to_json() says it. Errors: Exit::kData; `where` names the file.
+    /// Reads the result of to_json(). Errors: Exit::kData; `where` names the file.
     static TokenizerIdentity from_json(const Json& json, std::string_view where);
     Json to_json() const;
 
-    /// In which of these the other one differs first: "the vocabulary has 49152 tokens, not 32000". Empty: in none.
+    /// Describes the first difference from `other`: "its vocabulary has 49152 tokens, not 32000". Empty: there is none.
     std::string difference(const TokenizerIdentity& other) const;
 };
 

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kJsonBytes = size_t{64} << 20;  // Llama 3's has 9 MB, the largest known ones 33 MB
 
 void refuse_what_is_not_bpe(const JsonFields& model) {
-    const std::string type = model.optional_text("type").value_or("BPE");  // files of 2020 do not say
+    const std::string type = model.optional_text("type").value_or("BPE");  // files of 2020 have no type
     if (type != "BPE") model.refuse("'{}' is not supported (BPE is)", shown(type));
     for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
         if (!model.optional_text(name).value_or("").empty()) model.refuse("'{}' is not supported", name);
@@ -38,7 +38,7 @@ TextIds read_vocabulary(const JsonFields& model, int64_t& vocab) {
     std::vector<bool> taken;
     for (const auto& [text, value] : entries.items()) {
         const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < static_cast<uint64_t>(limits::kVocab);
-        require(fits, Exit::kData, "{}: '{}' has the id {}, an integer in [0, {}) was wanted", fields.where(),
+        require(fits, Exit::kData, "{}: '{}' has the id {}, expected an integer in [0, {})", fields.where(),
                 shown(text), shown(value.dump()), limits::kVocab);
         require(text.size() <= kPieceBytes, Exit::kData, "{}: a token has {} bytes, at most {} are read",
                 fields.where(), text.size(), kPieceBytes);
@@ -62,7 +62,7 @@ std::pair<std::string, std::string> read_pair(const Json& merge, const JsonField
     } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
         return {merge[0].get<std::string>(), merge[1].get<std::string>()};
     }
-    fail(Exit::kData, "{}: merge {} is {}, two tokens were wanted", model.where(), index, shown(merge.dump()));
+    fail(Exit::kData, "{}: merge {} is {}, expected two tokens", model.where(), index, shown(merge.dump()));
 }
 
 // A pair that is listed twice keeps its last rank, as in the reference.
@@ -147,8 +147,8 @@ void check_added(const std::vector<AddedToken>& added, const TextIds& ids, const
     }
 }
 
-/// As transformers 5: tokenizer.json alone says what stands around a text, whatever add_bos_token and add_eos_token of
-/// tokenizer_config.json say.
+/// As in transformers 5, only tokenizer.json decides which tokens are put around a text. add_bos_token and
+/// add_eos_token of tokenizer_config.json are ignored.
 void prefer_template(SpecialFiles& files, const TemplateParts& around, const std::string& what) {
     const auto differs = [](std::optional<bool> flag, const std::vector<int32_t>& ids) {
         return flag && *flag != !ids.empty();
@@ -185,7 +185,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     PreTokenizerParts pre = read_pre_tokenizer(root.find("pre_tokenizer"), what);
     const DecoderParts decoder = read_decoder(root.find("decoder"), what);
     require(!normalizer.moves_start || pre.prefix != PrefixSpace::kAtStart, Exit::kData,
-            "{}: prepend_scheme 'first' behind a normalizer that deletes or decomposes is not supported", what);
+            "{}: prepend_scheme 'first' after a normalizer that deletes or decomposes is not supported", what);
     table.prefix = std::max(normalizer.prefix, pre.prefix);
     parts.normalizers = std::move(normalizer.steps);
     parts.pre_tokenizers = std::move(pre.steps);

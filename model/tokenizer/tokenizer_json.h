@@ -1,5 +1,5 @@
 #pragma once
-/// tokenizer.json of Hugging Face: byte-pair encoding of bytes or of characters.
+/// Reader of Hugging Face's tokenizer.json: byte-pair encoding of bytes or of characters.
 
 #include <memory>
 #include <string>

@@ -14,8 +14,8 @@ struct StandIn {
     uint32_t as;           // this one: same category, same number of bytes, Han if they are Han
 };
 
-// Every code point on whose category the two libraries differ, found by asking both about each of them; and U+180E,
-// which is not White_Space, but which PCRE2 takes for \s.
+// Every code point on whose category the two libraries differ, found by testing both on all code points; and U+180E,
+// which is not White_Space, but which \s of PCRE2 matches.
 // clang-format off
 constexpr StandIn kStandIns[] = {
     {0x0897, 0x0897, 0x20D0}, {0x0CF3, 0x0CF3, 0x0903}, {0x0ECE, 0x0ECE, 0x20D0}, {0x180E, 0x180E, 0x200B},

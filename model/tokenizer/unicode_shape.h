@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// A copy of `text` of the same length in bytes, for matching only. Characters that PCRE2 10.42 (Unicode 14) puts in
-/// another category than Oniguruma (Unicode 16) does, mostly because they are newer, become an older one of that
-/// category; bytes that are not UTF-8 become U+0001, which is neither letter, number nor space.
+/// Returns a copy of `text` of the same length in bytes, for matching only. Some characters, mostly new ones, have
+/// another category in PCRE2 10.42 (Unicode 14) than in Oniguruma (Unicode 16). They become an older one of Oniguruma's
+/// category. Bytes that are not UTF-8 become U+0001, which is neither letter, number nor space.
 std::string unicode_shape(std::string_view text);
 
 }  // namespace trireme

@@ -9,7 +9,7 @@ uint8_t byte_at(std::string_view text, size_t i) {
     return static_cast<uint8_t>(text[i]);
 }
 
-/// Length that the first byte announces; 0 for a byte that starts nothing.
+/// Returns the length that the first byte announces; 0 for a byte that starts nothing.
 size_t announced_length(uint8_t first) {
     if (first < 0x80) return 1;
     if (first < 0xC2) return 0;  // continuation bytes, and C0 C1, which only start overlong forms
@@ -18,7 +18,7 @@ size_t announced_length(uint8_t first) {
     return first < 0xF5 ? 4 : 0;
 }
 
-/// The range of the second byte keeps out overlong forms, surrogates and what lies above U+10FFFF.
+/// The range of the second byte excludes overlong forms, surrogates and code points above U+10FFFF.
 bool second_byte_fits(uint8_t first, uint8_t second) {
     const uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     const uint8_t high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
@@ -29,7 +29,7 @@ bool continues(uint8_t byte) {
     return (byte & 0xC0) == 0x80;
 }
 
-/// Leading bytes of `text`, at most `length`, that fit a character of that length.
+/// Returns the number of leading bytes of `text`, at most `length`, that fit a character of that length.
 size_t fitting_bytes(std::string_view text, size_t length) {
     const size_t end = std::min(length, text.size());
     size_t i = 1;

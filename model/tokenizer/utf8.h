@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-/// Bytes of the valid character at the start of `text` (1 to 4), 0 if there is none.
+/// Returns the length in bytes of the valid character at the start of `text` (1 to 4), 0 if there is none.
 size_t utf8_length(std::string_view text);
 
-/// How many bytes at the end of `text` (0 to 3) begin a valid character whose rest is missing.
+/// Returns how many bytes at the end of `text` (0 to 3) begin a valid character whose rest is missing.
 size_t utf8_unfinished_tail(std::string_view text);
 
-/// Of one valid character, alone or at the start of `text`.
+/// Returns the code point of one valid character, alone or at the start of `text`.
 uint32_t utf8_code_point(std::string_view text);
 
 /// `code_point` must be one: no surrogate, at most U+10FFFF.

@@ -51,7 +51,7 @@ std::string_view WireReader::take(uint64_t size) {
 }
 
 void WireReader::expect(Type type, const char* wanted) const {
-    require(type_ == type, Exit::kData, "{}: field {} has wire type {}, {} was wanted", what_, field_,
+    require(type_ == type, Exit::kData, "{}: field {} has wire type {}, expected {}", what_, field_,
             static_cast<int>(type_), wanted);
 }
 

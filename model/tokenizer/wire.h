@@ -1,5 +1,5 @@
 #pragma once
-/// Protocol buffers' wire format: tag-length-value, read without trusting it.
+/// WireReader, WireWriter: Protocol buffers' wire format (tag-length-value); the reader does not trust its input.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ class WireReader {
     bool next();
     uint32_t field() const { return field_; }
 
-    /// The value just read; an error if it has another wire type.
+    /// Returns the value of the current field; an error if it has another wire type.
     uint64_t varint() const;
     uint32_t fixed32() const;
     std::string_view bytes() const;
@@ -34,8 +34,8 @@ class WireReader {
     size_t at_ = 0;
     uint32_t field_ = 0;
     Type type_ = Type::kVarint;
-    uint64_t number_ = 0;     // of a varint
-    std::string_view bytes_;  // of the other types
+    uint64_t number_ = 0;     // value of a varint
+    std::string_view bytes_;  // value of the other types
 };
 
 class WireWriter {

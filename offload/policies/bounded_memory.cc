@@ -9,7 +9,7 @@ int64_t BoundedMemory::slots(const KvShape& kv, const BoundedShape& s) {
 }
 
 int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
-    // A call's tokens stand behind those that are kept, which are tokens of the same text.
+    // A call's tokens follow the retained ones, which belong to the same sequence.
     const int64_t most = s.most_of_head(kv.owner_layers);
     if (const int64_t behind = s.chunk > 0 ? s.chunk : s.turns ? s.prompt : 0; behind > 0) {
         return std::min(kv.context, most + behind);

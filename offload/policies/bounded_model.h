@@ -1,5 +1,5 @@
 #pragma once
-/// A model's rank, as policies that keep some tokens need to know it.
+/// Model-dependent inputs of KV cache eviction, for one rank. Supplied by model/.
 
 #include <cstdint>
 #include <functional>
@@ -12,31 +12,30 @@
 
 namespace trireme {
 
-/// What follows from the model for tokens that its KV heads keep: told by who knows it.
 struct BoundedModel {
     KvReaders readers;                // with this rank's query heads
     std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
-    std::vector<float> shares;        // [heads]: what each adds to its KV head's weights, of one layer
+    std::vector<float> shares;        // [heads]: the factor of each head's attention weights, in one layer
     HeadPool pool = HeadPool::kAdd;
-    // Cosines and sines of a position in a text of so many tokens, [head_dim].
+    // Cosines and sines of a position in a sequence of `text` tokens, [head_dim].
     std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
-    std::function<void(std::span<float> out, int64_t positions)> turn;  // the same of a difference of positions
-    /// Brings together what heads have, f32 [owners, kv_heads, n]: of the same KV head on other ranks, added or the
-    /// largest; of all KV heads of a layer, their mean, where they keep one set. Empty: each head chooses by its own
-    /// weights.
+    std::function<void(std::span<float> out, int64_t positions)> turn;  // likewise for a difference of positions
+    /// Combines the weights of heads, f32 [owners, kv_heads, n]: those of a KV head on several ranks by their sum or
+    /// maximum; those of all KV heads of a layer by their mean, if they keep one set. Empty: each head chooses by its
+    /// own weights.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
-    /// Where heads share slots, for BoundedShape::key_rows: in which row each of the model's KV heads is, which rows
-    /// are this rank's, and what gives `all` those of all ranks; empty: there are no others.
+    /// If heads share slots: the row of each of the model's KV heads (BoundedShape::key_rows); this rank's rows; a
+    /// function that gathers the rows of all ranks into `all`, empty if there is one rank.
     std::vector<int32_t> rows = {};
     int64_t first_row = 0, own_rows = 0;
     std::function<void(const Tensor& all, const Tensor& own)> gather = {};
 };
 
-/// Whether what this layer's heads give counts for its owner's tokens.
+/// Whether this layer's attention counts for the scores of its owner's tokens.
 inline bool counts(const BoundedShape& shape, const KvReaders& readers, LayerIndex layer) {
     return shape.attentive() && (shape.heads != HeadsBy::kFirst || readers.number(layer) == 0);
 }
-/// How it goes to what the owner's earlier readers gave.
+/// How this layer's attention is combined with that of the owner's earlier readers.
 inline WeightPool pool_of(const BoundedShape& shape, const BoundedModel& model, LayerIndex layer) {
     const auto readers = static_cast<float>(model.readers.of(model.readers[layer].owner).size());
     return {.by = model.pool,

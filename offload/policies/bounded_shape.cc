@@ -13,7 +13,7 @@ void BoundedShape::same_as_in(Archive& ar) const {
                                 number(pool),       number(every),  number(half_scores), number(observe),
                                 number(first_head), number(one_set)};
     ar.same(numbers, "what heads keep (--kv-policy, --kv-window and their like)");
-    double seed_there = number(seed);  // in every file; it affects `random` alone
+    double seed_there = number(seed);  // in every snapshot; only `random` depends on it
     ar.value(seed_there);
     require(policy != KvPolicy::kRandom || seed_there == number(seed), Exit::kData,
             "--kv-policy random: the snapshot was written with --seed {:.0f}, this run has {}; use the same",
@@ -36,9 +36,9 @@ int64_t BoundedShape::recent() const {
     }
 }
 
-// PyramidKV (arXiv 2406.02069, section 3.2): what is kept above the window falls from layer to layer by equal steps;
-// the last layer has a twentieth of W, and the mean is that of all layers alike. The first layer has no more than the
-// prompt: what it cannot use goes to the upper ones, as in the authors' code and in kvpress.
+// PyramidKV (arXiv 2406.02069, section 3.2): the budget beyond the window falls from layer to layer by equal steps. The
+// last layer has a twentieth of W beyond it, and the mean budget is W. The first layer has no more than the prompt:
+// what it cannot use goes to the upper layers, as in the authors' code and in kvpress.
 int64_t BoundedShape::budget(OwnerIndex owner, int64_t owners) const {
     if (policy != KvPolicy::kPyramidKv || owners == 1) return tokens;
     const int64_t above = tokens - observe;
@@ -58,7 +58,7 @@ int64_t BoundedShape::most_tokens(int64_t owners) const {
     return most;
 }
 
-// Ada-KV (arXiv 2407.11550, section 3.3) with the floor that its authors use: each head keeps a fifth of W.
+// Ada-KV (arXiv 2407.11550, section 3.3) with the floor that its authors use: each head retains at least a fifth of W.
 SlotShare BoundedShape::share() const {
     return {.tokens = tokens, .least = std::max<int64_t>(0, tokens / 5 - recent())};
 }
@@ -68,7 +68,7 @@ int64_t BoundedShape::shared_tokens(int64_t together) const {
 }
 
 int64_t BoundedShape::shared_tiles(int64_t together) const {
-    return shared_tokens(together) / kTileTokens + together;  // a head's last tile may be in use in part
+    return shared_tokens(together) / kTileTokens + together;  // a head's last tile may be partly used
 }
 
 int64_t BoundedShape::most_of_head(int64_t owners) const {
@@ -121,11 +121,11 @@ void check_bounded(const BoundedShape& s, int64_t owners) {
     require(!s.observing() || s.observe < s.tokens, Exit::kConfig,
             "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,
             name, s.tokens);
-    // A pyramid's last layer keeps least.
+    // A pyramid's last layer has the smallest budget.
     const int64_t least = s.budget(OwnerIndex(owners - 1), owners);
     const int64_t places = s.policy == KvPolicy::kStreaming ? s.tokens - 1 : least - s.recent();
     require(s.sinks <= places, Exit::kConfig,
-            "--kv-sinks {}: {} has {} places for them in every layer beside {} recent tokens (--kv-window {}); want no "
+            "--kv-sinks {}: {} has {} slots for them in every layer with {} recent tokens (--kv-window {}); want no "
             "more",
             s.sinks, name, places, s.policy == KvPolicy::kStreaming ? 1 : s.recent(), s.tokens);
     require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);

@@ -15,7 +15,7 @@ KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape&
 
 MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
     MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, readers)};
-    if (s.shares()) {  // what the fullest head has, and the table of tiles where it is told (state)
+    if (s.shares()) {  // the largest budgets, and the table of tiles for state()
         all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + BoundedMemory::table_bytes(kv, s);
     }
     if (!s.observing()) return all;
@@ -56,14 +56,14 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
     turns_ = Buffer<Space::kHost>(device, static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float));
 }
 
-/// What does not change from here on, and that nothing is kept yet.
+/// Uploads the constant tables, and counts of 0: no tokens are retained yet.
 void BoundedView::upload(Device& device) {
     const Upload fill(device, compute_);
     const auto address = [](const Tensor& tiles, int64_t tile) {
         return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
     };
     const int64_t owners = shape().owner_layers, of_owner = m_.tiles.rows() / owners, most = m_.kv.tiles.dim(2);
-    // Of an owner's tiles each head has the same number; where they share them, some are left.
+    // Each head begins with the same number of its owner's tiles. If heads share tiles, some are left.
     const int64_t of_head = tiles_for(shape_.shares() ? shape_.tokens : of_head_);
     const auto tile = [&](int64_t owner, int64_t i) {
         const int64_t head = i / most, t = i % most;
@@ -136,7 +136,7 @@ void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) 
         report = {.totals = m_.totals, .weights = of(m_.weights), .tops = of(m_.tops)};
     }
     op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows, {}, report);
-    // At once, while they are in the cache: of all owners together they are more than it holds.
+    // The weights are pooled at once, while they are in the processor's cache: those of all owners do not fit there.
     if (report) {
         WeightPool pool = pool_of(shape_, model_, a.layer);
         if (model_.readers[a.layer].strict) pool.counts = m_.kv.counts.slice_rows(owner.i, 1);
@@ -149,8 +149,8 @@ void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) 
 void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv kv = m_.entries(place_of(owner));
     if (will_be_repeated()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
-    const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows behind these
-    const int64_t before = call_.fresh - left - n;                            // and of the call before them
+    const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows after these
+    const int64_t before = call_.fresh - left - n;                            // rows of the call before these
     const bool weighed = counts(shape_, model_.readers, a.layer);
     const Tensor totals = weighed ? m_.row_totals.first_rows(n) : Tensor();
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, {.totals = totals});
@@ -169,20 +169,20 @@ void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCa
     choose_when_over(op, owner);
 }
 
-/// The sums of a layer's query heads, of so many entries.
+/// Clears the sums of a layer's query heads for `entries` entries.
 void BoundedView::clear_sums(int64_t entries) {
     const Shape all{model_.readers.heads(), entries};
     compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
 }
 
-/// Adds what these rows give to the call's entries.
+/// Adds the attention that these rows give to the call's entries.
 void BoundedView::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
     const Tensor sums(m_.sums.data(), DType::kF32, {model_.readers.heads(), call_.entries()});
     op.key_weights(sums, q, totals, kv, kv_of_head_, rows);
 }
 
-/// What a layer's query heads have given to the call's entries goes to what the owner's earlier readers gave, as the KV
-/// heads count it.
+/// Combines the attention that a layer's query heads gave to the call's entries with that of the owner's earlier
+/// readers (pool_of).
 void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
     const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
     const Tensor to = m_.weights_of(place_of(model_.readers[layer].owner), n);
@@ -191,15 +191,14 @@ void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
                     pool_of(shape_, model_, layer));
 }
 
-/// When a prompt's keys and values are what stays, and all rows of all layers that read them have attended them, the
-/// owner's heads choose.
+/// The owner's heads choose once a prompt's keys and values are final and every row of every reader has attended them.
 void BoundedView::choose_when_over(Kernels& op, OwnerIndex owner) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     score_and_choose(op, place_of(owner), call_of(owner), shape_.rule(), shape_.attentive());
 }
 
-/// weighed: the entries have been given attention in this call.
+/// `weighed`: the entries have received attention in this call.
 void BoundedView::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
                                    bool weighed) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
@@ -214,7 +213,7 @@ void BoundedView::score_and_choose(Kernels& op, int64_t place, const SlotCall& c
     op.slot_choose(m_.kv, entries, order, scores, Tensor(m_.keys.data(), DType::kI64, {kv_heads, 2 * n}), rule, chosen);
 }
 
-/// Every rank shares the slots of all heads alike, and gives its own heads theirs.
+/// Divides the slots among the heads of all ranks, alike on every rank, and gives this rank's heads theirs.
 void BoundedView::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
                               const SlotCall& call) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
@@ -228,7 +227,7 @@ void BoundedView::share_slots(Kernels& op, int64_t place, const Tensor& scores, 
                   shape_.share(), rule, call);
 }
 
-/// Where heads share slots, the host has to know how many the fullest one has. Blocks until the call is over.
+/// If heads share slots, reads the largest budget to the host. Blocks until the call is over.
 void BoundedView::read_largest() {
     if (!shape_.shares()) return;
     const HostTensor host = largest_.tensor(DType::kI32, m_.largest.shape());
@@ -243,7 +242,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
           fmt::join(rows, " "));
     const int64_t token = length(sequence), position = cached(sequence);
     if (rows.empty()) return commit(sequence, token);
-    check(token < shape().context, "bounded: one row kept behind {} of {} tokens", token, shape().context);
+    check(token < shape().context, "bounded: one row kept after {} of {} tokens", token, shape().context);
     if (m_.pooled && model_.exchange) model_.exchange(op, m_.pooled);
     op.slot_step(m_.kv, m_.pooled, shape_.rule(), token);
     commit(sequence, token + 1);
@@ -257,7 +256,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
 }
 
 bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
-    // Owners that have room let nobody go.
+    // If even the smallest budget has room, nothing is evicted.
     if (std::min(kept_, least_) + tokens <= least_) return true;
     if (tokens >= shape_.recent()) return kept_ == 0;
     call_ = {.owner = 0, .cached = cached(sequence), .fresh = 0, .first_token = length(sequence), .reserve = tokens};
@@ -276,8 +275,8 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     return true;
 }
 
-/// Counts anew, in the call that has begun, what the most recent queries give to each token that is kept. They have
-/// been rotated for where they stood; where positions roll, their tokens may have come to stand elsewhere.
+/// Re-scores each retained token by the attention of the most recent queries, in the call that has begun. The queries
+/// were rotated for their positions then; if positions roll, their tokens may have other positions now.
 void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const int64_t n = std::min(shape_.observe, kept);
@@ -304,7 +303,7 @@ void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
     }
 }
 
-/// Counts what the n most recent queries of a layer give to the tokens that its owner keeps.
+/// Adds the attention that the n most recent queries of a layer give to the retained tokens of its owner.
 void BoundedView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const LayerKv kv = m_.entries(place_of(model_.readers[layer].owner));
@@ -358,7 +357,7 @@ void BoundedView::state(Archive& ar) {
     KvView::state(ar);
     for (int64_t* n : {&kept_, &extra_, &saved_tokens_, &saved_kept_, &saved_extra_, &steps_}) ar.value(*n);
     ar.value(call_);
-    ar.same(m_.saved.size(), "whether several samples go on from the prompt");
+    ar.same(m_.saved.size(), "whether several samples continue the prompt");
     const std::vector<const Tensor*> kept = m_.kept();
     const auto tell = [&](const Tensor& t, const Tensor* original) {
         if (original != &m_.kv.tiles) return ar.memory(compute_, t);
@@ -369,7 +368,7 @@ void BoundedView::state(Archive& ar) {
     if (recent_) recent_->state(ar);
 }
 
-/// Of tiles, i64 of any shape: told as places in m_.tiles, which lie elsewhere in another run. 0: none.
+/// Serialises a table of tile addresses, i64 of any shape, as 1 + offset in m_.tiles: addresses differ by run. 0: none.
 void BoundedView::addresses(Archive& ar, const Tensor& table) {
     const HostTensor host = addresses_.tensor(DType::kI64, table.shape());
     auto* const at = static_cast<int64_t*>(host.data());
@@ -392,7 +391,7 @@ void BoundedView::addresses(Archive& ar, const Tensor& table) {
 void BoundedView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t entries = cached(sequence) + n;
     check(entries <= m_.entry_scores.cols() && length(sequence) + n <= shape().context,
-          "bounded: a prefill of {} tokens behind {} of {}, {} entries of {}", n, length(sequence), shape().context,
+          "bounded: a prefill of {} tokens after {} of {}, {} entries of {}", n, length(sequence), shape().context,
           entries, m_.entry_scores.cols());
     call_ = {.owner = 0, .cached = cached(sequence), .fresh = n, .first_token = length(sequence)};
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {

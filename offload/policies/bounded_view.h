@@ -1,6 +1,6 @@
 #pragma once
-/// The view of which every KV head keeps some tokens only, chosen by a policy at the end of a prompt and at every step
-/// (H2O, arXiv 2306.14048, and its family). Its memory does not grow with the text. All of it lies on the device, for
+/// An evicting view: every KV head retains some tokens, which a policy chooses at the end of a prompt and at every step
+/// (H2O, arXiv 2306.14048, and its family). Its memory does not grow with the sequence. It is on the device, and holds
 /// one sequence.
 
 #include <memory>
@@ -16,19 +16,19 @@
 
 namespace trireme {
 
-/// A prefill goes layer by layer: an owner's keys and values lie in scratch tiles, entries by rank behind each other,
-/// until the last layer that reads them has attended its last row, in the last pass over it; then each head chooses. A
-/// decode step stages its row; keep() lets every head choose who goes, and the row takes that slot. What all layers
-/// give that read an owner counts for its tokens. Ranks, scores and choices stay on the device; the host knows how many
-/// tokens the fullest head keeps.
+/// A prefill goes layer by layer. An owner's keys and values are in scratch tiles, as entries in the order of ranks.
+/// They remain there until its last reader has attended its last row, in its last pass; then each head chooses. A
+/// decode step stages its row; in keep() every full head evicts a token, and the row takes its slot. The attention of
+/// all layers that read an owner counts for its tokens. Ranks, scores and choices remain on the device. The host stores
+/// only how many tokens the fullest head retains.
 class BoundedView final : public KvView {
   public:
     /// Errors: Exit::kOs.
     BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& shape, BoundedModel model);
     static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
-    /// Of the kernels that count anew, in prefill phase, which come on top; a policy that observes has them.
+    /// Limits of the additional prefill kernels that re-score; only policies that observe have them.
     static KernelLimits renewing_limits(const KvShape& kv, const BoundedShape& shape, int64_t heads);
-    /// The most elements, of each KV head, that BoundedModel::exchange is given.
+    /// The most elements per KV head that BoundedModel::exchange is given.
     static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
 
     int64_t cached(int64_t) const override { return kept_ + extra_; }
@@ -58,7 +58,7 @@ class BoundedView final : public KvView {
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
 
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
-    /// The cookbook's evict_for_space (H2O): the heavy hitters stay, and fewer recent tokens. Errors: none.
+    /// The cookbook's evict_for_space (H2O): heavy hitters are retained, and fewer recent tokens. Errors: none.
     bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
     void truncate(int64_t sequence, int64_t n) override;
 
@@ -69,11 +69,11 @@ class BoundedView final : public KvView {
     void close_layer(OwnerIndex) override {}
     void end_prefill() override;
 
-    /// What the heads keep, for tests and dumps: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
+    /// The retained tokens, for tests and dumps: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
     const SlotKv& slots() const { return m_.kv; }
 
   private:
-    /// What a prefill has done so far with the keys and values of an owner, in the passes that are not repeated.
+    /// A prefill's progress with the keys and values of an owner, in the passes that are not repeated.
     struct OwnerProgress {
         int64_t readers_left = 0;  // layers that have not attended them yet
         bool written = false;
@@ -97,25 +97,25 @@ class BoundedView final : public KvView {
 
     BoundedShape shape_;
     BoundedModel model_;
-    // Tokens that a head may keep: the most of all owners, and the least; of heads that share, in the mean.
+    // Budgets of a head: the largest of all owners, and the smallest; the mean, if heads share slots.
     int64_t most_, least_;
-    int64_t of_head_;    // that a single head may keep
-    int64_t kept_ = 0;   // that heads keep now, in the owner that has most
-    int64_t extra_ = 0;  // that the fullest head has beyond that
+    int64_t of_head_;    // the most tokens that a single head may retain
+    int64_t kept_ = 0;   // tokens that heads retain now, in the owner that has most
+    int64_t extra_ = 0;  // the largest budget of a head, minus most_
     Stream& compute_;
     Arena<Space::kDevice> device_;
     BoundedMemory m_;
-    Tensor kv_of_head_;                  // of the last attention
-    std::unique_ptr<Kernels> renewing_;  // prefill kernels of a decode step that counts anew
+    Tensor kv_of_head_;                  // the last attention call's
+    std::unique_ptr<Kernels> renewing_;  // prefill kernels for decode steps that re-score
     std::unique_ptr<RecentQueries> recent_;
-    Buffer<Space::kHost> turns_;  // on their way to the device
+    Buffer<Space::kHost> turns_;  // rotations in flight to the device
     Buffer<Space::kHost> largest_, addresses_;
     Event turns_free_;
     int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;
-    SlotCall call_ = {};  // of owner 0; the others' differ in nothing else
+    SlotCall call_ = {};  // the call of owner 0; the others' differ only in the owner
     bool prefill_ = false;
     std::vector<OwnerProgress> progress_;  // by owner
-    std::vector<OwnerIndex> in_places_;    // by place: whose entries lie there; -1: nobody's
+    std::vector<OwnerIndex> in_places_;    // by place: the owner whose entries are there; -1: none
     int64_t steps_ = 0;                    // since the last prompt
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
 
-// Query heads of one attention over several owners' slots: fewer launches, and scratch for so many heads.
+// The most query heads of one attention over several owners' slots. More of them save launches and cost scratch.
 constexpr int64_t kHeadsTogether = 512;
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// The device memory of a HeavySet, as it is cut up.
+/// The layout of a HeavySet's device memory.
 
 #include <cstdint>
 #include <vector>
@@ -11,31 +11,31 @@
 
 namespace trireme {
 
-/// n: tokens of the context. A call is an attention over the slots of owners_together() owners; `counted` layers give
-/// something to the tokens of the owner that they read.
+/// n: tokens of the context. A call is an attention over the slots of owners_together() owners. The attention of
+/// `counted` layers counts for the tokens of the owner that they read.
 struct HeavyMemory {
     SlotKv kv;                        // staged rows: the full view's
     Tensor tiles;                     // u8: the tiles of all heads
     Tensor shares, kv_of_head;        // f32 [heads], i32 [heads of a call]
     Tensor queries, out;              // f32 [kMaxRows, counted * columns], [1, columns of a call]
-    Tensor weights, tops, totals;     // of a step: f32 [owners * heads, slots and more], [.., tiles], [.., 2]
+    Tensor weights, tops, totals;     // a step: f32 [owners * heads, slots or more], [.., tiles], [.., 2]
     Tensor pooled;                    // f32 [owners, kv_heads, slots + 1]
-    Tensor row_totals, sums, zeros;   // of a prompt: f32 [kPrefillRows, heads, 2], [heads, n] twice
+    Tensor row_totals, sums, zeros;   // a prompt: f32 [kPrefillRows, heads, 2], [heads, n] twice
     Tensor prompt_weights, scores;    // f32 [places * kv_heads, n] (KvReaders::place), [kv_heads, n]
     Tensor keys, order;               // i64 [kv_heads, 2 n], i32 [kv_heads, slots]
     Tensor numbers;                   // i32 [kMaxRows]: 0, 1, ..
-    Tensor slot, sequence, ancestor;  // i32 [1] twice, [1, kMaxRows]: where a step's row stands
-    Tensor slot_before;               // i32 [1]: the slot before, where rows of any layer do not see themselves
-    std::vector<Tensor> saved;        // copies of kept(), if the text returns to its prompt; else empty
+    Tensor slot, sequence, ancestor;  // i32 [1] twice, [1, kMaxRows]: RowsView of a step's row
+    Tensor slot_before;               // i32 [1]: the slot before, if rows of any layer do not see themselves
+    std::vector<Tensor> saved;        // copies of kept(), if a sequence may be truncated to its prompt; else empty
 
     static size_t bytes(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
     static int64_t owners_together(const KvShape& kv, int64_t heads);
     static int64_t counted(const BoundedShape& shape, const KvReaders& readers);
     void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
 
-    /// What a prompt's n tokens of an owner have got so far: f32 [kv_heads, n].
+    /// The attention that a prompt's tokens have received so far from an owner's readers: f32 [kv_heads, tokens].
     Tensor weights_of(int64_t place, int64_t tokens) const;
-    /// What steps change.
+    /// The tensors that steps change.
     std::vector<const Tensor*> kept() const { return {&tiles, &kv.tokens, &kv.ranks, &kv.scores, &kv.counts}; }
 
   private:

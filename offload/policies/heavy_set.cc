@@ -63,8 +63,8 @@ void HeavySet::reader_leaves() noexcept {
     read_ = {};
 }
 
-/// The first reader of every owner, then the second one of those that have two, and so on: what the first one gives
-/// overwrites what was there, and the others add to it.
+/// Puts readers into runs: the first reader of every owner, then the second one of those that have two, and so on. The
+/// first one's weights overwrite what was there, and the others add to it.
 void HeavySet::put_together() {
     const KvReaders& readers = model_.readers;
     int64_t place = 0;
@@ -91,7 +91,7 @@ void HeavySet::put_together() {
     }
 }
 
-/// What does not change from here on, and that nothing is kept yet.
+/// Uploads the constant tables, and counts of 0: no tokens are retained yet.
 void HeavySet::upload(Device& device) {
     const Upload fill(device, compute_);
     const auto zero = [](int64_t, int64_t) { return 0; };
@@ -109,7 +109,7 @@ void HeavySet::upload(Device& device) {
         return static_cast<int32_t>(owner * kv_.layout.kv_heads) + model_.kv_of_head[static_cast<size_t>(head)];
     });
     fill.operator()<int32_t>(m_.numbers, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
-    // A row behind all slots that a head may have: heads that have fewer are counted on from there (LayerKv::counts).
+    // A step's row follows all slots that a head may have; in heads with fewer, LayerKv::counts applies.
     fill.operator()<int32_t>(m_.slot, most);
     fill.operator()<int32_t>(m_.slot_before, [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.tokens - 1); });
     fill.operator()<int32_t>(m_.sequence, zero);
@@ -121,11 +121,11 @@ LayerKv HeavySet::layer(OwnerIndex owner) const {
 }
 
 void HeavySet::taken_over() {
-    check(!behind_, "heavy hitters: tokens were kept behind {} while nobody followed", tokens_);
+    check(!behind_, "heavy hitters: tokens were kept after {} without an observer", tokens_);
     followed_ = true;
 }
 
-// A forward of the full view, or a prefill.
+// Begins a forward of the full view, or a prefill.
 void HeavySet::begin(int64_t, int64_t tokens) {
     prefill_ = tokens != full_.length(0);
     if (!prefill_) return;
@@ -144,7 +144,7 @@ void HeavySet::state(Archive& ar) {
     compute_.wait(read_);
     for (int64_t* n : {&tokens_, &prompt_}) ar.value(*n);
     for (bool* b : {&followed_, &moved_, &behind_}) ar.value(*b);
-    ar.same(m_.saved.size(), "whether several samples go on from the prompt");
+    ar.same(m_.saved.size(), "whether several samples continue the prompt");
     for (const Tensor* t : m_.kept()) ar.memory(compute_, *t);
     for (const Tensor& t : m_.saved) ar.memory(compute_, t);
     ready_ = compute_.record();
@@ -155,7 +155,7 @@ void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Quer
     const bool recorded = graphs_ && full_.recordable(owner);
     const int64_t place = places_[layer.at()];
     if (prefill_ || place < 0 || (!followed_ && !recorded)) return;
-    // What is recorded for so many rows is replayed wherever they are staged.
+    // A graph recorded for a number of rows is replayed wherever the rows are staged.
     check(first == 0 || !recorded, "heavy hitters: rows of a graph from {} on", first);
     const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(place * q.cols(), q.cols());
     op.gather_rows(to, q, m_.numbers.first_rows(q.rows()));
@@ -180,14 +180,14 @@ void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const 
     choose_when_over(op, owner, kv);
 }
 
-// An owner below which all its readers are is written after them.
+// An owner whose readers are all lower layers is written after they have read it.
 void HeavySet::wrote(Kernels& op, OwnerIndex owner, int64_t, const LayerKv& kv, int64_t first, int64_t n) {
     if (!prefill_ || first + n < prompt_) return;
     progress_[owner.at()].written = true;
     choose_when_over(op, owner, kv);
 }
 
-/// When all of a prompt is in these tiles, and all layers that read the owner have attended it, its heads choose.
+/// The owner's heads choose once all of a prompt is in these tiles and all of its readers have attended it.
 void HeavySet::choose_when_over(Kernels& op, OwnerIndex owner, const LayerKv& kv) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
@@ -215,17 +215,17 @@ void HeavySet::prefilled(int64_t) {
 void HeavySet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t> rows) {
     behind_ = behind_ || !followed_;
     if (behind_) return;
-    check(first == tokens_, "heavy hitters: {} tokens are kept behind {}, here are {}", rows.size(), first, tokens_);
+    check(first == tokens_, "heavy hitters: {} tokens are kept after {}, here are {}", rows.size(), first, tokens_);
     compute_.wait(read_);
     for (const int32_t row : rows) step(op, row, tokens_++);
     moved_ = true;
     ready_ = compute_.record();
 }
 
-/// A staged row, whose query is here, becomes the text's token `token`.
+/// A staged row, whose queries are stored here, becomes the sequence's token `token`.
 void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     const int64_t heads = model_.readers.heads(), dim = kv_.layout.head_dim;
-    // Staged rows from this one on, so that it is the first one.
+    // The staged rows from this one on, so that it is the first one.
     const auto from_row = [&](const Tensor& staged) {
         char* first = static_cast<char*>(staged.data()) + static_cast<size_t>(row * dim) * size_of(staged.dtype());
         return Tensor(first, staged.dtype(), staged.shape());
@@ -265,7 +265,7 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     op.slot_step(kv, m_.pooled, shape_.rule(), token);
 }
 
-// To nothing, to the prompt, or to where the text ends.
+// Truncates to 0, to the prompt, or to the present length.
 void HeavySet::truncated(int64_t, int64_t n) {
     prefill_ = false;
     if (n == 0 || n == prompt_) followed_ = false;

@@ -1,7 +1,7 @@
 #pragma once
-/// Heavy hitters of a full view's text (H2O, arXiv 2306.14048), for a level that proposes: every KV head keeps some
-/// tokens, chosen by the attention that the full model's own queries give. The full view checks what is proposed, so
-/// nothing is lost where the choice is bad.
+/// A set of heavy hitters of a full view (H2O, arXiv 2306.14048), for a level that proposes. Every KV head retains some
+/// tokens, chosen by the attention of the full model's own queries. The full view verifies what is proposed, so a bad
+/// choice loses nothing.
 
 #include <memory>
 #include <span>
@@ -15,22 +15,22 @@
 
 namespace trireme {
 
-/// What a BoundedView of policy h2o would hold that were fed, token by token, with the queries, keys and values of the
-/// full model: a prompt's scores are counted as its rows are attended, layer by layer, and when all readers of an owner
-/// are over, each of its heads chooses out of the full view's tiles; a row that the full view keeps takes its slot with
-/// the bits that it was staged with. Rows that are not kept leave no trace. True positions. One sequence.
+/// The set holds what a BoundedView of policy h2o would retain if it received, token by token, the queries, keys and
+/// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
+/// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
+/// slot with the bits that were staged; other rows have no effect. Positions are true positions. One sequence.
 class HeavySet final : public KvFollower, public KvSet {
   public:
-    /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued; a prefill of it must go layer
-    /// by layer. shape.returns: a text is truncated to its prompt again. Errors: Exit::kOs.
+    /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`, whose prefills must
+    /// go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors: Exit::kOs.
     HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& shape, BoundedModel model);
     ~HeavySet() override;
     static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers) {
         return {.device = HeavyMemory::bytes(kv, shape, readers)};
     }
-    /// Of the kernels that come on top, in decode phase.
+    /// Limits of the additional kernels, in decode phase.
     static KernelLimits step_limits(const KvShape& kv, int64_t heads);
-    /// The most elements, of each KV head, that BoundedModel::exchange is given.
+    /// The most elements per KV head that BoundedModel::exchange is given.
     static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
 
     int64_t tokens() const override { return tokens_; }
@@ -38,7 +38,7 @@ class HeavySet final : public KvFollower, public KvSet {
     int64_t most_slots() const override { return shape_.tokens; }
     int64_t seen(int64_t tokens) const override { return std::min(tokens, shape_.tokens); }
     LayerKv layer(OwnerIndex owner) const override;
-    /// From here on it follows what is kept, until a text begins again. Errors: Exit::kInternal if it has missed some.
+    /// Follows committed tokens until a restart at 0 or at the prompt. Errors: Exit::kInternal if it missed any.
     void taken_over() override;
     void begin_reading(Stream& reader) override { reader.wait(ready_); }
     void read_until(const Event& event) override { read_ = event; }
@@ -57,19 +57,19 @@ class HeavySet final : public KvFollower, public KvSet {
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
 
-    /// What the heads keep, for tests: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
+    /// The tokens that heads retain, for tests: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
     const SlotKv& slots_kv() const { return m_.kv; }
 
   private:
-    /// One reader each of owners that follow each other, all alike: their attentions are put together.
+    /// One reader each of several consecutive owners, all alike: their attentions are combined in one call.
     struct Run {
         OwnerIndex first;
         int64_t owners = 0;
-        int64_t place = 0;  // of the first one's queries; the others' follow
+        int64_t place = 0;  // index of the first one's queries; the others' follow
         bool strict = false;
         WeightPool pool;
     };
-    /// What has been done so far with a prompt's keys and values of an owner.
+    /// A prefill's progress with the keys and values of an owner.
     struct OwnerProgress {
         int64_t readers_left = 0;  // layers that have not attended them yet
         bool written = false;
@@ -85,18 +85,18 @@ class HeavySet final : public KvFollower, public KvSet {
     BoundedModel model_;
     FullView& full_;
     Stream& compute_;
-    int64_t together_;  // owners that one attention is for
+    int64_t together_;  // owners of one attention
     Arena<Space::kDevice> device_;
     HeavyMemory m_;
     std::unique_ptr<Kernels> stepping_;
-    std::vector<int64_t> places_;  // by layer: of its queries; -1: they do not count
+    std::vector<int64_t> places_;  // by layer: index of its queries; -1: they do not count
     std::vector<Run> runs_;
-    std::vector<OwnerProgress> progress_;  // by owner, of a prefill
-    bool graphs_;                          // owners on chip may be recorded: then every forward enqueues the same
+    std::vector<OwnerProgress> progress_;  // by owner, in a prefill
+    bool graphs_;                          // owners on chip may be recorded; every forward then enqueues the same work
 
     int64_t tokens_ = 0, prompt_ = 0;
     bool prefill_ = false, followed_ = false;
-    bool moved_ = false, behind_ = false;  // slots are not the prompt's any more; tokens were kept and not followed
+    bool moved_ = false, behind_ = false;  // slots differ from the prompt's; tokens were committed and not followed
     Event ready_, read_;
 };
 

@@ -15,7 +15,7 @@ KvReaders::KvReaders(int64_t heads, std::vector<KvReader> layers, std::vector<in
         numbers_.push_back(static_cast<int64_t>(readers_[owner.at()].size()));
         readers_[owner.at()].push_back(l);
     }
-    for (OwnerIndex o; o.i < owners(); ++o) check(!of(o).empty(), "kv readers: nobody reads owner {}", o);
+    for (OwnerIndex o; o.i < owners(); ++o) check(!of(o).empty(), "kv readers: no layer reads owner {}", o);
 }
 
 KvReaders KvReaders::own(int64_t heads, int64_t owners) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Which layers read the keys and values of each owner, for views that keep tokens by the attention that these got:
-/// what all readers of an owner give counts. Told by who knows the model's layer map. Pure arithmetic.
+/// The layers that read each owner's keys and values, supplied from the model's layer map. Eviction by attention uses
+/// them, because the attention of all readers counts. Pure arithmetic.
 
 #include <cstdint>
 #include <vector>
@@ -11,18 +11,18 @@ namespace trireme {
 
 /// A layer's attention.
 struct KvReader {
-    OwnerIndex owner;     // whose keys and values it reads
+    OwnerIndex owner;     // the owner whose keys and values it reads
     bool strict = false;  // rows do not see themselves
 };
 
 class KvReaders {
   public:
-    /// All layers of a model in order, each with so many query heads on this rank. `places` [owners]: where the keys
-    /// and values of a prompt lie until the owner's heads have chosen; two owners have one place only if those of the
-    /// first are of no use any more when those of the second come. Errors: Exit::kInternal for an owner that nobody
-    /// reads.
+    /// Takes all layers of a model in order, each with `heads` query heads on this rank. `places` [owners]: where a
+    /// prompt's keys and values are stored until the owner's heads have chosen. Two owners share a place only if those
+    /// of the first are no longer needed when those of the second arrive. Errors: Exit::kInternal for an owner without
+    /// readers.
     KvReaders(int64_t heads, std::vector<KvReader> layers, std::vector<int64_t> places);
-    /// Of a model whose layers read their own keys and values.
+    /// The readers of a model whose layers read their own keys and values.
     static KvReaders own(int64_t heads, int64_t owners);
 
     int64_t heads() const { return heads_; }
@@ -32,7 +32,7 @@ class KvReaders {
     /// Whether rows of any layer do not see themselves.
     bool any_strict() const;
 
-    /// The layers that read an owner, in order; a layer's number among those of its owner.
+    /// The layers that read an owner, in order; a layer's index among its owner's readers.
     const std::vector<LayerIndex>& of(OwnerIndex owner) const { return readers_[owner.at()]; }
     int64_t number(LayerIndex layer) const { return numbers_[layer.at()]; }
     /// The most readers that an owner has.

@@ -69,14 +69,14 @@ Tensor QueryHistory::sum(Kernels& op, OwnerIndex owner, const Tensor& q) {
     return sum_;
 }
 
-// Of the kept tokens' queries and, behind them, those of `rows` the last ones.
+// Retains the last count_ queries of the committed tokens followed by `rows`.
 void QueryHistory::kept(Kernels& op, std::span<const int32_t> rows) {
     List& list = lists_[next_list_];
     next_list_ = (next_list_ + 1) % lists_.size();
-    if (list.free.stream != nullptr) compute_.synchronize(list.free);  // eight rounds ago: reached long since
+    if (list.free.stream != nullptr) compute_.synchronize(list.free);  // recorded eight rounds ago: usually reached
     auto* from = static_cast<int32_t*>(list.host.data());
     for (int64_t i = 0; i < count_; ++i) {
-        const int64_t place = i + static_cast<int64_t>(rows.size());  // of both
+        const int64_t place = i + static_cast<int64_t>(rows.size());  // index in the concatenation
         from[i] = static_cast<int32_t>(place < count_ ? place : count_ + rows[static_cast<size_t>(place - count_)]);
     }
     compute_.upload(list.device, list.host);

@@ -1,6 +1,6 @@
 #pragma once
-/// The queries of the last tokens that were kept, of every owner layer: a retrieving level may choose by their mean and
-/// that of the token behind them. Sums stand for means: what is chosen depends on the order of scores alone.
+/// The queries of the last committed tokens, for every owner layer. A retrieving level may select by the mean of these
+/// and the next token's. Sums replace means: the selection depends only on the order of scores.
 
 #include <array>
 #include <span>
@@ -16,24 +16,24 @@ namespace trireme {
 
 class QueryHistory {
   public:
-    /// Of the last `count` kept tokens, for `owners` layers with queries of `columns` numbers. All work is enqueued on
-    /// `compute`. Errors: Exit::kOs.
+    /// Stores the queries of the last `count` committed tokens, for `owners` layers with queries of `columns` elements.
+    /// All work is enqueued on `compute`. Errors: Exit::kOs.
     QueryHistory(Device& device, Stream& compute, int64_t owners, int64_t count, int64_t columns);
     ~QueryHistory();
     static MemoryBytes memory(int64_t owners, int64_t count, int64_t columns);
 
-    /// No token has been kept.
+    /// Clears the history.
     void forget();
-    /// q f32 [rows, columns]: of staged rows from number `first` on.
+    /// Stores the queries of staged rows from number `first` on: q f32 [rows, columns].
     void saw(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first);
-    /// f32 [1, columns]: q's first row, and those of the kept tokens added. Valid until the next call.
+    /// f32 [1, columns]: the sum of q's first row and those of the committed tokens. Valid until the next call.
     Tensor sum(Kernels& op, OwnerIndex owner, const Tensor& q);
-    /// The queries of kept tokens.
+    /// Serialises the queries of committed tokens.
     void state(Archive& ar) {
         ar.section("queries");
         for (const Tensor& queries : queries_) ar.memory(compute_, queries.first_rows(count_));
     }
-    /// These staged rows, at least one, are kept behind the tokens that were.
+    /// Appends the queries of these staged rows, at least one, which have been committed.
     void kept(Kernels& op, std::span<const int32_t> rows);
 
   private:
@@ -49,7 +49,7 @@ class QueryHistory {
     Arena<Space::kDevice> device_;
     Arena<Space::kHost> host_;
     std::vector<Tensor>
-        queries_;  // by owner: f32 [count + kMaxRows, columns]: of kept tokens, the newest last; of staged rows
+        queries_;  // by owner: f32 [count + kMaxRows, columns]: committed tokens, the newest last; staged rows
     Tensor sum_, next_, none_;  // f32 [1, columns], [count, columns], [count, columns] of zeros
     Tensor numbers_;            // i32 [kMaxRows]: 0, 1, ...
     std::array<List, kLists> lists_;

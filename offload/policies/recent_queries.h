@@ -1,6 +1,5 @@
 #pragma once
-/// The queries of a text's most recent tokens, of every layer: for policies whose scores are counted anew from them
-/// while the text goes on.
+/// The queries of a sequence's most recent tokens, in every layer: for policies that re-score during decoding.
 
 #include <array>
 #include <span>
@@ -15,17 +14,17 @@ namespace trireme {
 
 class RecentQueries {
   public:
-    /// Of `tokens` tokens, f32 [layers * columns] each. Errors: Exit::kOs.
+    /// Stores the queries of `tokens` tokens, f32 [layers * columns] each. Errors: Exit::kOs.
     RecentQueries(Device& device, Stream& compute, int64_t layers, int64_t columns, int64_t tokens);
     static size_t memory(int64_t layers, int64_t columns, int64_t tokens);
 
-    /// Rows of a prompt, the text's tokens from `token` on; where they stood: `position` and the following ones.
+    /// Stores rows of a prompt: the sequence's tokens from `token` on, at the positions from `position` on.
     void take(Kernels& op, LayerIndex layer, const Tensor& q, int64_t token, int64_t position);
-    /// A decode step's row, which keep() makes the text's token `token`.
+    /// Stores a decode step's row; keep() makes it the sequence's token `token`, at `position`.
     void stage(Kernels& op, LayerIndex layer, const Tensor& q);
     void keep(int64_t token, int64_t position);
 
-    /// Of a layer, the queries of tokens [first, first + n), in parts that lie behind each other: f32 [rows, columns].
+    /// A contiguous part of a layer's queries, f32 [rows, columns]. parts() returns those of tokens [first, first + n).
     struct Part {
         int64_t first = 0;  // token
         Tensor q;
@@ -36,7 +35,7 @@ class RecentQueries {
         std::span<const Part> span() const { return std::span(all).first(n); }
     };
     Parts parts(LayerIndex layer, int64_t first, int64_t n) const;
-    /// Where a token stood when its query was computed.
+    /// A token's position when its query was computed.
     int64_t position(int64_t token) const { return positions_[place(token)]; }
 
     void save();

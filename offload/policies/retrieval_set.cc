@@ -11,7 +11,7 @@ namespace {
 
 const Shape kPick{kChunkPickWords};
 
-/// Before anything is divided by its chunk.
+/// Checks the shape before anything is divided by its chunk.
 const RetrievalShape& checked(const RetrievalShape& shape, const KvShape& kv) {
     check(kv.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
           "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
@@ -21,7 +21,7 @@ const RetrievalShape& checked(const RetrievalShape& shape, const KvShape& kv) {
 
 }  // namespace
 
-/// Of what this object takes itself.
+/// The memory that this object allocates itself.
 MemoryBytes RetrievalSet::own_memory() const {
     RetrievalShape alone = shape_;
     alone.queries = 1;
@@ -75,7 +75,7 @@ void RetrievalSet::reader_leaves() noexcept {
     read_ = {};
 }
 
-// Of tiles and means only those in use: another run's context may have other numbers of them.
+// Serialises only the tiles and means in use: another run's context may have other numbers of them.
 void RetrievalSet::state(Archive& ar) {
     ar.section("retrieved");
     const std::array<int64_t, 4> shape = {shape_.budget, shape_.chunk, shape_.queries, kv_.owner_layers};
@@ -100,16 +100,17 @@ void RetrievalSet::state(Archive& ar) {
         }
     }
     if (history_) history_->state(ar);
-    // What the prompt chose, for a text that comes back: of one that does not, it is what is there.
+    // The prompt's selection, for a sequence that may be truncated to it; otherwise the tiles hold it.
     bool comes_back = static_cast<bool>(prompt_tiles_);
     const bool mine = comes_back;
     ar.value(comes_back);
-    require(!mine || comes_back || !moved_, Exit::kData, "what the prompt chose was not kept: one sample can go on");
+    require(!mine || comes_back || !moved_, Exit::kData,
+            "the prompt's selection was not saved: only one sample can continue");
     if (mine && comes_back) tiles_state(ar, prompt_tiles_, in_prompt);
     ready_ = compute_.record();
 }
 
-/// Of each owner's tiles those that so many slots fill.
+/// Serialises the tiles of each owner that `slots` slots fill.
 template <class T>
 void RetrievalSet::tiles_state(Archive& ar, const T& tiles, int64_t slots) {
     const auto bytes = static_cast<int64_t>(kv_.layout.tile_bytes());
@@ -134,13 +135,13 @@ int64_t RetrievalSet::slots_of(int64_t tokens) const {
 void RetrievalSet::send(const ChunkPick& pick) {
     Sent& s = sent_[next_sent_];
     next_sent_ = (next_sent_ + 1) % sent_.size();
-    if (s.free.stream != nullptr) compute_.synchronize(s.free);  // eight forwards ago
+    if (s.free.stream != nullptr) compute_.synchronize(s.free);  // recorded eight forwards ago
     *static_cast<ChunkPick*>(s.host.data()) = pick;
     compute_.upload(pick_, s.host);
     s.free = compute_.record();
 }
 
-// A forward of the full view. Recorded graphs choose and gather in every forward: nothing, where `pick` has no tokens.
+// Begins a forward of the full view. Recorded graphs always select and gather: nothing, if `pick` has no tokens.
 void RetrievalSet::begin(int64_t, int64_t tokens) {
     reading_prompt_ = tokens != tokens_;
     const bool due = shape_.every != RetrievalShape::kNever && chooses_ && ++since_ >= shape_.every;
@@ -160,17 +161,17 @@ void RetrievalSet::begin(int64_t, int64_t tokens) {
     tokens_ = tokens;
 }
 
-// What is enqueued for owners on chip may be recorded for forwards that choose.
+// The work for owners on chip may be recorded, and the graph then also serves forwards that select.
 bool RetrievalSet::passes_by(OwnerIndex owner) const {
     return chosen_[owner.at()] || (!choosing_ && !(graphs_ && full_.recordable(owner)));
 }
 
-// A prompt's last query chooses alone.
+// A prompt's last query selects alone.
 void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor& kv_of_head) {
     const auto& [q, first] = queries;
     const bool several = history_ && !reading_prompt_;
     if (several && !seen_[owner.at()]) {
-        // What is recorded for so many rows is replayed wherever they are staged.
+        // A graph recorded for a number of rows is replayed wherever the rows are staged.
         check(first == 0 || !(graphs_ && full_.recordable(owner)), "retrieval: rows of a graph from {} on", first);
         history_->saw(op, owner, q, first);
     }
@@ -196,7 +197,7 @@ void RetrievalSet::complete(Kernels& op, OwnerIndex owner, int64_t sequence, con
 }
 
 void RetrievalSet::kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) {
-    check(first == tokens_, "retrieval: {} tokens are kept behind {}, here are {}", rows.size(), first, tokens_);
+    check(first == tokens_, "retrieval: {} tokens are kept after {}, here are {}", rows.size(), first, tokens_);
     op.kv_keep(layers_, kept_.send(rows, sequence, [&](int64_t i) { return slots_of(first + i); }));
     kept_.used();
     if (history_) history_->kept(op, rows);
@@ -212,7 +213,7 @@ void RetrievalSet::prefilled(int64_t) {
     ready_ = compute_.record();
 }
 
-// Back to the prompt: to what it chose. Else only to what stands behind the candidates.
+// A truncation to the prompt restores the prompt's selection. Others must not go below the end of the candidates.
 void RetrievalSet::truncated(int64_t, int64_t n) {
     if (n == 0) {
         tokens_ = 0;

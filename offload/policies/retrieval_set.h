@@ -1,7 +1,7 @@
 #pragma once
-/// The tokens of a full view that a smaller level is to see: chunks that a query picks, and the most recent tokens
+/// The retrieval set of a full view, for a smaller level: chunks that a query selects, and the most recent tokens
 /// (TriForce, arXiv 2404.11912, section 4.1). Their keys and values are copied while the full view attends its tiles,
-/// so that picking costs no traffic of its own.
+/// so that selecting costs no traffic of its own.
 
 #include <array>
 #include <cstdint>
@@ -17,26 +17,25 @@
 
 namespace trireme {
 
-/// Chooses with the query of the prompt's last token when that has been read, and then with that of a decode forward's
-/// first row, or its mean with those of some tokens kept before it, layer by layer, before the layer's tiles pass. What
-/// is kept later is appended as the full view has it.
-/// Where several layers read an owner's keys, the first one's query chooses. One sequence.
+/// Selects at the end of a prefill with the query of the prompt's last token. Later it selects with that of a decode
+/// forward's first row, or with the mean of that query and those of tokens committed before it. A layer selects before
+/// its tiles pass. Tokens that are committed later are appended with the full view's bits. If several layers read an
+/// owner's keys, the first one's query selects. One sequence.
 class RetrievalSet final : public KvFollower, public KvSet {
   public:
-    /// Follows `full` while it lives, on whose stream, `compute`, all work is enqueued. Errors: Exit::kOs.
+    /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`. Errors: Exit::kOs.
     RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape);
     ~RetrievalSet() override;
 
     const RetrievalShape& shape() const { return shape_; }
-    /// Of the text.
     int64_t tokens() const override { return tokens_; }
-    /// Slots that are filled, in every layer: picked chunks, then all tokens behind the candidates.
+    /// Slots that are filled, in every layer: selected chunks, then all tokens after the candidates.
     int64_t slots() const override { return slots_of(tokens_); }
     int64_t most_slots() const override { return most_slots_; }
     /// i64 [1, tiles], addresses of an owner's tiles.
     Tensor tiles(OwnerIndex owner) const { return layers_[owner.at()].tiles; }
     LayerKv layer(OwnerIndex owner) const override { return layers_[owner.at()]; }
-    /// Until it is read again nobody reads it.
+    /// Stops re-selection until a reader reads the set.
     void taken_over() override { choose_again(false); }
     void begin_reading(Stream& reader) override {
         choose_again(true);
@@ -44,16 +43,16 @@ class RetrievalSet final : public KvFollower, public KvSet {
     }
     void read_until(const Event& event) override { read_ = event; }
     void reader_leaves() noexcept override;
-    /// Whether it chooses again while the text grows: not while nobody reads it. (It does when its room ends.)
+    /// Sets whether the set re-selects while the sequence grows. (It always does when its slots run out.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 
-    /// What the heads chose last, when the stream has come to it.
+    /// The last selection of the heads. Valid once the stream has reached it.
     struct Choice {
-        int64_t number = 0;  // of choices so far
+        int64_t number = 0;  // selections so far
         ChunkPick pick;
         HostTensor places;  // i32 [owners, kv_heads, chunks]: Kernels::choose_chunks
     };
-    /// Copies what is chosen from now on to host memory, for dumps. No forward has been made: graphs hold the copies.
+    /// Copies later selections to host memory, for dumps. Call it before the first forward: graphs hold the copies.
     /// Errors: Exit::kOs.
     void record_choices(Device& device);
     const Choice& choice() const { return choice_; }
@@ -89,12 +88,12 @@ class RetrievalSet final : public KvFollower, public KvSet {
     Arena<Space::kDevice> device_;
     Arena<Space::kHost> host_;
     KeptLists kept_;
-    std::unique_ptr<QueryHistory> history_;  // null: the forward's first row alone chooses
+    std::unique_ptr<QueryHistory> history_;  // null: the forward's first row alone selects
     Tensor tiles_;                           // u8: all owners' tiles
-    HostTensor prompt_tiles_;                // the same as the prompt chose them; empty unless the text comes back
+    HostTensor prompt_tiles_;                // tiles_ as the prompt selected them; empty unless shape_.comes_back
     std::vector<LayerKv> layers_;            // by owner: its tiles here, the full view's staged rows
     std::vector<Tensor> means_;              // by owner: [kv_heads, chunks, head_dim] of the keys' type
-    Tensor places_, keys_;                   // i32, i64 [kv_heads, chunks]: of the layer whose tiles pass
+    Tensor places_, keys_;                   // i32, i64 [kv_heads, chunks]: for the layer whose tiles pass
     Tensor pick_;                            // i32 [kChunkPickWords]
     std::array<Sent, RetrievalShape::kSent> sent_;
     size_t next_sent_ = 0;
@@ -102,11 +101,11 @@ class RetrievalSet final : public KvFollower, public KvSet {
     Choice choice_;
 
     int64_t tokens_ = 0;
-    ChunkPick pick_here_;    // what the tiles hold, but for tokens: tokens_ counts
-    ChunkPick pick_prompt_;  // what they held behind the prompt
-    bool graphs_;            // owners on chip may be recorded: then every forward enqueues the same
+    ChunkPick pick_here_;    // what the tiles hold; tokens_ replaces its `tokens`
+    ChunkPick pick_prompt_;  // what they held after the prompt
+    bool graphs_;            // owners on chip may be recorded; every forward then enqueues the same work
     bool reading_prompt_ = true, choosing_ = false, chooses_ = false, moved_ = false;
-    int64_t since_ = 0;                // forwards since the last choice
+    int64_t since_ = 0;                // forwards since the last selection
     std::vector<bool> chosen_, seen_;  // [owners] in this forward; seen_: by history_
     Event ready_, read_;
 };

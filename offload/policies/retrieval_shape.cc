@@ -18,7 +18,7 @@ ChunkPick RetrievalShape::pick(int64_t tokens) const {
 }
 
 int64_t RetrievalShape::slots(int64_t context) const {
-    // A round between two choices; or some hundred tokens while it rests (RetrievalSet::choose_again).
+    // Room for a round between two selections, or for some hundred tokens without any (RetrievalSet::choose_again).
     const int64_t generates = generated < 0 ? context : std::min(context, generated + kMaxRows);
     const int64_t grows = every == kNever ? generates : std::max(every, int64_t{4}) * kMaxRows;
     return std::min(context, budget + kRecent + chunk + grows);

@@ -1,5 +1,5 @@
 #pragma once
-/// How much of a text a retrieving level sees, and what that takes. Pure arithmetic.
+/// Sizes of retrieval: how many tokens a retrieving level sees, and the memory that they take. Pure arithmetic.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,30 +11,30 @@
 namespace trireme {
 
 struct RetrievalShape {
-    static constexpr int64_t kRecent = 256;  // the last tokens, always seen: candidates then lie in complete tiles
+    static constexpr int64_t kRecent = 256;  // the last tokens, always seen: candidates are then in complete tiles
     static constexpr int64_t kNever = 0;
 
-    int64_t budget = 0;  // tokens in picked chunks, per owner layer and KV head; 0: nothing is retrieved
+    int64_t budget = 0;  // tokens in selected chunks, per owner layer and KV head; 0: nothing is retrieved
     int64_t chunk = 8;   // tokens; a divisor of kTileTokens
-    int64_t every = 1;   // forwards of the full view from one choice to the next; kNever: chosen by the prompt alone
-    int64_t generated = -1;     // tokens at most after the prompt; -1: to the end of the context
-    int64_t queries = 1;        // whose mean chooses: of the last token, and of those kept before it
-    int64_t query_columns = 0;  // of a layer's query, heads * head_dim; where several choose
-    bool comes_back = false;  // the text is truncated to the prompt again: what the prompt chose is kept in host memory
+    int64_t every = 1;   // forwards of the full view from one selection to the next; kNever: only the prompt selects
+    int64_t generated = -1;     // the most tokens after the prompt; -1: to the end of the context
+    int64_t queries = 1;        // queries whose mean selects: the last token's, and those committed before it
+    int64_t query_columns = 0;  // columns of a layer's query, heads * head_dim; if several select
+    bool comes_back = false;    // the sequence may be truncated to the prompt: host memory keeps what it selected
 
-    /// What is seen of a text of so many tokens.
+    /// The selection in a sequence of `tokens` tokens.
     ChunkPick pick(int64_t tokens) const;
-    /// Slots that it takes at most: with kNever, what is generated stays.
+    /// The most slots that a selection takes. With kNever, all generated tokens are retained.
     int64_t slots(int64_t context) const;
     int64_t tiles(int64_t context) const { return tiles_for(slots(context)); }
 
-    /// Bytes of the chosen tokens' tiles, and of the means of all chunks of the context, for all owners.
+    /// Bytes of the selected tokens' tiles, and of the means of all chunks of the context, for all owners.
     size_t set_bytes(const KvShape& kv) const;
     size_t summary_bytes(const KvShape& kv) const;
-    /// Of these, of what choosing needs, and of the prompt's choice: what a RetrievalSet takes.
+    /// The memory of a RetrievalSet: these bytes, scratch for selecting, and the prompt's selection.
     MemoryBytes memory(const KvShape& kv) const;
 
-    // Shapes of what is allocated.
+    // Shapes of the allocated tensors.
     int64_t chunks(const KvShape& kv) const { return kv.tiles_per_sequence() * (kTileTokens / chunk); }
     Shape means(const KvShape& kv) const { return {kv.layout.kv_heads, chunks(kv), kv.layout.head_dim}; }
     Shape by_chunk(const KvShape& kv) const { return {kv.layout.kv_heads, chunks(kv)}; }
@@ -42,7 +42,7 @@ struct RetrievalShape {
     Shape all_tiles(const KvShape& kv) const {
         return {kv.owner_layers * tiles(kv.context) * static_cast<int64_t>(kv.layout.tile_bytes())};
     }
-    static constexpr size_t kSent = 8;  // choices on their way to the device
+    static constexpr size_t kSent = 8;  // selections in flight to the device
 };
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-/// The view of a level that attends what a KvSet holds. The set's full view fills it: a prefill and keep() of this one
-/// are errors. Its own rows are only ever staged.
+/// The view of a level that attends a KvSet. The set's full view fills it: a prefill and keep() of this one are errors.
+/// Its own rows are only staged, never committed.
 
 #include <algorithm>
 #include <vector>
@@ -12,10 +12,10 @@ namespace trireme {
 
 class SetView final : public KvView {
   public:
-    /// `set` must outlive the view, and be of a full view of the same shape. Errors: Exit::kOs.
+    /// `set` must outlive the view, and belong to a full view of the same shape. Errors: Exit::kOs.
     SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
     ~SetView() override { set_.reader_leaves(); }
-    /// Without the set's.
+    /// The view's memory, without the set's.
     static MemoryBytes memory_for(const KvShape& shape);
 
     int64_t cached(int64_t) const override { return set_.slots(); }
@@ -37,7 +37,7 @@ class SetView final : public KvView {
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
     void truncate(int64_t sequence, int64_t n) override;
 
-    /// Without the set, which is told for itself, and before.
+    /// Serialises everything but the set, which is serialised separately, first.
     void state(Archive& ar) override {
         ar.section("set view");
         KvView::state(ar);

@@ -1,6 +1,6 @@
 #pragma once
-/// Slots of all owners (kernels/slots.h) as attention takes them: one owner, or several that follow each other, as if
-/// the heads of all of them were those of one layer.
+/// Slots of owners (kernels/slots.h) as attention takes them: one owner, or several consecutive ones, whose heads then
+/// appear as those of one layer.
 
 #include "kernels/slots.h"
 #include "offload/index.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// Fills tensors from the host, by pieces: they may be long, and host memory is not asked for all of one.
+/// Uploads that fill tensors from the host in pieces, so that a long tensor does not need host memory for all of it.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ class Upload {
   public:
     Upload(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-    /// to[r, c] = at(r, c), extents after the first flattened; nothing where there is no tensor. Blocks.
+    /// to[r, c] = at(r, c), extents after the first flattened; does nothing if there is no tensor. Blocks.
     template <class T, class At>
     void operator()(const Tensor& to, const At& at) const {
         rows<T>(to, [&](const Matrix<T>& m, int64_t first) {
@@ -21,7 +21,7 @@ class Upload {
             }
         });
     }
-    /// The same by fill(rows, number of the first one).
+    /// Like operator(), but fill(rows, index of the first one) sets several rows at a time.
     template <class T, class Fill>
     void rows(const Tensor& to, const Fill& fill) const {
         if (!to) return;

@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors that are cut out of one piece of device memory, listed once: for what they take, and for taking them.
+/// Lists of tensors in one piece of device memory: one list serves to compute their size and to allocate them.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,13 +27,13 @@ inline void take_all(Arena<Space::kDevice>& device, const WantedTensors& all) {
     for (const WantedTensor& w : all) *w.tensor = device.take(w.type, w.shape);
 }
 
-/// Adds a copy, in `copies`, of each of these tensors, which have been wanted.
+/// Adds a copy, in `copies`, of each tensor in `of`, which must be in the list.
 inline void want_copies(WantedTensors& all, std::vector<Tensor>& copies, const std::vector<const Tensor*>& of) {
     copies.resize(of.size());
     for (size_t i = 0; i < of.size(); ++i) {
         const auto original =
             std::find_if(all.begin(), all.end(), [&](const WantedTensor& w) { return w.tensor == of[i]; });
-        check(original != all.end(), "a copy of a tensor that is not wanted");
+        check(original != all.end(), "a copy of a tensor that is not required");
         const WantedTensor copy{&copies[i], original->type, original->shape};
         all.push_back(copy);
     }

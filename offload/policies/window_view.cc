@@ -13,7 +13,7 @@ namespace {
 using DeviceArena = Arena<Space::kDevice>;
 using HostArena = Arena<Space::kHost>;
 
-constexpr size_t kAngles = 8;  // tables of angles on their way to the device
+constexpr size_t kAngles = 8;  // tables of angles in flight to the device
 
 Shape sinks_shape(const KvLayout& l, const WindowShape& w) {
     return {w.sinks, l.kv_heads * l.head_dim};
@@ -100,8 +100,7 @@ void WindowView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     op.attention(a.out, a.q, layers_[owner.at()], a.kv_of_head, a.rows);
 }
 
-// The sinks keep their slots; recent tokens go round through the others. Attention does not ask in which order they
-// lie.
+// The sinks keep their slots; recent tokens cycle through the others. Attention does not depend on their order.
 int64_t WindowView::slot_of(int64_t token) const {
     return token < window_.tokens() ? token : sinks_here_ + (token - sinks_here_) % (window_.tokens() - sinks_here_);
 }
@@ -130,12 +129,12 @@ void WindowView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> ro
     if (n > 0 && first + n > window_.tokens() && sinks_here_ > 0) move_sinks(op);
 }
 
-// Rotations add up: by how far the window has moved, on top of where the sinks stood at first.
+// Rotations add up: the sinks' keys, at their first positions, are rotated by the distance that the window has moved.
 void WindowView::move_sinks(Kernels& op) {
     const int64_t moved = length(0) - window_.tokens(), head_dim = shape().layout.head_dim;
     Angles& angles = angles_[next_angles_];
     next_angles_ = (next_angles_ + 1) % angles_.size();
-    if (angles.free.stream != nullptr) compute_.synchronize(angles.free);  // eight moves ago
+    if (angles.free.stream != nullptr) compute_.synchronize(angles.free);  // recorded eight moves ago
     const Matrix<float> table = angles.host.as<float>();
     for (int64_t i = 0; i < window_.sinks; ++i) {
         rotation_({table.row(i), static_cast<size_t>(head_dim)}, moved);
@@ -160,7 +159,7 @@ void WindowView::truncate(int64_t sequence, int64_t n) {
 
 void WindowView::begin_prefill(int64_t sequence, int64_t n) {
     check(length(sequence) == 0 && n <= window_.tokens(),
-          "window: a prefill of {} tokens behind {}, at most {} behind none", n, length(sequence), window_.tokens());
+          "window: a prefill of {} tokens after {}, at most {} after none", n, length(sequence), window_.tokens());
     prefill_ = n;
     sinks_here_ = n < window_.sinks ? 0 : window_.sinks;
 }

@@ -1,7 +1,7 @@
 #pragma once
-/// The view that sees a text's first tokens (attention sinks) and its most recent ones, as if these stood behind each
-/// other (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory does not grow with the text. All of it lies on the
-/// device, for one sequence.
+/// A window view: attention sees a sequence's first tokens (attention sinks) and its most recent ones, as if they were
+/// adjacent (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory does not grow with the sequence. It is on the
+/// device, and holds one sequence.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,14 +21,13 @@ struct WindowShape {
     int64_t tokens() const { return sinks + recent; }
 };
 
-/// Cosines and sines that rotate a key on by so many positions: out f32 [head_dim], as Kernels::rope takes a row of
-/// them.
+/// Cosines and sines that rotate a key by `position` more positions: out f32 [head_dim], a row for Kernels::rope.
 using Rotation = std::function<void(std::span<float> out, int64_t position)>;
 
-/// A prompt is at most the window: of a longer one the tokens between sinks and recent ones are left out
-/// (part_of_prompt). Attention sees differences of positions alone. So positions just count on from the window's
-/// beginning, each recent key is rotated once, and when the window moves the sinks are rotated by as much: they stand
-/// right in front of the recent tokens, as if positions were numbered within the window.
+/// A prefill takes at most the window: of a longer prompt the tokens between sinks and recent ones are left out
+/// (part_of_prompt). Attention depends only on differences of positions. So positions increase from the window's
+/// beginning, and each recent key is rotated once. When the window moves, the sinks are rotated by the same distance:
+/// they remain directly before the recent tokens, as if positions were numbered within the window.
 class WindowView final : public KvView {
   public:
     /// Errors: Exit::kOs.
@@ -41,7 +40,7 @@ class WindowView final : public KvView {
     PromptPart part_of_prompt(int64_t n) const override {
         return n <= window_.tokens() ? PromptPart{n, 0} : PromptPart{window_.sinks, window_.recent};
     }
-    /// Not to tokens that the window has left behind.
+    /// A window that has moved cannot be truncated, except to 0.
     bool reaches(int64_t sequence, int64_t n) const override {
         return n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
     }
@@ -65,7 +64,7 @@ class WindowView final : public KvView {
     void end_prefill() override;
 
   private:
-    /// Of one owner: the sinks' keys, rotated for where they stood at first, and values, before they were rounded.
+    /// One owner's sinks before rounding: keys, rotated for their first positions, and values.
     struct Sinks {
         Tensor k, v;  // f32 [sinks, kv_heads * head_dim]
     };
@@ -85,14 +84,14 @@ class WindowView final : public KvView {
     Tensor sequence_;              // i32 [sinks]: 0, 0, ...
     Tensor moved_;                 // f32 [sinks, kv_heads * head_dim]
     struct Angles {
-        HostTensor host;  // f32 [sinks, head_dim], the same row again and again
+        HostTensor host;  // f32 [sinks, head_dim], all rows equal
         Tensor device;
         Event free;
     };
     std::vector<Angles> angles_;
     size_t next_angles_ = 0;
-    int64_t prefill_ = -1;    // tokens of the prefill that is running; -1: none
-    int64_t sinks_here_ = 0;  // 0 behind a prompt that is shorter: then the window just slides
+    int64_t prefill_ = -1;    // tokens of the current prefill; -1: none
+    int64_t sinks_here_ = 0;  // 0 after a prompt shorter than the sinks: the window then only slides
 };
 
 }  // namespace trireme

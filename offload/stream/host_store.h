@@ -10,10 +10,9 @@
 
 namespace trireme {
 
-/// The tiles that a layer keeps of a sequence are contiguous, in tile order: a row. The row of sequence 0 has those
-/// that are common to all sequences, too. Rows are grouped into blocks of one pinned allocation each: a single
-/// allocation of tens of GiB fails where memory is divided among sockets, and takes seconds during which no progress is
-/// reported.
+/// A row holds one layer's tiles of one sequence, contiguous and in tile order. The row of sequence 0 also holds the
+/// tiles that all sequences share. Rows are grouped into blocks of one pinned allocation each. A single allocation of
+/// tens of GiB fails where memory is divided among sockets, and takes seconds during which no progress is reported.
 class HostStore {
   public:
     static constexpr size_t kBlockBytes = size_t{16} << 30;
@@ -22,7 +21,7 @@ class HostStore {
     /// may not pin that much.
     HostStore(Device& device, const StreamShape& shape, size_t block_bytes = kBlockBytes);
 
-    /// The address of tile `tile` of a layer's sequence; the tiles behind it in its row are contiguous.
+    /// The address of tile `tile` of a layer's sequence; the later tiles of its row follow it.
     char* at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         const bool common = tile < shape_.common;
         const int64_t of = common ? 0 : sequence, first = of == 0 ? 0 : shape_.common;

@@ -1,6 +1,6 @@
 #pragma once
-/// Orders the work of three streams by marks and waits, and knows by vector clocks what each stream has already waited
-/// for. A wait that would add nothing is not enqueued, so every wait that is enqueued is needed.
+/// Marks and waits that order the work of three streams. Vector clocks record what each stream has already waited for.
+/// A wait that would add nothing is not enqueued, so every wait that is enqueued is needed.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ class Ordering {
     /// A point in a lane, and the marks of all lanes that are reached when it is. A default-constructed mark counts as
     /// reached.
     struct Mark {
-        Event event, before;  // of this mark, and of the lane's mark before it
+        Event event, before;  // events of this mark, and of the lane's mark before it
         Clock reached{};
     };
 
@@ -33,7 +33,7 @@ class Ordering {
     /// Work that is enqueued on the lane from here on starts after the mark is reached. `what` (a string literal) names
     /// the waiting time in traces.
     void wait(Lane lane, const Mark& mark, const char* what = "wait");
-    /// The same for several marks, with as few waits as possible.
+    /// Like wait(), for several marks, with as few waits as possible.
     void wait_all(Lane lane, std::span<const Mark> marks, const char* what = "wait");
 
     /// For tests: the number of waits enqueued so far; and a fault at one of them (counted from 0), as if a line of the
@@ -48,7 +48,7 @@ class Ordering {
   private:
     std::array<Stream*, kLanes> streams_;
     std::array<Clock, kLanes> known_{};
-    std::array<Mark, kLanes> last_{};  // of each lane
+    std::array<Mark, kLanes> last_{};  // the last mark of each lane
     int64_t waits_ = 0, slip_at_ = -1;
     Slip slip_ = Slip::kNone;
 };

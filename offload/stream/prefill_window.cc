@@ -38,7 +38,7 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes, bool stores)
             stored_ = before_ / kTileTokens;
             store_all();
         }
-        bring(layer, writes && stores ? before_ : after_);  // else it may be compared with what was written before
+        bring(layer, writes && stores ? before_ : after_);  // else the pass may read all, or compare with them
     }
     writes_ = writes;
     stores_ = stores;
@@ -46,8 +46,8 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes, bool stores)
     return table_;
 }
 
-/// Copies the tiles of the layer's first `tokens` tokens into the window, or of all that it has if those are fewer:
-/// older tiles from host memory, the newest from the tails.
+/// Copies the tiles of the layer's first `tokens` tokens into the window, or all of its tiles if it has fewer: older
+/// tiles from host memory, the newest from the tails.
 void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     layer_ = layer;
     const int64_t length = written_[layer.at()] ? after_ : before_;  // tokens that the layer has
@@ -76,7 +76,7 @@ void PrefillWindow::store_up_to(int64_t tile) {
 }
 
 void PrefillWindow::rows_written(int64_t first, int64_t n) {
-    // Whole slots only: the next layer waits for a whole slot, so that it would gain nothing from a part of one.
+    // Whole slots only: the next layer waits for a whole slot, and would gain nothing from a part of one.
     if (stores_) store_up_to((first + n) / kTileTokens / ring_.span() * ring_.span());
 }
 

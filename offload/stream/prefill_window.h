@@ -1,7 +1,7 @@
 #pragma once
-/// In a layer-by-layer prefill the ring's memory is a window that holds all tiles of one streamed layer. Each tile is
-/// computed, read and copied to host memory once; then the next layer's tiles take its place. A prompt may need several
-/// passes over a layer: each writing pass computes the tiles anew, and host memory keeps those of the last one.
+/// The window of a layer-by-layer prefill: the ring's memory, which holds all tiles of one streamed layer. Each tile is
+/// computed, read and copied to host memory once; then the next layer's tiles replace it. A prompt may need several
+/// passes over a layer: each writing pass computes the tiles again, and host memory keeps those of the last one.
 
 #include <cstdint>
 #include <vector>
@@ -23,8 +23,8 @@ class PrefillWindow {
     void begin(int64_t sequence, int64_t before, int64_t after);
     /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]. Unless the window holds
     /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes and stores, else
-    /// all that there are. A pass that writes and does not store leaves tiles in the window, for a pass that will; they
-    /// go to host memory only if another layer's take their place first.
+    /// all. A pass that writes and does not store leaves its tiles in the window for a later pass. They go to host
+    /// memory only if another layer needs the window first.
     const Tensor& open(StreamedIndex layer, bool writes, bool stores = true);
     /// To be called before kernels that write positions [first, first + n) of the open layer are enqueued: makes them
     /// wait until that memory is free.
@@ -51,10 +51,10 @@ class PrefillWindow {
     Arena<Space::kDevice> table_memory_;
     Tensor table_;
     int64_t sequence_ = 0, before_ = 0, after_ = 0;
-    StreamedIndex layer_{-1};  // whose tiles the window holds; -1: none
+    StreamedIndex layer_{-1};  // the layer whose tiles the window holds; -1: none
     bool writes_ = false;      // the open pass writes them
     bool stores_ = true;       // and stores them
-    bool unstored_ = false;    // the window holds what a pass has written and not stored
+    bool unstored_ = false;    // the window holds tiles that a pass has written and not stored
     int64_t stored_ = 0;       // tiles below this one are in host memory
 };
 

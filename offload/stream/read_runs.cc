@@ -10,7 +10,7 @@ namespace {
 /// A layer that a forward without frames fetches more than once.
 struct Wish {
     StreamedIndex layer;
-    int64_t saves = 0;           // fetches
+    int64_t saves = 0;           // fetches that a frame saves
     size_t first = 0, last = 0;  // its first and last run
     int64_t frame = -1;
 };
@@ -24,7 +24,7 @@ std::vector<ReadRun> runs_without_frames(std::span<const StreamedIndex> reads) {
     return runs;
 }
 
-/// Those that save most come first; of equal ones those that need a frame for a shorter time.
+/// Sorted: those that save most come first; among equals, those that need a frame for a shorter time.
 std::vector<Wish> wishes(std::span<const ReadRun> runs, bool ring_holds) {
     std::vector<Wish> all;
     for (size_t r = 0; r < runs.size(); ++r) {
@@ -40,7 +40,7 @@ std::vector<Wish> wishes(std::span<const ReadRun> runs, bool ring_holds) {
     return all;
 }
 
-/// The most wishes that want a frame at one time.
+/// The most wishes that need a frame at one time.
 int64_t most_at_once(std::span<const Wish> granted) {
     int64_t most = 0;
     for (const Wish& at : granted) {
@@ -51,7 +51,7 @@ int64_t most_at_once(std::span<const Wish> granted) {
     return most;
 }
 
-/// As many of the wishes as find a frame.
+/// The wishes that get a frame.
 std::vector<Wish> granted(const std::vector<Wish>& all, int64_t frames) {
     const bool one_each = static_cast<int64_t>(all.size()) <= frames;
     const int64_t at_once = one_each ? frames : std::max<int64_t>(1, frames - 1);
@@ -59,7 +59,7 @@ std::vector<Wish> granted(const std::vector<Wish>& all, int64_t frames) {
     for (const Wish& w : all) {
         if (frames == 0) break;
         some.push_back(w);
-        // One frame alone cannot be filled while it is read: it is for one layer.
+        // A single frame cannot be filled while it is read, so it serves one layer.
         if (most_at_once(some) > at_once || (frames == 1 && some.size() > 1)) some.pop_back();
     }
     return some;
@@ -90,7 +90,7 @@ std::vector<ReadRun> read_runs(std::span<const StreamedIndex> reads, int64_t fra
     std::vector<ReadRun> runs = runs_without_frames(reads);
     std::vector<Wish> held = granted(wishes(runs, ring_holds), frames);
     std::ranges::sort(held, {}, &Wish::first);
-    // The frame that has been free for longest is the one whose readers are done: it can be filled at once.
+    // The readers of the frame that has been free longest are done: it can be filled at once.
     std::vector<int64_t> free_since(static_cast<size_t>(frames), -1);
     for (Wish& w : held) {
         const auto oldest = std::ranges::min_element(free_since);

@@ -89,8 +89,7 @@ Tensor RowStore::open(int64_t block, Use use) {
     p.use = use;
     if (use == Use::kWrite) return rows_at(p);
     order().wait(Lane::kCompute, p.filled, "rows_stall");
-    // Where there are few blocks, one may have stayed in its place, and the copy of its last change may still be
-    // reading it.
+    // If there are few blocks, one may still be in its place, and the copy of its last change may still be reading it.
     if (use == Use::kChange) order().wait(Lane::kCompute, p.stored, "rows_stall");
     fetch((block + 1) % blocks_of(rows_, block_rows_));  // after the last block the first, for the next layer
     return rows_at(p);

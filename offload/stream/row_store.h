@@ -1,6 +1,6 @@
 #pragma once
 /// The residual streams of a prompt, which a layer-by-layer prefill updates once for every layer, a block of rows at a
-/// time. They lie on the device; or in host memory, and then blocks are copied through a few places on the device.
+/// time. They are on the device, or in host memory; from there, blocks are copied through a few places on the device.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +15,8 @@ class RowStore {
   public:
     static constexpr int64_t kPlaces = 3;  // one is computed on, one arrives, one leaves
 
-    /// f32 [rows, cols], in blocks of `block_rows` rows. `transport`: for the copies; may be null unless `on_host`.
-    /// Nothing is allocated for 0 rows. Errors: Exit::kOs where memory does not suffice.
+    /// Stores f32 [rows, cols], in blocks of `block_rows` rows. `transport` makes the copies; it may be null unless
+    /// `on_host`. Nothing is allocated for 0 rows. Errors: Exit::kOs where memory does not suffice.
     RowStore(Device& device, Transport* transport, int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
     static MemoryBytes memory(int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
 
@@ -41,7 +41,7 @@ class RowStore {
     int64_t rows_of(int64_t block) const;
     /// The place that holds block i; null if none does.
     Place* find(int64_t block);
-    /// Gives the place that was taken longest ago to block i, and makes `lane` wait until it may be overwritten.
+    /// Assigns the place that was taken longest ago to block i, and makes `lane` wait until it may be overwritten.
     Place& take(Lane lane, int64_t block);
     Place& fetch(int64_t block);
     Tensor rows_at(const Place& place) const;

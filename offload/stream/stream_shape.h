@@ -12,13 +12,13 @@ struct StreamShape {
     KvLayout layout;
     int64_t layers = 0;  // streamed layers
     int64_t sequences = 1;
-    int64_t tiles = 0;      // of a sequence
+    int64_t tiles = 0;      // per sequence
     size_t span_bytes = 0;  // least size of a span, unless a sequence has fewer tiles
-    int64_t common = 0;     // of a sequence's tiles the first so many are the same for all: they are sequence 0's
+    int64_t common = 0;     // leading tiles that all sequences share; they belong to sequence 0
 
     size_t tile_bytes() const { return layout.tile_bytes(); }
-    /// Of a layer, all sequences together; and where a sequence's tile stands among them. A sequence's own tiles are
-    /// consecutive.
+    /// The number of tiles of a layer, for all sequences; the index of a sequence's tile among them. A sequence's own
+    /// tiles are consecutive.
     int64_t all_tiles() const { return common + sequences * (tiles - common); }
     int64_t place(int64_t sequence, int64_t tile) const {
         return tile < common ? tile : tile + sequence * (tiles - common);

@@ -37,7 +37,7 @@ void Tails::written(int64_t sequence, int64_t first, int64_t n) {
     });
 }
 
-/// A complete tile of every layer to host memory.
+/// Copies a complete tile of every layer to host memory.
 void Tails::store(int64_t sequence, int64_t t) {
     const auto each = [&](const auto& body) {
         for (StreamedIndex layer; layer.i < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
@@ -67,7 +67,7 @@ void Tails::truncate(int64_t sequence, int64_t n) {
     const Ordering::Mark now = transport_.order().record(Lane::kCompute);
     for_tiles(first_tile(n) * kTileTokens, n - first_tile(n) * kTileTokens, [&](int64_t t) {
         Held& there = held(sequence, t);
-        if (there.tile == t || t < shape_.common) return;  // common ones are never read from here
+        if (there.tile == t || t < shape_.common) return;  // shared tiles are never read from here
         // Kernels, or a copy to host memory, may still be reading the place.
         transport_.order().wait_all(Lane::kH2d, std::array{there.stored, now});
         for (StreamedIndex layer; layer.i < shape_.layers; ++layer) {

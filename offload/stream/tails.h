@@ -1,7 +1,6 @@
 #pragma once
-/// The two newest tiles of each sequence of each streamed layer, on the device: new rows are written there. A tile is
-/// copied to host memory once, when it is complete, and read from here until it is two tiles old, so that no read has
-/// to wait for that copy.
+/// The two newest tiles of each sequence of each streamed layer, on the device, where new rows are written. A complete
+/// tile is copied to host memory once. It is read from here until it is two tiles old: no read waits for that copy.
 
 #include <cstdint>
 #include <vector>
@@ -13,7 +12,7 @@ namespace trireme {
 
 class Tails {
   public:
-    static constexpr int64_t kPlaces = 2;  // for a layer's sequence: tile t lies in place t % 2
+    static constexpr int64_t kPlaces = 2;  // per sequence of a layer: tile t is in place t % 2
 
     /// Bytes of device memory: of the tiles, and of their address tables.
     static size_t bytes(const StreamShape& shape) {
@@ -41,8 +40,8 @@ class Tails {
     void written(int64_t sequence, int64_t first, int64_t n);
     /// Cuts a sequence to n tokens: tiles that thereby become the newest are copied back from host memory.
     void truncate(int64_t sequence, int64_t n);
-    /// Gives a sequence the newest tiles of sequence 0, of `length` tokens, but for those that are common. They go to
-    /// host memory as its own if they are complete.
+    /// Copies to a sequence the newest tiles of sequence 0, which has `length` tokens, except those that all share.
+    /// Complete tiles also go to the sequence's own host memory.
     void fork(int64_t sequence, int64_t length);
     /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles that truncate()
     /// copies back.
@@ -51,10 +50,10 @@ class Tails {
     /// After a prefill has written all tiles of a layer of `length` tokens into `window`: copies the newest from there
     /// to their places, which must have been opened.
     void adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window);
-    /// Before a prefill: copies `tiles`, which lie here, into `window`.
+    /// Before a prefill: copies `tiles`, which are here, into `window`.
     void hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window);
 
-    /// Where a tile lies, if it is one of the newest.
+    /// The address of a tile, if it is one of the newest.
     char* place(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return static_cast<char*>(memory_.data()) +
                static_cast<size_t>((layer.i * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *
@@ -62,9 +61,9 @@ class Tails {
     }
 
   private:
-    /// The state of a place, the same for all layers.
+    /// The state of a place, which all layers share.
     struct Held {
-        int64_t tile = -1;      // that lies there
+        int64_t tile = -1;      // the tile in this place; -1: none
         Ordering::Mark stored;  // the last copy of that tile to host memory
     };
     Held& held(int64_t sequence, int64_t tile) {

@@ -51,7 +51,7 @@ TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shap
       tables_(device, table_bytes(shape, slots, frames)),
       slots_(static_cast<size_t>(slots)),
       frames_(static_cast<size_t>(frames)) {
-    check(slots >= 2 && slots_.size() <= kMaxSlots, "kv ring: {} slots, wanted 2 to {}", slots, kMaxSlots);
+    check(slots >= 2 && slots_.size() <= kMaxSlots, "kv ring: {} slots, expected 2 to {}", slots, kMaxSlots);
     Stream& compute = transport_.order().stream(Lane::kCompute);
     const auto at = [&](const Buffer<Space::kDevice>& memory, int64_t tile) {
         return static_cast<const char*>(memory.data()) + static_cast<size_t>(tile) * shape.tile_bytes();
@@ -91,7 +91,7 @@ void TileRing::advance(Cursor& at) const {
     seek(at);
 }
 
-/// To the next span that is to be fetched, unless the cursor is at one.
+/// Moves the cursor to the next span to fetch, unless it is at one.
 void TileRing::seek(Cursor& at) const {
     for (; at.run < runs_.size(); at = {.run = at.run + 1}) {
         for (; at.attention < fetches(runs_[at.run]); ++at.attention, at.reading = 0) {
@@ -131,7 +131,7 @@ void TileRing::discard_from(uint64_t number) {
         }
     }
     fetched_ = number;
-    // A frame of which some spans are as they should be goes on being filled.
+    // A frame with some valid spans continues to be filled.
     if (next_.begun && runs_[next_.run].held()) frames_[static_cast<size_t>(runs_[next_.run].frame)].taken = true;
 }
 
@@ -163,7 +163,7 @@ void TileRing::fetch_ahead() {
     }
 }
 
-/// Appends tiles to those that the span has already.
+/// Fetches tiles and appends them to those that the span has.
 void TileRing::fetch(Span& s, const TileRange& tiles) {
     const char* base = nullptr;
     if (s.frame >= 0) {
@@ -178,7 +178,7 @@ void TileRing::fetch(Span& s, const TileRange& tiles) {
     s.tiles.end = tiles.end;
 }
 
-/// The tiles from `first` on that are at hand when what is enqueued from here on runs; `kv` is told where.
+/// Returns the tiles from `first` on that are resident when later work on compute runs; sets `kv` to their addresses.
 TileRange TileRing::arrive(StreamedIndex layer, const Reading& reading, int64_t first, LayerKv& kv) {
     check(attended_run().layer == layer && readings_[attending_.reading] == reading,
           "kv ring: streamed layer {} of sequence {} is attended, {} of {} comes next", layer, reading.sequence,
@@ -193,7 +193,7 @@ TileRange TileRing::arrive(StreamedIndex layer, const Reading& reading, int64_t 
     const TileRange tiles{first, std::min(first + span_, reading.tiles.end)};
     check(used_ + passed_ < fetched_ && s.layer == layer && s.sequence == reading.sequence &&
               s.tiles.first == tiles.first && s.tiles.end == tiles.end,
-          "kv ring: tiles [{}, {}) of streamed layer {} are wanted, the span has [{}, {}) of {}", tiles.first,
+          "kv ring: tiles [{}, {}) of streamed layer {} are required, the span has [{}, {}) of {}", tiles.first,
           tiles.end, layer, s.tiles.first, s.tiles.end, s.layer);
     transport_.order().wait(Lane::kCompute, s.filled, "kv_stall");
     kv.tiles = s.frame >= 0 ? frames_[static_cast<size_t>(s.frame)].table : slot(s.turn).table;
@@ -201,7 +201,7 @@ TileRange TileRing::arrive(StreamedIndex layer, const Reading& reading, int64_t 
     return tiles;
 }
 
-// What has been attended leaves the ring, unless the next attention reads it, too.
+// Frees what has been attended, unless the next attention also reads it.
 void TileRing::leave() {
     if (in_frame()) return;
     if (attended_run().held()) {

@@ -1,8 +1,8 @@
 #pragma once
 /// Device memory that tiles from host memory pass through: a ring of slots, and frames for layers that several
-/// attentions of a forward read. A slot holds a span, which is a run of consecutive tiles; a frame all of a layer's
-/// tiles, span by span. Spans are fetched in the order in which the attentions of a forward read them, and then those
-/// of the next forward, as far ahead as there is room.
+/// attentions of a forward read. A slot holds a span, which is a run of consecutive tiles. A frame holds all of a
+/// layer's tiles, span by span. Spans are fetched in the order in which attentions read them, as far ahead as there is
+/// room, also for the next forward.
 
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// In a forward every attention of a streamed layer reads these tiles of the sequence from host memory.
+/// Tiles of a sequence that every attention of a streamed layer reads from host memory in a forward.
 struct Reading {
     int64_t sequence = 0;
     TileRange tiles = {0, 0};
@@ -25,12 +25,12 @@ class TileRing {
   public:
     static constexpr size_t kMaxSlots = 8;
 
-    /// Tiles of a span: enough that the ring holds one sequence of a layer, and that a span has at least
+    /// The number of tiles of a span: the ring then holds one sequence of a layer, and a span has at least
     /// shape.span_bytes bytes.
     static int64_t span_tiles(const StreamShape& shape, int64_t slots);
     /// Whether the ring has room for all that the longest forward reads of a layer.
     static bool holds_a_layer(const StreamShape& shape, int64_t slots);
-    /// Bytes of device memory: of a ring, of so many frames, and of the address tables of both.
+    /// Bytes of device memory: of a ring, of `frames` frames, and of the address tables of both.
     static size_t bytes(const StreamShape& shape, int64_t slots);
     static size_t frame_bytes(const StreamShape& shape, int64_t frames);
     static size_t table_bytes(const StreamShape& shape, int64_t slots, int64_t frames);
@@ -39,11 +39,11 @@ class TileRing {
     TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots, int64_t frames,
              const std::vector<StreamedIndex>& reads);
 
-    /// Begins a forward of which each attention reads `readings`. Spans fetched ahead are used as far as they match.
+    /// Begins a forward in which each attention reads `readings`. Spans fetched ahead are used as far as they match.
     void begin(std::span<const Reading> readings);
-    /// Attention of the next layer in `reads` over the next of the readings: calls part(kv, tiles) for each span, whose
-    /// kernels then run after the span's arrival. `kv` gives layout and staged rows; part() gets it with the span's
-    /// tiles.
+    /// Attends the next layer in `reads` over the next of the readings: calls part(kv, tiles) for each span. The
+    /// kernels that part() enqueues run after the span's arrival. `kv` gives layout and staged rows; part() receives it
+    /// with the span's tiles.
     template <class Part>
     void attend(StreamedIndex layer, const Reading& reading, LayerKv kv, const Part& part) {
         for (TileRange tiles{reading.tiles.first, 0}; tiles.first < reading.tiles.end; tiles.first = tiles.end) {
@@ -53,7 +53,7 @@ class TileRing {
         }
         attended();
     }
-    /// What forwards read from the next one on.
+    /// Sets the streamed layer that each attention reads, in order, from the next forward on.
     void set_reads(const std::vector<StreamedIndex>& reads) {
         runs_ = read_runs(reads, static_cast<int64_t>(frames_.size()), holds_a_layer_);
     }
@@ -69,7 +69,7 @@ class TileRing {
     int64_t span() const { return span_; }
     /// Makes `lane` wait until the slots that hold these tiles of the window may be overwritten.
     void claim(Lane lane, const TileRange& tiles);
-    /// Notes that what `lane` has enqueued so far uses these slots: fills (kH2d), reads (kCompute) or stores them
+    /// Records that the work on `lane` so far uses these slots: it fills (kH2d), reads (kCompute) or stores them
     /// (kD2h).
     void release(Lane lane, const TileRange& tiles);
 
@@ -81,18 +81,18 @@ class TileRing {
     struct Frame {
         Tensor table;         // i64 [sequences, tiles]
         Ordering::Mark read;  // last read by compute
-        bool taken = false;   // a layer's spans lie there, or are on their way, and have readers to come
+        bool taken = false;   // it holds, or is about to receive, spans that are still to be read
     };
-    /// A span that has been fetched and not read by all yet.
+    /// A span that has been fetched, and that some attentions have not read yet.
     struct Span {
         StreamedIndex layer{-1};
         int64_t sequence = -1;
         TileRange tiles{0, 0};
-        int64_t frame = -1;  // where it lies: this frame, or that slot of the ring
-        uint64_t turn = 0;   // slots are used in turns
+        int64_t frame = -1;  // the frame that holds it; -1: slot(turn) of the ring
+        uint64_t turn = 0;   // its number among the spans in the ring
         Ordering::Mark filled;
     };
-    /// A span of the forward: attention `attention` of runs_[run], of readings_[reading], tiles from `tile` on.
+    /// A span of the forward: attention `attention` of runs_[run], readings_[reading], tiles from `tile` on.
     struct Cursor {
         size_t run = 0;
         int64_t attention = 0;
@@ -105,9 +105,9 @@ class TileRing {
     Span& span(uint64_t number) { return spans_[number % spans_.size()]; }
     const ReadRun& attended_run() const { return runs_[attending_.run]; }
     bool at_end() const { return next_.run == runs_.size(); }
-    /// Whether the attention under way finds its layer in a frame, fetched for the one before.
+    /// Whether the current attention finds its layer in a frame, where an earlier attention has fetched it.
     bool in_frame() const { return attended_run().held() && !(attended_run().first && attending_.attention == 0); }
-    /// Whether the spans of the attention under way stay in the ring for the next one.
+    /// Whether the spans of the current attention remain in the ring for the next one.
     bool stay() const { return holds_ && attending_.attention + 1 < attended_run().attentions; }
     bool room() const;
     void attended();
@@ -132,12 +132,12 @@ class TileRing {
     std::vector<Frame> frames_;
     std::vector<Reading> readings_;
     bool holds_ = false;  // the readings' spans have a slot each: a run fetches them once
-    Cursor next_;         // to be fetched
-    Cursor attending_;    // the attention under way: its run, number and reading
+    Cursor next_;         // the next span to fetch
+    Cursor attending_;    // the current attention: its run, number and reading
     std::vector<Span> spans_;
-    uint64_t fetched_ = 0, used_ = 0;      // spans since construction; fetched_ - used_ are here
-    uint64_t turns_ = 0, turns_used_ = 0;  // the same of those in the ring
-    uint64_t passed_ = 0;                  // spans from used_ on that the attention under way has read, and that stay
+    uint64_t fetched_ = 0, used_ = 0;      // spans since construction; fetched_ - used_ are held
+    uint64_t turns_ = 0, turns_used_ = 0;  // likewise, only spans in the ring
+    uint64_t passed_ = 0;                  // spans from used_ on that the current attention has read, and that remain
 };
 
 }  // namespace trireme

@@ -133,8 +133,8 @@ void Transport::settle() {
 Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
     const size_t bytes = span_bytes(shape_, tiles);
     check(sequence == 0 || tiles.end <= shape_.common || tiles.first >= shape_.common,
-          "kv: tiles [{}, {}) of sequence {} do not lie behind each other: {} are common", tiles.first, tiles.end,
-          sequence, shape_.common);
+          "kv: tiles [{}, {}) of sequence {} are not consecutive: {} are common", tiles.first, tiles.end, sequence,
+          shape_.common);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // implies every tile before it: stores are in order
     h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
     enqueued_.h2d_bytes += bytes;

@@ -1,5 +1,5 @@
 #pragma once
-/// Copies the tiles of streamed layers between device and host memory, each direction on a stream of its own.
+/// Transport of streamed layers' tiles between device and host memory, each direction on a stream of its own.
 
 #include <cstdint>
 #include <memory>
@@ -19,18 +19,17 @@ struct Link {
     double us = 0;    // latency: microseconds until a copy's first byte
 };
 
-/// The traffic of streamed tiles, and of hidden states that lie in host memory, on this rank: since the transport was
-/// made, or, as the difference of two, between two calls of use(). Bytes count when their copy is enqueued, so that the
-/// same calls give the same count however fast the link is; times when the copy is done, and on a card only while a
-/// trace is recorded.
+/// This rank's traffic of streamed tiles, and of hidden states in host memory, since the transport was made. The
+/// difference of two values is the traffic between two calls of use(). Bytes count when their copy is enqueued, so they
+/// do not depend on the link's speed. Times count when the copy is done; on a GPU, only while a trace is recorded.
 struct LinkUse {
     uint64_t h2d_bytes = 0, d2h_bytes = 0;                // tiles
     uint64_t hidden_h2d_bytes = 0, hidden_d2h_bytes = 0;  // hidden states
-    double h2d_ms = 0, d2h_ms = 0;                        // busy time of each direction, for both
+    double h2d_ms = 0, d2h_ms = 0;                        // busy time of each direction, for tiles and hidden states
     double stall_ms = 0;                                  // compute waiting for a copy, or for a free buffer
     LinkUse operator-(const LinkUse& before) const;
     LinkUse operator+(const LinkUse& more) const;
-    /// GB/s while copies to the device were under way.
+    /// GB/s while copies to the device were in flight.
     double h2d_gbps() const;
     /// The part of the busier direction's copy time that compute did not wait for.
     double hidden_frac() const;
@@ -51,15 +50,14 @@ class Transport {
     LinkUse use() const;
     /// Waits for everything on all three lanes; errors are left to the next synchronize() of a stream.
     void drain() noexcept;
-    /// Waits until all tiles that have been given to store() lie in host memory; throws the error of that stream, if
+    /// Waits until all tiles that have been given to store() are in host memory; throws the error of that stream, if
     /// any.
     void settle();
     Ordering& order() { return order_; }
     size_t host_bytes() const { return store_.bytes(); }
 
-    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. They are all
-    /// common to the sequences, or all the sequence's own, unless it is the first one. Returns the mark of their
-    /// arrival.
+    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. All of them
+    /// must be shared, or all the sequence's own, unless it is sequence 0. Returns the mark of their arrival.
     Ordering::Mark fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
     /// To be called after the kernels that complete these tiles, at the device address `from`, are enqueued: takes the
     /// tiles' digests, if `verify` is set.
@@ -68,14 +66,14 @@ class Transport {
     /// mark of their arrival.
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                          const Ordering::Mark& written);
-    /// A copy of hidden states, behind what H2D or D2H has to do.
+    /// Copies hidden states, after the earlier work on H2D or D2H.
     void copy_rows(const Tensor& to, const HostTensor& from);
     void copy_rows(const HostTensor& to, const Tensor& from);
-    /// Where a tile lies in host memory, once everything is drained.
+    /// The address of a tile in host memory. Its bytes are valid once everything is drained.
     char* stored_at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return store_.at(layer, sequence, tile);
     }
-    /// The last store of this tile index, of whichever layer.
+    /// The last store of this tile index, in any layer.
     const Ordering::Mark& stored(int64_t sequence, int64_t tile) const { return stored_[place(sequence, tile)]; }
 
   private:
@@ -86,7 +84,7 @@ class Transport {
     std::unique_ptr<Stream> h2d_, d2h_;
     Ordering order_;
     HostStore store_;
-    std::vector<Ordering::Mark> stored_, fetched_;  // [all tiles] the last of each, of whichever layer
+    std::vector<Ordering::Mark> stored_, fetched_;  // [all tiles] the last of each, in any layer
     std::unique_ptr<Digests> digests_;
     LinkUse enqueued_;  // bytes
 };

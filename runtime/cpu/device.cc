@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// The line "model name : x" of /proc/cpuinfo.
+/// Returns x of the line "model name : x" in /proc/cpuinfo.
 std::string model_name() {
     std::ifstream in("/proc/cpuinfo");
     for (std::string line; std::getline(in, line);) {
@@ -38,7 +38,7 @@ size_t CpuDevice::memory_total() const {
     return host_memory().total;
 }
 
-/// What the next allocation can have.
+/// Returns the size of the largest allocation that is possible now.
 size_t CpuDevice::grantable() const {
     const HostMemory now = host_memory();
     const size_t left =
@@ -46,14 +46,14 @@ size_t CpuDevice::grantable() const {
     return std::min(left, now.mappable);
 }
 
-/// The same, less the addresses that a run takes besides: its threads' stacks, and the heap.
+/// Like grantable(), less the address space of threads' stacks and the heap, which a run also needs.
 size_t CpuDevice::memory_free() const {
     const size_t free = grantable(), mappable = host_memory().mappable;
     if (mappable == SIZE_MAX) return free;
     rlimit stack = {};
     ::getrlimit(RLIMIT_STACK, &stack);
     constexpr size_t kStack = size_t{8} << 20, kHeap = size_t{32} << 20;
-    constexpr size_t kOthers = 4;  // threads: of streams, of the signals
+    constexpr size_t kOthers = 4;  // threads of streams and signals
     const size_t each = stack.rlim_cur == RLIM_INFINITY ? kStack : static_cast<size_t>(stack.rlim_cur);
     const size_t besides = (static_cast<size_t>(threads_) + kOthers) * each + kHeap;
     return std::min(free, mappable - std::min(mappable, besides));
@@ -61,11 +61,11 @@ size_t CpuDevice::memory_free() const {
 
 void* CpuDevice::allocate(Space space, size_t bytes) {
     const size_t size = page_bytes(bytes);
-    // Linux would grant more than there is and kill the process when it is touched: refuse before.
+    // Linux would grant more than is available, and kill the process when it touches the memory: refuse it here.
     const size_t available = grantable();
     void* data = size > available ? nullptr : map_pages(bytes);
     require(data != nullptr, Exit::kOs,
-            "{} memory: {:.1f} MiB wanted, {:.1f} MiB available{}: use a smaller context (-c) or more ranks",
+            "{} memory: {:.1f} MiB required, {:.1f} MiB available{}: use a smaller context (-c) or more ranks",
             space == Space::kDevice ? "device (cpu arena)" : "host", mib(size), mib(available),
             local_ranks_ > 1 ? fmt::format(" to each of {} ranks", local_ranks_) : "");
     account(space, static_cast<ptrdiff_t>(size));

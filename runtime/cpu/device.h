@@ -1,5 +1,5 @@
 #pragma once
-/// The CPU as a device: its "device" memory is an arena of its own that streams fill, as on a card.
+/// CpuDevice: the CPU as a device. Its "device" memory is a separate arena that streams fill, as on a GPU.
 
 #include <memory>
 #include <string>

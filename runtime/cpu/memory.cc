@@ -18,22 +18,21 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKib = 1024;
 
-/// The files of a version of control groups. In their statistics, page cache of files.
+/// File names of one version of control groups, and the keys of page cache in its statistics.
 struct Names {
     const char *limit, *usage, *inactive, *active;
 };
 constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "};
 constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file ", "active_file "};
 
-/// Lines of a file of /proc or of a control group. Every allocation needs several numbers of it: it is read once for
-/// all.
+/// The lines of a file in /proc or of a control group, read once: each allocation needs several numbers of it.
 class StatusFile {
   public:
     explicit StatusFile(const fs::path& file) {
         std::ifstream in(file);
         for (std::string line; std::getline(in, line);) lines_.push_back(std::move(line));
     }
-    /// The number after `key` in the first line that begins with it; a file with only a number has the key "".
+    /// Returns the number after `key` in the first line that begins with it; a file with only a number has the key "".
     std::optional<size_t> number(std::string_view key, int base = 10) const {
         for (const std::string& line : lines_) {
             if (!line.starts_with(key)) continue;
@@ -54,7 +53,7 @@ size_t less(size_t from, size_t n) {
     return from - std::min(from, n);
 }
 
-/// Narrows `m` to a group's limit, where it has one. Its usage counts page cache, which it gives up when asked to.
+/// Reduces `m` to a group's limit, if it has one. Usage includes page cache, which the kernel frees when needed.
 void narrow(HostMemory& m, const fs::path& group, const Names& names) {
     const std::optional<size_t> limit = StatusFile(group / names.limit).number("");
     if (!limit) return;
@@ -65,13 +64,13 @@ void narrow(HostMemory& m, const fs::path& group, const Names& names) {
     m.available = std::min(m.available, less(*limit, usage));
 }
 
-/// The part of this process's `limit` that is unused; `key` names the use in /proc/self/status.
+/// Returns the unused part of this process's `limit`; `key` names the use in /proc/self/status.
 size_t left_of_limit(const StatusFile& limits, std::string_view limit, const StatusFile& status, std::string_view key) {
     const std::optional<size_t> most = limits.number(limit);
     return most ? less(*most, status.number(key).value_or(0) * kKib) : SIZE_MAX;
 }
 
-/// Locking is not limited for a process with CAP_IPC_LOCK.
+/// Returns whether the process may lock without limit (CAP_IPC_LOCK).
 bool may_lock(const StatusFile& status) {
     constexpr int kIpcLock = 14;  // capabilities(7)
     return (status.number("CapEff:", 16).value_or(0) >> kIpcLock & 1) != 0;
@@ -92,7 +91,7 @@ HostMemory host_memory(const fs::path& root) {
         const bool v1 = controllers.find(",memory,") != std::string::npos;
         if (!v1 && !line.starts_with("0::")) continue;
         const fs::path top = root / (v1 ? "sys/fs/cgroup/memory" : "sys/fs/cgroup");
-        // A container sees its own group at the top, and perhaps none of the path's.
+        // In a container the top is its own group, and the path's groups may be missing.
         for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
             narrow(m, fs::path(top) += path, v1 ? kV1 : kV2);
             if (path.find('/') == std::string::npos) break;

@@ -27,8 +27,8 @@ void* map_pages(size_t bytes) noexcept {
     const size_t size = page_bytes(bytes);
     void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
-    // Weights and long caches stream about 10 % faster on 2 MiB pages. Smaller memory is used from its beginning on,
-    // and not to its end in a short run: there a page of 2 MiB is cleared for a few rows.
+    // Weights and long caches stream about 10 % faster on 2 MiB pages. A short run uses only the beginning of smaller
+    // memory; there, a 2 MiB page would be cleared for a few rows.
     if (size >= 16 * kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
     return data;
 }
@@ -40,12 +40,12 @@ void unmap_pages(void* data, size_t bytes) noexcept {
 void touch_pages(void* data, size_t bytes, int node, int threads) {
     if (node >= 0 && node < 64) {
         const unsigned long nodes = 1ul << node;
-        // A wish: where the kernel has no such policy the pages lie where they are touched.
+        // Best effort: a kernel without this policy places the pages where they are touched.
         ::syscall(SYS_mbind, data, page_bytes(bytes), MPOL_PREFERRED, &nodes, 64ul, 0u);
     }
     const size_t pieces = (bytes + kHugePage - 1) / kHugePage;
     const auto n = std::min(pieces, static_cast<size_t>(std::max(threads, 1)));
-    std::vector<std::jthread> crew;  // joined as it goes
+    std::vector<std::jthread> crew;  // its destructor joins the threads
     for (size_t i = 0; i < n; ++i) {
         const size_t first = pieces * i / n * kHugePage, end = std::min(bytes, pieces * (i + 1) / n * kHugePage);
         crew.emplace_back([=] { std::memset(static_cast<char*>(data) + first, 0, end - first); });

@@ -1,6 +1,6 @@
 #pragma once
-/// Parallel regions of CPU kernels, on the team of the stream whose worker runs them; elsewhere the same body runs as
-/// one thread.
+/// Parallel regions of CPU kernels. They run on the team of the stream whose worker starts them; on other threads the
+/// body runs as one thread.
 
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace trireme {
 
-/// Threads that a region started here will have.
+/// Returns the number of threads of a region that is started here.
 inline int parallel_width() {
     const Team* team = Team::current();
     return team ? team->size() : 1;
 }
 
-/// body(thread, threads) on every thread of the team. An exception must not leave it: std::terminate.
+/// Runs body(thread, threads) on every thread of the team. An exception that leaves it calls std::terminate.
 template <class Body>
 void parallel(Body&& body) {
     Team* team = Team::current();
@@ -29,19 +29,19 @@ void parallel(Body&& body) {
     team->run([](void* b, int thread, int threads) noexcept { (*static_cast<B*>(b))(thread, threads); }, &body);
 }
 
-/// All threads of the region meet. Only inside `parallel`.
+/// Waits until all threads of the region have arrived. Only inside `parallel`.
 inline void parallel_barrier() {
     if (Team* team = Team::current()) team->barrier();
 }
 
-/// Items [0, n) of a region. Each thread begins with one of its own; the rest is handed out as they come for it: one
-/// that loses its core to a neighbour for a while takes fewer.
+/// Distributes the items [0, n) of a region. Each thread begins with an item of its own and then takes the next free
+/// one, so a thread that loses its core for a while takes fewer.
 class Handout {
   public:
     Handout(int64_t n, int threads) : n_(n), next_(threads) {}
-    /// A thread's first item, or size() where there are too few.
+    /// Returns a thread's first item, or size() if there are too few.
     int64_t first(int thread) const { return std::min<int64_t>(thread, n_); }
-    /// The next item for whoever asks, or size() when none is left.
+    /// Returns the next free item, or size() if none is left.
     int64_t next() { return std::min(next_.fetch_add(1, std::memory_order_relaxed), n_); }
     int64_t size() const { return n_; }
 
@@ -50,7 +50,7 @@ class Handout {
     std::atomic<int64_t> next_;
 };
 
-/// The part [begin, end) of n items that belongs to one thread: contiguous, sizes differ by at most one.
+/// One thread's part [begin, end) of n items: contiguous; the sizes of parts differ by at most one.
 struct Part {
     int64_t begin, end;
 };

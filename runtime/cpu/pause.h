@@ -1,6 +1,5 @@
 #pragma once
-/// Tells the core that its thread only looks: the other thread of the core gets more of it, and leaving the loop is no
-/// mispredicted branch.
+/// Spin hint to the core: the core's other thread gets more of it, and leaving the loop is no mispredicted branch.
 
 namespace trireme {
 

@@ -17,7 +17,7 @@ CpuStream::~CpuStream() {
     worker_.join();
 }
 
-/// Copies of the recorded tasks, enqueued again.
+/// A graph of the CPU: copies of the recorded tasks are enqueued again.
 class CpuStream::Replay final : public Graph {
   public:
     explicit Replay(CpuStream& stream) : stream_(stream) {}
@@ -51,7 +51,7 @@ CpuStream::Task& CpuStream::next_slot() {
     if (captured_ != nullptr) return captured_->emplace_back();
     const uint64_t ticket = enqueued_.load(std::memory_order_relaxed);
     if (ticket >= kSlots && finished_.load(std::memory_order_acquire) + kSlots <= ticket) {
-        // The ring is full: the host runs far ahead of the worker.
+        // The ring is full: the host is far ahead of the worker.
         require(await(ticket + 1 - kSlots), Exit::kUnavailable,
                 "stream {}: '{}' has not finished in {} s; raise TRIREME_TIMEOUT_S if it may", name_, running_.load(),
                 env().timeout_s);
@@ -71,7 +71,7 @@ void CpuStream::work() {
     uint64_t ticket = 0;
     while (true) {
         if (enqueued_.load(std::memory_order_acquire) == ticket) pace_.straight = false;
-        // Between the tokens of a decode loop the next task comes within microseconds: look a while before sleeping.
+        // Between the tokens of a decode loop the next task comes within microseconds: poll before sleeping.
         for (int i = 0; i < 256 && enqueued_.load(std::memory_order_acquire) == ticket; ++i) std::this_thread::yield();
         enqueued_.wait(ticket, std::memory_order_acquire);
         Task& task = tasks_[ticket % kSlots];
@@ -114,9 +114,9 @@ bool CpuStream::reached(const Event& event) const {
     return event.stream == nullptr || finished_.load(std::memory_order_acquire) >= event.ticket;
 }
 
-// The host sleeps while the worker works: a waiter that naps and looks again, 50 us at a time, made a prefill on two
-// virtual cores 1.3 times slower, as every wake-up preempts a compute thread. The store to finished_ and the load of
-// awaited_ there, and the other way round here, are sequentially consistent: one of the two sides sees the other.
+// The host sleeps while the worker works. Polling every 50 us made a prefill on two virtual cores 1.3 times slower,
+// since each wake-up preempts a compute thread. The worker stores finished_, then loads awaited_; this function stores
+// awaited_, then loads finished_. All are sequentially consistent: one side sees the other.
 bool CpuStream::await(uint64_t ticket) const {
     for (int i = 0; i < 64; ++i) {
         if (finished_.load() >= ticket) return true;
@@ -142,7 +142,7 @@ bool CpuStream::await(uint64_t ticket) const {
 
 void CpuStream::wake_waiters() {
     const std::lock_guard lock(waiters_mutex_);
-    awaited_.store(kNobody);  // who waits for a later task says so again
+    awaited_.store(kNobody);  // threads that wait for later tasks set it again
     progressed_.notify_all();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A CPU stream is a worker thread that runs small closures in order: no allocation to enqueue one.
+/// CpuStream: a worker thread that runs small closures in order. Enqueueing a closure allocates nothing.
 
 #include <array>
 #include <atomic>
@@ -22,10 +22,10 @@ namespace trireme {
 
 class CpuStream final : public Stream {
   public:
-    /// Largest closure: an operation's tensors by value.
+    /// Size of the largest closure, which holds an operation's tensors by value.
     static constexpr size_t kClosureBytes = 1536;
 
-    /// `threads`: of the closures' parallel regions.
+    /// `threads`: number of threads in the closures' parallel regions.
     CpuStream(const char* name, int threads);
     ~CpuStream() override;
 
@@ -67,12 +67,12 @@ class CpuStream final : public Stream {
     };
     static constexpr uint64_t kSlots = 1024;
     class Replay;
-    /// A link's time, kept by the worker. A copy that follows another at once begins where that one should have ended:
-    /// sleeping too long is not paid twice.
+    /// Pace of copies over an emulated link; used by the worker. A copy that directly follows another begins when that
+    /// one should have ended: sleeping too long is not paid twice.
     struct Pace {
         double ns_per_byte = 0, latency_ns = 0;
         uint64_t free_at = 0;   // when the last copy should have ended
-        bool straight = false;  // the worker has not waited since
+        bool straight = false;  // the worker has not waited since the last copy
 
         void hold(uint64_t begin, size_t bytes);
     };
@@ -82,7 +82,7 @@ class CpuStream final : public Stream {
     void work();
     void set_error(std::exception_ptr error);
     std::exception_ptr error() const;
-    /// Blocks the calling thread until `ticket` tasks have finished; false when nothing moved for the deadline.
+    /// Blocks the calling thread until `ticket` tasks have finished; false if none finished within the deadline.
     bool await(uint64_t ticket) const;
     void wake_waiters();
 
@@ -91,12 +91,12 @@ class CpuStream final : public Stream {
     Pace pace_;
     std::unique_ptr<Task[]> tasks_;
     std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded
-    std::atomic<uint64_t> enqueued_{0}, finished_{0};  // tasks ever
+    std::atomic<uint64_t> enqueued_{0}, finished_{0};  // numbers of tasks so far
     std::atomic<const char*> running_{""};
-    std::atomic<const trace::Lane*> lane_{nullptr};  // the worker's, once it runs
+    std::atomic<const trace::Lane*> lane_{nullptr};  // the worker's lane, once it runs
     std::atomic<bool> stop_{false}, failed_{false};
     static constexpr uint64_t kNobody = UINT64_MAX;
-    mutable std::atomic<uint64_t> awaited_{kNobody};  // the first task that somebody sleeps for
+    mutable std::atomic<uint64_t> awaited_{kNobody};  // the first task that a thread sleeps for
     mutable std::mutex waiters_mutex_;                // for awaited_ and progressed_
     mutable std::condition_variable progressed_;
     mutable std::mutex error_mutex_;
@@ -104,7 +104,7 @@ class CpuStream final : public Stream {
     std::thread worker_;
 };
 
-/// The stream as the CPU backend's; a stream of another backend is a bug.
+/// Casts to the CPU backend's stream; a stream of another backend is a bug.
 CpuStream& cpu(Stream& stream);
 
 }  // namespace trireme

@@ -11,10 +11,10 @@
 namespace trireme {
 namespace {
 
-/// Until `value` is no longer `seen`; whether that took longer than a look. Within a token the next region comes after
-/// 1 to 40 us, and waking a sleeper takes as long: look for a while before sleeping. Yielding the core all the while
-/// was tried: 5 % faster on an idle machine, four times slower beside another program, even a nice one, which keeps the
-/// core for its slice.
+/// Waits until `value` differs from `seen`; returns whether the thread slept. Within a token the next region follows
+/// after 1 to 40 us, and waking a sleeping thread takes as long: poll for a while before sleeping. Yielding the core
+/// while polling was tried: 5 % faster on an idle machine, but four times slower with another program, even a nice one,
+/// which keeps the core for its time slice.
 bool await_change(const std::atomic<uint32_t>& value, uint32_t seen) {
     constexpr auto kLooking = std::chrono::microseconds(50);
     const auto begin = std::chrono::steady_clock::now();
@@ -63,7 +63,7 @@ void Team::start() {
         const size_t started = threads_.size() + 1;
         end();
         stop_ = false;
-        fail(Exit::kOs, "{} compute threads wanted, the system gives {} ({}): use fewer (-t)", size_, started,
+        fail(Exit::kOs, "{} compute threads requested, the system gives {} ({}): use fewer (-t)", size_, started,
              e.what());
     }
 }
@@ -104,8 +104,8 @@ void Team::wait_for_others(uint64_t begin_ns) {
     bool slept = false;
     const uint64_t before = running_.load(std::memory_order_acquire) == 0 ? 0 : trace::now();
     while (const uint32_t n = running_.load(std::memory_order_acquire)) slept = await_change(running_, n) || slept;
-    if (!slept || all_begun) return;  // a thread that has begun may have a larger part
-    // Late: another program used the core for a time slice (milliseconds), long after this thread's part was done.
+    if (!slept || all_begun) return;  // a thread that has begun can have a larger part
+    // Late: another program used a core for a time slice (milliseconds), much longer than this thread's part took.
     constexpr uint64_t kSlice_ns = 300'000, kParts = 4;
     const uint64_t own = before - begin_ns, waited = trace::now() - before;
     if (waited > kSlice_ns + kParts * own && late_++ == 0) first_late_ = regions_;
@@ -122,7 +122,7 @@ void Team::adapt() {
         late_ = 0;
         return;
     }
-    if (regions_ - first_late_ > kLately) {  // that was long ago: the cores are ours
+    if (regions_ - first_late_ > kLately) {  // the late regions are long past: the cores are free
         late_ = 0;
         rest_ns_ = 0;
     } else if (late_ >= kLate) {
@@ -134,7 +134,7 @@ void Team::adapt() {
 
 void Team::barrier() {
     if (width_ == 1) return;
-    const uint32_t seen = barriers_.load(std::memory_order_relaxed);  // nobody passes before this thread is there
+    const uint32_t seen = barriers_.load(std::memory_order_relaxed);  // no thread passes before this one arrives
     if (met_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
         met_.store(0, std::memory_order_relaxed);
         barriers_.fetch_add(1, std::memory_order_release);

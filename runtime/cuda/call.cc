@@ -11,7 +11,7 @@ namespace {
 std::atomic<bool> given_up{false};
 
 [[noreturn]] void report(cudaError_t code, const char* call, const std::string& where) {
-    // An error of the launch itself stays until asked for; that of a kernel that has run stays for the process' life.
+    // Clears the error of a launch, which remains until it is read. The error of a kernel that ran cannot be cleared.
     cudaGetLastError();
     throw Error(code == cudaErrorMemoryAllocation ? Exit::kOs : Exit::kUnavailable,
                 fmt::format("{}{}: {} ({})", call, where, cudaGetErrorString(code), cudaGetErrorName(code)));

@@ -1,18 +1,18 @@
 #pragma once
-/// CUDA's error codes as exceptions.
+/// Conversion of CUDA's error codes to exceptions.
 
 #include <cuda_runtime_api.h>
 
 namespace trireme {
 
-/// Throws what a call that returned `code` reports: Exit::kOs for memory, else Exit::kUnavailable. `call`: its name.
+/// Throws the error of a call that returned `code`: Exit::kOs for memory, else Exit::kUnavailable. `call`: its name.
 void cuda(cudaError_t code, const char* call);
-/// The same, where it happened included: "stream compute, after attention".
+/// Like cuda(code, call), with the place in the message: "stream compute, after attention".
 void cuda(cudaError_t code, const char* call, const char* stream, const char* after);
 
-/// This process has given up a stream: a kernel on the card may never end, and calls that free or destroy would wait
-/// for it for ever. From then on memory, streams and graphs are left to the end of the process, and no stream is waited
-/// for.
+/// Gives up the GPUs of this process after a stream has failed to finish. A kernel may never end, and calls that free
+/// or destroy would wait for it forever. From then on memory, streams and graphs are left to the end of the process,
+/// and no stream is waited for.
 void give_up_cards();
 bool cards_given_up();
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A small copy as a kernel: from pinned host memory or device memory to device memory, without a copy engine.
+/// CopyBytes: a kernel that copies from pinned host memory or device memory to device memory, without a copy engine.
 
 #include <cstddef>
 #include <cstdint>

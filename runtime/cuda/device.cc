@@ -13,14 +13,14 @@
 namespace trireme {
 
 int count_cards() {
-    int n = 0;  // a failing call leaves it as it is
+    int n = 0;  // a failing call does not change it
     cuda(cudaGetDeviceCount(&n), "cudaGetDeviceCount");
     return n;
 }
 
 namespace {
 
-/// Starts work on the card, and makes it the one of this thread.
+/// Initialises the GPU, makes it this thread's current one, and returns its properties.
 CardFacts facts_of(int index) {
     cudaDeviceProp p{};
     cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
@@ -35,8 +35,8 @@ CardFacts facts_of(int index) {
 
 int chosen(const DeviceRequest& r) {
     const int n = count_cards();
-    require(n > 0, Exit::kUnavailable, "no card is visible: see nvidia-smi, or compute on the CPU");
-    require(r.index < n, Exit::kUnavailable, "card {}: there are {} cards, numbered from 0", r.index, n);
+    require(n > 0, Exit::kUnavailable, "no GPU is visible: see nvidia-smi, or compute on the CPU");
+    require(r.index < n, Exit::kUnavailable, "GPU {}: there are {} GPUs, numbered from 0", r.index, n);
     return r.index >= 0 ? r.index : r.local_rank % n;
 }
 
@@ -101,7 +101,7 @@ size_t CudaDevice::host_memory_free() const {
     return std::min(host_left(now), now.mappable);
 }
 
-// Mapped and touched by our own threads: cudaHostAlloc touches with one, wherever that runs.
+// The pages are mapped and touched by several threads here; cudaHostAlloc touches them with one, on any NUMA node.
 void* CudaDevice::pinned(size_t bytes) {
     HostMemory memory = host_memory();
     memory.available = host_left(memory);
@@ -129,9 +129,9 @@ void* CudaDevice::pinned(size_t bytes) {
         }
         return data;
     }
-    // The NVIDIA driver does not count against ulimit -l what it pins: that limit explains a failure, no more.
+    // The NVIDIA driver does not count pinned memory against ulimit -l: the limit only helps to explain a failure.
     const std::string obstacle = pinning_obstacle(bytes, memory);
-    fail(Exit::kOs, "pinned host memory: {:.1f} MiB wanted ({}): {}", mib(bytes), cudaGetErrorString(code),
+    fail(Exit::kOs, "pinned host memory: {:.1f} MiB required ({}): {}", mib(bytes), cudaGetErrorString(code),
          obstacle.empty() ? "the driver refuses: see dmesg, or use a smaller context (-c)" : obstacle);
 }
 
@@ -187,7 +187,7 @@ std::unique_ptr<Stream> CudaDevice::make_stream(const char* name) {
 
 CudaDevice& cuda(Device& device) {
     auto* d = dynamic_cast<CudaDevice*>(&device);
-    check(d != nullptr, "device {} is not a CUDA card", device.name());
+    check(d != nullptr, "device {} is not a CUDA GPU", device.name());
     return *d;
 }
 

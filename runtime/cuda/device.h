@@ -1,5 +1,5 @@
 #pragma once
-/// A CUDA card: its memory, pinned host memory, streams.
+/// CudaDevice: a GPU with its memory, pinned host memory and streams.
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// What a card says of itself.
+/// Properties of a GPU, as the driver reports them.
 struct CardFacts {
     int index = 0;
     std::string name, bus_id;  // "NVIDIA GeForce RTX 4090", "0000:01:00.0"
@@ -19,13 +19,13 @@ struct CardFacts {
     bool geforce = false;
 };
 int count_cards();
-/// A line each, with the versions of driver and libraries behind the last.
+/// Returns a line for each GPU, and a last line with the versions of the driver and the libraries.
 std::vector<std::string> list_cards();
 
 class CudaDevice final : public Device {
   public:
-    /// The card `request` names, or the local rank's: ranks share cards when there are fewer. Errors:
-    /// Exit::kUnavailable: no such card, or one that the kernels were not compiled for.
+    /// Opens the GPU that `request` names, or the local rank's. Ranks share GPUs if there are fewer of them. Errors:
+    /// Exit::kUnavailable: no such GPU, or one for which the kernels were not compiled.
     explicit CudaDevice(const DeviceRequest& request);
 
     std::string_view backend() const override { return "cuda"; }
@@ -45,17 +45,17 @@ class CudaDevice final : public Device {
   private:
     void* pinned(size_t bytes);
     void* on_card(size_t bytes);
-    /// Bytes of host memory that this rank may still pin.
+    /// Returns the bytes of host memory that this rank may still pin.
     size_t host_left(const HostMemory& now) const;
 
     CardFacts facts_;
-    int sharers_;      // ranks on this card
-    int local_ranks_;  // of this node
+    int sharers_;      // ranks on this GPU
+    int local_ranks_;  // ranks of this node
     size_t free_at_start_, host_at_start_;
     size_t host_granted_;  // DeviceRequest::host_memory
 };
 
-/// The device as the CUDA backend's; one of another backend is a bug.
+/// Casts to the CUDA backend's device; one of another backend is a bug.
 CudaDevice& cuda(Device& device);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// A thread's view of its machine (gpu.h) on a real GPU, and the one kernel that every body is launched by.
+/// DeviceGpu: a thread's view of a real GPU (gpu.h); run_body: the kernel that runs every body.
 
 #include "runtime/cuda/launch_body.h"
 
@@ -75,16 +75,16 @@ class DeviceGpu {
 
   private:
     DeviceFault* fault_;
-    const char* operation_;  // the host's
+    const char* operation_;  // a host address
 };
 
 template <class Body>
 constexpr int blocks_of_sm() {
     if constexpr (requires { Body::kBlocksOfSm; }) return Body::kBlocksOfSm;
-    return 0;  // as ptxas likes
+    return 0;  // ptxas decides
 }
 
-/// One body, one kernel.
+/// The kernel of one body.
 template <class Body>
 __global__ void __launch_bounds__(Body::kThreads, blocks_of_sm<Body>())
     run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault, const char* operation) {

@@ -1,22 +1,22 @@
 #pragma once
-/// What the bodies of GPU kernels are written in: plain C++ that nvcc compiles for a GPU and any compiler for the
-/// host, where tests/simt runs it.
+/// The interface of GPU kernel bodies: plain C++ that nvcc compiles for a GPU, and any compiler for the host, where
+/// tests/simt runs it.
 ///
-/// A body is a struct with `Args` (what the kernel is launched with, by value), `kThreads`, and
+/// A body is a struct with `Args` (the launch arguments, passed by value), `kThreads`, and
 ///     template <class Gpu> TRIREME_GPU static void run(Gpu& gpu, const Args& args);
-/// which one thread of a block executes. It may have `kSharedBytes`, and `kBlocksOfSm`: how many blocks the registers
-/// of an SM must suffice for. Gpu is the thread's view of its machine:
+/// which one thread of a block executes. `kSharedBytes` is optional, as is `kBlocksOfSm`: the number of blocks that
+/// must fit into an SM's registers. Gpu is the thread's view of its machine:
 ///     thread()                        index in the block, below kThreads
 ///     block_x(), block_y(), block_z() index of the block in the grid
-///     sync()                          all threads of the block meet
+///     sync()                          waits for all threads of the block
 ///     shuffle_xor(x, mask)            x of the lane whose index differs by mask; all 32 lanes of the warp take part
-///     fetch_add(p, x)                 *p before x was added to it, in shared memory, whole for every thread
+///     fetch_add(p, x)                 returns *p and adds x to it, atomically, in shared memory
 ///     mma<T>(d, a, b)                 d += a b for one m16n8k16 tile of f16 or bf16, fragments as in the PTX ISA
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
-///     load16(p)                       16 bytes, aligned so, of global memory that this kernel does not write
-///     stream16(p)                     the same where they will not be read again
-///     fault(kind, x, y)               ends the stream with an error; the first one counts
-/// A pointer in Args is global memory. Nothing is added in an order that depends on the launch.
+///     load16(p)                       16 bytes, 16-byte aligned, of global memory that this kernel does not write
+///     stream16(p)                     like load16, for bytes that will not be read again
+///     fault(kind, x, y)               ends the stream with an error; only the first fault is reported
+/// Pointers in Args point to global memory. The order of additions never depends on the launch.
 
 #include <bit>
 #include <cmath>
@@ -40,8 +40,8 @@ namespace trireme::gpu {
 
 inline constexpr int kWarp = 32;
 
-/// What a kernel found wrong in its operands' contents; their shapes are checked before any launch. 0: nothing. Who
-/// writes kernels says what there is (kernels/cuda/fault.h).
+/// An error that a kernel found in the contents of its operands; shapes are checked before any launch. 0: none. The
+/// kernels define the values (kernels/cuda/fault.h).
 enum class Fault : int32_t;
 
 /// The first fault of a stream.
@@ -63,7 +63,7 @@ struct Rows {
     TRIREME_GPU T* operator()(int64_t row) const { return data + row * stride; }
 };
 
-/// 16 bytes as they travel.
+/// 16 bytes that are loaded and stored together.
 struct alignas(16) Bits16 {
     uint32_t word[4];
 };
@@ -86,7 +86,7 @@ TRIREME_GPU float widen(bf16 x) {
 #endif
 }
 
-/// Element i of 8 that travel together.
+/// Returns element i of the 8 in `bits`.
 template <class T>
 TRIREME_GPU T element(const Bits16& bits, int i) {
     T x;
@@ -94,7 +94,7 @@ TRIREME_GPU T element(const Bits16& bits, int i) {
     return x;
 }
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 TRIREME_GPU void narrow(float x, float* to) {
     *to = x;
 }
@@ -146,7 +146,7 @@ TRIREME_GPU int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// The sum over a warp, the same in every lane; the order of additions is the butterfly's.
+/// Returns the sum over a warp, identical in every lane; additions are in the butterfly's order.
 template <class Gpu>
 TRIREME_GPU float warp_sum(Gpu& gpu, float x) {
     for (int mask = kWarp / 2; mask > 0; mask /= 2) x += gpu.shuffle_xor(x, mask);
@@ -158,7 +158,7 @@ TRIREME_GPU float warp_max(Gpu& gpu, float x) {
     return x;
 }
 
-/// The sum over the block, the same in every thread: warps are added in their order. Uses the first kThreads / 32
+/// Returns the sum over the block, identical in every thread; warps are added in order. It uses the first kThreads / 32
 /// floats of shared memory.
 template <int kThreads, class Gpu>
 TRIREME_GPU float block_sum(Gpu& gpu, float x) {
@@ -171,7 +171,7 @@ TRIREME_GPU float block_sum(Gpu& gpu, float x) {
     return total;
 }
 
-/// The largest of a block's x, in every thread; as block_sum.
+/// Returns the largest x of the block, in every thread; uses shared memory like block_sum.
 template <int kThreads, class Gpu>
 TRIREME_GPU float block_max(Gpu& gpu, float x) {
     float* tops = static_cast<float*>(gpu.shared());

@@ -1,5 +1,5 @@
 #pragma once
-/// The one place where kernels are launched.
+/// launch_body(): the only place where kernels are launched.
 
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/device_gpu.cuh"
@@ -15,7 +15,7 @@ void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Arg
         static_assert(Body::kSharedBytes <= 99 << 10, "an Ada block has 99 KiB of shared memory");
         shared = static_cast<size_t>(Body::kSharedBytes);
     }
-    if (shared > 48 << 10) {  // more has to be asked for; 1 us, once a launch
+    if (shared > 48 << 10) {  // more must be requested: 1 us per launch
         cuda(cudaFuncSetAttribute(run_body<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
              operation);
     }
@@ -26,7 +26,7 @@ void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Arg
 
 }  // namespace trireme::gpu
 
-/// Compiles a body for the devices.
+/// Compiles a body for GPUs.
 #define TRIREME_KERNEL(...)                                                                               \
     template void launch_body<__VA_ARGS__>(cudaStream_t, const Grid&, const __VA_ARGS__::Args&, DeviceFault*, \
                                            const char*)

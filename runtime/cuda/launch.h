@@ -1,5 +1,5 @@
 #pragma once
-/// A body as an operation of a CUDA stream.
+/// launch(): runs a body as an operation of a CUDA stream.
 
 #include "runtime/cuda/launch_body.h"
 #include "runtime/cuda/stream.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// What the compiler of kernels and that of the host agree on.
+/// Declarations that nvcc and the host compiler share.
 
 #include <cuda_runtime_api.h>
 
@@ -7,18 +7,18 @@
 
 namespace trireme {
 
-/// Where kernels leave their stream's first fault: mapped host memory.
+/// The first fault of a stream's kernels, in mapped host memory.
 struct DeviceFault {
     int32_t kind;
     int32_t pad;
     long long x, y;
-    const char* operation;  // an address of the host's, as the launch gave it
+    const char* operation;  // a host address, passed by the launch
 };
 
 namespace gpu {
 
-/// Enqueues one kernel; `operation`, a literal, is named by its faults. Defined and instantiated by nvcc, in the .cu
-/// file that compiles the body (launch.cuh).
+/// Enqueues one kernel; its faults name `operation`, a literal. Defined and instantiated by nvcc, in the .cu file that
+/// compiles the body (launch.cuh).
 template <class Body>
 void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Args& args, DeviceFault* fault,
                  const char* operation);

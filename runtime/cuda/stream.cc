@@ -20,7 +20,7 @@ struct CudaStream::HostError {
     std::atomic<bool> failed{false};
 };
 
-/// A host call on its way: the driver's thread runs it.
+/// A host call in flight: a thread of the driver runs it.
 struct CudaStream::PendingCall {
     HostError* error = nullptr;
     HostCall call;
@@ -39,13 +39,13 @@ struct CudaStream::PendingCall {
     }
 };
 
-/// An instantiated graph and what it counts as.
+/// An instantiated graph, and the operations that each launch adds to the totals.
 class CudaStream::Recorded final : public Graph {
   public:
     explicit Recorded(CudaStream& stream) : stream_(stream) {}
     ~Recorded() override {
         if (cards_given_up()) {
-            std::ignore = calls_.release();  // what was launched may still come to them
+            std::ignore = calls_.release();  // launched graphs may still run them
         } else if (executable_ != nullptr) {
             cudaGraphExecDestroy(executable_);
         }
@@ -96,7 +96,7 @@ CudaStream::CudaStream(const char* name, int device)
 
 CudaStream::~CudaStream() {
     if (cards_given_up()) {
-        std::ignore = calls_.release();  // the driver has their addresses
+        std::ignore = calls_.release();  // the driver still has their addresses
         std::ignore = host_error_.release();
         return;
     }
@@ -145,8 +145,8 @@ void CudaStream::end_operation(const char* what, size_t bytes, bool timed) {
 void CudaStream::collect_spans() {
     while (!timed_.empty() && cudaEventQuery(timed_.front().end) == cudaSuccess) {
         const Timed t = timed_.front();
-        // Milliseconds in floats: of a long run's begin they are 16 us apart after two minutes, of what it took they
-        // are not.
+        // Times are floats in milliseconds. After two minutes, neighbouring values of `begin_ms` are 16 us apart; the
+        // duration is measured by itself, so it remains precise.
         float begin_ms = 0, took_ms = 0;
         cuda(cudaEventElapsedTime(&begin_ms, epoch_, t.begin), "cudaEventElapsedTime");
         cuda(cudaEventElapsedTime(&took_ms, t.begin, t.end), "cudaEventElapsedTime");
@@ -161,7 +161,7 @@ void CudaStream::collect_spans() {
 std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
     check(capturing_ == nullptr, "stream {}: a graph within a graph", name_);
     auto recorded = std::make_unique<Recorded>(*this);
-    // Relaxed: behind NCCL's calls, and in its own threads, are some that are refused while a stream is recorded.
+    // Relaxed: NCCL makes calls, also in its own threads, that other modes refuse during a capture.
     cuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture", name_, last_);
     capturing_ = recorded.get();
     cudaGraph_t graph = nullptr;
@@ -171,7 +171,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
         capturing_ = nullptr;
         cudaStreamEndCapture(handle_, &graph);
         if (graph != nullptr) cudaGraphDestroy(graph);
-        cudaGetLastError();  // that the recording is no good is known
+        cudaGetLastError();  // clears the error of the failed capture
         throw;
     }
     capturing_ = nullptr;
@@ -183,7 +183,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
 Event CudaStream::record() {
     check(capturing_ == nullptr, "stream {}: an event within a graph", name_);
     const uint64_t ticket = recorded_ + 1;
-    if (ticket > kEvents) await(ticket - kEvents);  // its event is used again
+    if (ticket > kEvents) await(ticket - kEvents);  // that ticket's event is reused
     cuda(cudaEventRecord(event(ticket), handle_), "cudaEventRecord", name_, last_);
     recorded_ = ticket;
     return {this, ticket};
@@ -210,7 +210,7 @@ bool CudaStream::reached(const Event& e) const {
     return true;
 }
 
-// A token takes milliseconds: the host looks without a pause at first, then lets others have the core.
+// A token takes milliseconds: the host polls without sleeping at first, then sleeps between polls.
 template <class Done>
 void CudaStream::wait_until(const Done& done, const char* what, const char* operation) const {
     using Clock = std::chrono::steady_clock;
@@ -268,15 +268,14 @@ void CudaStream::do_copy(void* dst, const void* src, size_t bytes, const char* w
     });
 }
 
-// All copies to the device, of whichever stream, take turns on one copy engine, and one of streamed KV takes up to 10
-// ms.
+// A kernel copies: all streams share one copy engine to the device, and a copy of streamed KV lasts up to 10 ms.
 void CudaStream::do_upload(void* dst, const void* src, size_t bytes, const char* what) {
     if (bytes == 0) return;
     const gpu::CopyBytes::Args args = gpu::CopyBytes::args(dst, src, bytes);
     gpu::launch<gpu::CopyBytes>(*this, what, bytes, gpu::CopyBytes::grid(args), args);
 }
 
-// Also small copies on the device may get a copy engine; large ones are no faster by a kernel.
+// Small copies on the device may also use a copy engine. Large ones are not faster with a kernel.
 void CudaStream::do_copy_on_device(void* dst, const void* src, size_t bytes, const char* what) {
     constexpr size_t kSmall = size_t{1} << 20;
     if (bytes <= kSmall) return do_upload(dst, src, bytes, what);
@@ -289,7 +288,7 @@ void CudaStream::do_call_host(const char* name, size_t bytes, const HostCall& ca
         pending = &capturing_->call();
     } else {
         pending = &calls_[called_++ % kCalls];
-        // The host may run far ahead.
+        // The host may be far ahead of the device.
         wait_until([&] { return !pending->busy.load(std::memory_order_acquire); }, "", name);
         pending->busy.store(true, std::memory_order_relaxed);
     }

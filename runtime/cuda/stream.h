@@ -1,5 +1,5 @@
 #pragma once
-/// A CUDA stream: operations with names, events, host calls, graphs, and the first fault of its kernels.
+/// CudaStream: named operations, events, host calls, graphs, and the first fault of its kernels.
 
 #include <array>
 #include <atomic>
@@ -21,8 +21,8 @@
 
 namespace trireme {
 
-/// Used by one host thread, as every stream. After an error what is enqueued behind it still runs, on memory that is
-/// its own; synchronize() throws, so nothing of it is seen.
+/// Used by one host thread, like every stream. Work that is enqueued after an error still runs, on its own memory; its
+/// results are never used, because synchronize() throws.
 class CudaStream final : public Stream {
   public:
     CudaStream(const char* name, int device);
@@ -38,9 +38,9 @@ class CudaStream final : public Stream {
     cudaStream_t handle() const { return handle_; }
     DeviceFault* fault() const { return fault_on_device_; }
 
-    /// Asked again and again while the host waits: what throws there ends the wait (errors of peers).
+    /// Sets a function to call repeatedly while the host waits. Its exception (a peer's error) ends the wait.
     void on_wait(std::function<void()> look) { look_ = std::move(look); }
-    /// How a fault of this stream's kernels reads.
+    /// Converts a fault of this stream's kernels to an error.
     using Describe = Error (*)(const char* operation, const gpu::FaultRecord& fault);
     void describe_faults(Describe describe) { describe_ = describe; }
 
@@ -62,7 +62,7 @@ class CudaStream final : public Stream {
   private:
     struct PendingCall;
     class Recorded;
-    /// A span whose end the device has not reached yet, while traces are kept.
+    /// A span whose end the device has not reached yet, while a trace is recorded.
     struct Timed {
         const char* what;
         size_t bytes;
@@ -70,15 +70,15 @@ class CudaStream final : public Stream {
     };
     static constexpr uint64_t kEvents = 1024, kCalls = 256;
 
-    /// True: the operation is being timed.
+    /// Returns whether the operation is timed.
     bool begin_operation(const char* what);
     void end_operation(const char* what, size_t bytes, bool timed);
     cudaEvent_t event(uint64_t ticket) const { return events_[ticket % kEvents]; }
     void await(uint64_t ticket) const;
-    /// Looks again and again until done(), or fails when that has taken too long: `what` has not finished.
+    /// Polls until done(). Throws after TRIREME_TIMEOUT_S: `what` and `operation` name what has not finished.
     template <class Done>
     void wait_until(const Done& done, const char* what, const char* operation) const;
-    /// Throws the first error of this stream's work, and takes over the spans of what is done.
+    /// Throws the first error of this stream's work, and collects the spans of finished operations.
     void look_here();
     void collect_spans();
 
@@ -86,28 +86,28 @@ class CudaStream final : public Stream {
     int device_;
     cudaStream_t handle_ = nullptr;
     std::array<cudaEvent_t, kEvents> events_{};
-    uint64_t recorded_ = 0;         // events ever
-    mutable uint64_t reached_ = 0;  // the latest that is known to be over
+    uint64_t recorded_ = 0;         // number of events
+    mutable uint64_t reached_ = 0;  // the latest event that is known to be reached
     const char* last_ = "nothing";  // the operation enqueued last
     DeviceFault *fault_ = nullptr, *fault_on_device_ = nullptr;
     Describe describe_ = nullptr;
     std::function<void()> look_;
-    std::shared_ptr<Watch> watch_;  // the errors of those it has waited for are its own, too
+    std::shared_ptr<Watch> watch_;  // includes the errors of streams that it waited for
 
     Recorded* capturing_ = nullptr;
     std::unique_ptr<PendingCall[]> calls_;
     uint64_t called_ = 0;
-    struct HostError;  // of a host call: what the driver's thread touches
+    struct HostError;  // of a host call; written by the driver's thread
     std::unique_ptr<HostError> host_error_;
 
     trace::Lane& lane_;
-    cudaEvent_t epoch_ = nullptr;  // where the device's clock meets the host's
+    cudaEvent_t epoch_ = nullptr;  // an event at a known time of the host's clock
     uint64_t epoch_ns_ = 0;
     std::deque<Timed> timed_;
-    std::vector<cudaEvent_t> idle_;  // timing events
+    std::vector<cudaEvent_t> idle_;  // unused timing events
 };
 
-/// The stream as the CUDA backend's; a stream of another backend is a bug.
+/// Casts to the CUDA backend's stream; a stream of another backend is a bug.
 CudaStream& cuda(Stream& stream);
 
 }  // namespace trireme

@@ -1,5 +1,4 @@
-/// Time of an all_reduce by length, which every layer pays twice, beside MPI's own, which adds in an order of its
-/// choice.
+/// Time of an all_reduce by length (each layer has two), compared with MPI's own, which adds in an order of its choice.
 ///   mpirun -n 2 bench_comm
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostFloats = 1 << 20;
 
-/// Microseconds of a call on the stream's thread, of `calls` one after the other.
+/// Microseconds per call on the stream's thread, for `calls` consecutive calls.
 double ours_us(Comm& comm, Stream& stream, const Tensor& x, int calls) {
     comm.barrier();
     const trace::Total before = trace::total("all_reduce");
@@ -39,7 +38,7 @@ void run() {
     CpuStream stream("collectives", 1);
     std::vector<float> data(kMostFloats);
 
-    // Bus bandwidth: what each rank has to send and receive at least, 2 (W - 1) / W of the bytes, over the time.
+    // Bus bandwidth: each rank sends and receives at least 2 (W - 1) / W of the bytes; divided by the time.
     const double wire = 2.0 * (comm->size() - 1) / comm->size();
     if (comm->rank() == 0) {
         std::printf("all_reduce, %d ranks (%s), best of 41 batches\n%10s %10s %10s %14s %6s\n", comm->size(),
@@ -49,7 +48,7 @@ void run() {
         const Tensor x(data.data(), DType::kF32, Shape{n});
         const int calls = static_cast<int>(std::clamp<int64_t>(1000000 / n, 10, 400));
         double us = 1e30, own = 1e30;
-        for (int repeat = 0; repeat < 41; ++repeat) {  // in turns: neighbours on the machine disturb both alike
+        for (int repeat = 0; repeat < 41; ++repeat) {  // interleaved: other processes disturb both alike
             us = std::min(us, ours_us(*comm, stream, x, calls));
             own = std::min(own, mpi ? mpi_us(*comm, x, calls) : 0);
         }

@@ -1,5 +1,5 @@
-// Decode against the memory it reads: tokens/s, (weights + KV bytes)/s beside the DRAM read rate measured between the
-// steps, and the cost of verifying 8 rows at once.
+// Decode compared with memory bandwidth: tokens/s, (weights + KV bytes)/s, the DRAM read rate measured between steps,
+// and the cost of verifying 8 rows in one forward.
 //   [mpirun -n R] bench_decode MODEL[:WEIGHTS[:KV]] [threads] [contexts...]     types: f16, bf16, f32
 
 #include <chrono>
@@ -75,9 +75,9 @@ int run(int argc, char** argv) {
 
         std::vector<double> step, eight, rate;
         for (int i = 0; i < 15; ++i) {
-            // The engine's threads look for work for a while after a step: they would take the readers' cores.
+            // The engine's threads spin for a while after a step, and would take the readers' cores.
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            // Until the last rank is through, as a decode step is.
+            // Like a decode step, a pass ends when the last rank ends.
             comm->barrier();
             const auto begin = std::chrono::steady_clock::now();
             dram.pass(threads);
@@ -86,7 +86,7 @@ int run(int argc, char** argv) {
             for (int j = 0; j < 4; ++j) step.push_back(forward_seconds(model, one));
             eight.push_back(forward_seconds(model, rows));
         }
-        // Ranks hold equal parts but for a boundary head: rank 0's bytes stand for all.
+        // Ranks hold equal parts, except for a boundary head, so rank 0's bytes are multiplied.
         const double bytes = static_cast<double>(weights.bytes_per_step() + model.read_bytes(context)) * comm->size();
         const double gbs = bytes / median(step) * 1e-9, limit = median(rate) * 1e-9;
         if (comm->rank() == 0) {

@@ -1,5 +1,5 @@
-// Products and attention of 7B shapes, of decoding and of the prefill, on a device, beside its own copy rate: a JSON
-// line each. The prefill's products, on a card cuBLASLt's, stand beside the decode products of the same shape.
+// Products and attention of 7B shapes on a device, for decoding and prefill, and the device's copy rate: one JSON line
+// each. Prefill products (cuBLASLt on a GPU) follow the decode products of the same shape.
 //   bench_device [DEVICE = cuda] [scale = 1: 1 / scale of the widths, for trying it out]
 
 #include <chrono>
@@ -29,7 +29,7 @@ class Bench {
           pool_(*device_, kPool / static_cast<size_t>(scale)),
           small_(*device_, size_t{128} << 20),
           staging_(*device_, kStaging) {
-        // 0.1 .. 0.2 as f16, everywhere.
+        // All values are f16 from 0.1 to 0.2.
         auto* halves = static_cast<uint16_t*>(staging_.data());
         for (size_t i = 0; i < kStaging / 2; ++i) halves[i] = static_cast<uint16_t>(0x2e66 + i * 7919 % 512);
         for (size_t at = 0; at < pool_.bytes(); at += kStaging) {
@@ -49,7 +49,7 @@ class Bench {
              {std::pair<int64_t, int64_t>{12288, 4096}, {4096, 4096}, {22016, 4096}, {4096, 11008}, {32000, 4096}}) {
             for (const int64_t rows : {1, 8, 64}) {
                 matmul(*decode_, "matmul", rows, n / scale_, k / scale_);
-                matmul(*prefill_, "matmul_prefill", rows, n / scale_, k / scale_);  // on a card cuBLASLt's
+                matmul(*prefill_, "matmul_prefill", rows, n / scale_, k / scale_);  // cuBLASLt on a GPU
             }
             matmul(*prefill_, "matmul_prefill", kPrefillRows, n / scale_, k / scale_);
         }
@@ -72,7 +72,7 @@ class Bench {
         return {.max_rows = rows, .max_k = 11008, .max_n = 32000, .heads = kHeads, .head_dim = kHeadDim};
     }
 
-    /// Seconds a call, with enough of them that the host is far ahead.
+    /// Seconds per call, with enough calls that the host enqueues far ahead of the device.
     double time(const std::function<void()>& enqueue) {
         for (int i = 0; i < 3; ++i) enqueue();
         stream_->synchronize();
@@ -84,14 +84,14 @@ class Bench {
             if (s > 0.1) return s / static_cast<double>(calls);
         }
     }
-    /// Bytes read and written in a second, by the device's own copies.
+    /// Bytes per second that the device's own copies read and write.
     double copies() {
         const auto half = static_cast<int64_t>(pool_.bytes() / 2);
         const Tensor from(pool_.data(), DType::kU8, {half}),
             to(static_cast<char*>(pool_.data()) + half, DType::kU8, {half});
         return 2 * static_cast<double>(half) / time([&] { stream_->copy(to, from); }) * 1e-9;
     }
-    /// The next bytes of the pool: nothing is in a cache.
+    /// The next bytes of the pool, which are in no cache.
     void* next(size_t bytes) {
         if (at_ + bytes > pool_.bytes()) at_ = 0;
         void* data = static_cast<char*>(pool_.data()) + at_;

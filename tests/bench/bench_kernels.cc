@@ -1,6 +1,6 @@
-/// Table of the kernels at the demo model's shapes: time, GB/s and GF/s beside the machine's own limits.
-/// One thread is timed by its CPU time, so that neighbours on the machine disturb less.
-/// bench_kernels [threads] [rounds] [name filter] [avx2]: with the last one, as on a CPU that has no more than AVX2.
+/// Table of the kernels at the demo model's shapes: time, GB/s and GF/s, with the machine's own limits.
+/// With one thread, CPU time is measured, so other processes disturb less.
+/// bench_kernels [threads] [rounds] [name filter] [avx2]: `avx2` disables instruction sets beyond AVX2.
 
 #include <algorithm>
 #include <cstdio>
@@ -25,7 +25,7 @@
 namespace trireme::bench {
 namespace {
 
-constexpr size_t kPool = size_t{256} << 20;  // weights and tiles are taken from here in turn: never from a cache
+constexpr size_t kPool = size_t{256} << 20;  // weights and tiles are taken from here in order, so none is in a cache
 
 uint64_t now(clockid_t clock) {
     timespec t{};
@@ -40,7 +40,7 @@ struct Case {
     std::vector<double> seconds;
 };
 
-/// Owns the operands; every operand but weights and tiles is small and stays where it is.
+/// Owns the operands. Operands other than weights and tiles are small, and have fixed addresses.
 class Bench {
   public:
     Bench(int threads, Phase phase)
@@ -118,7 +118,7 @@ class Bench {
                 static_cast<double>(context * kv_heads * head_dim) * 2 * static_cast<double>(size_of(type)),
                 4.0 * pairs * static_cast<double>(heads * head_dim),
                 [=, this] {
-                    // New tiles every time, one behind the other in the pool.
+                    // Each call takes new tiles, in order of the pool.
                     for (int64_t t = 0; t <= (context - 1) / kTileTokens; ++t) {
                         const Tensor tile = weights(DType::kU8, Shape{static_cast<int64_t>(kv.layout.tile_bytes())});
                         static_cast<int64_t*>(kv.tiles.data())[t] =
@@ -139,7 +139,7 @@ class Bench {
                 {}};
     }
 
-    /// Rows of normal logits with deviation 3 over a vocabulary of 49,152, a token of each.
+    /// Samples a token from each row of normally distributed logits (deviation 3, vocabulary 49,152).
     Case sample(const char* name, const SamplingParams& params, int64_t rows) {
         constexpr int64_t kVocab = 49152;
         const Tensor logits = arena_.take(DType::kF32, Shape{1, rows, kVocab}),
@@ -223,7 +223,7 @@ int run(int threads, int rounds, const std::string& filter) {
     }
     for (const int64_t rows : {1, 64}) {
         cases.emplace_back(&decode, decode.sample("as by default", {}, rows));
-        cases.emplace_back(&decode, decode.sample("the whole law", {1, 0, 1, 0}, rows));
+        cases.emplace_back(&decode, decode.sample("the whole distribution", {1, 0, 1, 0}, rows));
         cases.emplace_back(&decode, decode.sample("top-p 0.9", {1, 0, 0.9, 0}, rows));
         cases.emplace_back(&decode, decode.sample("min-p 0.05", {1, 0, 1, 0.05}, rows));
     }

@@ -1,7 +1,7 @@
-// How well copies and compute overlap when keys and values are streamed: a decode step beside the time of its copies
-// over an emulated link, and beside the time of its compute (the same step all on chip, while a step's bytes are moved
-// at the same pace into a ring that nobody reads: the shared DRAM is counted once). Then prefills over a link that is
-// not paced, beside the same on chip, and what they move.
+// Overlap of copies and compute with streamed KV. A decode step is compared with the time of its copies over an
+// emulated link, and with its compute time. Compute time is that of the same step with all KV on chip. Meanwhile the
+// same bytes are copied at the same rate into an unused ring, so that both steps share the DRAM alike. Then prefills
+// over a link without a rate limit are compared with prefills on chip, and the copied bytes are shown.
 //   bench_overlap MODEL [threads = cores - 1] [context = 8000] [repetitions = 9]
 
 #include <cmath>
@@ -25,7 +25,7 @@
 namespace trireme::bench {
 namespace {
 
-/// A step's bytes over a link's pace, into a ring that nobody reads, whenever a step begins.
+/// Copies a step's bytes at a link's rate into an unused ring, whenever a step begins.
 class Traffic {
   public:
     Traffic(Device& device, size_t span, double gbps, double bytes_of_a_step)
@@ -39,7 +39,7 @@ class Traffic {
     Traffic(const Traffic&) = delete;
     Traffic& operator=(const Traffic&) = delete;
 
-    /// What is left of the last step's bytes is not moved.
+    /// Starts a step's copies. Remaining bytes of the last step are dropped.
     void begin_step() {
         const std::lock_guard lock(mutex_);
         left_ = spans_of_a_step_;
@@ -71,7 +71,7 @@ class Traffic {
     int64_t spans_of_a_step_, left_ = 0;
     std::mutex mutex_;
     std::condition_variable_any begun_;
-    std::jthread thread_;  // last: it uses the others
+    std::jthread thread_;  // the last member, because it uses the others
 };
 
 class Bench {
@@ -82,7 +82,7 @@ class Bench {
           weights_(*device_, *source_, make_shard(source_->config(), 0, 1), source_->natural_dtype()),
           context_(context) {}
 
-    /// `prompt` tokens are prefilled.
+    /// A level with a prompt of `prompt` tokens.
     std::unique_ptr<Level> load(int64_t on_chip, int64_t prompt) {
         LevelOptions options{.context = context_ + kMaxRows};
         const int64_t owners = kv_shape(weights_.config(), weights_.shard(), options).owner_layers;
@@ -113,7 +113,7 @@ class Bench {
         return seconds_since(begin);
     }
 
-    /// The median of three, after one that does not count; `traffic` is moved beside each.
+    /// Median seconds of three steps after a warm-up step; `traffic` is copied during each.
     double steps(Level& model, Traffic* traffic = nullptr) const {
         std::vector<double> seconds;
         for (int i = 0; i < 4; ++i) {
@@ -132,7 +132,7 @@ class Bench {
     int64_t context_;
 };
 
-/// Prefills of `tokens` with none and half of the layers on chip, by turns with all of them there.
+/// Prefills of `tokens` with none and half of the layers on chip, interleaved with prefills that have all on chip.
 void prefills(Bench& bench, Level& on_chip_model, int64_t tokens) {
     std::printf(
         "\n| on chip | prompt | prefill s | all on chip s | ratio | D2H MiB | tiles MiB | H2D MiB | a layer MiB |\n");
@@ -173,7 +173,7 @@ int run(int argc, char** argv) {
     const int64_t layers = bench.layers();
     const auto on_chip_model = bench.load(layers, context);
     struct Setting {
-        double ratio;  // copy over compute
+        double ratio;  // copy time over compute time
         int64_t on_chip;
     };
     const Setting settings[] = {{0.5, (layers * 22 + 15) / 30}, {1, layers / 2}, {2, 0}, {5, 0}};
@@ -199,21 +199,21 @@ int run(int argc, char** argv) {
         const size_t span = static_cast<size_t>(plan_with(bench.plan(s.on_chip), s.on_chip).span_tiles) *
                             kv.shape().layout.tile_bytes();
         double compute = bench.steps(*on_chip_model), gbps = 0;
-        for (int round = 0; round < 3; ++round) {  // the traffic slows compute, which makes the link slower again
+        for (int round = 0; round < 3; ++round) {  // the copies slow compute, so the link's rate is set again
             gbps = streamed_bytes / (s.ratio * compute) * 1e-9;
             Traffic traffic(bench.device(), span, gbps, streamed_bytes);
             std::vector<double> rounds;
             for (int i = 0; i < 3; ++i) rounds.push_back(bench.steps(*on_chip_model, &traffic));
             compute = median(rounds);
         }
-        // What the plan says is said before the step is measured.
+        // The plan's forecast is made before the step is measured.
         const double bytes =
             static_cast<double>(on_chip_model->weights().bytes_per_step() + on_chip_model->read_bytes(context));
         const PlanInput in = bench.plan(s.on_chip);
         const StepForecast f =
             forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);
         kv.transport()->emulate_link({.gbps = gbps, .us = 0});
-        // By turns, and each turn's ratio its own: what else the machine does changes within seconds.
+        // Interleaved, with one ratio per repetition, because the machine's other load changes within seconds.
         const double copy = streamed_bytes / gbps * 1e-9;
         std::vector<double> computes, steps, ratios;
         for (int i = 0; i < repetitions; ++i) {

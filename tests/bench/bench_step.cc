@@ -1,5 +1,5 @@
-// A prefill and decode steps of a model with random weights, with the bytes they must read: a JSON line per case. One
-// process runs several cases, since a 7B model takes a while to load.
+// A prefill and decode steps of a model with random weights, and the bytes that they must read: one JSON line per case.
+// One process runs several cases, because a 7B model takes long to load.
 //   [mpirun -n R] bench_step SHAPE [--device NAME = cuda] CASE...
 //   CASE: CONTEXT[:rows=1][:graphs=1][:steps=30][:on_chip=all layers]     cases that differ in rows share a prefill
 
@@ -101,7 +101,7 @@ void Bench::prefill(const Case& c) {
     prefill_s_ = seconds_since(begin);
 }
 
-/// The link alone: what streaming is measured against.
+/// Rate of copies over the link without compute, for comparison with streaming.
 double Bench::plain_copy_gbps() {
     if (plain_gbps_ > 0) return plain_gbps_;
     constexpr size_t kBytes = size_t{256} << 20;
@@ -129,7 +129,7 @@ void Bench::run(const Case& c) {
     const std::vector<double> uniforms(rows.size());
     std::vector<double> step;
     size_t streamed_bytes = 0;
-    for (int64_t i = -3; i < c.steps; ++i) {  // the first load kernels and record the graph
+    for (int64_t i = -3; i < c.steps; ++i) {  // the first steps load kernels and record the graph
         comm_.barrier();
         const size_t before = trace::total("kv_h2d").bytes;
         const auto begin = std::chrono::steady_clock::now();
@@ -139,7 +139,7 @@ void Bench::run(const Case& c) {
         step.push_back(seconds_since(begin));
         streamed_bytes = trace::total("kv_h2d").bytes - before;
     }
-    // The same for every placement, with graphs and without.
+    // The digest is equal for every placement, with and without graphs.
     const Matrix<const float> logits = model.logits().as<const float>();
     std::vector<float> dense;  // rows may have gaps between them
     for (int64_t r = 0; r < logits.rows; ++r) dense.insert(dense.end(), logits.row(r), logits.row(r) + logits.cols);

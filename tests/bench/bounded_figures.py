@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What bounded KV costs and what it says of a long text: tokens/s behind 512 to 100,000 tokens of it beside the full cache, and
-perplexity of the parts of 100,000 tokens.
+"""Speed and quality of evicting caches on a long text: tokens/s at context lengths 512 to 100,000, compared with the
+full cache, and the perplexity of parts of 100,000 tokens.
 
   bounded_figures.py TRIREME MODEL TEXT [--tokens 100000] [--window 512] [--no-speed] [--picture OUT.png]
 
-Bounded caches read the text in chunks of W with positions that roll. Nothing here passes or fails. The picture needs
+Evicting caches read the text in chunks of W with rolling positions. Nothing here passes or fails. The picture requires
 matplotlib."""
 
 import argparse
@@ -17,9 +17,9 @@ import sys
 import tempfile
 
 REPETITIONS, STEPS = 3, 128
-FULL = 8192  # tokens that the full cache is measured up to
+FULL = 8192  # largest context length at which the full cache is measured
 EDGES = (0, 2048, 8192, 25000, 50000, 75000, 100000)
-MEAN = 4096  # tokens that a point of the picture is the mean of
+MEAN = 4096  # tokens that are averaged for a point of the picture
 MODES = {
     "h2o": ["--kv-policy", "h2o"],
     "h2o, 4 sinks, decay 0.9995": ["--kv-policy", "h2o", "--kv-sinks", "4", "--kv-decay", "0.9995"],
@@ -51,13 +51,13 @@ class Model:
         return ["-m", self.asked.model, "--prompt-ids", path, "--no-progress"]
 
     def decode(self, n, flags):
-        """Tokens/s behind the first n."""
+        """Tokens/s after the first n tokens."""
         report = json.loads(run([self.asked.trireme, "generate", *self.first(n), "-n", str(STEPS), "--temp", "0", "--ignore-eos",
                                  "--report-json", "-", *flags]))
         return report["decode_tok_s"]
 
     def logprobs(self, n, flags):
-        """Of all but the first of n tokens."""
+        """Log probabilities of n tokens, except the first one."""
         return json.loads(run([self.asked.trireme, "score", *self.first(n), *flags]))["logprobs"]
 
 
@@ -65,10 +65,10 @@ def speeds(model, window):
     rows = [("full", n, []) for n in (window, 2048, FULL - STEPS)]
     rows += [("h2o", n, ["--kv-policy", "h2o", *model.bounded]) for n in (2048, FULL - STEPS, len(model.all))]
     found = {(name, n): [] for name, n, _ in rows}
-    for _ in range(REPETITIONS):  # by turns
+    for _ in range(REPETITIONS):  # interleaved
         for name, n, flags in rows:
             found[name, n].append(model.decode(n, flags))
-    print(f"| cache | tokens of text | tok/s, median of {REPETITIONS} | of the full cache's behind {window} |\n|---|---|---|---|")
+    print(f"| cache | context length | tok/s, median of {REPETITIONS} | relative to a full cache at {window} |\n|---|---|---|---|")
     plain = statistics.median(found["full", window])
     for (name, n), all_runs in found.items():
         speed = statistics.median(all_runs)

@@ -30,7 +30,7 @@ double DramReader::pass(int threads) {
         readers.emplace_back([this, n, threads, t, &sums] {
             const size_t part = n / static_cast<size_t>(threads) / 64 * 64;
             const float* at = data_ + static_cast<size_t>(t) * part;
-            // 64 independent sums: vectorised by the compiler, and far from the latency of an addition.
+            // 64 independent sums: the compiler vectorises them, and the latency of an addition is no limit.
             std::array<float, 64> sum{};
             for (size_t i = 0; i < part; i += 64) {
                 for (size_t j = 0; j < 64; ++j) sum[j] += at[i + j];

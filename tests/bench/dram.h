@@ -1,12 +1,12 @@
 #pragma once
-/// What the machine's memory gives to a plain read: the limit that decode is measured against.
+/// DRAM read rate of the machine: the limit of decoding.
 
 #include <cstddef>
 #include <memory>
 
 namespace trireme::bench {
 
-/// A buffer well beyond the last-level cache, on huge pages.
+/// A buffer on huge pages, much larger than the last-level cache.
 class DramReader {
   public:
     explicit DramReader(size_t bytes = size_t{512} << 20);
@@ -14,7 +14,7 @@ class DramReader {
     DramReader(const DramReader&) = delete;
     DramReader& operator=(const DramReader&) = delete;
 
-    /// Reads it all once with this many threads; bytes per second.
+    /// Reads the buffer once with this many threads; returns bytes per second.
     double pass(int threads);
     size_t bytes() const { return bytes_; }
 

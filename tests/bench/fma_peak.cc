@@ -15,9 +15,9 @@ namespace trireme::bench {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kSums = 12;  // more than latency times width of any core so far, fewer than the registers
+constexpr int kSums = 12;  // more than latency times width of any known core, fewer than the registers
 
-/// Operations done.
+/// Returns the number of operations.
 double multiply_add(int steps, float& result) {
     const hn::ScalableTag<float> d;
     const auto x = hn::Set(d, result), y = hn::Set(d, 0.5f);

@@ -1,5 +1,5 @@
 #pragma once
-/// What one core gives to independent multiply-adds of registers: the limit of prefill.
+/// Peak rate of independent multiply-adds on one core: the limit of prefill.
 
 namespace trireme::bench {
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""LCKV's table of throughput (arXiv 2405.10637, table 1) in small: prompts of x tokens and y new ones, as many samples
-side by side as one memory budget has room for, for plain Llama, w = 10 and w = 2.
+"""A smaller version of LCKV's throughput table (arXiv 2405.10637, table 1): prompts of x tokens and y new ones, with as
+many parallel samples as fit one memory budget, for plain Llama, w = 10 and w = 2.
 
     lckv_grid.py TRIREME [--budget 256M] [--grid 5+1018,5+251,...] [--threads 2] [--work FOLDER]
 
 The model has random weights in the shape of TinyLlama 1.1B, a quarter as wide (512, 8 heads and 1 KV head of 64, ffn
-1,408, 22 layers, vocabulary 8,000: 70 M parameters); x and y are an eighth of the paper's. Beside each gain stands what
-reference lckv 5.2 allows: with batches B and B', weights W and W' and a mean KV read of K bytes a sequence and step,
-(B'/B) (W + B K) / (W' + B' K). `bound` takes bytes at one rate; a CPU's rows of many sequences compute longer than they
-read, so that gains here are below it. Tokens/s are generated tokens over prefill and decoding. Wants numpy.
+1,408, 22 layers, vocabulary 8,000: 70 M parameters); x and y are an eighth of the paper's. `bound` is the gain that
+reference lckv 5.2 allows: with batches B and B', weights W and W' and a mean KV read of K bytes per sequence and step,
+(B'/B) (W + B K) / (W' + B' K). It assumes one rate for all bytes. On a CPU, many rows compute longer than they read, so
+gains here are below the bound. Tokens/s are generated tokens over the time of prefill and decoding. Requires numpy.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LAYERS, TOKEN_BYTES = 22, 2 * 64 * 2  # keys and values of one layer's one KV he
 
 
 def sandwich(warm: int) -> str:
-    """w warm-up layers, the others read their own top one (reference lckv 1.2)."""
+    """w warm-up layers; the other layers read the top one among them (reference lckv 1.2)."""
     a = warm // 2
     top = LAYERS - 1 - a
     return "_".join(str(l if l < a or l >= LAYERS - a else top) for l in range(LAYERS))
@@ -71,7 +71,7 @@ def main() -> None:
             samples, weights = row["n_parallel"], row["model_size"]
             seconds = (row["prefill_ms"] + row["decode_ms"]) * 1e-3
             rate = samples * y / seconds
-            kv = LAYERS * TOKEN_BYTES * (x + y / 2)  # every layer reads its source once
+            kv = LAYERS * TOKEN_BYTES * (x + y / 2)  # every layer reads its owner once
             base = base or (samples, weights, rate)
             bound = samples / base[0] * (base[1] + base[0] * kv) / (weights + samples * kv)
             print(f"| {point} | {name} | {samples} | {row['passes']} | {row['prefill_ms'] * 1e-3:.2f} "

@@ -3,10 +3,10 @@
 
   load_time.py TRIREME [--model FILE.gguf] [--big] [--repetitions 5]
 
-The model ($TRIREME_DEMO_MODEL) as it is, as a safetensors folder and as a .h5 file; with --big also a random one of 2.2
-GB (the shape of TinyLlama 1.1B) in the last two. load_ms of `generate -n 1`: cold, behind POSIX_FADV_DONTNEED on the
-files, and warm, right after that run. Formats by turns; medians. Nothing here passes or fails. Wants numpy for --big,
-and room in $TMPDIR for two copies of each model."""
+The model ($TRIREME_DEMO_MODEL) as GGUF, as a safetensors folder and as a .h5 file; with --big also a random model of
+2.2 GB (the shape of TinyLlama 1.1B) in the last two. Measures load_ms of `generate -n 1`: cold, after
+POSIX_FADV_DONTNEED on the files, and warm, right after that run. Formats are interleaved; the table has medians.
+Nothing here passes or fails. Requires numpy for --big, and space in $TMPDIR for two copies of each model."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ def files_of(model):
 def drop_from_cache(model):
     for path in files_of(model):
         fd = os.open(path, os.O_RDONLY)
-        os.fsync(fd)  # only clean pages go
+        os.fsync(fd)  # only clean pages are dropped
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
 
@@ -77,7 +77,7 @@ def main():
         demo = {"GGUF": pathlib.Path(args.model), "safetensors": folder / "demo", "HDF5": folder / "demo.h5"}
         for form in ("safetensors", "HDF5"):
             run([args.trireme, "convert", "-m", args.model, "-o", demo[form]])
-        # A folder made of a GGUF file has no tokenizer: all read the same one.
+        # A folder that is converted from a GGUF file has no tokenizer, so all formats read the same one.
         measure(args, demo["GGUF"].stem, demo, ids, args.model)
         if not args.big:
             return

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Perplexity and time of prompts by the number of passes over layers that read later ones, as a Markdown table.
+"""Perplexity and prompt time by the number of passes over layers that read later ones, as a Markdown table.
 
   passes_table.py TRIREME MODEL TEXT [--last 0.05] [--window 1024] [--passes 1,2,..,12,exact]
 
-The last part of the text is scored in windows. Every number of passes by turns, three times; the median of the times.
-Nothing here passes or fails."""
+The last part of the text is scored in windows. Numbers of passes are interleaved, three repetitions each; times are
+medians. Nothing here passes or fails."""
 
 import argparse
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A model of random weights: the shape that a config.json gives, for timing only.
+"""Writes a model of random weights in the shape of a config.json, for timing only.
 
     random_model.py CONFIG.json FOLDER [--set KEY=VALUE]... [--seed N]
 
-Writes an HF folder with f16 weights; --set changes keys of the config, for instance hidden_size=512. Wants numpy.
+Writes an HF folder with f16 weights; --set changes keys of the config, for instance hidden_size=512. Requires numpy.
 """
 
 import argparse

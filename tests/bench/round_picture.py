@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One speculative round of a trace (trireme generate --trace FILE) as a picture: what every stream does, and waits for.
+"""One speculative round of a trace (trireme generate --trace FILE) as a picture: operations and waits of every stream.
 
-  round_picture.py TRACE OUT.png [ROUND]     the ROUND-th check by the whole model, counted from 1; 3 without it
+  round_picture.py TRACE OUT.png [ROUND]     the ROUND-th verify of the full model, counted from 1; default 3
 """
 import json
 import sys
@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
-# Of each stream, from the top: its lane, and what its operations are.
+# Streams and the names of their lanes, from the top; then the kinds of operations.
 LANES = {"draft": "draft model", "retrieval": "retrieving level", "compute": "whole model", "h2d": "link"}
 KINDS = [
     ("matmul", "products", "#4878a8"),

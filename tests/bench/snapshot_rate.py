@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Rates at which snapshots are written and taken up, over the disk's own, as a Markdown table.
+"""Rates at which snapshots are written and resumed, relative to the disk's own rate, as a Markdown table.
 
   snapshot_rate.py TRIREME [--model FILE] [--tokens 8000] [--repetitions 7] [--ranks 1,2]
 
-The model ($TRIREME_DEMO_MODEL) reads a prompt of so many tokens once; runs that take its snapshot up write another one behind a token.
-The disk's own rate: as many bytes in pieces of a megabyte to a file that was reserved, until they are on the disk (fdatasync), and
-the same read back. Cold: behind POSIX_FADV_DONTNEED on the files. By turns; medians. Nothing here passes or fails."""
+The model ($TRIREME_DEMO_MODEL) reads a prompt of --tokens tokens once. Each run resumes from its snapshot, generates a
+token and writes another snapshot. The disk's own rate: the same number of bytes is written in pieces of a megabyte to a
+preallocated file, until they are on the disk (fdatasync), and read back. Cold means after POSIX_FADV_DONTNEED on the
+files. Runs are interleaved; the table has medians. Nothing here passes or fails."""
 
 import argparse
 import json
@@ -33,7 +34,7 @@ def run(ranks, words):
 def drop_from_cache(paths):
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
-        os.fsync(fd)  # only clean pages go
+        os.fsync(fd)  # only clean pages are dropped
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
 
@@ -98,7 +99,7 @@ def main():
     args = parser.parse_args()
     if not args.model:
         parser.error("no model: give --model FILE or set TRIREME_DEMO_MODEL")
-    print("| ranks | MB | written, MB/s | disk | ratio | taken up cold, MB/s | disk | ratio | taken up warm, MB/s | disk | ratio |")
+    print("| ranks | MB | written, MB/s | disk | ratio | resumed cold, MB/s | disk | ratio | resumed warm, MB/s | disk | ratio |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory(prefix="trireme-snapshots-") as name:
         folder = pathlib.Path(name)

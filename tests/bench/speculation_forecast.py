@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What `trireme plan` predicts of the chains that speculation.sh measured, beside what they took.
+"""Compares the forecasts of `trireme plan` with the chains that speculation.sh measured.
 
-  speculation_forecast.py TRIREME MODEL DRAFT ROWS     ROWS: the rows that speculation.sh wrote, those on chip among them
+  speculation_forecast.py TRIREME MODEL DRAFT ROWS     ROWS: the rows that speculation.sh wrote, including those on chip
 
-How many tokens were proposed at a time, and how often they stay, is what the run itself showed; what forwards take, what the same
-chain showed with everything on chip."""
+Draft lengths and acceptance rates come from the measured run. The costs of forwards come from the same chain with all
+KV on chip."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import tempfile
 
 
 def forecast(trireme, model, draft, row, costs):
-    """tok/s, tokens a round and its two parts in ms, as plan says them."""
+    """plan's forecast of a round: tok/s, speed-up, tokens, draft_ms and verify_ms."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         with open(report, "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of docs/speculation.md from rows of `trireme bench -o jsonl`, on stdin: speed, and how many of a level's
-proposed tokens stayed, by their place in the proposal."""
+"""The tables of docs/results/speculation.md from rows of `trireme bench -o jsonl`, on stdin: speed, and the acceptance
+rate of a level by position in the proposal."""
 
 import json
 import sys

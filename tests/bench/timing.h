@@ -1,5 +1,5 @@
 #pragma once
-/// What benchmarks measure with, and what they decode.
+/// Clock, median and prompts of benchmarks.
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ inline double median(std::vector<double> x) {
     return x[x.size() / 2];
 }
 
-/// A prompt without meaning: n ids below `vocab`, far from each other.
+/// An arbitrary prompt: n ids below `vocab`, far from each other.
 inline std::vector<int32_t> any_prompt(int64_t n, int64_t vocab) {
     std::vector<int32_t> ids(static_cast<size_t>(n));
     for (size_t i = 0; i < ids.size(); ++i) {

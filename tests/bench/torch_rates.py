@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch and HF transformers do on this device, where they are: a JSON line each, as bench_device and bench_step print.
+"""Rates of PyTorch and HF transformers on this device, if they are installed: JSON lines like those of bench_device and
+bench_step.
 
-  torch_rates.py sdpa [CONTEXT...]         prefill attention of 7B: 256 rows behind a context, 32 heads of 128, f16
+  torch_rates.py sdpa [CONTEXT...]         prefill attention of 7B: the last 256 rows of a context, 32 heads of 128, f16
   torch_rates.py offloaded CONTEXT [STEPS] a decode step of a 7B-shaped Llama with random f16 weights and its KV cache
                                            offloaded to host memory (transformers' OffloadedCache)
 
-Runs on a card, or on the CPU with TORCH_RATES_DEVICE=cpu (and a model of TORCH_RATES_LAYERS layers), to test the script.
+Runs on a GPU, or on the CPU with TORCH_RATES_DEVICE=cpu (and a model of TORCH_RATES_LAYERS layers), to test the script.
 """
 import json
 import os
@@ -45,7 +46,7 @@ def sdpa(contexts):
     for context in contexts:
         q = torch.randn(1, HEADS, ROWS, DIM, device=DEVICE, dtype=TYPE)
         k, v = (torch.randn(1, HEADS, context, DIM, device=DEVICE, dtype=TYPE) for _ in range(2))
-        # The rows are the context's last: a mask that is causal from its lower right corner.
+        # The rows are the last ones of the context, so the mask is causal from its lower right corner.
         mask = torch.ones(ROWS, context, device=DEVICE, dtype=torch.bool).tril(context - ROWS)
         try:
             from torch.nn.attention.bias import causal_lower_right

@@ -1,4 +1,4 @@
-// Worked numbers: TriForce's reports have the fraction of proposed tokens that stayed, its paper alpha.
+// alpha_of() on worked numbers: TriForce's reports state the fraction of accepted tokens, its paper states alpha.
 
 #include "decode/alpha.h"
 

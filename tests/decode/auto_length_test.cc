@@ -1,5 +1,5 @@
-// Draft lengths that adapt: the tokens of plain decoding, on and off, alone and on ranks; the costs of levels,
-// measured.
+// Adaptive draft lengths: chains emit the tokens of plain decoding, with drafting on and off, on one rank and several;
+// the costs of levels are measured.
 
 #include <vector>
 
@@ -19,7 +19,8 @@ constexpr int64_t kMost = DraftLength::kMost;
 LevelCosts costs(double ms, double ms_per_row = 0) {
     return {.level = "made up", .points = {{1, ms + ms_per_row}, {2, ms + 2 * ms_per_row}}};
 }
-/// By what a token of the draft takes: proposals are long, moderate, none.
+/// Costs of the full, middle and draft level. Proposals are long, moderate, absent; in the last chain the middle level
+/// proposes without the draft.
 const SpecCosts kChains[] = {{costs(100), costs(10), costs(0.1)},
                              {costs(100, 1), costs(10, 1), costs(3)},
                              {costs(1, 1), costs(10, 1), costs(50)},
@@ -78,14 +79,14 @@ TEST_F(AutoLength, OfThreeLevelsIsPlainDecodingWhenGreedy) {
             std::vector<DraftLength> lengths = {DraftLength(), DraftLength(fixed)};
             know(lengths, all);
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, kMost);
-            HeldLaws held(engine.device(), middle, kMost);
+            DraftDistributions held(engine.device(), middle, kMost);
             Speculate retrieval(
                 draft, middle, request.sampling, 0,
                 {.verifier = "retrieval", .level = 1, .length = kMost, .held = &held, .lengths = &lengths[1]});
             Speculate speculate(retrieval, *engine, request.sampling, 0, {.lengths = &lengths[0]});
 
             EXPECT_EQ(ids_of(speculate, request, stats), alone) << all[0].ms(1) << " " << fixed;
-            // The middle level sees what the target sees: all it proposes stays.
+            // The middle level sees what the target sees: every token that it proposes is accepted.
             EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
             EXPECT_EQ(speculate.stats().proposed > 0, &all != &kChains[2]);
             EXPECT_EQ(retrieval.stats().accepted > 0, &all != &kChains[2] && (&all != &kChains[3] || fixed > 0));
@@ -102,7 +103,7 @@ TEST_F(AutoLength, IsTheSameOnAllRanks) {
         const std::vector<int32_t> want = generate(*target, nullptr, request, own).at(0).ids;
         Level middle(target.device(), ranks, target.weights(), {.context = 512});
         Drafter draft("draft", small.device(), *small, request.sampling, 0, 2, kMost);
-        HeldLaws held(target.device(), middle, kMost);
+        DraftDistributions held(target.device(), middle, kMost);
         std::vector<DraftLength> lengths(2);
         Speculate retrieval(
             draft, middle, request.sampling, 0,
@@ -133,7 +134,7 @@ TEST_F(AutoLength, IsTheSameOnAllRanks) {
     });
 }
 
-// While nothing is asked for, a draft hears of tokens only; one day it is asked again.
+// While drafting is off, the draft only receives committed tokens; after 400 tokens new costs turn drafting on.
 TEST_F(AutoLength, IsOffForHundredsOfRoundsAndOnAgain) {
     request.max_new = 700;
     const std::vector<int32_t> alone = plain();
@@ -147,7 +148,7 @@ TEST_F(AutoLength, IsOffForHundredsOfRoundsAndOnAgain) {
         tokens += static_cast<int64_t>(round.size());
         if (tokens <= 400) {
             EXPECT_EQ(speculate.stats().proposed, 0);
-            EXPECT_GE(draft_engine->length() + 18, engine->length()) << "the draft is left behind";
+            EXPECT_GE(draft_engine->length() + 18, engine->length()) << "the draft is not caught up";
         }
         if (tokens == 400) lengths.know(costs(100), nullptr, 1);
         return false;
@@ -194,7 +195,7 @@ TEST_F(AutoLength, MeasuresRisingRowsAndLeavesTheTextAlone) {
     }
 }
 
-// At the context's end there is room for one row alone.
+// At the end of the context there is room for one row only.
 TEST_F(AutoLength, MeasuresWhatThereIsRoomFor) {
     const auto tokens = static_cast<int64_t>(request.prompt.size());
     Level small(engine.device(), comm, engine.weights(), {.context = tokens + 1});

@@ -1,5 +1,5 @@
-// Chains on every backend: what graphs record and where the KV lies change neither a token, nor what stays of a round,
-// nor a bit of what is retrieved.
+// Chains on every backend: graphs and KV placement change no token, no round's number of accepted tokens, and no bit of
+// the retrieved KV.
 
 #include <algorithm>
 #include <array>
@@ -50,7 +50,7 @@ enum class What : uint8_t { kPlain, kRetrieval, kTriForce, kTree, kWindow, kH2o 
 
 constexpr const char *kOwn = "0_1_2", *kShared = "0_2_2_3";
 
-/// A chain, over a model with this layer map.
+/// A chain, and the layer map of its model.
 struct Over {
     What what = What::kPlain;
     const char* map = kOwn;
@@ -59,7 +59,7 @@ struct Over {
     int64_t owners() const { return LayerMap::parse(map, layers(), "map").owners(); }
 };
 
-/// Little enough for GPU kernels on the host; 20 chunks of 8 tokens to choose from behind a prompt of two tiles.
+/// Small enough for GPU kernels on the host. The prompt has two tiles; retrieval selects among 20 chunks of 8 tokens.
 RandomShape shape_of(const Over& over) {
     return {.name = "target",
             .layers = over.layers(),
@@ -78,20 +78,20 @@ struct Case {
     int64_t on_chip = kOwners;
     bool graphs = true;
     double temperature = 0;
-    int64_t every = 1;  // forwards from one choice to the next
+    int64_t every = 1;  // forwards between two selections
     int64_t tokens = 12;
-    int64_t queries = 1;  // that choose
+    int64_t queries = 1;  // queries that are averaged for a selection
 };
 
-/// What became of a request.
+/// Result of a request.
 struct Told {
     std::vector<int32_t> ids;
-    std::vector<int32_t> rounds;      // of every level that checks, the outermost first: proposed, accepted, ...
-    std::vector<uint64_t> retrieved;  // a digest after every proposal of the whole
-    int64_t accepted = 0;             // by the model
+    std::vector<int32_t> rounds;      // proposed, accepted, ... of every verifier, outermost level first
+    std::vector<uint64_t> retrieved;  // a digest after every proposal of the whole chain
+    int64_t accepted = 0;             // tokens that the full model accepted
 };
 
-/// The levels of a chain, over one device.
+/// The levels of a chain, on one device.
 class Chain {
   public:
     Chain(const Case& c, Comm& comm)
@@ -185,7 +185,7 @@ class Chain {
         }
         Proposer* inner = base_.get();
         if (case_.over.what == What::kTriForce) {
-            held_ = std::make_unique<HeldLaws>(device, *middle_, 6);
+            held_ = std::make_unique<DraftDistributions>(device, *middle_, 6);
             const Speculate::Options checks{.verifier = "retrieval", .level = 1, .length = 6, .held = held_.get()};
             speculates_.push_back(std::make_unique<Speculate>(*inner, *middle_, sampling_, 3, checks));
             inner = speculates_.back().get();
@@ -194,7 +194,7 @@ class Chain {
         decoder_ = speculates_.back().get();
     }
 
-    /// Of the slots that are filled, in every layer.
+    /// Digest of the retrieval set: the filled slots of every layer.
     uint64_t digest() {
         Stream& stream = engine_->stream();
         const KvShape& kv = engine_->view().shape();
@@ -219,7 +219,7 @@ class Chain {
         }
         return hash;
     }
-    /// Of the tokens that heads keep, with their ranks and scores.
+    /// Digest of the heavy hitters: retained tokens, their ranks and their scores.
     uint64_t heavy_digest() {
         Stream& stream = engine_->stream();
         const SlotKv& kv = heavy_->slots_kv();
@@ -235,7 +235,7 @@ class Chain {
         }
         return hash;
     }
-    /// FNV-1a of a tile's first slots, keys and values of every head.
+    /// FNV-1a over the first slots of a tile, keys and values of every head.
     static uint64_t mixed(uint64_t hash, std::string_view backend, const unsigned char* tile, const KvLayout& layout,
                           int64_t slots) {
         const auto size = static_cast<int64_t>(size_of(layout.k_type));
@@ -258,7 +258,7 @@ class Chain {
     std::unique_ptr<HeavySet> heavy_;
     std::unique_ptr<Level> middle_, window_;
     std::unique_ptr<Proposer> base_;
-    std::unique_ptr<HeldLaws> held_;
+    std::unique_ptr<DraftDistributions> held_;
     std::vector<std::unique_ptr<Speculate>> speculates_;  // the innermost first
     std::unique_ptr<Plain> plain_;
     Decoder* decoder_ = nullptr;
@@ -284,7 +284,7 @@ void expect_same(const Told& a, const Told& b, const Case& c) {
     EXPECT_EQ(a.retrieved, b.retrieved) << named(c);
 }
 
-/// As many tokens as both have: a round may go beyond what was wanted.
+/// Compares the tokens that both have: the last round may emit more tokens than were requested.
 void expect_greedy(const Told& chain, const Told& plain) {
     const auto n = static_cast<std::ptrdiff_t>(std::min(chain.ids.size(), plain.ids.size()));
     EXPECT_EQ(std::vector(chain.ids.begin(), chain.ids.begin() + n),
@@ -314,14 +314,14 @@ TEST_P(DeviceChains, GraphsAndResidencyChangeNoSample) {
 }
 
 TEST_P(DeviceChains, GraphsChangeNothingOnTwoRanks) {
-    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a GPU";
     Case c = {.over = GetParam(), .on_chip = 1, .graphs = false, .temperature = 0.7};
     const Told told = tell(c, 2);
     c.graphs = true;
     expect_same(tell(c, 2), told, c);
 }
 
-// Where layers read later ones a forward of several rows takes several passes, and a graph is launched for each.
+// If layers read later ones, a forward of several rows takes several passes, and each pass launches a graph.
 TEST_P(DeviceChains, GraphsAndResidencyChangeNothingWhereLayersReadLaterOnes) {
     const auto check_map = [](const char* map, const std::vector<int64_t>& on_chip) {
         Case c = {.over = {GetParam().what, map}, .graphs = false, .temperature = 0.7, .tokens = 20, .queries = 4};

@@ -106,10 +106,10 @@ TEST_F(Generate, RefusesPromptsItCannotRun) {
     request.prompt.assign(static_cast<size_t>(engine->context()), 5);
     EXPECT_EQ(code(), Exit::kConfig);
     request.prompt = good;
-    EXPECT_EQ(code(), Exit::kOk);  // and the engine is as it was
+    EXPECT_EQ(code(), Exit::kOk);  // refusals have not changed the engine
 }
 
-// Sample i depends only on (seed, i), not on how many were asked for or what came before.
+// Sample i depends only on (seed, i), not on the number of samples or on earlier ones.
 TEST_F(Generate, SamplesAreIndependentOfEachOther) {
     request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
     request.seed = 77;

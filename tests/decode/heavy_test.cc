@@ -1,5 +1,5 @@
-// Chains in which heavy hitters propose or check: what comes out is plain decoding's, wherever keys and values lie and
-// whoever holds the heads.
+// Chains in which a level over heavy hitters proposes or verifies: the output is that of plain decoding, for every KV
+// placement and every number of ranks.
 
 #include <algorithm>
 #include <string>
@@ -51,7 +51,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
         for (const int64_t length : {3, 12}) {
             Heavy levels(engine, options(on_chip), Heavy::of(64));
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
-            HeldLaws held(engine.device(), levels.middle, length);
+            DraftDistributions held(engine.device(), levels.middle, length);
             Speculate middle(draft, levels.middle, request.sampling, 0,
                              {.verifier = "h2o", .level = 1, .length = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
@@ -63,7 +63,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
     }
 }
 
-// One full view fills both sets.
+// One full view fills both the retrieval set and the heavy hitters.
 TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
     for (const int64_t on_chip : {6, 2}) {
         Heavy levels(engine, options(on_chip), Heavy::of(32));
@@ -71,7 +71,7 @@ TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
                                {.budget = 64});
         Level retrieving(engine.device(), comm, engine.weights(), over_set(options(on_chip), retrieved));
         Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 2, 2);
-        HeldLaws held(engine.device(), retrieving, 6);
+        DraftDistributions held(engine.device(), retrieving, 6);
         Speculate middle(drafter, retrieving, request.sampling, 0,
                          {.verifier = "retrieval", .level = 1, .length = 6, .held = &held});
         Speculate speculate(middle, levels.target, request.sampling, 0);
@@ -82,7 +82,8 @@ TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
     }
 }
 
-// Sample i depends on the seed and i alone: what an earlier one kept is not seen. The number of rounds shows it.
+// Sample i depends on the seed and i alone: it does not see what an earlier sample retained. Otherwise the number of
+// rounds would differ.
 TEST_F(HeavyHitters, SamplesBeginWithWhatThePromptChose) {
     request.sampling = {.temperature = 0.8};
     std::vector<std::vector<int32_t>> alone;
@@ -95,7 +96,7 @@ TEST_F(HeavyHitters, SamplesBeginWithWhatThePromptChose) {
     EXPECT_EQ(alone[0], alone[1]);
 }
 
-/// Layers that share keys and values in several ways: below, above, with an owner that does not read itself.
+/// Models whose layers read the KV of earlier or later layers; one map has an owner that does not read its own.
 RandomShape shape_of(const std::string& map) {
     return {.name = "heavy",
             .layers = std::ranges::count(map, '_') + 1,
@@ -108,7 +109,7 @@ RandomShape shape_of(const std::string& map) {
             .context = 1024,
             .layer_map = map};
 }
-const char* const kMaps[] = {"0_1_2", "0_0_2_2_4", "0_3_3_3_4", "1_2_0"};  // of three owners
+const char* const kMaps[] = {"0_1_2", "0_0_2_2_4", "0_3_3_3_4", "1_2_0"};  // three owners each
 
 std::vector<int32_t> random_prompt() {
     std::vector<int32_t> prompt;
@@ -123,7 +124,7 @@ LevelOptions streaming_options() {
     return options;
 }
 
-// Heads that keep all of the text let layers see what they see in the whole model, whichever layer reads whom.
+// If heads retain the whole sequence, layers see what they see in the full model, for every layer map.
 TEST(HeavyHittersOfMaps, OfTheWholeTextProposeWhatTheTargetSays) {
     SelfComm comm;
     for (const char* map : kMaps) {
@@ -145,8 +146,8 @@ TEST(HeavyHittersOfMaps, OfTheWholeTextProposeWhatTheTargetSays) {
     }
 }
 
-// 3 KV heads on 4 ranks: some are held twice, and those ranks keep the same tokens. What is proposed is the same on all
-// ranks, and stays as often on one rank as on four.
+// 3 KV heads on 4 ranks: some heads are on two ranks, which retain the same tokens. All ranks propose the same tokens,
+// and one rank accepts as many as four.
 class HeavyHittersOfRanks : public testing::TestWithParam<const char*> {};
 
 TEST_P(HeavyHittersOfRanks, ProposeTheSame) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A prompt for the small trained model, and what generate() needs beside it.
+/// Test fixture: the small trained model, a prompt, and the other arguments of generate().
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A long prompt for the small trained model, for chains whose proposing level sees a part of it.
+/// Test fixture: a long prompt for the small trained model, for chains whose proposer sees a part of it.
 
 #include <numeric>
 #include <string>
@@ -13,7 +13,7 @@ namespace trireme::test {
 
 class LongPrompt : public KjvPrompt {
   protected:
-    // Some 900 tokens that speak of one thing in their middle and of others behind it.
+    // About 900 tokens: a passage that repeats, with one other sentence after its fourth repetition.
     void SetUp() override {
         std::string text;
         for (int i = 0; i < 12; ++i) {
@@ -27,7 +27,7 @@ class LongPrompt : public KjvPrompt {
         ASSERT_GT(request.prompt.size(), 600U);
         plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
     }
-    /// Layers on chip, of 6; the context in tokens.
+    /// `on_chip`: the number of layers on chip, out of 6; `context`: tokens.
     LevelOptions options(int64_t on_chip, int64_t context = 2048) const {
         LevelOptions o = kExact.level();
         o.context = context;
@@ -40,8 +40,8 @@ class LongPrompt : public KjvPrompt {
             .at(0)
             .ids;
     }
-    /// Sample 2 of the request, alone or behind samples 0 and 1: its tokens and, negated, how many of each round
-    /// stayed.
+    /// Sample 2 of the request, alone or after samples 0 and 1: its tokens and, negated, the accepted tokens of each
+    /// round.
     std::vector<int32_t> rounds_of_sample_2(Speculate& speculate, bool two_before) {
         speculate.prefill(request.prompt, {});
         std::vector<int32_t> ids;

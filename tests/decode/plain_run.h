@@ -9,7 +9,7 @@
 
 namespace trireme::test {
 
-/// A GenerateRequest, and how its tokens are drawn.
+/// A GenerateRequest and its sampling parameters.
 struct PlainRequest {
     std::vector<int32_t> prompt;
     int64_t max_new = -1;

@@ -1,4 +1,4 @@
-// Chains with a level over retrieved keys and values: what they propose is checked by the whole, wherever that lies.
+// Chains with a level over retrieved KV: the full model verifies its proposals, for every KV placement.
 
 #include <vector>
 
@@ -39,7 +39,7 @@ TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetSays) {
     }
 }
 
-// Its law is then the target's, but for the order of sums.
+// Its distribution is then the target's, except for the order of sums.
 TEST_F(Retrieval, OfTheWholeTextProposesWhatTheTargetDraws) {
     request.sampling = {.temperature = 0.8};
     Retrieving levels(engine, options(3), {.budget = 2048});
@@ -56,7 +56,7 @@ TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
         for (const int64_t length : {3, 12}) {
             Retrieving levels(engine, options(on_chip), {.budget = 64});
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
-            HeldLaws held(engine.device(), levels.middle, length);
+            DraftDistributions held(engine.device(), levels.middle, length);
             Speculate middle(draft, levels.middle, request.sampling, 0,
                              {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
@@ -85,7 +85,8 @@ TEST_F(Retrieval, MayBeSettledWhereNothingHasBeenSaid) {
     EXPECT_EQ(proposals[1], proposals[0]);
 }
 
-// What is chosen again, every so many rounds or never, and a text shorter than what is always seen.
+// Re-selection in every round, in every third one, or never; some prompts are shorter than the tokens that are always
+// seen.
 TEST_F(Retrieval, WhenItChoosesChangesNoToken) {
     for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {
         for (const size_t prompt : {size_t{1}, size_t{100}, size_t{263}, request.prompt.size()}) {
@@ -100,8 +101,8 @@ TEST_F(Retrieval, WhenItChoosesChangesNoToken) {
     }
 }
 
-// Sample i depends on the seed and i alone: what an earlier one chose is not seen. The number of rounds shows it:
-// tokens of a greedy text are the same whatever is proposed.
+// Sample i depends on the seed and i alone: it does not see what an earlier sample selected. Otherwise the number of
+// rounds would differ. Greedy tokens would not show it, because proposals do not change them.
 TEST_F(Retrieval, SamplesBeginWithWhatThePromptChose) {
     request.sampling = {.temperature = 0.8};
     for (const int64_t every : {int64_t{1}, int64_t{2}, RetrievalShape::kNever}) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A target and a level over it that sees a part of its text, for tests.
+/// A target, and a level over the same weights that sees a part of the sequence, for tests.
 
 #include <memory>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace trireme::test {
 
-/// Options of a level that sees what `set` holds.
+/// Options of a level that sees the tokens of `set`.
 inline LevelOptions over_set(LevelOptions options, KvSet& set) {
     options.view = [&set](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
         return std::make_unique<SetView>(device, compute, shape, set);
@@ -19,7 +19,7 @@ inline LevelOptions over_set(LevelOptions options, KvSet& set) {
     return options;
 }
 
-/// A target and, over the same weights, a level that sees what a RetrievalSet holds.
+/// A target and, over the same weights, a level that sees the tokens of a RetrievalSet.
 struct Retrieving {
     Retrieving(Engine& engine, const LevelOptions& target_options, const RetrievalShape& shape)
         : target(engine.device(), engine.comm(), engine.weights(), target_options),
@@ -31,7 +31,7 @@ struct Retrieving {
     Level middle;
 };
 
-/// The same with heavy hitters.
+/// Like Retrieving, with heavy hitters instead of retrieved tokens.
 struct Heavy {
     Heavy(Engine& engine, const LevelOptions& target_options, const BoundedShape& shape)
         : target(engine.device(), engine.comm(), engine.weights(), by_layers(target_options)),

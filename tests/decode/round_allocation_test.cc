@@ -1,4 +1,4 @@
-// A round allocates nothing, whoever proposes, wherever keys and values lie.
+// A round allocates nothing, for every proposer and every KV placement.
 
 #include <numeric>
 #include <vector>
@@ -17,14 +17,14 @@
 namespace trireme::test {
 namespace {
 
-/// Allocations of 20 rounds behind some others.
+/// Number of allocations in 20 rounds, after 10 rounds of warm-up.
 int64_t allocations_of(Speculate& decoder, const std::vector<int32_t>& prompt) {
     decoder.prefill(prompt, {});
     decoder.begin(0);
     std::vector<int32_t> path(kMaxRows);
     std::iota(path.begin(), path.end(), 0);
     const auto round = [&] { decoder.commit(std::span(path).first(decoder.propose(40).size()), -1); };
-    // Threads, lanes and vectors as long as a round's are made on first use.
+    // Threads, lanes and vectors are allocated on first use.
     for (int i = 0; i < 10; ++i) round();
     const int64_t before = allocations;
     for (int i = 0; i < 20; ++i) round();
@@ -46,7 +46,7 @@ TEST(Rounds, AllocateNothing) {
         Retrieving levels(engine, level, {.budget = 64});
         {
             Drafter draft("draft", small.device(), *small, sampling, 1, 2, 2);
-            HeldLaws held(engine.device(), levels.middle, 8);
+            DraftDistributions held(engine.device(), levels.middle, 8);
             Speculate middle(draft, levels.middle, sampling, 1,
                              {.verifier = "retrieval", .level = 1, .length = 8, .held = &held});
             Speculate triforce(middle, levels.target, sampling, 1);

@@ -1,4 +1,4 @@
-// The model of a round, against the figures of triforce.md, section 0, and against rounds that are played.
+// The forecast of a round, compared with the figures of triforce.md, section 0, and with simulated rounds.
 
 #include "decode/round_forecast.h"
 
@@ -17,8 +17,8 @@ std::function<double(int64_t, double)> behind(double ms) {
     return [ms](int64_t, double draft_ms) { return draft_ms + ms; };
 }
 
-// Six tokens at 0.21 take TriForce's number of inner rounds. Its last one may give a seventh token, ours never does:
-// that is the part of 5.35 tokens that is missing.
+// Six tokens at 0.21 take TriForce's number of inner rounds. TriForce's last inner round may give a seventh token, ours
+// does not. The test adds the expected value of that token to compare with 5.35.
 TEST(RoundForecast, IsTriForcesOnAnA100) {
     const std::vector<CheckingLevel> checks = {{"full", 0.904, 6, {}}, {"retrieval", 0.21, 1, always(14.0)}};
     const RoundForecast f = forecast_round(checks, 0.6, behind(52.8));
@@ -37,7 +37,7 @@ TEST(RoundForecast, HasTriForcesNumberOfInnerRounds) {
     }
 }
 
-// What comes of a round that is played a million times.
+// The averages of a million simulated rounds.
 TEST(RoundForecast, IsWhatPlayedRoundsTakeOnAverage) {
     constexpr int64_t kGamma = 9, kInner = 3;
     constexpr double kOuter = 0.9, kMiddle = 0.6, kDraftMs = 0.5;
@@ -63,7 +63,7 @@ TEST(RoundForecast, IsWhatPlayedRoundsTakeOnAverage) {
     }
     const std::vector<CheckingLevel> checks = {{"full", kOuter, kGamma, {}}, {"retrieval", kMiddle, kInner, middle_ms}};
     const RoundForecast f = forecast_round(checks, kDraftMs, outer_ms);
-    constexpr double kError = 5.0 / 1000;  // 5 sigma, of a part
+    constexpr double kError = 5.0 / 1000;  // relative; 5 sigma
     EXPECT_NEAR(f.levels[1].forwards * kRounds / forwards, 1, kError);
     EXPECT_NEAR(f.drafted * kRounds / drafted, 1, kError);
     EXPECT_NEAR(f.draft_ms * kRounds / draft, 1, kError);
@@ -71,7 +71,7 @@ TEST(RoundForecast, IsWhatPlayedRoundsTakeOnAverage) {
     EXPECT_DOUBLE_EQ(f.round_ms, outer_ms(kGamma + 1, f.draft_ms));
 }
 
-TEST(RoundForecast, OfALevelThatIsAskedForNothingIsPlainDecoding) {
+TEST(RoundForecast, OfALevelThatDraftsNothingIsPlainDecoding) {
     const std::vector<CheckingLevel> checks = {{"full", 0.5, DraftLength::kAuto, {}}};
     const RoundForecast f = forecast_round(checks, 5, [](int64_t rows, double d) { return d + 8 * double(rows); });
     EXPECT_EQ(f.levels[0].length, 0);
@@ -79,7 +79,7 @@ TEST(RoundForecast, OfALevelThatIsAskedForNothingIsPlainDecoding) {
     EXPECT_EQ(f.round_ms, 8);
 }
 
-// The whole lists, compared: no other length is faster.
+// Compares every outer length: none is faster than the chosen one.
 TEST(RoundForecast, ChoosesTheFastestLengths) {
     const auto ms = [](int64_t rows) { return 4 + static_cast<double>(rows); };
     const auto whole = [](int64_t rows, double d) { return d + 100 + 0.5 * static_cast<double>(rows); };

@@ -1,4 +1,4 @@
-// Samples side by side: each has the tokens, the text and the end that it has alone.
+// Parallel samples: each has the tokens, the text and the stop reason that it has alone.
 
 #include "decode/side_by_side.h"
 
@@ -26,7 +26,7 @@ LevelOptions options(int64_t sequences, int64_t prompt, const Residency& residen
     return o;
 }
 
-/// Of so many owners every second one on chip, or none.
+/// Residency of `owners` owner layers: every second one on chip, or none.
 Residency streamed(int64_t owners, bool half, int64_t frames = 0) {
     Residency r = {.on_chip = {}, .ring = 3, .frames = frames, .span_bytes = 1, .verify = true};
     for (int64_t owner = 0; owner < owners; ++owner) r.on_chip.push_back(half && owner % 2 == 1);
@@ -90,8 +90,8 @@ TEST_F(SideBySide, GiveEachOnesOwnTokens) {
     }
 }
 
-// Streamed keys and values: the prompt's tiles lie in host memory once, and cross the link once a forward. One prompt
-// a case: threads are watched at a tenth of the speed.
+// Streamed KV: the prompt's tiles are stored once in host memory, and cross the link once per forward. Each case has
+// one prompt, because TSan runs at a tenth of the speed.
 class SideBySideStreamed : public SideBySide, public testing::WithParamInterface<int64_t> {};
 
 TEST_P(SideBySideStreamed, GiveEachOnesOwnTokens) {
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Prompts, SideBySideStreamed,
                          testing::ValuesIn(kSanitized ? std::vector<int64_t>{5, 512}
                                                       : std::vector<int64_t>{5, 256, 511, 512, 513, 700}));
 
-// Some end early, at the end of a text or at a stop string: the next sample takes the place.
+// Some samples end early, at EOS or at a stop string; the next sample takes over the batch slot.
 TEST_F(SideBySide, EndAsTheyEndAlone) {
     const GenerateRequest asked = {
         .prompt = prompt_of(300), .max_new = 60, .num_samples = 24, .stops = {.eos = {2}, .stop = {"LORD", " and"}}};
@@ -123,7 +123,7 @@ TEST_F(SideBySide, EndAsTheyEndAlone) {
     for (const int64_t parallel : {3, 8}) expect_same(run(asked, {.temperature = 1}, parallel), alone);
 }
 
-// More than a forward has rows.
+// More samples than a forward has rows.
 TEST_F(SideBySide, MayBeMoreThanAForwardsRows) {
     const GenerateRequest asked = {.prompt = prompt_of(270), .max_new = 6, .num_samples = 130};
     const std::vector<Continuation> alone = run(asked, {.temperature = 0.8}, 1);

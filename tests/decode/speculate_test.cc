@@ -1,4 +1,4 @@
-// Speculation gives what plain decoding gives, whatever is proposed.
+// Greedy speculation emits the tokens of plain decoding, whatever is proposed.
 
 #include "decode/speculate.h"
 
@@ -19,7 +19,7 @@
 namespace trireme::test {
 namespace {
 
-/// Proposes trees of every shape: somewhere in them, now and then, stand tokens of the known continuation.
+/// Proposes random trees, or chains. Some of their tokens are those of the known continuation.
 class Guesses final : public Proposer {
   public:
     Guesses(std::vector<int32_t> known, int64_t size, int32_t vocab, uint32_t seed)
@@ -58,7 +58,7 @@ class Guesses final : public Proposer {
     }
     const std::vector<int32_t>& text() const { return text_; }
     bool chains = false;
-    // What has been proposed and has stayed, by its depth; whether some proposal was no chain.
+    // Proposed and accepted tokens by depth; `branched`: some proposal was not a chain.
     std::array<int64_t, kMaxRows> proposed_at = {}, accepted_at = {};
     bool branched = false;
 
@@ -110,7 +110,7 @@ TEST_F(Speculation, OfAnyProposalIsPlainDecodingWhenGreedy) {
     }
 }
 
-TEST_F(Speculation, BehindNgramsIsPlainDecodingWhenGreedy) {
+TEST_F(Speculation, AfterNgramsIsPlainDecodingWhenGreedy) {
     request.prompt = tokenizer->encode("And God said, Let there be light: and there was light. And God said,", true);
     for (const int64_t n : {1, 10, 200}) {
         request.max_new = n;
@@ -125,14 +125,14 @@ TEST_F(Speculation, BehindNgramsIsPlainDecodingWhenGreedy) {
     }
 }
 
-/// Decoders of one model go on behind one prefill of it, whatever the others have generated since.
+/// Decoders of one model continue after one prefill of it, whatever other decoders have generated since.
 TEST_F(Speculation, AdoptsAPromptThatAnotherDecoderHasRead) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     const GenerateRequest r = {.prompt = request.prompt, .max_new = request.max_new};
     Plain alone(*engine, request.sampling, 0);
     Ngram ngram(4);
     Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 5);
-    Drafter longer_draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 9);  // on its level
+    Drafter longer_draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 9);  // same level
     Speculate quoting(ngram, *engine, request.sampling, 0), drafted(draft, *engine, request.sampling, 0),
         drafted_more(longer_draft, *engine, request.sampling, 0);
     read_prompt(alone, r, stats);
@@ -150,11 +150,11 @@ TEST_F(Speculation, AdoptsAPromptThatAnotherDecoderHasRead) {
     EXPECT_THROW(alone.adopt(longer), Error);
 }
 
-/// Proposes the same tokens again and again.
+/// Proposes the same tokens in every round.
 class Told final : public Proposer {
   public:
     explicit Told(std::vector<int32_t> tokens) : tokens_(std::move(tokens)) {}
-    const char* name() const override { return "told"; }
+    const char* name() const override { return "reported"; }
     void prefill(std::span<const int32_t>, const Progress&) override {}
     void begin(uint32_t) override {}
     std::span<const Proposed> propose(int64_t limit) override {
@@ -168,14 +168,15 @@ class Told final : public Proposer {
     }
     void commit(std::span<const int32_t>, int32_t) override {}
     void rewind(int64_t, int32_t) override {}
-    std::vector<int64_t> limits;  // that it was asked with
+    std::vector<int64_t> limits;  // of all calls of propose()
 
   private:
     std::vector<int32_t> tokens_;
     std::vector<Proposed> proposal_;
 };
 
-/// Ranks compare it: it tells proposals apart of which nothing stays, and draft lengths for which there is no proposal.
+/// Ranks compare the digest. It differs between proposals of which no token is accepted, and between draft lengths
+/// without a proposal.
 TEST_F(Speculation, DigestsWhatItProposed) {
     request.max_new = 20;
     const auto digest_of = [&](std::vector<int32_t> proposes, DraftLength* lengths = nullptr) {
@@ -186,10 +187,10 @@ TEST_F(Speculation, DigestsWhatItProposed) {
         const uint64_t once = speculate.digest();
         EXPECT_EQ(speculate.stats().accepted, 0);
         ids_of(speculate, request, stats);
-        EXPECT_EQ(speculate.digest(), once);  // the same text again
+        EXPECT_EQ(speculate.digest(), once);  // the same sequence again
         return once;
     };
-    // Nothing in the continuation is a control token.
+    // Tokens 3 and 4 are the bytes 0x00 and 0x01, which the continuation does not contain.
     const std::vector<uint64_t> all = {digest_of({}), digest_of({3, 3}), digest_of({3, 4}), digest_of({3}),
                                        digest_of({4, 4})};
     EXPECT_EQ(std::set<uint64_t>(all.begin(), all.end()).size(), all.size());
@@ -199,8 +200,8 @@ TEST_F(Speculation, DigestsWhatItProposed) {
     EXPECT_NE(digest_of({}, &three), digest_of({}, &four));
 }
 
-// The last round has no choice: its token is the last one that is wanted.
-TEST_F(Speculation, AsksForNothingWhereNothingPays) {
+// The last round does not count as off: only one token is left, so no draft length is chosen.
+TEST_F(Speculation, DraftsNothingWhereNothingPays) {
     Told told({3});
     DraftLength lengths;
     lengths.know({"full", {{1, 1}}}, nullptr, 100);
@@ -211,8 +212,9 @@ TEST_F(Speculation, AsksForNothingWhereNothingPays) {
     EXPECT_EQ(speculate.stats().off, speculate.stats().rounds - 1);
 }
 
-// Where asking does not pay at first it waits for some text, whoever says it and whatever it is.
-TEST_F(Speculation, AsksAgainBehindTextThatOthersSay) {
+// If drafting does not pay at first, it is tried again after some tokens. Tokens that the level above commits count,
+// whatever their ids.
+TEST_F(Speculation, TriesAgainAfterTokensOfOthers) {
     for (const int32_t token : {0, 5}) {
         Told told({3});
         DraftLength lengths;
@@ -234,8 +236,8 @@ TEST_F(Speculation, AsksAgainBehindTextThatOthersSay) {
     }
 }
 
-// The first token stands on the prompt's logits, each other one takes a row.
-TEST_F(Speculation, GoesOnWhileThereIsRoomForARow) {
+// The first token is sampled from the prompt's logits; each other token takes a row.
+TEST_F(Speculation, ContinuesWhileThereIsRoomForARow) {
     Told nothing({});
     Speculate speculate(nothing, *engine, request.sampling, 0, {.level = 1, .length = 100});
     speculate.prefill(request.prompt, {});
@@ -246,11 +248,11 @@ TEST_F(Speculation, GoesOnWhileThereIsRoomForARow) {
     for (size_t i = 0; i < proposed.size(); ++i) EXPECT_EQ(proposed[i].token, plain[i]) << i;
 }
 
-// Greedy, each token is the likeliest one of the law that comes with it.
-TEST_F(Speculation, ProposesTokensWithTheirOwnLaws) {
+// At temperature 0, each token is the most probable one of the distribution that comes with it.
+TEST_F(Speculation, ProposesTokensWithTheirDistributions) {
     Guesses guesses(plain, 3, 1024, 5);
     guesses.chains = true;
-    HeldLaws held(engine.device(), *engine, 40);
+    DraftDistributions held(engine.device(), *engine, 40);
     Speculate speculate(guesses, *engine, request.sampling, 0, {.level = 1, .length = 30, .held = &held});
     speculate.prefill(request.prompt, {});
     speculate.begin(0);
@@ -261,12 +263,12 @@ TEST_F(Speculation, ProposesTokensWithTheirOwnLaws) {
     EXPECT_GT(speculate.stats().accepted, 0);
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
     for (size_t i = 0; i < proposed.size(); ++i) {
-        const float* logits = proposed[i].law.row.data;
+        const float* logits = proposed[i].distribution.row.data;
         EXPECT_EQ(std::max_element(logits, logits + 1024) - logits, proposed[i].token) << i;
     }
 }
 
-/// A stretch of rounds is the difference of two counts.
+/// The counts of some rounds are the difference of two totals.
 TEST_F(Speculation, CountsAreSubtracted) {
     Ngram ngram(4);
     Speculate speculate(ngram, *engine, request.sampling, 0);
@@ -284,20 +286,20 @@ TEST_F(Speculation, CountsAreSubtracted) {
     EXPECT_EQ(SpeculationStats().accept_rate(), 0);
 }
 
-/// The draft proposes to a second level of the target, and that to the target: TriForce's chain.
+/// TriForce's chain: the draft proposes to a second level of the target, which proposes to the target.
 TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     Level middle(engine.device(), comm, engine.weights(), {.context = 512});
     for (const int64_t inner : {1, 2, 5}) {
         for (const int64_t length : {1, 4, 16, 40}) {
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, inner);
-            HeldLaws held(engine.device(), middle, length + inner);
+            DraftDistributions held(engine.device(), middle, length + inner);
             Speculate retrieval(draft, middle, request.sampling, 0,
                                 {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
             Speculate speculate(retrieval, *engine, request.sampling, 0);
 
             EXPECT_EQ(ids_of(speculate, request, stats), plain) << inner << " " << length;
-            // The middle level sees what the target sees: all it proposes stays.
+            // The middle level sees what the target sees: every token that it proposes is accepted.
             EXPECT_EQ(speculate.stats().accepted, speculate.stats().proposed);
             EXPECT_GT(retrieval.stats().accepted, 0);
             EXPECT_LT(retrieval.stats().accepted, retrieval.stats().proposed);
@@ -306,21 +308,21 @@ TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
     }
 }
 
-TEST_F(Speculation, OfADraftFindsRoomBesideWhatIsStaged) {
+TEST_F(Speculation, OfADraftFindsRoomWithStagedRows) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, 100);
     draft.prefill(request.prompt, {});
     draft.begin(0);
-    EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows + 1});  // the first one stands on the prompt's logits
+    EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows + 1});  // the first one is sampled from the prompt's logits
     draft.commit({}, 5);
-    EXPECT_TRUE(draft.propose(100).empty());  // rows that nobody wanted are staged until it is settled
+    EXPECT_TRUE(draft.propose(100).empty());  // rejected rows remain staged until settle()
     draft.commit({}, 6);
     draft.settle();
     EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows - 1});  // two tokens had not been computed
     EXPECT_EQ(draft_engine->view().staged().size(), kMaxRows);
 }
 
-// What a draft hears while nobody asks it is computed when it has become much, as far as its context goes.
+// While a draft is not used, it computes committed tokens in batches of 16, as far as its context allows.
 TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     const auto prompt = static_cast<int64_t>(request.prompt.size());
@@ -331,13 +333,13 @@ TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
     for (int32_t heard = 1; heard <= 60; ++heard) {
         draft.commit({}, heard);
         draft.settle();
-        // All but the last one of 17; of as many again there is room for one.
+        // After 17 tokens it computes all but the last one; of the next 16, only one fits into the context.
         EXPECT_EQ(small.length(), prompt + (heard < 17 ? 0 : heard < 33 ? 16 : 17)) << heard;
     }
     EXPECT_TRUE(draft.propose(5).empty());
 }
 
-/// Counts prompts that a view reads.
+/// Counts the prompts that a view has read.
 class Prompts final : public KvFollower {
   public:
     void prefilled(int64_t) override { ++read; }

@@ -33,7 +33,7 @@ TEST(StopText, CutsAtTheFirstOfSeveralStops) {
     EXPECT_EQ(t.flush(), "");
 }
 
-// Whatever the cuts, the shown text is what lies before the first stop string in the whole.
+// However the text is split, the shown text is what precedes the first stop string in the whole text.
 TEST(StopText, DoesNotDependOnHowTheTextArrives) {
     const std::string text = "aabababcababd";
     const std::vector<std::string> stops = {"ababc", "abd"};

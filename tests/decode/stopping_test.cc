@@ -1,4 +1,4 @@
-// What ends a text besides the limit: special tokens, half characters, an interrupt.
+// Sequences that end before their limit: special tokens, an interrupt. Incomplete characters at the end are not shown.
 
 #include <array>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace trireme::test {
 namespace {
 
-/// The model's tokenizer but for one id, which has another text or is a control token named "<stop>".
+/// The model's tokenizer, except for one id, which has another text or is a control token named "<stop>".
 class Altered final : public Tokenizer {
   public:
     Altered(const Tokenizer& base, int32_t id, std::string text, bool special)
@@ -69,7 +69,7 @@ TEST_F(Stopping, HalfACharacterIsNotShown) {
     EXPECT_EQ(streamed, c.text);
 }
 
-TEST_F(Stopping, AnInterruptEndsTheRunAfterTheTokenAtHand) {
+TEST_F(Stopping, AnInterruptEndsTheRunAfterTheCurrentToken) {
     request.num_samples = 3;
     int asked = 0;
     const auto out = generate(*engine, tokenizer.get(), request, stats, {}, {},
@@ -101,7 +101,7 @@ TEST_F(Stopping, AnInterruptAtTheLastTokenEndsTheRunAndLeavesTheReason) {
     EXPECT_EQ(ended[0].stop, StopReason::kEos);
 }
 
-/// Proposes three known tokens a round, and writes down what it is told.
+/// Proposes three known tokens per round, and records its calls.
 class Threes final : public Decoder {
   public:
     explicit Threes(Level& model) : model_(model) {}
@@ -120,7 +120,7 @@ class Threes final : public Decoder {
         committed.emplace_back(path.begin(), path.end());
     }
 
-    void rewind(int64_t, int32_t) override { ADD_FAILURE() << "nobody is behind it"; }
+    void rewind(int64_t, int32_t) override { ADD_FAILURE() << "no proposer follows it"; }
 
     std::vector<int64_t> limits;
     std::vector<std::vector<int32_t>> committed;

@@ -1,5 +1,5 @@
 // Greedy tokens, log probabilities and perplexity of trained models against transformers in fp32.
-// The demo model comes from TRIREME_DEMO_MODEL (its .gguf); without it those cases are skipped, visibly.
+// TRIREME_DEMO_MODEL names the demo model's .gguf; without it those cases are reported as skipped.
 
 #include <cmath>
 #include <cstdlib>
@@ -91,7 +91,7 @@ TEST_P(TrainedModel, GivesTransformersLogProbabilities) {
     double largest = 0;
     for (const float x : golden.at("logits").f32) largest = std::max(largest, std::fabs(static_cast<double>(x)));
     EXPECT_TRUE(near(std::span<const float>(rows), std::span<const float>(golden.at("logits").f32), 2e-5 * largest));
-    // A log probability is a difference of two numbers with that error each.
+    // A log probability is the difference of two numbers that each have this error.
     EXPECT_TRUE(
         near(std::span<const double>(s.logprobs), std::span<const float>(golden.at("logprobs").f32), 4e-5 * largest));
     std::printf("%s f32: perplexity %.6f, transformers %.6f\n", GetParam().name.c_str(), s.perplexity(), want);

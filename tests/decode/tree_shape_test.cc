@@ -1,4 +1,4 @@
-// The tree that is worth its nodes: against all trees where those can be counted, and against Sequoia's own recursion.
+// The tree with the most expected accepted nodes: compared with all small trees, and with Sequoia's own recursion.
 
 #include "decode/tree_shape.h"
 
@@ -23,7 +23,7 @@ std::vector<int32_t> children(const TreeShape& tree) {
     return n;
 }
 
-/// How many nodes are accepted on average.
+/// Mean number of accepted nodes.
 double value(const TreeShape& tree, const Chances& p) {
     std::vector<double> comes(tree.nodes.size(), 1);
     double sum = 0;
@@ -37,7 +37,7 @@ double value(const TreeShape& tree, const Chances& p) {
     return sum;
 }
 
-/// The largest value over every way to hang nodes below earlier ones.
+/// The largest value over every way to add nodes below earlier ones.
 double best_of_all(const Chances& p, int64_t size, int64_t depth) {
     struct Node {
         double comes;
@@ -62,11 +62,11 @@ double best_of_all(const Chances& p, int64_t size, int64_t depth) {
     return best;
 }
 
-/// Sequoia's recursion: below a node of which `depth` levels are left, the best use of n nodes for its children from
-/// the k-th on is a subtree of some of them under that child, and the rest for its younger siblings.
+/// Sequoia's recursion: n nodes are distributed over a node's children from the k-th on, with `depth` levels left. Some
+/// nodes form the subtree of the k-th child; the rest is distributed over its later siblings.
 double by_recursion(const Chances& p, int64_t size, int64_t depth) {
     const auto n = static_cast<size_t>(size) + 1;
-    std::vector<double> above(n, 0);  // by nodes, one level less
+    std::vector<double> above(n, 0);  // by number of nodes, with one level less
     for (int64_t d = 0; d < depth; ++d) {
         std::vector<double> siblings(n, 0);
         for (size_t k = p.size(); k-- > 0;) {
@@ -99,7 +99,7 @@ void expect_tree(const TreeShape& tree, int64_t size, int64_t depth) {
 }
 
 TEST(TreeShape, HasTheNodesTheWalkComesToMostOften) {
-    // 0.5, 0.4, 0.25, then 0.2 below either of the first two: below the elder one.
+    // The best nodes have 0.5, 0.4, 0.25, then 0.2 below either of the first two; the first one wins.
     const Chances p = {0.5, 0.4};
     EXPECT_EQ(children(best_tree(p, 1, 9)), (std::vector<int32_t>{1, 0}));
     EXPECT_EQ(children(best_tree(p, 2, 9)), (std::vector<int32_t>{2, 0, 0}));
@@ -117,7 +117,7 @@ TEST(TreeShape, OfOneChildIsAChain) {
     }
 }
 
-// A forward for each level whose nodes have children, of a row for each such node.
+// Drafting takes one forward per depth with parents, and one row per parent.
 TEST(TreeShape, IsDraftedLevelByLevel) {
     for (const int64_t size : {1, 5, 20, 63}) {
         for (int64_t depth = 1; depth <= 8; ++depth) {

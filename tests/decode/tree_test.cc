@@ -1,4 +1,4 @@
-// Trees that a model proposes: the tokens of plain decoding, more of them a round than a chain of the same depth gives.
+// Trees that a model proposes: the tokens of plain decoding, and more tokens per round than a chain of the same depth.
 
 #include <algorithm>
 #include <map>
@@ -57,9 +57,9 @@ TEST_F(Tree, OfAnySizeIsPlainDecodingWhenGreedy) {
     }
 }
 
-// What a target proposes to itself stays, as deep as the trees are: each round computes what the last one left.
+// If the target drafts for itself, every round accepts a path down to a leaf.
 TEST_F(Tree, OfTheModelItselfStaysToItsLeaves) {
-    request.max_new = 57;  // the prompt's token, and eight rounds of seven
+    request.max_new = 57;  // the token of the prompt's logits, and eight rounds of seven
     const std::vector<int32_t> plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
     Level same(engine.device(), comm, engine.weights(), {.k_type = DType::kF32, .v_type = DType::kF32});
     TreeDrafter tree("tree", engine.device(), same, request.sampling, 0, {.size = 63, .depth = 6});
@@ -91,7 +91,7 @@ TEST_F(Tree, IsPlainDecodingOnRanks) {
     }
 }
 
-// Issue "Speculation": a tree of 32 nodes and more beats the chain of equal depth.
+// Issue "Speculation": a tree of 32 or more nodes beats the chain of equal depth.
 TEST_F(Tree, GivesMoreTokensARoundThanTheChainOfItsDepth) {
     request.max_new = 300;
     for (const double temperature : {0.0, 0.6, 1.0}) {
@@ -152,11 +152,11 @@ TEST_F(Tree, ProposesTheLikeliestWhenGreedy) {
         order.resize(tokens.size());
         EXPECT_EQ(tokens, order) << "below " << parent;
     }
-    for (const Proposed& p : proposal) EXPECT_EQ(p.law.row.data, nullptr);  // point masses
+    for (const Proposed& p : proposal) EXPECT_EQ(p.distribution.row.data, nullptr);  // point masses
 }
 
-// Whatever stayed, was taken back or settled: the text alone says what is proposed.
-TEST_F(Tree, ProposesTheSameBehindAnyHistory) {
+// The proposal depends on the sequence alone, whatever was accepted, rolled back or settled before.
+TEST_F(Tree, ProposesTheSameAfterAnyHistory) {
     const TreeDrafter::Options options = {.size = 16, .depth = 4, .acceptance = kWide};
     Level other(draft.device(), comm, draft.weights(), {.k_type = DType::kF32, .v_type = DType::kF32});
     TreeDrafter tree = drafter(options, request.sampling);
@@ -177,11 +177,11 @@ TEST_F(Tree, ProposesTheSameBehindAnyHistory) {
             fresh.begin(0);
             for (const int32_t token : text) fresh.commit({}, token);
             const auto wanted = fresh.propose(63);
-            ASSERT_EQ(families(proposal), families({wanted.data(), wanted.size()})) << "behind " << text.size();
+            ASSERT_EQ(families(proposal), families({wanted.data(), wanted.size()})) << "after " << text.size();
             fresh.commit({}, 0);
 
             std::vector<int32_t> path;
-            for (size_t i = 0; i < proposal.size(); ++i) {  // a walk down, as far as chance lets it
+            for (size_t i = 0; i < proposal.size(); ++i) {  // a random path from the root
                 if (proposal[i].parent == (path.empty() ? -1 : path.back()) && random(3) > 0) {
                     path.push_back(static_cast<int32_t>(i));
                     text.push_back(proposal[i].token);
@@ -189,7 +189,7 @@ TEST_F(Tree, ProposesTheSameBehindAnyHistory) {
             }
             text.push_back(random(1024));
             tree.commit(path, text.back());
-            // What is settled cannot be taken back in every view: taking back comes first.
+            // Not every view can roll back settled tokens, so rewind() comes before settle().
             if (random(3) == 0) {
                 const auto n = static_cast<size_t>(random(std::min<size_t>(path.size() + 1, text.size())));
                 text.resize(text.size() - n);
@@ -229,12 +229,12 @@ TEST_F(Tree, IsNoDeeperThanTheLimitAndTheContext) {
     EXPECT_EQ(plain.size(), 9u);
 }
 
-TEST_F(Tree, FindsRoomBesideWhatIsStaged) {
+TEST_F(Tree, FindsRoomWithStagedRows) {
     TreeDrafter tree = drafter({.size = 63, .depth = 20}, request.sampling);
     tree.prefill(request.prompt, {});
     tree.begin(0);
     size_t least = 63;
-    for (int i = 0; i < 40; ++i) {  // never settled: trees shrink to what is left, at last to nothing
+    for (int i = 0; i < 40; ++i) {  // without settle(), trees shrink to the rows that are left, and finally to none
         tree.commit({}, i);
         least = std::min(least, tree.propose(63).size());
     }
@@ -246,7 +246,7 @@ TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
     TreeDrafter tree = drafter({.size = 63, .depth = 6}, request.sampling);
     tree.prefill(request.prompt, {});
     tree.begin(0);
-    for (int i = 0; i < 3; ++i) {  // the first tree stands on the prompt's own logits
+    for (int i = 0; i < 3; ++i) {  // the first tree starts from the prompt's logits
         EXPECT_EQ(tree.propose(63).size(), 63u);
         EXPECT_GT(draft->view().staged().size(), 0);
         tree.commit({}, i);
@@ -255,7 +255,7 @@ TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
     }
 }
 
-TEST_F(Tree, SiblingsDifferAndAreNoMoreThanTheLawHas) {
+TEST_F(Tree, SiblingsDifferAndAreNoMoreThanTheDistributionHas) {
     SamplingParams three = sampled;
     three.top_k = 3;
     for (const SamplingParams& sampling : {sampled, three}) {
@@ -269,16 +269,17 @@ TEST_F(Tree, SiblingsDifferAndAreNoMoreThanTheLawHas) {
             most = std::max(most, tokens.size());
         }
         EXPECT_EQ(most, sampling.top_k == 3 ? 3u : std::size(kWide));
-        for (const Proposed& p : proposal) EXPECT_NE(p.law.row.data, nullptr);
+        for (const Proposed& p : proposal) EXPECT_NE(p.distribution.row.data, nullptr);
         for (size_t i = 1; i < proposal.size(); ++i) {
-            EXPECT_EQ(proposal[i].parent == proposal[i - 1].parent, proposal[i].law.law == proposal[i - 1].law.law)
+            EXPECT_EQ(proposal[i].parent == proposal[i - 1].parent,
+                      proposal[i].distribution.distribution == proposal[i - 1].distribution.distribution)
                 << i;
         }
     }
 }
 
 // Uniforms are a function of sample, round and node.
-TEST_F(Tree, EveryRoundDrawsAnew) {
+TEST_F(Tree, EveryRoundSamplesAgain) {
     TreeDrafter tree = drafter({.size = 20, .depth = 3, .acceptance = kWide}, sampled);
     tree.prefill(request.prompt, {});
     const auto propose = [&] { return families(tree.propose(63)); };

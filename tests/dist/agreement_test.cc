@@ -31,7 +31,7 @@ TEST(Agreement, NamesKeysThatOnlySomeRanksHave) {
     EXPECT_EQ(first_difference({{}, {{"a", "1"}}, {}}), "rank 1 differs: a=1 (others do not set it)");
 }
 
-TEST(Agreement, TellsAnEmptyValueFromNone) {
+TEST(Agreement, DistinguishesAnEmptyValueFromNone) {
     EXPECT_EQ(first_difference({{{"a", ""}}, {{"a", ""}}, {}}), "rank 2 differs: a is not set (others )");
 }
 

@@ -15,7 +15,7 @@
 namespace trireme::test {
 namespace {
 
-// A rank that stopped at a failure would leave the others waiting: cases use EXPECT and go on in step.
+// A rank that stopped at a failure would leave the others waiting: cases use EXPECT and continue in step.
 
 /// Every small length, both sides of every power of two, and long ones: short and long messages, short last slices.
 std::vector<int64_t> lengths() {
@@ -37,7 +37,7 @@ std::vector<float> all_reduced(Comm& comm, Stream& stream, std::vector<float> x)
     return x;
 }
 
-/// What rank r gives: signs and magnitudes from 2^-30 to 2^30, so that another order of adding gives other bits.
+/// The summand of rank r: signs and magnitudes from 2^-30 to 2^30, so that another order of adding gives other bits.
 float uneven(int rank, int64_t i) {
     uint64_t h = (static_cast<uint64_t>(i) * 64 + static_cast<uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15u;  // splitmix64
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -260,7 +260,7 @@ void control_passes_device_calls(Comm& comm) {
             std::this_thread::sleep_for(std::chrono::microseconds(300 * late));
         });
         comm.all_reduce(stream, tensor(x));
-        const auto all = comm.gather_bytes(std::to_string(i));  // the device call may be under way or yet to come
+        const auto all = comm.gather_bytes(std::to_string(i));  // the device call may be in flight, or not have begun
         EXPECT_EQ(all.back(), std::to_string(i));
         stream.synchronize();
         EXPECT_EQ(std::count(x.begin(), x.end(), static_cast<float>(comm.size())), std::ssize(x));

@@ -1,5 +1,5 @@
 #pragma once
-/// What every implementation of Comm has to do: one list of cases, run on each.
+/// The contract of Comm: one list of cases, run on every implementation.
 
 #include <span>
 

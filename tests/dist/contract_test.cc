@@ -1,4 +1,4 @@
-/// The contract on one rank and on ranks that are threads.
+/// The contract, run on one rank and on ranks that are threads.
 #include "tests/dist/contract.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST_P(SelfContract, Holds) {
 INSTANTIATE_TEST_SUITE_P(, SelfContract, testing::ValuesIn(contract().begin(), contract().end()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-/// Nine threads take turns on a few cores: under a sanitizer, for a minute.
+/// Without 9 ranks under a sanitizer: nine threads share a few cores, and would take a minute.
 std::vector<int> rank_counts() {
     return kSanitized ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{1, 2, 3, 4, 9};
 }

@@ -1,4 +1,4 @@
-/// Ranks of which one goes wrong: what mpi_failure_test starts. argv[1] says how.
+/// The program that mpi_failure_test starts: one of three ranks fails. argv[1] selects the failure.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,7 +17,7 @@
 namespace trireme::test {
 namespace {
 
-/// Rank 1 of the last phase.
+/// The failure of rank 1.
 void go_wrong(const std::string& how) {
     if (how == "throw") fail(Exit::kData, "this rank's file is broken");
     if (how == "unwind") fail(Exit::kData, "thrown past the Comm");
@@ -27,17 +27,17 @@ void go_wrong(const std::string& how) {
     if (how == "slow") std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
-/// As the program's main does it: whoever catches aborts.
+/// Handles errors as the program's main() does: the rank that catches one aborts all ranks.
 int run(const std::string& how) {
     if (how == "late" && rank_env(std::getenv).rank == 1) std::this_thread::sleep_for(std::chrono::seconds(8));
     MpiComm comm(how == "miscounted" ? 5 : 3);
-    log::configure(comm.rank(), comm.size(), log::Level::kOff);  // why a run ends is said all the same
+    log::configure(comm.rank(), comm.size(), log::Level::kOff);  // the reason why a run ends is printed even so
     const auto phase = [&] {
         std::fprintf(stderr, "pid %d\n", static_cast<int>(getpid()));
         comm.barrier();
         if (how == "settings") require_agreement(comm, {{"context", comm.rank() == 1 ? "8192" : "32768"}});
         std::vector<float> x(100000, 1.0f);
-        CpuStream stream("collectives", 1);  // after x: a collective that is given up may still come to its end
+        CpuStream stream("collectives", 1);  // declared after x: a collective that was given up may still complete
         comm.all_reduce(stream, Tensor(x.data(), DType::kF32, Shape{std::ssize(x)}));
         stream.synchronize();
         if (comm.rank() == 1) go_wrong(how);

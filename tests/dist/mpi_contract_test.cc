@@ -1,5 +1,5 @@
-/// The contract on MPI ranks: every rank runs every case, and all leave with the worst status. Started by mpirun, with
-/// TRIREME_SHM_SUMS=0 for device calls by messages.
+/// The contract on MPI ranks: every rank runs every case, and all exit with the worst status. Started by mpirun; with
+/// TRIREME_SHM_SUMS=0 device calls go through messages.
 #include <cstdio>
 #include <vector>
 
@@ -26,7 +26,7 @@ void goes_the_way_that_was_asked_for(Comm& comm) {
     EXPECT_STREQ(comm.name(), env().shm_sums ? "shared memory" : "mpi (TRIREME_SHM_SUMS=0)");
 }
 
-/// What ranks other than 0 say: failures.
+/// Prints the failures of ranks other than 0.
 class Failures : public testing::EmptyTestEventListener {
   public:
     explicit Failures(int rank) : rank_(rank) {}

@@ -1,4 +1,4 @@
-/// One rank goes wrong: all are gone within seconds, with a code that says why.
+/// One rank fails: all ranks end within seconds, with an exit code that says why.
 #include <chrono>
 #include <csignal>
 #include <sstream>
@@ -21,9 +21,9 @@ struct Outcome {
 };
 
 /// `deadline_s`: TRIREME_TIMEOUT_S, long enough for MPI to start on a busy machine. Device calls go through shared
-/// memory, or by messages.
+/// memory, or through messages if `messages`.
 Outcome run(const std::string& how, int deadline_s = 60, bool messages = false) {
-    // The command has a deadline of its own, beyond those under test: `timeout` ends with 124.
+    // The command has a deadline of its own, longer than those under test: `timeout` exits with 124.
     const ProcessResult r = run_mpirun({"bash", "-c", TRIREME_FAILING_RANKS " " + how},
                                        {.environment = {"TRIREME_TIMEOUT_S=" + std::to_string(deadline_s),
                                                         messages ? "TRIREME_SHM_SUMS=0" : "TRIREME_SHM_SUMS=1"}});
@@ -38,7 +38,7 @@ Outcome run(const std::string& how, int deadline_s = 60, bool messages = false) 
     return o;
 }
 
-/// All three ranks started, and none is left.
+/// True if all three ranks started and none is left.
 testing::AssertionResult gone(const Outcome& o) {
     if (o.ranks.size() != 3) return testing::AssertionFailure() << o.ranks.size() << " ranks started:\n" << o.output;
     for (const pid_t pid : o.ranks) {

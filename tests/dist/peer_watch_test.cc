@@ -26,7 +26,7 @@ class Child {
     Child& operator=(const Child&) = delete;
     ~Child() { end(); }
 
-    /// It stays a zombie until reap(), as a rank does until its launcher looks.
+    /// The process remains a zombie until reap(), as a rank does until its launcher waits for it.
     void kill() const { ::kill(pid_, SIGKILL); }
     void reap() { ::waitpid(std::exchange(pid_, 0), nullptr, 0); }
     void end() {
@@ -68,7 +68,7 @@ TEST(PeerWatch, ARankThatHasEndedBeforeIsNoticed) {
     EXPECT_EQ(rank.get(), 1);
 }
 
-TEST(PeerWatch, RanksMayEndBehindIt) {
+TEST(PeerWatch, RanksMayEndAfterIt) {
     const Child peer;
     std::atomic<bool> called = false;
     {
@@ -87,7 +87,7 @@ TEST(PeerWatch, TheFirstRankOfOneMachineIsKnown) {
     EXPECT_EQ(first_of_one_machine({" 1", " 2"}), 0) << "neither knows its machine";
 }
 
-// Their numbers are those of other processes here, or of none.
+// On this machine their process ids belong to other processes, or to none.
 TEST(PeerWatch, RanksOfOtherMachinesAreNotWatched) {
     Child early;
     const std::string number = early.name().substr(early.name().find(' '));

@@ -24,7 +24,7 @@ SharedMemory share(Comm& comm, const std::vector<std::string>& names, const std:
         comm.rank(), names, kEach, [&](const std::string& mine) { return comm.gather_bytes(mine); }, wanted);
 }
 
-/// Why ranks of one machine have none.
+/// Returns the message of the refusal, or "" if the ranks share memory.
 std::string refusal(
     Comm& comm, const std::vector<std::string>& names, const std::function<void()>& wanted = [] {}) {
     try {

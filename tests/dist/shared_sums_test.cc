@@ -1,4 +1,4 @@
-/// Ranks that are threads, with memory of one process in common: what TSan can look at.
+/// SharedSums over ranks that are threads of one process, so that TSan can check it.
 #include "dist/shared_sums.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kSlotBytes = SharedSums::kSlotBytes;
 constexpr int64_t kSlot = kSlotBytes / sizeof(float);
 
-/// As many ranks as wanted, each with a watchdog of its own, as processes have.
+/// `ranks` ranks, each with its own watchdog, as processes have.
 class SharedRanks {
   public:
     explicit SharedRanks(int ranks, double timeout_s = 300)
@@ -34,7 +34,7 @@ class SharedRanks {
         }
     }
 
-    /// body(sums, rank) on a thread for each rank; what a rank threw.
+    /// Runs body(sums, rank) on one thread per rank; returns the message that each rank threw.
     std::vector<std::string> run(const std::function<void(SharedSums&, int rank)>& body) {
         std::vector<std::string> thrown(static_cast<size_t>(ranks_));
         std::vector<std::thread> threads;
@@ -68,7 +68,7 @@ class SharedRanks {
     std::vector<std::unique_ptr<Watchdog>> dogs_;
 };
 
-/// Rounds at nearly every addition, so that another order gives other bits.
+/// A summand: nearly every addition rounds, so that another order gives other bits.
 float given(int rank, int64_t i, int call) {
     return static_cast<float>(i % 1021 + 1) / static_cast<float>(3 + rank * 1000 + call % 7);
 }
@@ -89,7 +89,8 @@ std::vector<float> sum_of(int ranks, int64_t n, int call) {
 
 class SharedSumsOf : public testing::TestWithParam<int> {};
 
-// Both sides of every limit: slices, the slot, several slots; without a pause, so that ranks run ahead of each other.
+// Lengths on both sides of every limit: slices, one slot, several slots. Calls follow without a pause, so that ranks
+// run ahead of each other.
 TEST_P(SharedSumsOf, AddInRankOrderWhateverTheLength) {
     SharedRanks ranks(GetParam());
     const std::vector<int64_t> lengths = {
@@ -164,8 +165,8 @@ TEST(SharedSums, LengthsThatDifferAreNoticedByAll) {
 
         for (size_t r = 0; r < 3; ++r) {
             const std::string say =
-                r == 1 ? fmt::format("all_reduce: rank 2 sent {} bytes, rank 1 wanted 28", longer * 4)
-                       : fmt::format("all_reduce: rank 1 sent 28 bytes, rank {} wanted {}", r, longer * 4);
+                r == 1 ? fmt::format("all_reduce: rank 2 sent {} bytes, rank 1 expected 28", longer * 4)
+                       : fmt::format("all_reduce: rank 1 sent 28 bytes, rank {} expected {}", r, longer * 4);
             EXPECT_NE(thrown[r].find(say), std::string::npos) << thrown[r];
         }
     }

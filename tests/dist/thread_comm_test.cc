@@ -85,7 +85,7 @@ TEST(ThreadComm, ARankThatDoesNotComeIsGivenUp) {
 
     EXPECT_EQ(code, Exit::kUnavailable);
     EXPECT_EQ(text, "rank 0: a control call (call 0) has waited 0.05 s for rank 1");
-    EXPECT_EQ(error_of([&] { comms[1]->barrier(); }), std::pair(code, text)) << "the run has ended for it, too";
+    EXPECT_EQ(error_of([&] { comms[1]->barrier(); }), std::pair(code, text)) << "the run has also ended for it";
 }
 
 TEST(ThreadComm, LengthsThatDifferAreABug) {

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Remembers what the watchdog reported.
+/// Records what the watchdog reported.
 struct Report {
     std::atomic<bool> fired{false};
     std::string call;
@@ -65,7 +65,7 @@ TEST(Watchdog, WatchesBothLanes) {
 TEST(Watchdog, IsQuietWhileCallsFollowOneAnother) {
     Report report;
     {
-        Watchdog dog(1.0, report.fire());  // each call is far shorter, all together are longer
+        Watchdog dog(1.0, report.fire());  // each call is far shorter, but all together last longer
         for (int i = 0; i < 120; ++i) {
             const Watchdog::Watch watch(dog, Watchdog::kDevice, "all_reduce");
             std::this_thread::sleep_for(milliseconds(10));

@@ -7,7 +7,7 @@ from runner import MODEL
 
 
 class Convert(Operation):
-    """A model folder with the layers' keys shared. Its files get their names in the part; the folder is the target."""
+    """A model folder whose layers share KV. Its files get their names in the part; the folder is the target."""
 
     target = "model"
 
@@ -47,14 +47,14 @@ class Convert(Operation):
             expect(result.status == 0, f"converting again ends with {result.status}: {result.err[-500:]}")
             expect(self.state(folder) == "whole", "converting again makes no folder")
         self.same_as_uninterrupted(self.generate(folder / self.target), self.wanted, "the model")
-        # A part beside a folder that is whole is only there if this run was killed before it had the name.
+        # A part exists together with a complete folder only if this run was killed before the folder got its name.
         expect(names_in(folder) == [self.target], f"converting again leaves {names_in(folder)}")
 
     def may_be_cut(self, call):
         return call.path.endswith("model.safetensors")
 
     def boundaries(self, folder):
-        """The header's length, the header, each tensor."""
+        """Ends of the header's length, the header, and each tensor."""
         with open(folder / self.target / "model.safetensors", "rb") as f:
             length = int.from_bytes(f.read(8), "little")
             header = json.loads(f.read(length))

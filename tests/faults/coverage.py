@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Does the shim see every system call by which the program changes a file, or reads one?
+"""Checks that the shim sees every system call with which the program changes or reads a file.
 
   coverage.py PROGRAM SHIM
 
-Each operation, and the reading of each input, runs once under strace with the shim in it. What strace saw of the folder
-and what the shim counted must be the same calls, in the same order. Ends with 1 if they are not, and with 77 where there
-is no strace.
+Each operation, and the reading of each input, runs once under strace with the shim. strace and the shim must see the
+same calls in the folder, in the same order. Ends with 1 if they differ, and with 77 if strace is not installed.
 """
 
 import re
@@ -27,8 +26,8 @@ SEEN_READS = "open openat read readv pread64 preadv preadv2 mmap"
 
 
 def whole_calls(text):
-    """The lines of a trace. strace cuts a call in two where another thread's call begins before it ends: such a call
-    is put together again, where it began."""
+    """The lines of a trace. strace splits a call if another thread's call begins before it ends. Such a call is joined
+    again, at the position where it began."""
     lines, begun = [], {}
     for line in text.splitlines():
         thread = line.split(maxsplit=1)[0]
@@ -43,7 +42,7 @@ def whole_calls(text):
 
 
 def of_folder(text, folder):
-    """(name, arguments, result) of each call that was made on something in the folder."""
+    """(name, arguments, result) of each call on a file of the folder."""
     for line in whole_calls(text):
         found = re.match(r"(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)", line)
         if found and str(folder) in found[2]:
@@ -75,7 +74,7 @@ def changes_by_strace(text, folder):
             if descriptor not in writable:
                 continue
             writable.discard(descriptor)
-        # The shim renames by renameat2, without flags.
+        # The shim renames with renameat2, without flags.
         if name == "renameat2" and re.search(r", 0$", arguments):
             name = "rename"
         calls.append(NAMES.get(name, name))

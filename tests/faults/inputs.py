@@ -1,4 +1,4 @@
-"""Inputs, each of whose opens and reads fails."""
+"""Inputs of the program. Faults are injected into each open and read of their files."""
 
 import errno
 import json
@@ -12,15 +12,15 @@ DATA, NO_INPUT, OS, IO, PERMISSION = 65, 66, 71, 74, 77
 
 
 class Input:
-    """`fill(folder)` makes the files, `words(folder)` reads them and prints the same each time."""
+    """An input: `fill(folder)` makes its files; the command `words(folder)` reads them and always prints the same."""
 
     def __init__(self, runner, name, fill, words, ranks=1):
         self.runner, self.name, self.fill, self.words, self.ranks = runner, name, fill, words, ranks
-        # A draft's tokenizer is compared with the model's, ids need none: there need not be one.
+        # These two inputs need no tokenizer: a draft's is only compared with the model's, and the prompt has ids.
         self.without = [0] if name in ("draft model", "model, for ids") else []
 
     def shim(self, folder, **more):
-        """Of several ranks the last one has it."""
+        """Arguments of the shim; with several ranks, only the last one has it."""
         return {"under": folder, "calls": "reads", "rank": str(self.ranks - 1) if self.ranks > 1 else None} | more
 
     def faults(self, folder):
@@ -41,7 +41,7 @@ class Input:
                 continue
             add("EINTR", f"fail:{n}:{errno.EINTR}", 0)
             add("half", f"short:{n}:-1", 0)
-            # The end of the file, where there is to be more: a text may end anywhere.
+            # An early end of the file is an error for pread only; a text that is read in sequence may end anywhere.
             if call.name == "pread":
                 add("no bytes", f"short:{n}:0", IO, DATA)
         return found

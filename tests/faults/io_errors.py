@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Makes each call fail by which the program writes or reads a file. What does it say, and what is there then?
+"""Makes each call fail with which the program writes or reads a file, and checks its message and its files.
 
   io_errors.py PROGRAM SHIM [--points N] [--seed 1] [--only ROW ...] [--without ROW ...] [--jobs 2]
 
-Writing: every open, write, fallocate, fsync, rename, ftruncate, mkdir and close of every output of the program fails with
-ENOSPC (once, or from there on: the disk stays full), EIO or EDQUOT; an open with EACCES, too. The run must end with the
-exit code that the README of tests/faults says, one line on stderr, the older file or the new one, whole, and nothing
-beside it; and another run must be able to go on from there. A write that is interrupted, or that takes half of the
-bytes, must be no error; one that takes none must be. stdout is an output, too, also as /dev/full.
+Writing: every open, write, fallocate, fsync, rename, ftruncate, mkdir and close of every output fails with ENOSPC
+(once, or with all later calls: the disk remains full), EIO or EDQUOT; an open also with EACCES. The run must end with
+the exit code that the README of tests/faults states, and one line on stderr. The older file or the new one must exist
+and be complete, and no other file. Another run must be able to resume from there. A write that is interrupted, or that
+takes half of the bytes, must not be an error; one that takes none must be. stdout is also an output, also as /dev/full.
 
-Reading: the same of every open and read of models, tokenizers, prompts, requests, snapshots and configuration files.
+Reading: likewise, every open and read of models, tokenizers, prompts, requests, snapshots and configuration files.
 
-Prints a table. --points: at most so many of each row, drawn by --seed. Ends with 1 if a run did what it must not.
+Prints a table. --points limits the faults per row, which --seed selects. Ends with 1 if a run was wrong.
 """
 
 import errno
@@ -27,11 +27,11 @@ from streams import streams
 
 IO, PERMISSION = 74, 77
 TRANSFERS = ("write", "pwrite")
-QUIET = ["--log-level", "error"]  # stderr gets errors alone
+QUIET = ["--log-level", "error"]  # stderr has errors only
 
 
 class Fault:
-    """`status`: what the run must end with for this reason, 0 where it is none to end."""
+    """`status`: the exit code that this fault must cause; 0 if it must not end the run."""
 
     def __init__(self, what, fault, status, lasting=False):
         self.what, self.fault, self.status, self.lasting = what, fault, status, lasting
@@ -58,7 +58,7 @@ def faults_of_write(call):
 
 
 def matters(operation, calls, i):
-    """Whether a failure of the call is the run's. Clearing away is not, nor is closing what is not published."""
+    """True if a failure of the call must fail the run. Calls that remove files or close unpublished ones may fail."""
     call = calls[i]
     if call.name == "unlink" or (call.name == "close" and call.path.startswith("#")):  # a file that has no name
         return False
@@ -69,7 +69,7 @@ def matters(operation, calls, i):
 
 
 class WriteFault:
-    """A fault of one call of an operation, and what must come of it."""
+    """A fault of one call of an operation, and the expected exit code and state."""
 
     def __init__(self, operation, rank, calls, i, fault):
         self.operation, self.rank, self.fault = operation, rank, fault
@@ -114,7 +114,7 @@ def write_faults(operation, folder):
 
 
 def rows(runner, wanted):
-    """Each row of the table, and its faults."""
+    """Each row of the table, with its faults."""
     for operation in operations(runner, wanted):
         yield operation, write_faults(operation, runner.folder / "cases")
     for source in (streams, inputs):

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Kills runs with SIGKILL before and behind every call that changes a file, and within writes. What is there then?
+"""Kills runs with SIGKILL before and after every call that changes a file, and within writes, and checks the files.
 
   kill_points.py PROGRAM SHIM [--points N] [--seed 1] [--only ROW ...] [--without ROW ...] [--jobs 2]
 
-The shim counts the calls of an operation (operations.py) and kills the run at one of them. Behind it the files must be
-those that were there before or those that were being written, whichever the count says, and complete; nothing else may
-lie beside them but the documented part; and a run that goes on from there must give what the run that was never killed
-gave, and leave nothing. Writes are cut, too: in half, and at ten bytes around every place of a file where one kind of
-bytes ends and another begins (header, blocks of data sets, digests, lines). With several ranks each of them is killed
-at each of its calls.
+The shim counts the calls of an operation (operations.py) and kills the run at one of them. After that, the older files
+or the new ones must exist and be complete; the number of calls determines which. No other file may exist, except the
+documented part. A run that resumes must give the output of a run that was never killed, and leave no other files.
+Writes are also cut: in half, and at ten bytes around every boundary between kinds of bytes in a file (header, blocks of
+data sets, digests, lines). With several ranks, each of them is killed at each of its calls.
 
-Prints a table. --points: at most so many of each row, drawn by --seed. Ends with 1 if a point was wrong.
+Prints a table. --points limits the points per row, which --seed selects. Ends with 1 if a point was wrong.
 """
 
 import sys
@@ -25,7 +24,7 @@ WRITES = ("write", "pwrite")
 
 
 class Point:
-    """One place where a run is killed, and what is to be there then."""
+    """One call at which a run is killed, and the state that is expected then."""
 
     def __init__(self, operation, rank, calls, how, index, cut=None):
         self.operation, self.rank = operation, rank
@@ -35,14 +34,14 @@ class Point:
         self.left = None if cut is None else -cut if cut < 0 else call.size - cut  # bytes of the write that are missing
         self.state = operation.reached(done, rank, next_call=call if how == "kill-before" else None)
         self.name = f"{operation.name}, rank {rank}, {self.fault} ({call.name} of {call.path})"
-        # New is what has got its name, until the next one is begun.
+        # A file is new after it gets its name, until the run begins to write the next one.
         named = [i for i, c in enumerate(done) if is_publication(c, operation.target)]
         begun = [i for i, c in enumerate(done) if c.name == "open"]
         self.is_new = bool(named) and named[-1] > max(begun, default=-1)
 
 
 def parts_of(calls, target):
-    """Indices of calls, one list for each time that the target gets its name; all of them where it never does."""
+    """Indices of calls, one list per publication of the target; one list of all calls if it is never published."""
     parts, part = [], []
     for i, call in enumerate(calls):
         part.append(i)
@@ -53,10 +52,10 @@ def parts_of(calls, target):
 
 
 def cuts(operation, calls, folder):
-    """(index of a write, bytes of it that are written) around each boundary of each file that is written."""
+    """(index of a write, number of its bytes that are written) around each boundary of each file."""
     found = set()
     for part in parts_of(calls, operation.target):
-        # The file as it was written: a run that ends as soon as it has its name.
+        # The file of this part, from a run that is killed right after the publication.
         operation.prepare(emptied(folder))
         operation.runner.run(operation.words(folder), under=folder, fault=f"kill-after:{calls[part[-1]].number}")
         writes = [i for i in part if calls[i].name in WRITES and operation.may_be_cut(calls[i])]
@@ -88,7 +87,7 @@ def points_of(operation, folder):
 
 
 def kill(point, folder):
-    """Kills a run there. Raises Wrong where something else is there than must be."""
+    """Kills a run at this point. Raises Wrong if the files are not as expected."""
     operation = point.operation
     operation.prepare(emptied(folder))
     killed = operation.runner.run(operation.words(folder), operation.ranks, under=folder, fault=point.fault,

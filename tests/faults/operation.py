@@ -1,8 +1,6 @@
-"""What the program does to files, as the scripts see it: how it is started, what states its files have, and how a run goes
-on from each of them.
+"""Operations of the program on files: the command, the states of the files, and how a run resumes from each state.
 
-A state is None, where there is nothing yet, or whatever says which of the complete ones it is. An incomplete one raises
-Wrong.
+A state is None if no file exists yet, or a value that identifies a complete file. An incomplete file raises Wrong.
 """
 
 from runner import Wrong, manifest_of
@@ -24,16 +22,16 @@ def is_publication(call, target):
 
 
 class Operation:
-    """`states`: the state before the first file gets its name, then the one behind each; `target` is that name."""
+    """`states`: the state before the first publication, then the state after each; `target`: the published name."""
 
     name, ranks, target = "", 1, ""
-    closes_to_publish = True  # closing a file is a step on which its name depends
+    closes_to_publish = True  # a file must be closed before it gets its name
 
     def __init__(self, runner):
         self.runner = runner
 
     def prepare(self, folder):
-        """Fills an empty folder with what there is before."""
+        """Fills an empty folder with the files that exist before the run."""
 
     def words(self, folder):
         raise NotImplementedError
@@ -42,11 +40,11 @@ class Operation:
         raise NotImplementedError
 
     def reached(self, done, rank, next_call=None):
-        """The state behind these calls of a rank, before the next one: each name that the target gets is one further."""
+        """The state after these calls of a rank, before the next call. Each publication advances it by one."""
         return self.states[sum(is_publication(call, self.target) for call in done)]
 
     def outcome(self, calls, i, lasting, rank):
-        """(status, state) of a run whose call `i` fails, once or from there on, where that is an error."""
+        """(status, state) of a run whose call `i` fails, once or with all later calls, if that is an error."""
         return 74, self.reached(calls[:i], rank=0)
 
     def agrees(self, state, point):
@@ -54,19 +52,19 @@ class Operation:
         return state == point.state
 
     def is_own(self, name):
-        """Whether a name in the folder is the target, or belongs to it."""
+        """True if a name in the folder is the target, or belongs to it."""
         return name == self.target
 
     def may_be_cut(self, call):
-        """Whether a write is one of the target's."""
+        """True if a write belongs to the target."""
         return call.path in (self.target, f".{self.target}{PART}")
 
     def may_be_left(self, name):
-        """Besides the target: what a killed run leaves."""
+        """True if a killed run may leave this file in addition to the target."""
         return name == f".{self.target}{PART}"
 
     def go_on(self, folder, state):
-        """Ends what was begun, and compares it with the run that was not killed."""
+        """Completes the operation, and compares the result with that of a run that was not killed."""
         raise NotImplementedError
 
     def boundaries(self, folder):
@@ -79,7 +77,7 @@ class Operation:
 
 
 def boundaries_of_store(path):
-    """User block, the first and last block of each data set (blocks have digests of their own)."""
+    """Ends of the user block, and of the first and last block of each data set (each block has its own digest)."""
     sizes, block = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i64": 8, "u8": 1}, 1 << 20
     manifest = manifest_of(path)
     found = {0, 8192, manifest["file_bytes"]}

@@ -1,4 +1,4 @@
-"""The table of what kill_points.py kills, and whose calls io_errors.py lets fail. A new output is one row here."""
+"""The table of operations for kill_points.py and io_errors.py. A new output is one row here."""
 
 from conversions import Convert, ConvertTokens, ConvertToStore
 from outputs import Batch, Record, dump_logits, kv_dump, report_json, trace
@@ -23,7 +23,7 @@ OPERATIONS = {
 
 
 def operations(runner, wanted=lambda row: True):
-    """The rows that are wanted, one after another: making one takes some runs."""
+    """Yields the selected rows. Rows are created one at a time, because each takes some runs."""
     for name, make in OPERATIONS.items():
         if wanted(name):
             operation = make(runner)

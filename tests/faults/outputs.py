@@ -8,7 +8,7 @@ from runner import MODEL, manifest_of, set_of
 
 
 class OneFile(Operation):
-    """An output that is written at the end of a run, over an older one of the same name."""
+    """An output that is written at the end of a run and replaces an older file of the same name."""
 
     target, old = "out", "what was there before\n"
 
@@ -41,7 +41,7 @@ class OneFile(Operation):
 
 
 class Record(Operation):
-    """A run that is added to a file of one."""
+    """A run that is appended to a record file with one run."""
 
     target, states = "runs.h5", [1, 2]
 
@@ -79,7 +79,7 @@ class Record(Operation):
 
 
 class Batch(Operation):
-    """A line for each request; a run goes on behind the lines that are whole."""
+    """A line for each request; a run resumes after the complete lines."""
 
     target, requests = "out.jsonl", 3
     closes_to_publish = False  # each line has been flushed
@@ -116,7 +116,7 @@ class Batch(Operation):
         return of_target.count("write") if "open" in of_target else None
 
     def agrees(self, state, point):
-        # A line holds times. With fewer digits than in the run that placed the cut, the line may end before the cut.
+        # A line contains times. If they have fewer digits than in the run that placed the cut, the line ends before it.
         shorter = point.left is not None and point.left <= 8 and state == (point.state or 0) + 1
         return state == point.state or shorter
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Ranks that are killed, stopped or slow, at random moments of a run under mpirun. What becomes of the others, and when?
+"""Kills, stops or slows ranks at random moments of a run under mpirun, and checks how and when the other ranks end.
 
   ranks.py PROGRAM [--killed 200] [--stopped 40] [--slow 10] [--deadline 3] [--seed 1]
 
-Killed: SIGKILL to a rank while ranks start, read the prompt or generate. All ranks must be gone, and mpirun must say
-which rank died, and how. Stopped: SIGSTOP to a rank. A rank that waits for it must say so, and all must be gone. Slow: a
-rank is stopped again and again, each time for less than the deadline; the run must end as if nothing had been.
+Killed: SIGKILL to a rank while ranks start, read the prompt or generate. All ranks must end, and mpirun must report
+which rank died, and how. Stopped: SIGSTOP to a rank. A rank that waits for it must report this, and all must end. Slow:
+a rank is stopped several times, each time for less than the deadline; the run must end as if it had not been stopped.
 
-Prints times, of which none is a condition but that everybody is gone within half a minute. --deadline is the program's
-TRIREME_TIMEOUT_S. MPI_Init waits for 60 s at least, so ranks are stopped behind it.
+Prints times. The only condition is that all ranks end within half a minute. --deadline is the program's
+TRIREME_TIMEOUT_S. MPI_Init waits for at least 60 s, so ranks are stopped after it.
 """
 
 import argparse
@@ -25,14 +25,14 @@ import time
 
 from runner import MODEL, TEXT
 
-CAP_S = 30  # behind the deadline: not a speed that is wanted, but a hang
-PHASES = {"start": 0.1, "prefill": 0.12, "decode": 0.9}  # within so many seconds of its beginning a rank is killed
-BEGUN = "compute thread"  # of the log: MPI has started
-WANTED = "wanted: dead, p99 <= 2 s; stopped, found <= deadline + 0.5 s, gone <= + 6 s"
+CAP_S = 30  # seconds after the deadline; a run that takes longer hangs
+PHASES = {"start": 0.1, "prefill": 0.12, "decode": 0.9}  # a rank is killed within these seconds of a phase's beginning
+BEGUN = "compute thread"  # in the log: MPI has started
+EXPECTED = "expected: dead, p99 <= 2 s; stopped, found <= deadline + 0.5 s, gone <= + 6 s"
 
 
 def state_of(pid):
-    """One letter of /proc, and the parent; None: it is gone."""
+    """The process's state letter in /proc, and its parent; None: the process has ended."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -47,7 +47,7 @@ def gone(pid):
 
 
 class Job:
-    """A run under mpirun, whose ranks are known by their numbers, and whose lines by when they came."""
+    """A run under mpirun: the process ids of its ranks, and its output lines with their times."""
 
     def __init__(self, program, ranks, prompt, deadline_s, tokens=60):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIREME_")}
@@ -90,7 +90,7 @@ class Job:
         return "".join(line for _, line in self.lines)
 
     def when(self, pattern):
-        """When the first line came that holds it."""
+        """The time of the first line that matches the pattern."""
         return next((at for at, line in list(self.lines) if re.search(pattern, line)), None)
 
     def wait_for(self, pattern):
@@ -98,7 +98,7 @@ class Job:
             time.sleep(0.002)
 
     def wait_until_gone(self, within_s):
-        """Seconds until no rank is left; None: some are, after that long."""
+        """Seconds until all ranks have ended; None: some have not ended within the limit."""
         begin = time.monotonic()
         while not all(gone(pid) for pid in self.pids.values()):
             if time.monotonic() - begin > within_s:
@@ -107,7 +107,7 @@ class Job:
         return time.monotonic() - begin
 
     def end(self):
-        """Nothing of the job runs behind this."""
+        """Ends all processes of the job."""
         for pid in self.pids.values():
             if not gone(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -161,7 +161,7 @@ class Trials:
                 continue
             finally:
                 job.end()
-            if job.mpirun.returncode == 0:  # so it had, but for mpirun
+            if job.mpirun.returncode == 0:  # the run had ended, and only mpirun was still there
                 continue
             phases[phase] += 1
             if seconds is None:
@@ -169,8 +169,8 @@ class Trials:
                 seconds = CAP_S
             if not re.search(rf"process rank {rank} with PID \d+ .*signal 9|rank {rank} has ended", job.text()):
                 unnamed += 1
-                if begun:  # before, it is the launcher's to say
-                    self.fail(f"rank {rank} of {ranks} killed in {phase}: nobody says so", job)
+                if begun:  # before MPI starts, only the launcher can report it
+                    self.fail(f"rank {rank} of {ranks} killed in {phase}: no rank reports it", job)
             times.append(seconds)
             self.say(f"killed, {ranks} ranks", len(times), n)
         return times, unnamed, phases
@@ -197,14 +197,14 @@ class Trials:
                 continue
             said = job.when(r"rank \d+: .* has waited \d+ s for its peers")
             if seconds is None or said is None or re.search(rf"rank {rank}: .* has waited", job.text()):
-                self.fail(f"rank {rank} of {ranks} stopped {moment:.2f} s behind the start: found {said}, gone {seconds}", job)
+                self.fail(f"rank {rank} of {ranks} stopped {moment:.2f} s after the start: found {said}, gone {seconds}", job)
             found.append(said - stopped_at if said else self.asked.deadline + CAP_S)
             left.append(seconds if seconds is not None else self.asked.deadline + CAP_S)
             self.say(f"stopped, {ranks} ranks", len(found), n)
         return found, left
 
     def slow(self, ranks, n):
-        """How many runs took how long, all ending well."""
+        """Seconds of the longest of n runs; all must end well."""
         longest, whole = 0, self.job(ranks)
         whole.end()
         for i in range(n):
@@ -265,7 +265,7 @@ def main():
             if asked.slow:
                 longest = trials.slow(ranks, asked.slow // 2)
                 print(f"| {ranks}, one slow: no alarm | {asked.slow // 2} | longest run {longest:.1f} s | | | |", flush=True)
-    print(f"\n{WANTED}; {trials.wrong} trials went wrong")
+    print(f"\n{EXPECTED}; {trials.wrong} trials went wrong")
     sys.exit(1 if trials.wrong else 0)
 
 

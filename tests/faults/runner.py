@@ -1,4 +1,4 @@
-"""Runs the program with the fault shim in it, alone or under mpirun."""
+"""Runs the program with the fault shim, alone or under mpirun."""
 
 import argparse
 import collections
@@ -21,16 +21,16 @@ DRAFT = str(ROOT / "tests/data/models/kjv-draft")
 TEXT = ROOT / "tests/data/texts/kjv_12k.txt"
 
 Result = collections.namedtuple("Result", "status out err")
-# One line of the shim's log: the n-th call, its name, the file's path within the folder, where it writes, how much.
+# One line of the shim's log: number and name of the call, the file's path within the folder, offset, bytes.
 Call = collections.namedtuple("Call", "number name path offset size")
 
 
 class Wrong(Exception):
-    """What a run did is not what it must do."""
+    """Raised if a run did not behave as it must."""
 
 
 class Runner:
-    """`folder`: where runs put what they need. Every run has a time limit; one that meets it is killed, and wrong."""
+    """`folder`: for temporary files of runs. A run that exceeds the time limit is killed and counts as wrong."""
 
     def __init__(self, program, shim, folder, limit_s=120):
         self.program, self.shim, self.folder = os.path.abspath(program), os.path.abspath(shim), pathlib.Path(folder)
@@ -43,7 +43,7 @@ class Runner:
 
     def run(self, words, ranks=1, stdout=None, before=(), **shim):
         """`shim`: fault="fail:3:28", under=FOLDER, log=FILE, calls="reads", rank=1. stdout: a file, instead of a pipe.
-        `before`: a command that runs the program."""
+        `before`: a command line that starts the program, such as strace."""
         command = [self.program, *words]
         if shim:
             names = {"FAULT_" + name.upper(): value for name, value in shim.items() if name != "fault"}
@@ -65,7 +65,7 @@ class Runner:
         return Result(status, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
 
     def calls(self, words, under, ranks=1, rank=None, calls=None, stdout=None, before=()):
-        """All calls of a run without a fault, and how it ended."""
+        """All calls of a run without a fault, and its result."""
         log = self.folder / f"calls-{threading.get_ident()}"
         log.unlink(missing_ok=True)
         result = self.run(words, ranks, stdout, before, under=under, log=log, rank=rank, calls=calls)
@@ -110,8 +110,8 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("shim")
-    parser.add_argument("--points", type=int, help="at most so many of each row")
-    parser.add_argument("--rank-points", type=int, help="the same of rows of several ranks, where a run takes seconds")
+    parser.add_argument("--points", type=int, help="at most N of each row")
+    parser.add_argument("--rank-points", type=int, help="at most N of rows of several ranks, where a run takes seconds")
     parser.add_argument("--seed", type=int, default=1, help="draws them")
     parser.add_argument("--only", action="append", default=[], metavar="ROW", help="may be given several times")
     parser.add_argument("--without", action="append", default=[], metavar="ROW", help="the same, of rows that are left out")
@@ -122,8 +122,8 @@ def arguments(description):
 
 
 def try_all(points, work, asked, runner, row):
-    """work(point, folder) of as many of the points as are asked for: those, and what each has come to. What is wrong ("" if
-    nothing is) goes to stderr."""
+    """Calls work(point, folder) for the requested number of points. Returns these points and the error of each ("":
+    none), and prints errors to stderr."""
     most = asked.points if row.ranks == 1 or asked.rank_points is None else asked.rank_points
     points = sample(points, most, asked.seed)
 
@@ -133,7 +133,7 @@ def try_all(points, work, asked, runner, row):
             return ""
         except Wrong as e:
             return str(e)
-        except Exception:  # a file that cannot be read as what it must be
+        except Exception:  # a file that does not have the expected format
             return traceback.format_exc(limit=3)
 
     found = []
@@ -148,7 +148,7 @@ def try_all(points, work, asked, runner, row):
 
 
 def sample(points, most, seed):
-    """At most so many of them, in their order."""
+    """A random sample of at most `most` points, in their order."""
     if most is None or len(points) <= most:
         return list(points)
     return [points[i] for i in sorted(random.Random(seed).sample(range(len(points)), most))]

@@ -8,7 +8,7 @@ from runner import MODEL, set_of
 
 
 class Save(Operation):
-    """Snapshots behind the prompt and behind every token, each over the one before."""
+    """Snapshots after the prompt and after every token; each replaces the previous one."""
 
     target, tokens = "s.h5", 3
 
@@ -51,8 +51,8 @@ class Save(Operation):
         return ids - about["prompt_tokens"]
 
     def outcome(self, calls, i, lasting, rank):
-        """The first snapshot of a run must be; of later ones the next is tried, and the run ends with 74 if it was the
-        last one that could not be written."""
+        """The first snapshot of a run must be written. If a later one fails, the run tries the next one; it ends with
+        74 if the last one fails."""
         names = [call.name for call in calls]
         if rank == 0 and i < names.index("unlink"):  # the probe, before anything is computed
             return 74, self.states[0]
@@ -70,7 +70,7 @@ class Save(Operation):
     def reached(self, done, rank, next_call=None):
         if rank == 0:
             return super().reached(done, rank)
-        # Rank 0 names a snapshot once all parts are there, and this rank begins the next one behind that.
+        # Rank 0 publishes a snapshot when all parts exist; after that, this rank begins the next one.
         begun = sum(call.name == "open" for call in [*done, next_call] if call)
         return self.states[max(0, begun - 1)]
 
@@ -78,13 +78,13 @@ class Save(Operation):
         return super().may_be_left(name) or (name.startswith(f".{self.target}.rank-") and name.endswith(PART))
 
     def go_on(self, folder, state):
-        # Once without writing: what is there must do.
+        # First without writing: the existing files must be sufficient.
         if state is not None:
             words = [w for w in self.generate(None)]
             at = words.index("-f")
             words[at : at + 2] = ["--load-kv", str(folder / self.target)]
             self.same_as_uninterrupted(self.runner.run(words, self.ranks), self.wanted, "taking it up")
-        # Then over it, which sweeps what the killed run has left.
+        # Then with writing, which removes files that the killed run has left.
         load = state is not None
         if load and state == self.tokens:  # nothing is left to generate, so nothing would be written
             load = False
@@ -93,14 +93,14 @@ class Save(Operation):
         result = self.runner.run(self.generate(folder, load=load), self.ranks)
         self.same_as_uninterrupted(result, self.wanted, "going on")
         there = sorted({self.target, *self.parts(folder)})
-        expect(names_in(folder) == there, f"the run that went on leaves {names_in(folder)}, not {there}")
+        expect(names_in(folder) == there, f"the run that continued leaves {names_in(folder)}, not {there}")
 
     def boundaries(self, folder):
         return boundaries_of_store(folder / self.target)
 
 
 class Talk(Save):
-    """Snapshots of a conversation: behind each turn that is read, and at the end. None of them may be missing."""
+    """Snapshots of a conversation: after each turn that is read, and at the end. All of them must be written."""
 
     def __init__(self, runner):
         Operation.__init__(self, runner)
@@ -139,4 +139,4 @@ class Talk(Save):
             self.same_as_uninterrupted(self.runner.run(words), self.wanted, "taking it up")
         result = self.runner.run(self.generate(folder, load=state is not None))
         self.same_as_uninterrupted(result, self.wanted, "going on")
-        expect(names_in(folder) == [self.target], f"the run that went on leaves {names_in(folder)}")
+        expect(names_in(folder) == [self.target], f"the run that continued leaves {names_in(folder)}")

@@ -1,4 +1,4 @@
-"""stdout as an output: of each command, into a file whose writes fail, and into /dev/full."""
+"""stdout of each command as an output: to a file whose writes fail, and to /dev/full."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ class Stream:
         return found
 
     def always_the_same(self):
-        """Whether what is written holds no times."""
+        """True if the output contains no times."""
         return self.name not in ("stdout of bench", "stdout of doctor", "--report-json -", "stdout of plan")
 
 

@@ -1,4 +1,4 @@
-// A batch's requests: what is accepted has a prompt, and settings that every run can take.
+// Requests of a batch: an accepted one has a prompt, and settings that every run can use.
 
 #include "launch/commands/batch_requests.h"
 #include "tests/fuzz/fuzz.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kVocab = 1000, kContext = 64;
 
-/// No weights; ids are compared with its vocabulary.
+/// A model without weights; ids are compared with its vocabulary.
 class NoWeights final : public WeightSource {
   public:
     NoWeights() { config_.vocab = kVocab; }

@@ -1,4 +1,4 @@
-// config.json: what is accepted keeps the caps and gives finite rotary tables and a sound layer map.
+// config.json: an accepted one respects the caps, and gives finite RoPE tables and a sound layer map.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What every fuzz target promises: bad input ends in an Error that blames the input, and in nothing else.
+/// The contract of every fuzz target: bad input gives an Error that blames the input, and nothing else.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,16 +20,16 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
     return {reinterpret_cast<const char*>(data), size};
 }
 
-/// A finding that no sanitizer would see.
+/// Reports a finding that no sanitizer would notice.
 inline void expect(bool condition, const char* what) {
     if (condition) return;
     std::fprintf(stderr, "fuzz: %s\n", what);
     std::abort();
 }
 
-/// Runs one parse. Exit::kData is the verdict on bad input, kConfig that on a value that does not fit the user's type;
-/// any other code is a bug, any other exception leaves and ends the run. What is said is one line without control
-/// characters, whatever the input holds.
+/// Runs one parse. Bad input must give Exit::kData, and a value that does not fit the user's type kConfig. Any other
+/// code is a bug; any other exception ends the run. The message is one line without control characters, whatever the
+/// input holds.
 template <class F>
 int run(F parse) {
     try {

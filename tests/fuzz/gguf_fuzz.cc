@@ -1,4 +1,4 @@
-// A GGUF file: header, tokenizer, config, and as a model with a slice of every tensor.
+// A GGUF file: its header, tokenizer and config are read, and a slice of every tensor of its model.
 
 #include <algorithm>
 #include <vector>

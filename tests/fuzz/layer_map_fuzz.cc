@@ -1,6 +1,5 @@
-// Layer maps as text: --layer-map, and 'layer_types' of every model type that has them. The first byte says how many
-// layers the model has, less one; the second one is 'target_layer' and, its lowest bits, 'sliding_window'; the rest is
-// the text.
+// Layer maps as text: --layer-map, and 'layer_types' of every model type that has them. The first byte is the number of
+// layers minus one. The second one is 'target_layer'; its lowest bits are 'sliding_window'. The rest is the text.
 
 #include "model/layer_sharing.h"
 #include "tests/fuzz/try_layer_map.h"
@@ -22,7 +21,7 @@ LlamaConfig config(const char* type, int64_t layers, int64_t second, std::string
     return parse_config(json, "config.json");
 }
 
-/// What the notation of that type means, layer by layer.
+/// Checks the meaning of that type's notation, layer by layer.
 void expect_meaning(const LlamaConfig& c, std::string_view text, int64_t target) {
     const LayerMap& map = c.layer_map;
     for (LayerIndex l; l.i < map.layers(); ++l) {

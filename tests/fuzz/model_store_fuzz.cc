@@ -1,6 +1,6 @@
-// Models in stores (convert -o NAME.h5), with right digests of everything, so that what is wrong is what they hold. The
-// first two bytes say how long the config.json is that follows; each byte behind it is of a tensor that this config
-// asks for, in order: how it is stored.
+// Models in stores (convert -o NAME.h5). All digests are right, so that only the content can be wrong. The first two
+// bytes are the length of the config.json that follows. Each byte after it selects how a tensor that this config
+// requires is stored, in order.
 
 #include <algorithm>
 #include <cstring>
@@ -31,7 +31,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
     return {from, from + text.size()};
 }
 
-/// A store without HDF5's structures, which no reader of ours looks at.
+/// A store without HDF5's structures, which our readers do not use.
 std::vector<std::byte> store_of(std::vector<Content> contents) {
     contents.push_back({{.name = kStoreAbout, .type = DType::kU8, .shape = {2}}, bytes_of("{}")});
     StoreManifest m = {.kind = kStoredModel, .sets = {}, .offsets = {}};
@@ -62,7 +62,7 @@ std::vector<std::byte> store_of(std::vector<Content> contents) {
     return file;
 }
 
-/// A set of that shape, filled with ones of half precision or with a NaN.
+/// A set of that shape, filled with ones in half precision; `nan`: its last row is NaN.
 Content tensor(std::string name, DType type, std::vector<int64_t> shape, bool nan) {
     Content c = {{.name = std::move(name), .type = type, .shape = std::move(shape)}, {}};
     c.bytes.assign(c.set.bytes(), std::byte{0x3C});
@@ -71,7 +71,7 @@ Content tensor(std::string name, DType type, std::vector<int64_t> shape, bool na
     return c;
 }
 
-/// One tensor as the byte says: whole, as blocks of columns that make it up, or wrong in some way.
+/// Adds one tensor as `how` selects: whole, as blocks of columns, or wrong in some way.
 void add(std::vector<Content>& to, const ExpectedTensor& want, uint8_t how) {
     constexpr DType types[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kI32};
     const DType type = types[how >> 3 & 3];

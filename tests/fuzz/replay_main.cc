@@ -1,4 +1,5 @@
-// Feeds every file of the folders named on the command line to a fuzz target. Prints how many; a crash is the failure.
+// Feeds every file of the folders named on the command line to a fuzz target. Prints their number; a crash is a
+// failure.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +27,7 @@ std::vector<std::filesystem::path> files_in(const char* folder) {
 void replay(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-    // A copy of the exact size, so that reading one byte too many is seen.
+    // A copy of the exact size, so that reading one byte too many is noticed.
     const std::vector<uint8_t> exact(bytes.begin(), bytes.end());
     LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }

@@ -1,4 +1,4 @@
-// The header of a safetensors file; then a slice of every tensor of a type that is read.
+// The header of a safetensors file; then a slice of every tensor of a supported type.
 
 #include <algorithm>
 #include <vector>

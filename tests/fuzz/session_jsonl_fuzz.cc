@@ -1,4 +1,4 @@
-// A conversation's turns: what is accepted is a text a turn, and says where it stands.
+// Turns of a conversation: an accepted turn has a text and its place in the file.
 
 #include "launch/commands/session_turns.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             fuzz::expect(turn.where.starts_with("turns.jsonl:"), "a turn from nowhere");
             bytes += turn.text.size();
         }
-        // "USER: ", "\n\nASSISTANT: " around a turn of a list, which takes three bytes itself.
+        // A turn of a list takes three bytes itself, and gets "USER: " and "\n\nASSISTANT: " around it.
         fuzz::expect(bytes <= 20 * size, "turns of more than there is");
     });
 }

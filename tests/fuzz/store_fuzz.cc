@@ -1,6 +1,6 @@
-// Stores, and what token stores hold. The first byte says how the rest becomes a file: as it is; as a manifest's text,
-// whose digest is right; as data sets that are described in bytes, with right digests of everything, so that what is
-// wrong is the description; or as a token store of numbers in bytes, in which nothing is wrong but these.
+// Stores, and the content of token stores. The first byte selects how the rest becomes a file: it is the file; or the
+// text of a manifest, whose digest is right. Or it describes data sets: all digests are right, and only the description
+// can be wrong. Or it holds the numbers of a token store, and only these can be wrong.
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ std::vector<std::byte> with_text(std::string_view text, std::span<const std::byt
     return file;
 }
 
-/// Takes numbers off the front of the input.
+/// Takes numbers from the front of the input.
 class Numbers {
   public:
     Numbers(const uint8_t* data, size_t size) : data_(data), left_(size) {}
@@ -49,8 +49,8 @@ uint64_t digest_of(std::span<const std::byte> bytes) {
     return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-/// A file of what lies behind the user block, with its manifest. Where a set lies in the file its digests are right;
-/// they go to `digests_at`.
+/// Makes a file of a manifest and of `tail`, the bytes that follow the user block. The digests of sets inside the file
+/// are right; they are stored at `digests_at`.
 std::vector<std::byte> with_digests(StoreManifest m, uint64_t digests_at, std::vector<std::byte> tail) {
     int64_t blocks = 0;
     for (const StoreSet& set : m.sets) {
@@ -93,7 +93,7 @@ std::vector<std::byte> with_digests(StoreManifest m, uint64_t digests_at, std::v
     return file;
 }
 
-/// Sets as the numbers say, in a file of what is left of them.
+/// Makes sets as the numbers describe them, in a file of the rest of the input.
 std::vector<std::byte> described(Numbers from) {
     StoreManifest m;
     m.kind = "test";
@@ -113,7 +113,7 @@ std::vector<std::byte> described(Numbers from) {
     const uint64_t digests_at = from.next(2);
     return with_digests(std::move(m), digests_at, from.rest());
 }
-/// A token store whose counts, offsets and ids are the numbers, each often right.
+/// Makes a token store whose counts, offsets and ids are the numbers; each is often right.
 std::vector<std::byte> token_store(Numbers from) {
     StoreManifest m;
     m.kind = kTokenStore;
@@ -170,7 +170,7 @@ void read_tokens(std::span<const std::byte> file) {
             fuzz::expect(id >= 0 && id < store.tokenizer().vocab, "an id outside the vocabulary");
         }
         store.name(t);
-        fuzz::expect(store.ids(t, 1).size() <= 1, "more ids than were asked for");
+        fuzz::expect(store.ids(t, 1).size() <= 1, "more ids than requested");
     }
 }
 

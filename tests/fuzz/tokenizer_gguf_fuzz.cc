@@ -1,6 +1,6 @@
-// The tokenizer of a GGUF file: what is accepted gives ids inside the vocabulary, and bytes back. An input that starts
-// with "GGUF" is a file. Any other one is a byte that chooses the model, then lines. A line is a token (its first byte
-// the type; the rest its text) or, from the first empty line on, a merge.
+// The tokenizer of a GGUF file: an accepted one gives ids inside the vocabulary, and decodes them to the same bytes. An
+// input that starts with "GGUF" is a file. Any other one is a byte that selects the model, then lines. A line is a
+// token (its first byte is the type; the rest is its text) or, from the first empty line on, a merge.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<const char*, 7> kPres = {"default", "gpt-2", "smollm", "llama-bpe", "llama-v3", "", "novel"};
 
-/// The tokens of all bytes, which most inputs would not have by themselves.
+/// Adds the tokens of all bytes, which most inputs do not have.
 void add_bytes(GgufTokenizer& gguf) {
     uint32_t letter = 0x100;
     for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -32,7 +32,7 @@ void add_bytes(GgufTokenizer& gguf) {
     }
 }
 
-/// The space and the unknown piece that a "llama" model has to have.
+/// Adds the space and the unknown piece that a "llama" model must have.
 void add_pieces(GgufTokenizer& gguf) {
     gguf.tokens.insert(gguf.tokens.end(), {"\u2581", "<unk>"});
     gguf.token_types.insert(gguf.token_types.end(), {1, 2});
@@ -66,7 +66,7 @@ GgufTokenizer from_lines(std::string_view input) {
     if (gguf.model == "llama") add_pieces(gguf);
     if (!input.empty()) add_lines(gguf, input.substr(1));
     if (gguf.model != "llama") return gguf;
-    for (const std::string& token : gguf.tokens)  // as good as any, and equal for some
+    for (const std::string& token : gguf.tokens)  // any scores will do; some are equal
         gguf.scores.push_back(token.empty() ? 0.0f : -static_cast<float>(static_cast<uint8_t>(token.back())));
     return gguf;
 }

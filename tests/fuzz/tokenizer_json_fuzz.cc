@@ -1,5 +1,5 @@
-// tokenizer.json: what is accepted gives ids inside the vocabulary for any text, and decodes them. A text need not come
-// back: the file may say how it is normalised.
+// tokenizer.json: an accepted one gives ids inside the vocabulary for any text, and decodes them. The decoded text may
+// differ, because the file may normalise it.
 
 #include "model/tokenizer/tokenizer_json.h"
 #include "tests/fuzz/try_tokenizer.h"

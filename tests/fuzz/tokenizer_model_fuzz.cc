@@ -1,5 +1,6 @@
-// tokenizer.model: what is accepted gives ids inside the vocabulary, and a text back unless it is normalised. Each
-// input is read as a file, and as fields behind those of a good model, so that more than the checks is reached.
+// tokenizer.model: an accepted one gives ids inside the vocabulary, and decodes them to the same text unless it
+// normalises. Each input is read as a file, and as fields appended to a good model, so that it reaches more than the
+// checks.
 
 #include <string>
 

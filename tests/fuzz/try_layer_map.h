@@ -1,13 +1,13 @@
 #pragma once
-/// What holds of every layer map that is accepted.
+/// Properties of every layer map that is accepted.
 
 #include "model/passes.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace trireme::fuzz {
 
-/// Layers are in blocks, each once and in order; what a layer reads is before the end of its block, and where that is
-/// above it the block is iterated: so that layers which run once depend on no later block.
+/// Every layer is in one block, in order. A layer reads no layer of a later block. A block is iterated if one of its
+/// layers reads a later one, so that layers which run once depend on no later block.
 inline void expect_sound_blocks(const LayerMap& map) {
     LayerIndex next;
     for (const LayerBlock& block : map.blocks()) {
@@ -21,12 +21,12 @@ inline void expect_sound_blocks(const LayerMap& map) {
         }
         expect(upward == block.iterated, "a block that is iterated for nothing");
         const LayerIndex last(block.end.i - 1);
-        expect(!block.iterated || (map.owns(last) && map.read_from_below(last)), "a block that ends behind its owner");
+        expect(!block.iterated || (map.owns(last) && map.read_from_below(last)), "a block that ends past its owner");
     }
     expect(next.i == map.layers(), "blocks that are not all layers");
 }
 
-/// Every owner has one number, in order, and is read; so is what forwards read.
+/// Owners are numbered in order, every layer reads an owner, and a forward has the expected number of reads.
 inline void expect_sound_owners(const LayerMap& map) {
     int64_t owners = 0;
     LayerIndex highest;

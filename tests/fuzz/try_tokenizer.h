@@ -1,5 +1,5 @@
 #pragma once
-/// What every tokenizer must do with every text, whatever file it came from.
+/// Properties of every tokenizer with every text, whatever file it came from.
 
 #include <array>
 #include <string>
@@ -14,9 +14,10 @@ namespace trireme::fuzz {
 inline constexpr std::array<std::string_view, 4> kTexts = {"", " In the beginning  1234 don't <s>x</s>\r\n\n",
                                                            "\xFF\u00E9\u4F60\xE4\xBD\U0001F600 e\u0301\x01\x80",
                                                            "aaaaaaaabbbbbbbbaaaaaaaa        aaaaaaaa"};
-constexpr size_t kInputBytes = 500;  // of an input are encoded as a text, too
+constexpr size_t kInputBytes = 500;  // the bytes of an input that are also encoded as a text
 
-/// Ids lie inside the vocabulary. `keeps`: the text comes back, unless it holds U+2581, which is a space there.
+/// Ids are inside the vocabulary. `keeps`: decoding gives the same text, unless it has U+2581, which stands for a
+/// space.
 inline void try_text(const Tokenizer& tokenizer, std::string_view text, bool keeps) {
     for (const bool add_special : {true, false}) {
         const std::vector<int32_t> ids = tokenizer.encode(text, add_special);
@@ -27,7 +28,7 @@ inline void try_text(const Tokenizer& tokenizer, std::string_view text, bool kee
     }
 }
 
-/// The texts above and the start of the input itself; then begin and end.
+/// Tries the texts above and the start of the input itself; then checks BOS and EOS.
 inline void try_tokenizer(const Tokenizer& tokenizer, std::string_view input, bool keeps) {
     for (const std::string_view text : kTexts) try_text(tokenizer, text, keeps);
     try_text(tokenizer, input.substr(0, kInputBytes), keeps);

@@ -14,9 +14,9 @@ struct Case {
 
 const Case kCases[] = {
     {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kF16, DType::kF16},
-    {64, 2, {0, 0, 1, 1, 1}, DType::kBF16, DType::kF32},  // an uneven rank
+    {64, 2, {0, 0, 1, 1, 1}, DType::kBF16, DType::kF32},  // a rank with fewer query heads
     {40, 4, {0, 1, 2, 3}, DType::kF32, DType::kF16},
-    {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16},  // a KV head that nobody reads
+    {80, 3, {1, 1, 2}, DType::kF16, DType::kBF16},  // no query head reads KV head 0
     {8, 1, {0}, DType::kBF16, DType::kBF16},
     {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kBF16, DType::kBF16},
     {96, 2, {0, 0, 0, 0, 0, 0, 0, 1}, DType::kBF16, DType::kBF16},
@@ -51,7 +51,7 @@ struct Scene {
         std::reverse(p.begin(), p.end());
         return p;
     }
-    /// All rows at once.
+    /// Attends all rows in one call.
     Operand attend(Machine& m) {
         RowSet set(rows());
         for (int64_t r = 0; r < rows(); ++r) set.set(r, 1, cached, path(r));
@@ -62,7 +62,8 @@ struct Scene {
         EXPECT_TRUE(out.intact());
         return out;
     }
-    /// Plain decoding of one row's path: each ancestor alone, kept before the next. The last row's result.
+    /// Decodes the path of one row without a tree: one ancestor per call, each kept before the next. Returns the last
+    /// row's result.
     std::vector<float> decode_alone(Machine& m, int64_t row) {
         Operand out(DType::kF32, 1, q.cols());
         int64_t at = cached;
@@ -199,7 +200,7 @@ TEST(AttentionDecode, PaddingRowsGiveZerosAndChangeNoBit) {
                     set.set(r, 1, s.cached, s.path(r));
                     for (int64_t i = 0; i < q.cols(); ++i) q.set(r, i, s.q.get(r, i));
                 }
-                for (int64_t r = s.rows(); r < 8; ++r) {  // their queries stay NaN
+                for (int64_t r = s.rows(); r < 8; ++r) {  // their queries remain NaN
                     set.set(r, kPadding, 0, {});
                     out.set(r, 0, 7);
                 }
@@ -218,7 +219,7 @@ TEST(AttentionDecode, PaddingRowsGiveZerosAndChangeNoBit) {
 }
 
 TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
-    // Records of 8 tiles at a time for 64 rows, of 128 for one: waves end elsewhere.
+    // CPU: scratch for records of 8 tiles of 64 rows, of 128 tiles of one row. The two machines end waves elsewhere.
     Scene s(kCases[1], 2500, chain(64), 41);
     Machine wide, narrow(Phase::kDecode, 2, {.max_rows = 64, .max_k = 8, .max_n = 8, .heads = 5, .head_dim = 64});
 
@@ -228,9 +229,9 @@ TEST(AttentionDecode, SmallScratchGivesTheSameBits) {
     EXPECT_TRUE(same_bits<float>(x, y));
 }
 
-// A graph's bound is the end of the context. Records of 4 tiles at a time: rows end in one wave, in the next, and waves
-// are left over.
-TEST(AttentionDecode, ABoundFarBehindTheRowsGivesTheSameBits) {
+// In a graph the bound is the end of the context. Scratch holds records of 4 tiles on a GPU, 8 on the CPU: rows end in
+// one wave or in the next, and later waves have no rows.
+TEST(AttentionDecode, ABoundFarPastTheRowsGivesTheSameBits) {
     for (const int64_t context : {0, 200, 990, 2030}) {
         Scene s(kCases[1], context, chain(64), 43);
         RowSet set(64);
@@ -249,7 +250,7 @@ TEST(AttentionDecode, ABoundFarBehindTheRowsGivesTheSameBits) {
     }
 }
 
-// Tiles arrive a few at a time, and every part knows only its own.
+// Tiles arrive a few at a time, and the table of each part holds only its own tiles.
 TEST(AttentionDecode, PartsGiveTheSameBits) {
     on_every_target([] {
         for (const Case& c : kCases) {
@@ -308,7 +309,7 @@ TEST(AttentionDecode, SequencesDoNotMix) {
     EXPECT_FALSE(same_bits(out.row(2), alone.row(2)));
     EXPECT_TRUE(std::isfinite(out.get(3, 0)));
 
-    // And by turns. Another machine: nothing of these rows is left in its scratch.
+    // Interleaved rows, on another machine, so that nothing of the rows above is left in its scratch.
     Machine other;
     RowSet turns(3);
     turns.set(0, 1, 300, {0});
@@ -323,7 +324,7 @@ TEST(AttentionDecode, SequencesDoNotMix) {
 }
 
 TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
-    // Row 1 sees row 0's token in the tile, row 0 has it staged: both see the same two keys at the end.
+    // Row 1 sees row 0's token in the tile, row 0 has it staged: each gets the bits that it has when both are staged.
     Machine m;
     Scene s(kCases[0], 255, chain(2), 71);
     Operand want = s.attend(m);
@@ -341,7 +342,7 @@ TEST(AttentionDecode, RowsOfOneSequenceMayHaveCommittedDifferently) {
     EXPECT_TRUE(same_bits(out.row(1), want.row(1)));
 }
 
-// Row 0 has another token staged where row 1 has one in its tile: neither sees the other's.
+// At position 255, row 0 has a staged token and row 1 another one in its tile: neither sees the other's.
 TEST(AttentionDecode, RowsOfOneSequenceMayStageWhatOthersHaveInTiles) {
     Scene s(kCases[0], 256, chain(2), 73);
     RowSet set(2);
@@ -364,8 +365,8 @@ TEST(AttentionDecode, RowsOfOneSequenceMayStageWhatOthersHaveInTiles) {
     });
 }
 
-// Queries of zeros weigh all keys alike: the result is the mean of whole numbers, sums of which are exact. A key too
-// many, too few or from elsewhere shows however many there are.
+// Queries of zeros give all keys the same weight: the result is the mean of whole numbers, whose sums are exact. A
+// missing, surplus or wrong key is noticed at every context length.
 TEST(AttentionDecode, WeighsEqualKeysExactly) {
     for (const Case& c : kCases) {
         for (const int64_t context : {0, 1, 255, 256, 257, 700}) {
@@ -419,7 +420,7 @@ TEST(AttentionDecode, AStagedRowNeedsNoTile) {
     });
 }
 
-TEST(AttentionDecode, AncestorsBehindThePathAreNotLookedAt) {
+TEST(AttentionDecode, AncestorsPastThePathAreIgnored) {
     Scene s(kCases[0], 300, chain(3), 49);
     RowSet set(3);
     for (int64_t r = 0; r < 3; ++r) {
@@ -436,7 +437,7 @@ TEST(AttentionDecode, AncestorsBehindThePathAreNotLookedAt) {
     });
 }
 
-// What lies before and behind the ids of rows and heads may look like more of the same.
+// Memory before and after the ids of rows and heads may hold more valid ids.
 TEST(AttentionDecode, RowsOfOneCallMayBeSomeOfMore) {
     constexpr int64_t kDim = 8;
     Scene s({kDim, 1, {0, 0, 0}, DType::kBF16, DType::kBF16}, 300, chain(3), 45);

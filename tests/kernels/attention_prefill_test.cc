@@ -22,7 +22,7 @@ const Case kCases[] = {
     {8, 1, std::vector<int32_t>(50, 0), DType::kBF16, DType::kBF16, 1, 40},
     {64, 3, {0, 0, 0, 1, 1, 1, 2, 2, 2}, DType::kBF16, DType::kBF16, 300, 131},
     {96, 2, {0, 1}, DType::kBF16, DType::kBF16, 0, 301},
-    {16, 4, {1, 1, 3}, DType::kF16, DType::kF16, 3, 64},  // KV heads that nobody reads
+    {16, 4, {1, 1, 3}, DType::kF16, DType::kF16, 3, 64},  // no query head reads KV heads 0 and 2
 };
 
 struct Scene {
@@ -83,8 +83,7 @@ TEST(AttentionPrefill, MatchesTheReference) {
     });
 }
 
-// Rows beyond those of a decode forward, and more tiles than there is room for at once: what is running is each row's
-// own.
+// More rows than a decode forward has, and more tiles than fit at once: each row has its own running maximum and sum.
 TEST(AttentionPrefill, OfManyRowsTakesSeveralWaves) {
     const Case c = {8, 2, {0, 1}, DType::kF32, DType::kF32, 2600, 130};
     on_every_target([&] {
@@ -95,7 +94,8 @@ TEST(AttentionPrefill, OfManyRowsTakesSeveralWaves) {
     });
 }
 
-// Eight rows with one key each that takes it all, then eight plain ones: nobody's maximum is anybody else's.
+// Groups of eight rows alternate: in one, a single key takes all the weight; the next is plain. Each row has its own
+// maximum.
 TEST(AttentionPrefill, SurvivesScoresFarApart) {
     const Case c = {64, 1, {0}, DType::kF16, DType::kF16, 300, 40};
     on_every_target([&] {
@@ -108,7 +108,7 @@ TEST(AttentionPrefill, SurvivesScoresFarApart) {
     });
 }
 
-// Keys and values of a row that overflow f16 are nobody's but that row's.
+// Keys and values that overflow f16 affect only the row that they belong to.
 TEST(AttentionPrefill, ARowThatOverflowsLeavesTheOthersAlone) {
     const Case c = {64, 1, {0}, DType::kF16, DType::kF16, 0, 40};
     on_every_target([&] {
@@ -128,7 +128,7 @@ TEST(AttentionPrefill, ARowThatOverflowsLeavesTheOthersAlone) {
     });
 }
 
-// As AttentionDecode's: means of whole numbers.
+// Like the test of AttentionDecode with this name: results are means of whole numbers.
 TEST(AttentionPrefill, WeighsEqualKeysExactly) {
     for (const Case& c : kCases) {
         Scene s(c);
@@ -158,7 +158,7 @@ TEST(AttentionPrefill, WeighsEqualKeysExactly) {
     }
 }
 
-// Rows and heads may be followed by more of the same that are not meant.
+// The rows of a call may be followed in memory by rows that do not belong to it.
 TEST(AttentionPrefill, RowsOfOneCallMayBeSomeOfMore) {
     for (const Case& c : {kCases[1], kCases[7]}) {
         Scene s(c);
@@ -229,7 +229,7 @@ TEST(AttentionPrefill, RefusesRowsThatAreNotConsecutive) {
 
 TEST(AttentionPrefill, RefusesRowsThatHaveNoTile) {
     for (const int64_t tile : {0, 1, 2}) {
-        // One row: of two in the last tile, either may be the first to find no tile for itself.
+        // One row only: if two rows were in the last tile, either could be the first that finds no tile.
         Scene s({64, 1, {0}, DType::kF16, DType::kF16, 512, 1});
         s.kv.table.at<int64_t>(0, tile) = 0;
         EXPECT_TRUE(refused(

@@ -1,4 +1,4 @@
-// Rows that do not see themselves, and rows that see the last of their slots only (RowsView).
+// Rows that do not see themselves, and rows that see only their last slots (RowsView).
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ struct Sight {
 constexpr Sight kSights[] = {{false, kEverySlot}, {true, 1},  {true, 7},    {true, 256},
                              {true, 300},         {false, 0}, {false, 255}, {false, 400}};
 
-/// Keys and values of a sequence, some of them staged: rows behind `cached` tokens.
+/// Keys and values of a sequence: `cached` tokens, followed by rows that may be staged.
 struct Scene {
     Scene(const Case& c, int64_t cached_tokens, std::vector<int> tree)
         : shape(c),
@@ -49,7 +49,7 @@ struct Scene {
         std::reverse(p.begin(), p.end());
         return p;
     }
-    /// The row's result by definition: over `n` of its slots, the last ones of which row r sees.
+    /// The row's result by definition, over the slots that the row sees.
     std::vector<double> want(int64_t row, const Sight& sight) {
         const std::vector<int32_t> p = path(row);
         const int64_t own = cached + static_cast<int64_t>(p.size()) - 1, end = own + (sight.itself ? 1 : 0);
@@ -85,7 +85,7 @@ struct Scene {
             tolerance = 0;
             const std::vector<double> wanted = want(r, sight);
             ASSERT_TRUE((near<float, double>(out.row(r), wanted, tolerance)))
-                << "head_dim " << shape.head_dim << ", row " << r << " behind " << cached << ", window " << sight.window
+                << "head_dim " << shape.head_dim << ", row " << r << " after " << cached << ", window " << sight.window
                 << (sight.itself ? "" : " without itself");
         }
     }
@@ -95,7 +95,7 @@ struct Scene {
     std::vector<int> parents;
     Kv kv;
     Operand k, v, q, heads;
-    Rows ks{0, 0}, vs{0, 0};  // k and v as they are stored
+    Rows ks{0, 0}, vs{0, 0};  // k and v, rounded to their stored types
     DType inputs = DType::kF32;
     double tolerance = 0;
 };
@@ -127,7 +127,7 @@ TEST(AttentionSeen, OfDecodedRows) {
     });
 }
 
-// Tiles that arrive in parts: a row may see none of the first ones.
+// Tiles arrive in parts, and a row may see none of the first tiles.
 TEST(AttentionSeen, OfTilesInParts) {
     on_every_target([] {
         Machine prefill(Phase::kPrefill), m(Phase::kDecode);
@@ -165,8 +165,8 @@ TEST(AttentionSeen, OfAPromptsRows) {
     });
 }
 
-// Sequences that share their first tiles: those are attended once for all rows, as if these were rows of one sequence;
-// then each sequence's own tiles. The bits are those of each row alone.
+// Sequences share their first tiles. These are attended once for all rows, as if all were rows of one sequence; then
+// each sequence's own tiles follow. Each row has the bits that it has alone.
 TEST(AttentionSeen, OfSequencesThatShareTiles) {
     on_every_target([] {
         Machine prefill(Phase::kPrefill), m(Phase::kDecode);
@@ -207,7 +207,7 @@ TEST(AttentionSeen, OfSequencesThatShareTiles) {
                     m->attention(alone.tensor().slice_rows(r, 1), q.tensor().slice_rows(r, 1), kv.view(),
                                  heads.vector(), own.some(r, 1, 2000));
                 }
-                // A strict row right behind the shared tiles would end in them: views share one tile fewer there.
+                // A strict row in the slot after the shared tiles would end in them: views share one tile fewer there.
                 const int64_t shared = itself ? 2 : 1;
                 m->attention(together.tensor(), q.tensor(), kv.view(), heads.vector(), common, {0, shared});
                 m->attention(together.tensor(), q.tensor(), kv.view(), heads.vector(), own, {shared, kEveryTile});

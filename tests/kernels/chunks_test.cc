@@ -6,9 +6,9 @@
 namespace trireme::test {
 namespace {
 
-constexpr int64_t kTokens = 700;  // of the text: two complete tiles and a part of a third
+constexpr int64_t kTokens = 700;  // two complete tiles and a part of a third
 
-/// A text's keys and values in tiles, and the means of its chunks.
+/// The keys and values of a sequence in tiles, and the means of its chunks.
 struct Text {
     Text(const KvLayout& l, int64_t chunk_tokens, uint32_t seed)
         : layout(l),
@@ -46,7 +46,7 @@ TEST(ChunkMeans, AreTheMeansOfCompleteTiles) {
                 m->chunk_means(text.means_tensor(), text.kv.view(), 0, {1, 2}, chunk);
                 m.stream->synchronize();
                 const Rows keys = stored(text.k, type);
-                // Sums of `chunk` numbers below 6, then rounded.
+                // The error of a sum of `chunk` numbers below 6, and of its rounding.
                 const double tol = 6 * (static_cast<double>(chunk) * kEps + eps_of(type));
                 for (int64_t h = 0; h < 3; ++h) {
                     for (int64_t c = 0; c < 2 * kTileTokens / chunk; ++c) {
@@ -64,7 +64,8 @@ TEST(ChunkMeans, AreTheMeansOfCompleteTiles) {
     });
 }
 
-/// The chunks that the head should see: by f64 scores. `gap`: how far the last one taken is from the first one not.
+/// Returns the chunks that the head should see, by f64 scores. `gap`: how far the score of the last chunk taken is
+/// above that of the first one not taken.
 std::set<int64_t> best_chunks(Text& text, const Rows& q, const std::vector<int32_t>& kv_of_head, int64_t head,
                               const ChunkPick& p, double& gap) {
     const int64_t dim = text.layout.head_dim;
@@ -108,7 +109,7 @@ TEST(ChooseChunks, PicksTheFirstAndTheBestOfEveryHead) {
                     for (int64_t h = 0; h < 3; ++h) {
                         double gap = 0;
                         const std::set<int64_t> best = best_chunks(text, q.values(), kv_of_head, h, p, gap);
-                        ASSERT_GT(gap, 1e-4);  // else the test's numbers do not tell rounding from an error
+                        ASSERT_GT(gap, 1e-4);  // at a smaller gap, rounding may change the choice
                         int32_t next = 0;
                         for (int64_t c = 0; c < all; ++c) {
                             ASSERT_EQ(places.at<int32_t>(h, c), best.contains(c) ? next++ : kNotPicked)
@@ -136,7 +137,7 @@ TEST(ChooseChunks, OfEqualOnesTheEarlier) {
         m->choose_chunks(text.table(places), text.table(keys), text.means_tensor(), q.tensor(), heads.vector(),
                          pick.vector());
         m.stream->synchronize();
-        const int32_t want[] = {0, 1, 2, -1, 3, 4, -1, 5, -1, -1, 6, -1};  // 0; 1 4 7 10; 2 5
+        const int32_t want[] = {0, 1, 2, -1, 3, 4, -1, 5, -1, -1, 6, -1};  // by score: 0; 1 4 7 10; 2 5
         for (int64_t c = 0; c < 12; ++c) EXPECT_EQ(places.at<int32_t>(0, c), want[c]) << c;
     });
 }
@@ -158,7 +159,7 @@ TEST(ChooseChunks, NothingWithoutTokens) {
     EXPECT_TRUE(refused(m, "choose_chunks") || refused(m, "place_chunks"));
 }
 
-// Of every head its own chunks, in the order of the text, then all that stands behind the candidates; in parts as tiles
+// Each head's own chunks are copied in sequence order, followed by all tokens after the candidates; in parts, as tiles
 // arrive.
 TEST(GatherChunks, CopiesWhatWasPickedPartByPart) {
     on_every_target([] {
@@ -211,7 +212,7 @@ TEST(GatherChunks, CopiesWhatWasPickedPartByPart) {
                             ASSERT_EQ(at(slot, h, i, true), want_v(token, h * 24 + i)) << token << " " << h;
                         }
                     }
-                    // Behind the last token nothing has been written.
+                    // Nothing is written after the last token.
                     EXPECT_TRUE(std::isnan(at(p.slots(chunk), h, 0, false)));
                 }
             }

@@ -1,4 +1,4 @@
-// The GPU kernels on a card. Operands lie in pinned host memory, which a card reads at the host's addresses.
+// Backend: the kernels on a GPU. Operands are in pinned host memory, which a GPU reads at the host's addresses.
 
 #include <memory_resource>
 
@@ -16,7 +16,7 @@ Device& card() {
     return *device;
 }
 
-/// Pinning takes a tenth of a millisecond: blocks are pinned, operands are parts of them.
+/// Pinning takes a tenth of a millisecond: whole blocks are pinned, and operands are parts of them.
 class Pinned final : public std::pmr::memory_resource {
     void* do_allocate(size_t bytes, size_t) override { return card().allocate(Space::kHost, bytes); }
     void do_deallocate(void* data, size_t bytes, size_t) override { card().release(Space::kHost, data, bytes); }
@@ -24,7 +24,7 @@ class Pinned final : public std::pmr::memory_resource {
 };
 
 std::pmr::memory_resource& pool() {
-    card();  // made before, so gone after
+    card();  // constructed before the pool, so destroyed after it
     static Pinned pinned;
     static std::pmr::unsynchronized_pool_resource pool(
         {.max_blocks_per_chunk = 64, .largest_required_pool_block = 1 << 20}, &pinned);
@@ -54,7 +54,8 @@ bool emulated() {
     return false;
 }
 
-// Planted, for tests/gpu_software.py: the host must not reach device memory, and who looks for that must see it.
+// A planted defect for tests/gpu_software.py: the host must not read device memory, and the software GPU must report
+// it.
 TEST(Planted, DISABLED_HostReadOfDeviceMemory) {
     const std::unique_ptr<Device> device = backend_device(1);
     void* data = device->allocate(Space::kDevice, 64);

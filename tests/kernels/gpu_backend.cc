@@ -1,4 +1,4 @@
-// What the GPU's kernels have in common, on the host and on a card.
+// The common part of the two backends that run the GPU's kernels, on the host and on a GPU.
 
 #include "tests/kernels/harness.h"
 

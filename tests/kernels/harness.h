@@ -1,5 +1,5 @@
 #pragma once
-/// What the kernel tests share: operands with canaries, a device to run on, every Highway target of the machine.
+/// Harness of the kernel tests: operands with canaries, a device to run on, every Highway target of the machine.
 
 #include <atomic>
 #include <cmath>
@@ -25,35 +25,35 @@ namespace trireme::test {
 
 using reference::Rows;
 
-// What differs between the backends the tests are linked for: cpu_backend.cc, simt_backend.cc, cuda_backend.cc. What
-// two of them have in common: gpu_backend.cc, host_memory.cc.
+// Functions that each backend defines: cpu_backend.cc, simt_backend.cc, cuda_backend.cc. Two backends share
+// gpu_backend.cc, and two share host_memory.cc.
 
-/// Its kernels are the backend's.
+/// A device with the backend's kernels.
 std::unique_ptr<Device> backend_device(int threads);
-/// Device::backend() of that.
+/// Device::backend() of backend_device().
 std::string_view backend_name();
 /// Memory that host and kernels both see.
 void* backend_allocate(size_t bytes);
 void backend_free(void* data, size_t bytes) noexcept;
 /// Runs the body once for every instruction set that this machine has and the kernels are compiled for.
 void on_every_target(const std::function<void()>& body);
-/// Threads of a CPU stream that are worth trying.
+/// The thread counts of a CPU stream to test.
 std::vector<int> thread_counts();
-/// Numbers of rows of a decode forward that are worth trying. Under a sanitizer, which looks at every access and not at
-/// bits, a few: one, few, odd, all.
+/// The row counts of a decode forward to test. A sanitizer checks accesses and not bits, and a few counts suffice: one,
+/// few, odd, all.
 inline std::vector<int64_t> row_counts() {
     if (kSanitized) return {1, 2, 7, 64};
     std::vector<int64_t> all(kMaxRows);
     std::iota(all.begin(), all.end(), 1);
     return all;
 }
-/// A GPU on the host: a thousand times slower than one.
+/// True if the GPU's kernels run on the host, a thousand times slower than on a GPU.
 bool emulated();
-/// What a product rounds its input to, with weights of this type.
+/// The type that a product rounds its input to, with weights of this type.
 DType multiplied_in(DType weights);
-/// What prefill attention rounds queries and probabilities to, with keys and values of these types.
+/// The type that prefill attention rounds queries and probabilities to, with keys and values of these types.
 DType attended_in(DType keys, DType values);
-/// The same of decode attention.
+/// Like attended_in(), but for decode attention.
 DType decode_attends_in(DType keys, DType values);
 
 template <class T>
@@ -82,14 +82,14 @@ class Normal {
     std::mt19937 engine_;
 };
 
-/// Rows of any type, `gap` elements between them, canaries in the gaps and around.
+/// A matrix of any type, with `gap` elements between rows, and canaries in the gaps and around it.
 class Operand {
   public:
     Operand(DType type, int64_t rows, int64_t cols, int64_t gap = 0)
         : type_(type), rows_(rows), cols_(cols), stride_(cols + gap), bytes_(size(rows * stride_ + 2 * kGuard)) {
         for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = canary(i);
     }
-    /// One column, as the vectors of indices are.
+    /// One column: the shape of index vectors.
     static Operand ids(const std::vector<int32_t>& values) {
         Operand o(DType::kI32, static_cast<int64_t>(values.size()), 1);
         for (int64_t r = 0; r < o.rows_; ++r) o.at<int32_t>(r, 0) = values[static_cast<size_t>(r)];
@@ -141,7 +141,7 @@ class Operand {
             for (int64_t c = 0; c < cols_; ++c) v(r, c) = get(r, c);
         return v;
     }
-    /// The elements alone, row after row.
+    /// The elements without gaps, row by row.
     std::vector<float> floats() {
         std::vector<float> v;
         for (int64_t r = 0; r < rows_; ++r) v.insert(v.end(), row(r).begin(), row(r).end());
@@ -160,8 +160,8 @@ class Operand {
 
   private:
     static constexpr int64_t kGuard = 64;
-    // NaN in every type of float: what is read of it shows. Each operand has a NaN of its own: what is copied from
-    // behind one to behind another shows, too.
+    // NaN in every float type, so that a read of it shows in results. Each operand has its own NaN, so that a copy from
+    // the memory after one operand to that after another is noticed.
     uint8_t canary(size_t byte) const { return byte % 2 ? 0xff : mark_; }
     static uint8_t next_mark() {
         static std::atomic<unsigned> count{0};
@@ -191,7 +191,7 @@ struct Machine {
     ~Machine() {
         try {
             stream->synchronize();  // the operands must outlive what is queued on them
-        } catch (const Error&) {    // the test has looked at it already
+        } catch (const Error&) {    // the test has already checked it
         }
     }
     Kernels& operator*() { return *kernels; }
@@ -202,7 +202,7 @@ struct Machine {
     std::unique_ptr<Kernels> kernels;
 };
 
-/// The work fails as a bug of the caller's, and says so with these words.
+/// Success if `work` fails as a bug of the caller (Exit::kInternal) with `words` in its message.
 template <class Work>
 testing::AssertionResult refused(const Work& work, const std::string& words) {
     try {
@@ -211,7 +211,7 @@ testing::AssertionResult refused(const Work& work, const std::string& words) {
         if (e.code() == Exit::kInternal && std::string(e.what()).find(words) != std::string::npos) {
             return testing::AssertionSuccess();
         }
-        return testing::AssertionFailure() << "said '" << e.what() << "', wanted '" << words << "'";
+        return testing::AssertionFailure() << "said '" << e.what() << "', expected '" << words << "'";
     }
     return testing::AssertionFailure() << "not refused: " << words;
 }
@@ -225,7 +225,7 @@ inline testing::AssertionResult near(Operand& got, const Rows& want, double tol)
     return near<float, double>(g, want.at, tol);
 }
 
-/// Rows of a matrix as a type stores them.
+/// The elements of a matrix, rounded to a type.
 inline Rows stored(Operand& x, DType type) {
     Rows v = x.values();
     for (double& e : v.at) e = reference::rounded(e, type);
@@ -248,7 +248,7 @@ inline double largest(const Rows& x) {
     return worst;
 }
 
-inline constexpr double kEps = 0x1p-23;  // of f32
+inline constexpr double kEps = 0x1p-23;  // f32's
 inline constexpr DType kFloatTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 }  // namespace trireme::test

@@ -1,4 +1,4 @@
-// Operands of backends that compute on the host: a page that nobody may touch follows.
+// Memory of operands, for backends that compute on the host: an inaccessible page follows it.
 
 #include "tests/kernels/harness.h"
 #include "tests/support/fence.h"

@@ -1,5 +1,6 @@
 #pragma once
-/// A layer's KV for tests: tiles scattered in memory, filled through the kernels, and what attention should see.
+/// The KV of a layer for tests: tiles scattered in memory, filled by the kernels, and the expected results of
+/// attention.
 
 #include "tests/kernels/harness.h"
 
@@ -11,7 +12,7 @@ struct Kv {
           table(DType::kI64, sequences, max_tiles, 2),
           staged_k(l.k_type, l.kv_heads * kMaxRows, l.head_dim),
           staged_v(l.v_type, l.kv_heads * kMaxRows, l.head_dim) {
-        // Tiles lie in reverse, a gap between them: nothing may rely on their order.
+        // Tiles are in reverse order, with gaps between them: nothing may rely on their order.
         const size_t bytes = layout.tile_bytes() + 192;
         memory.resize(static_cast<size_t>(sequences * max_tiles) * bytes,
                       static_cast<char>(0xff));  // NaN in every type
@@ -25,7 +26,7 @@ struct Kv {
         return {layout, table.tensor(), Tensor(staged_k.tensor().data(), layout.k_type, staged),
                 Tensor(staged_v.tensor().data(), layout.v_type, staged)};
     }
-    /// A table of tiles [first, end) alone.
+    /// A view whose table holds tiles [first, end) only.
     LayerKv view(Operand& part_table, const TileRange& part) {
         LayerKv kv = view();
         for (int64_t s = 0; s < table.rows(); ++s) {
@@ -45,7 +46,7 @@ struct Kv {
     Operand staged_k, staged_v;
 };
 
-/// RowsView and the memory behind it.
+/// A RowsView and the memory that it refers to.
 struct RowSet {
     explicit RowSet(int64_t rows)
         : slots(DType::kI32, rows, 1),
@@ -53,7 +54,7 @@ struct RowSet {
           cached(DType::kI32, rows, 1),
           ancestors(DType::kI32, rows, kMaxRows, 1) {
         for (int64_t r = 0; r < rows; ++r)
-            for (int64_t i = 0; i < kMaxRows; ++i) ancestors.at<int32_t>(r, i) = -1;  // what must not be read
+            for (int64_t i = 0; i < kMaxRows; ++i) ancestors.at<int32_t>(r, i) = -1;  // must not be read
     }
     void set(int64_t row, int64_t sequence, int64_t committed_tokens, const std::vector<int32_t>& path) {
         sequences.at<int32_t>(row, 0) = static_cast<int32_t>(sequence);
@@ -68,7 +69,7 @@ struct RowSet {
     Operand slots, sequences, cached, ancestors;
 };
 
-/// New rows' keys and values into staged rows 0, 1, ..
+/// Stages the keys and values of new rows as staged rows 0, 1, ..
 inline void stage_all(Machine& m, const LayerKv& kv, const Tensor& k, const Tensor& v) {
     RowSet rows(k.rows());
     for (int64_t r = 0; r < k.rows(); ++r) rows.set(r, 0, 0, {static_cast<int32_t>(r)});
@@ -85,14 +86,14 @@ inline void append_all(Machine& m, Kv& kv, int64_t sequence, Operand& keys, Oper
     m.stream->synchronize();
 }
 
-/// Element `col` of the value in slot p, where sums of values are to be exact.
+/// Element `col` of the value in slot p, for tests that require exact sums of values.
 inline double whole_value(int64_t p, int64_t col) {
     return static_cast<double>((p * 7 + col * 3) % 31 - 11);
 }
 
-/// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim), the weights' relative error is
-/// twice that plus the exponential's, and the weighted mean is a sum over slots. Where queries and probabilities
-/// are rounded to `inputs` first, that is half a step of every product of the score, and of every weight.
+/// |error| of an attention output: scores are off by eps sqrt(dim) |q||k| / sqrt(dim). The weights' relative error is
+/// twice that plus the exponential's, and the weighted mean is a sum over slots. If queries and probabilities are
+/// rounded to `inputs` first, every product of a score and every weight is off by half a step.
 inline double attention_tolerance(const Rows& q, const Rows& k, const Rows& v, int64_t heads,
                                   DType inputs = DType::kF32) {
     const double dim = static_cast<double>(q.cols / heads);

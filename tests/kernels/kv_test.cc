@@ -5,7 +5,7 @@
 namespace trireme::test {
 namespace {
 
-/// What slot `position` of a sequence holds, as f64.
+/// Element `i` of a head's key or value in slot `position` of a sequence, as f64.
 double slot(Kv& kv, int64_t sequence, int64_t position, int64_t head, int64_t i, bool value) {
     const KvLayout& l = kv.layout;
     const char* tile = reinterpret_cast<const char*>(kv.table.at<int64_t>(sequence, position / kTileTokens)) +
@@ -46,8 +46,8 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
     });
 }
 
-// How far rows are from what was there, after rounding: it is only ever raised.
-TEST(KvAppend, TellsWhatItChanges) {
+// `change` reports how far new rows are from the stored ones, after rounding. A call only raises it.
+TEST(KvAppend, ReportsWhatItChanges) {
     on_every_target([] {
         for (const DType k_type : kFloatTypes) {
             for (const DType v_type : kFloatTypes) {
@@ -60,7 +60,7 @@ TEST(KvAppend, TellsWhatItChanges) {
                 Operand change(DType::kF32, 300, 2);
                 for (int64_t r = 0; r < 300; ++r) {
                     for (int64_t c = 0; c < 2; ++c) change.set(r, c, r == 7 ? 99 : 0);
-                    if (r % 3 == 0) continue;  // these stay
+                    if (r % 3 == 0) continue;  // these rows are unchanged
                     for (int64_t c = 0; c < kv.width(); ++c) k.set(r, c, k.get(r, c) * static_cast<double>(r % 5));
                     v.set(r, r % kv.width(), static_cast<double>(r));
                 }
@@ -87,7 +87,7 @@ TEST(KvAppend, TellsWhatItChanges) {
     });
 }
 
-// Infinities of an f16 cache would be NaN to rows that do not see them; a NaN is the model's own.
+// f16 caches clamp: an infinity would give NaN in rows that do not see it. A NaN comes from the model, and is stored.
 TEST(KvWrites, SaturateInF16Alone) {
     const double inf = std::numeric_limits<double>::infinity(), most = 65504;
     const double given[] = {1e6, -1e6, inf, -inf, 65519, -65519, 65520, 65504, 65488, std::nan(""), 1, -1};
@@ -98,7 +98,7 @@ TEST(KvWrites, SaturateInF16Alone) {
             Machine prefill(Phase::kPrefill), decode;
             Kv kv({1, 40, k_type, v_type}, 1, 1);
             const LayerKv layer = kv.view();
-            Operand x = Operand(DType::kF32, 1, 40).randomize(9);  // whole vectors of every width, and a rest
+            Operand x = Operand(DType::kF32, 1, 40).randomize(9);  // whole vectors of every width, and a remainder
             for (int64_t i = 0; i < 40; ++i) x.set(0, i, given[static_cast<size_t>(i) % std::size(given)]);
 
             append_all(prefill, kv, 0, x, x);
@@ -145,7 +145,7 @@ TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
     });
 }
 
-// More layers than the GPU's kernel takes at a time.
+// More layers than one launch of the GPU's kernel takes.
 TEST(KvKeep, MovesTheRowsOfEveryLayer) {
     on_every_target([] {
         constexpr size_t kLayers = 131;
@@ -252,7 +252,7 @@ TEST(KvStage, RefusesMoreRowsThanAreStaged) {
     EXPECT_THROW(m->kv_stage(kv.view(), k.tensor(), k.tensor(), rows.view(1)), Error);
 }
 
-// Rows of a forward behind those of earlier ones: each goes where its last ancestor says.
+// Rows are staged after those of earlier forwards: each goes to the index of its last ancestor.
 TEST(KvStage, PutsARowWhereItsLastAncestorSays) {
     on_every_target([] {
         Machine m;

@@ -5,11 +5,11 @@
 namespace trireme::test {
 namespace {
 
-// [n, k]: off every tile, single, prime, whole, and the shapes of a model and its halves.
+// [n, k]: single elements, primes, whole tiles, sizes that no tile divides, and the shapes of a model and its halves.
 constexpr int64_t kShapes[][2] = {{1, 1},   {1, 8},    {12, 16},  {13, 7},    {31, 33},  {5, 1000},
                                   {24, 64}, {97, 576}, {100, 40}, {192, 320}, {60, 768}, {577, 1536}};
 
-/// Elementwise bound: partial sums wander like a random walk over products bounded by the norms.
+/// Elementwise bound: rounding errors of partial sums are a random walk over products, which the norms bound.
 double tolerance(const Rows& x, const Rows& w) {
     return kEps * std::sqrt(static_cast<double>(x.cols) + 4) * row_norm(x) * row_norm(w);
 }
@@ -46,7 +46,7 @@ TEST(MatmulDecode, CarriesEveryStoredValueExactly) {
             for (int64_t i = 0; i < 1 << 16; ++i) {
                 uint16_t bits = static_cast<uint16_t>(i);
                 const uint16_t exponent = type == DType::kF16 ? 0x7c00 : 0x7f80;
-                if ((bits & exponent) == exponent) bits = 0;  // infinity and NaN would meet a zero
+                if ((bits & exponent) == exponent) bits = 0;  // infinity or NaN times zero would be NaN
                 w.at<f16>(i / 64, i % 64) = f16::from_bits(bits);
             }
             for (const int64_t at : {0, 17, 63}) {
@@ -129,7 +129,8 @@ TEST(MatmulDecode, ANanWeightStaysInItsColumn) {
     }
 }
 
-// A rank without feed-forward columns multiplies by a weight [n, 0], and adds what the others have.
+// A rank without feed-forward columns multiplies by a weight [n, 0]: the result is zero, and the all-reduce adds the
+// others' results.
 TEST(MatmulDecode, GivesZeroForWeightsWithoutColumns) {
     for (const Phase phase : {Phase::kDecode, Phase::kPrefill}) {
         for (const DType type : kFloatTypes) {

@@ -3,7 +3,7 @@
 namespace trireme::test {
 namespace {
 
-// [rows, n, k]: off every tile and every block.
+// [rows, n, k]: at least one size of each shape is no multiple of a tile or block.
 constexpr int64_t kShapes[][3] = {{1, 1, 1},    {6, 16, 8},      {7, 17, 9},      {5, 3, 321},    {65, 130, 64},
                                   {192, 64, 7}, {193, 129, 640}, {200, 40, 1000}, {512, 97, 576}, {11, 300, 1536}};
 

@@ -46,7 +46,7 @@ TEST(Rmsnorm, MatchesTheReferenceOnOddShapesAndStrides) {
             m->rmsnorm(out.tensor(), x.tensor(), w.vector(), 1e-5f);
             m.stream->synchronize();
 
-            // The sum of squares is positive: its error is at most n eps / lanes, the rest a few roundings.
+            // The sum of squares is positive: its error is at most n eps / lanes; the rest is a few roundings.
             EXPECT_TRUE(near(out, want, kEps * (4 + std::sqrt(static_cast<double>(n)) / 4) * largest(want))) << n;
         }
     });

@@ -1,5 +1,5 @@
 #pragma once
-/// Rows of logits drawn from on the machine's kernels.
+/// Samples from rows of logits with the machine's kernels.
 
 #include <limits>
 #include <vector>
@@ -11,7 +11,7 @@ namespace trireme::test {
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr double kLargestUniform = 1 - 0x1p-53;
-inline constexpr double kClose = 1e-5;  // of a probability: f32 exponentials and logits are off by some 1e-6
+inline constexpr double kClose = 1e-5;  // error of a probability: f32 exponentials and logits are off by about 1e-6
 
 using Logits = std::vector<float>;
 using Uniforms = std::vector<double>;
@@ -23,11 +23,11 @@ inline SamplingParams off(double temperature = 1) {
 
 struct Drawn {
     std::vector<Ids> siblings;  // by row
-    std::vector<RowLaw> laws;
+    std::vector<RowDistribution> distributions;
 };
 
-/// `rows` rows as `parts` ranks have them, [parts * rows, cols]: row r has the logits `logits[r % logits.size()]`. What
-/// is beyond the vocabulary is NaN.
+/// `rows` rows of logits as `parts` ranks hold them, [parts * rows, cols]: row r is `logits[r % logits.size()]`.
+/// Elements beyond the vocabulary are NaN.
 inline Operand divided(const std::vector<Logits>& logits, int64_t rows, int64_t parts) {
     const auto vocab = static_cast<int64_t>(logits[0].size());
     const int64_t cols = (vocab + parts - 1) / parts + (parts > 1 ? 3 : 0);
@@ -48,12 +48,12 @@ inline Tensor by_part(Operand& in, int64_t parts) {
     return Tensor(t.data(), DType::kF32, Shape{parts, t.dim(0) / parts, t.dim(1)});
 }
 
-/// A sibling of each of u[r], of the rows of divided().
+/// Samples siblings from the rows of divided(): one for each uniform in u[r], from row r.
 inline Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& params, const std::vector<Uniforms>& u,
                    int64_t parts = 1) {
     const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
     Machine m;
-    Operand in = divided(logits, rows, parts), laws(DType::kI64, rows, kRowLawWords);
+    Operand in = divided(logits, rows, parts), distributions(DType::kI64, rows, kRowDistributionWords);
     Ids end_of;
     Uniforms flat;
     for (const Uniforms& row : u) {
@@ -64,17 +64,18 @@ inline Drawn drawn(const std::vector<Logits>& logits, const SamplingParams& para
                                                                          ends = Operand::ids(end_of);
     for (size_t i = 0; i < flat.size(); ++i) uniforms.at<int64_t>(static_cast<int64_t>(i), 0) = fraction_of(flat[i]);
 
-    m->sample(ids.vector(), by_part(in, parts), vocab, uniforms.vector(), rule_of(params), laws.tensor(),
+    m->sample(ids.vector(), by_part(in, parts), vocab, uniforms.vector(), rule_of(params), distributions.tensor(),
               ends.vector());
     m.stream->synchronize();
 
-    EXPECT_TRUE(ids.intact() && laws.intact());
+    EXPECT_TRUE(ids.intact() && distributions.intact());
     Drawn out;
     int64_t next = 0;
     for (const Uniforms& row : u) {
         Ids& of_row = out.siblings.emplace_back();
         for (size_t i = 0; i < row.size(); ++i) of_row.push_back(ids.at<int32_t>(next++, 0));
-        out.laws.push_back(*reinterpret_cast<const RowLaw*>(&laws.at<int64_t>(out.laws.size(), 0)));
+        out.distributions.push_back(
+            *reinterpret_cast<const RowDistribution*>(&distributions.at<int64_t>(out.distributions.size(), 0)));
     }
     return out;
 }

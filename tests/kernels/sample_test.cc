@@ -1,4 +1,4 @@
-// sample: the law of kernels/sampling.h, on every backend.
+// sample(): the distribution that kernels/sampling.h specifies, on every backend.
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +17,7 @@ std::vector<float> logits_of(const std::vector<double>& weights) {
     return logits;
 }
 
-/// A token for every uniform, of the rows of divided().
+/// Samples from the rows of divided(): one token for each uniform.
 std::vector<int32_t> tokens(const std::vector<std::vector<float>>& logits, const SamplingParams& params,
                             const std::vector<double>& u, int64_t parts = 1) {
     const auto vocab = static_cast<int64_t>(logits[0].size()), rows = static_cast<int64_t>(u.size());
@@ -38,9 +38,9 @@ int32_t draw(const std::vector<float>& logits, const SamplingParams& params, dou
     return tokens({logits}, params, {u})[0];
 }
 
-/// The ids that can be drawn, in their order, have these probabilities.
-void expect_law(const std::vector<float>& logits, const SamplingParams& params, const std::vector<int32_t>& ids,
-                const std::vector<double>& p) {
+/// Checks that exactly these ids can be sampled, in this order, with these probabilities.
+void expect_distribution(const std::vector<float>& logits, const SamplingParams& params,
+                         const std::vector<int32_t>& ids, const std::vector<double>& p) {
     double begin = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
         const double end = i + 1 < ids.size() ? begin + p[i] : 1;
@@ -58,37 +58,37 @@ TEST(Sample, GreedyTakesTheLowestIdOnTies) {
 }
 
 TEST(Sample, OrdersByProbabilityThenId) {
-    expect_law(logits_of({0.2, 0.4, 0.2, 0.2}), off(), {1, 0, 2, 3}, {0.4, 0.2, 0.2, 0.2});
+    expect_distribution(logits_of({0.2, 0.4, 0.2, 0.2}), off(), {1, 0, 2, 3}, {0.4, 0.2, 0.2, 0.2});
 }
 
 TEST(Sample, TemperatureComesFirst) {
     SamplingParams p = off(0.5);  // squares the weights: 1, 4, 9, 16 of 30
-    expect_law(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2, 1, 0}, {16 / 30.0, 9 / 30.0, 4 / 30.0, 1 / 30.0});
+    expect_distribution(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2, 1, 0}, {16 / 30.0, 9 / 30.0, 4 / 30.0, 1 / 30.0});
     p.top_p = 0.8;  // 16/30 < 0.8 <= 25/30: two are kept; unsquared it would be three
-    expect_law(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {16 / 25.0, 9 / 25.0});
+    expect_distribution(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {16 / 25.0, 9 / 25.0});
 }
 
 TEST(Sample, TopKThenTopPThenMinP) {
     SamplingParams p = off();
     p.top_k = 3;     // 0.4 0.3 0.2 -> of 0.9
     p.top_p = 0.75;  // 0.444 + 0.333 = 0.778: two kept. Without top-k 0.4 + 0.3 = 0.7 < 0.75 would keep three
-    expect_law(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
+    expect_distribution(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
     p = off();
     p.min_p = 0.6;  // keeps p >= 0.24
-    expect_law(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
+    expect_distribution(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
     p.top_p = 0.65;  // 0.4 + 0.3 reach it; then min-p keeps both
-    expect_law(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
+    expect_distribution(logits_of({0.1, 0.2, 0.3, 0.4}), p, {3, 2}, {4 / 7.0, 3 / 7.0});
 }
 
 TEST(Sample, TopKKeepsTheLowerIdsOfATie) {
     SamplingParams p = off();
     p.top_k = 2;
-    expect_law({0, 1, 1, 1}, p, {1, 2}, {0.5, 0.5});
-    p.top_k = 9;  // more than there are
-    expect_law({1, 1}, p, {0, 1}, {0.5, 0.5});
+    expect_distribution({0, 1, 1, 1}, p, {1, 2}, {0.5, 0.5});
+    p.top_k = 9;  // more tokens than there are
+    expect_distribution({1, 1}, p, {0, 1}, {0.5, 0.5});
 }
 
-// Equal logits: token i is drawn by the i-th part of [0, 1), whatever the bytes of its id.
+// Equal logits: the i-th part of [0, 1) selects token i, whatever the bytes of its id.
 TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
     const std::vector<float> all(65537, 0.25f);
     for (const int32_t vocab : {1, 2, 256, 257, 4000, 65536, 65537}) {
@@ -108,7 +108,7 @@ TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
     }
 }
 
-// Masked vocabularies: what top-k leaves over are the finite ones.
+// Masked vocabularies: top-k may select more tokens than have finite logits.
 TEST(Sample, TopKMayKeepAsManyAsAreFiniteAndMore) {
     std::vector<float> logits(5000, -kInf);
     logits[4] = logits[700] = logits[4999] = 1;
@@ -123,8 +123,10 @@ TEST(Sample, TopKMayKeepAsManyAsAreFiniteAndMore) {
 
 TEST(Sample, FiltersKeepAtLeastOneToken) {
     for (const double top_p : {1e-9, 1e-30}) {
-        expect_law(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 1, .top_p = top_p, .min_p = 1}, {1}, {1.0});
-        expect_law(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 0, .top_p = top_p, .min_p = 0}, {1}, {1.0});
+        expect_distribution(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 1, .top_p = top_p, .min_p = 1}, {1},
+                            {1.0});
+        expect_distribution(logits_of({0.2, 0.8}), {.temperature = 1, .top_k = 0, .top_p = top_p, .min_p = 0}, {1},
+                            {1.0});
     }
 }
 
@@ -137,7 +139,7 @@ TEST(Sample, OneTokenMayBeAllThatTopKKeeps) {
 }
 
 TEST(Sample, TopPKeepsWhatReachesItAndNoMore) {
-    const auto last = [](double top_p) {  // two tokens of 2^40 each
+    const auto last = [](double top_p) {  // two tokens with weight 2^40 each
         return draw({0, 0}, {.temperature = 1, .top_k = 0, .top_p = top_p, .min_p = 0}, kLargestUniform);
     };
     EXPECT_EQ(last(0.5), 0);
@@ -187,7 +189,8 @@ TEST(Sample, TheSmallestTemperatureIsGreedy) {
     }
 }
 
-/// What the law says in f64; -1 where u is so close to an edge, or a filter to its bound, that rounding decides.
+/// The expected token, computed in f64; -1 if u is so close to an edge, or a filter to its bound, that rounding
+/// decides.
 int32_t expected(const std::vector<float>& logits, const SamplingParams& p, double u) {
     std::vector<int32_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
@@ -218,9 +221,9 @@ int32_t expected(const std::vector<float>& logits, const SamplingParams& p, doub
     return -1;
 }
 
-TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
+TEST(Sample, IsTheDistributionOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
     int compared = 0;
-    // Under a sanitizer, which looks at accesses and not at laws, a few draws of the smaller ones.
+    // A sanitizer checks accesses and not distributions: a few draws from the smaller vocabularies suffice.
     const uint32_t draws = emulated() || kSanitized ? 4 : 20;
     for (const int64_t vocab : {1, 2, 33, 513, 5000, 70000}) {
         if (kSanitized && vocab > 5000) continue;
@@ -232,7 +235,7 @@ TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
         for (const SamplingParams& p :
              {off(), SamplingParams{}, SamplingParams{.temperature = 1.3, .top_k = 0, .top_p = 0.9, .min_p = 0},
               SamplingParams{.temperature = 0.7, .top_k = 2100, .top_p = 1, .min_p = 0.01}}) {
-            std::vector<double> u;  // four: a row for each order and temper of the emulated warps
+            std::vector<double> u;  // four: one row for each order and schedule of emulated warps
             for (uint32_t i = 0; i < draws; ++i) u.push_back(uniform(7, {.round = i}));
             for (const int64_t parts : {1, 3}) {
                 const std::vector<int32_t> ids = tokens(logits, p, u, parts);
@@ -249,7 +252,7 @@ TEST(Sample, IsTheLawOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
     EXPECT_GT(compared, draws == 4 ? 50 : 500);
 }
 
-// Chi-square of 32,768 draws over 16 cells against the law itself: the 1 - 1e-6 quantile for 15 degrees is 57. An
+// Chi-square of 32,768 draws over 16 cells against the distribution: the 1 - 1e-6 quantile for 15 degrees is 57. An
 // emulated row takes a millisecond: there a few draws are compared one by one.
 TEST(Sample, DrawsTheDistribution) {
     std::vector<double> weights(16);
@@ -278,19 +281,19 @@ TEST(Sample, DrawsTheDistribution) {
     EXPECT_LT(chi2, 57);
 }
 
-// Logits of a forward with padding: the rows behind the first ones are NaN.
+// Logits of a forward with padding: the rows after the first two are NaN.
 TEST(Sample, DrawsFromTheFirstRowsOfMore) {
     const std::vector<float> a = {0, 3, 1, 2, -1}, b = {5, 3, 1, 2, -1}, none(5, std::nanf(""));
     for (const int64_t parts : {1, 2}) {
         Machine m;
         Operand in = divided({a, b, none, none}, 4, parts), uniforms(DType::kI64, 2, 1), ids = Operand::ids({-7, -7}),
-                laws(DType::kI64, 2, kRowLawWords);
+                distributions(DType::kI64, 2, kRowDistributionWords);
         for (int64_t r = 0; r < 2; ++r) uniforms.at<int64_t>(r, 0) = fraction_of(0.5);
 
-        m->sample(ids.vector(), by_part(in, parts), 5, uniforms.vector(), rule_of(off(0)), laws.tensor());
+        m->sample(ids.vector(), by_part(in, parts), 5, uniforms.vector(), rule_of(off(0)), distributions.tensor());
         m.stream->synchronize();
 
-        EXPECT_TRUE(laws.intact() && ids.intact());
+        EXPECT_TRUE(distributions.intact() && ids.intact());
         EXPECT_EQ(ids.at<int32_t>(0, 0), 1) << parts;
         EXPECT_EQ(ids.at<int32_t>(1, 0), 0) << parts;
     }

@@ -1,4 +1,4 @@
-// sample with `ends`: several tokens of a row, each of what those before it leave, on every backend.
+// sample() with `ends`: several tokens of a row, each sampled from what earlier ones leave, on every backend.
 
 #include <algorithm>
 #include <cmath>
@@ -12,16 +12,18 @@
 namespace trireme::test {
 namespace {
 
-/// At this temperature a logit of -n weighs 2^-n of one of 0, without rounding.
+/// At this temperature a logit of -n has 2^-n of the weight of a logit of 0, without rounding.
 constexpr double kPowersOfTwo = M_LOG2E;
 
-TEST(Siblings, WhatElderOnesWeighIsLeftOut) {
-    const Logits logits = {-1, 0, -2, -2};  // 2, 4, 1, 1 of 8: in their order 1, 0, 2, 3
+TEST(Siblings, WeightsOfEarlierOnesAreLeftOut) {
+    const Logits logits = {-1, 0, -2, -2};  // weights 2, 4, 1, 1 of 8; by weight: ids 1, 0, 2, 3
     const SamplingParams p = off(kPowersOfTwo);
     for (const int64_t parts : {1, 2, 3}) {
         EXPECT_EQ(siblings(logits, p, {0, 0, 0, 0}, parts), (Ids{1, 0, 2, 3}));
         EXPECT_EQ(siblings(logits, p, Uniforms(4, kLargestUniform), parts), (Ids{3, 2, 0, 1}));
-        // Of 8: the first 4 are 1's. Then of 4 the first 2 are 0's; then of 2 the first is 2's.
+        // The first 4 of 8 parts select token 1. Then the first 2 of 4 parts select token 0; then the first of 2
+        // selects 2.
+        // selects 2.
         EXPECT_EQ(siblings(logits, p, {0.5 - 0x1p-53, 0.5 - 0x1p-53, 0.5 - 0x1p-53}, parts), (Ids{1, 0, 2}));
         EXPECT_EQ(siblings(logits, p, {0.5, 0.5, 0.5, 0.5}, parts), (Ids{0, 1, 3, 2}));
         EXPECT_EQ(siblings(logits, p, {0.5, 0.75, 0}, parts), (Ids{0, 2, 1}));
@@ -29,12 +31,12 @@ TEST(Siblings, WhatElderOnesWeighIsLeftOut) {
     }
 }
 
-// All uniforms of a lattice whose steps divide every sum that can be left: each pair as often as its probability says,
-// w[x] / 8 * w[y] / (8 - w[x]).
-TEST(Siblings, HaveTheLawWithoutTheirEldersExactly) {
+// Uniforms on a lattice whose steps divide every sum that can be left: each pair occurs exactly as often as its
+// probability says, w[x] / 8 * w[y] / (8 - w[x]).
+TEST(Siblings, HaveTheDistributionWithoutEarlierOnesExactly) {
     const Logits logits = {-2, 0, -2, -1};
     const std::vector<int> w = {1, 4, 1, 2};
-    constexpr int kFirst = 8, kSecond = 84;  // 84: of 4, 6 and 7
+    constexpr int kFirst = 8, kSecond = 84;  // 84: a multiple of 4, 6 and 7
     std::vector<Uniforms> rows;
     std::map<Ids, int> seen;
     const auto count = [&] {
@@ -62,7 +64,7 @@ TEST(Siblings, AreAtMostTheSupport) {
     const SamplingParams top2 = {.temperature = 1, .top_k = 2, .top_p = 1, .min_p = 0};
     EXPECT_EQ(siblings({1, 2, 3, 4}, top2, {0.99, 0.99, 0, 0.5}), (Ids{2, 3, -1, -1}));
     EXPECT_EQ(siblings({-kInf, 0, -kInf, 0}, off(), {0, 0, 0}), (Ids{1, 3, -1}));
-    // The third weighs less than one part in 2^40.
+    // Token 1 has less than one part in 2^40 of the weight.
     EXPECT_EQ(siblings({0, -50, -1}, off(), {0, 0, kLargestUniform}), (Ids{0, 2, -1}));
     SamplingParams min_p = off();
     min_p.min_p = 0.5;
@@ -81,8 +83,8 @@ TEST(Siblings, GreedyOnesAreTheLargestInOrder) {
     EXPECT_EQ(siblings({7}, greedy, Uniforms(2, 0)), (Ids{0, -1}));
 }
 
-// The law that a sibling is checked against (kernels/place.h) is the row's own, whoever is drawn.
-TEST(Siblings, LeaveTheRowsLawAsItIs) {
+// A sibling is verified against the row's own distribution (kernels/place.h), whichever tokens were sampled.
+TEST(Siblings, LeaveTheRowsDistributionUnchanged) {
     Normal normal(3);
     std::vector<Logits> logits(3);
     for (Logits& row : logits) {
@@ -91,17 +93,17 @@ TEST(Siblings, LeaveTheRowsLawAsItIs) {
     for (const SamplingParams& p : {SamplingParams{}, off(), SamplingParams{.temperature = 0}}) {
         const Drawn none = drawn(logits, p, {{}, {}, {0.5}}), some = drawn(logits, p, {{0.1, 0.2, 0.3}, {0.9}, {}});
         for (size_t r = 0; r < 3; ++r) {
-            EXPECT_EQ(none.laws[r].sum, some.laws[r].sum);
-            EXPECT_EQ(none.laws[r].floor, some.laws[r].floor);
-            EXPECT_EQ(none.laws[r].least, some.laws[r].least);
-            EXPECT_EQ(none.laws[r].top, some.laws[r].top);
-            EXPECT_EQ(none.laws[r].scale, some.laws[r].scale);
+            EXPECT_EQ(none.distributions[r].sum, some.distributions[r].sum);
+            EXPECT_EQ(none.distributions[r].floor, some.distributions[r].floor);
+            EXPECT_EQ(none.distributions[r].least, some.distributions[r].least);
+            EXPECT_EQ(none.distributions[r].top, some.distributions[r].top);
+            EXPECT_EQ(none.distributions[r].scale, some.distributions[r].scale);
         }
     }
 }
 
-/// What the law says in f64, of the tokens that are not `elders`; -1 where u is so close to an edge that rounding
-/// decides.
+/// The expected token, computed in f64, if these tokens were sampled before it; -1 if u is so close to an edge that
+/// rounding decides.
 int32_t expected(const Logits& logits, const SamplingParams& p, const Ids& elders, double u) {
     Ids order(logits.size());
     std::iota(order.begin(), order.end(), 0);
@@ -125,7 +127,7 @@ int32_t expected(const Logits& logits, const SamplingParams& p, const Ids& elder
     return -1;
 }
 
-TEST(Siblings, AreTheLawsOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
+TEST(Siblings, AreTheDistributionsOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
     int compared = 0;
     for (const int64_t vocab : {2, 33, 513, 5000, 70000}) {
         if (kSanitized && vocab > 5000) continue;
@@ -175,7 +177,7 @@ TEST(Siblings, MayBeAsManyAsARoundHas) {
     Logits logits;
     for (int i = 0; i < 3000; ++i) logits.push_back(static_cast<float>(normal()));
     for (const double t : {0.0, 1.0}) {
-        Ids ids = siblings(logits, off(t), Uniforms(kMaxRows, 0));  // the first that is left, always
+        Ids ids = siblings(logits, off(t), Uniforms(kMaxRows, 0));  // selects the first token that is left
         ASSERT_EQ(ids.size(), static_cast<size_t>(kMaxRows));
         for (size_t i = 1; i < ids.size(); ++i) {
             EXPECT_GT(logits[static_cast<size_t>(ids[i - 1])], logits[static_cast<size_t>(ids[i])]) << i;

@@ -1,4 +1,4 @@
-// The GPU kernels' bodies, on the host.
+// Backend: the bodies of the GPU's kernels, on the host.
 
 #include "tests/kernels/harness.h"
 #include "tests/simt/kernels.h"

@@ -8,7 +8,7 @@ namespace {
 
 constexpr KvLayout kLayout = {2, 16, DType::kF32, DType::kF16};
 
-/// Four heads of a layer on two ranks, two each, whose keys and values tell which token they belong to.
+/// Four heads of a layer, two on each of two ranks. Keys and values contain the number of their token.
 struct Shared {
     Shared(int64_t tokens, int64_t least, SlotRule r, uint32_t seed) : rule(r), share{tokens, least}, random(seed) {
         const int64_t slots = 4 * tokens - 3 * (least + rule.recent), own = 4 * tokens - 2 * (least + rule.recent);
@@ -17,7 +17,7 @@ struct Shared {
             const auto bytes = static_cast<int64_t>(kLayout.tile_bytes()) / kLayout.kv_heads;
             tiles.push_back(std::make_unique<Operand>(DType::kU8, own / kTileTokens + kLayout.kv_heads, bytes));
         }
-        for (int64_t h = 0; h < 4; ++h) rows.at<int32_t>(h, 0) = static_cast<int32_t>(5 - h);  // row 1 is nobody's
+        for (int64_t h = 0; h < 4; ++h) rows.at<int32_t>(h, 0) = static_cast<int32_t>(5 - h);  // no head has row 0 or 1
     }
 
     int64_t fullest() const {
@@ -27,7 +27,8 @@ struct Shared {
     }
     Slots& store(size_t head) { return *stores[head / 2]; }
 
-    /// Of each list, scored, how many stay: h sorts before h + 1 where all else is equal.
+    /// Returns how many tokens of each scored list are retained. Of equal tokens, the one of the lower head is worth
+    /// more.
     std::vector<int32_t> wanted(const std::vector<ListedHead>& scored, int64_t reserve) const {
         const int64_t recent = rule.recent - reserve;
         struct One {
@@ -66,7 +67,7 @@ struct Shared {
         return stay;
     }
 
-    /// A call of both owners of which the second is looked at.
+    /// A call of owner 1, the second of two owner layers.
     void call(int64_t fresh, int64_t reserve = 0) {
         const SlotCall c = {
             .owner = 1, .cached = fullest(), .fresh = fresh, .first_token = next, .reserve = reserve, .retiled = true};
@@ -158,7 +159,7 @@ struct Shared {
                     s.staged_v.set(s.row(1, h) * kMaxRows, i, static_cast<double>(next % 2000));
                 }
             }
-            // Owner 0 has seen nothing but steps: its heads have no tokens, or a few.
+            // Owner 0 takes part in steps only: its heads have no tokens, or a few.
             std::vector<std::vector<double>> given;
             for (int64_t h = 0; h < 2; ++h)
                 given.emplace_back(static_cast<size_t>(s.counts.at<int32_t>(s.row(0, h), 0)) + 1, 0.0);
@@ -193,15 +194,15 @@ struct Shared {
     SlotShare share;
     Normal random;
     Machine m;
-    std::vector<std::unique_ptr<Slots>> stores;   // of each rank
-    std::vector<std::unique_ptr<Operand>> tiles;  // that its owner 1 shares
+    std::vector<std::unique_ptr<Slots>> stores;   // by rank
+    std::vector<std::unique_ptr<Operand>> tiles;  // by rank: tiles for the heads of owner 1
     Operand rows = Operand(DType::kI32, 4, 1);
     std::vector<ListedHead> lists = std::vector<ListedHead>(4);
     int64_t next = 0;
 };
 
-// Over calls, steps and room that is made, tiles given out anew each time; scores are whole numbers, many of them
-// equal.
+// Calls, steps, and calls that reserve room; heads are given other tiles in every call. Scores are whole numbers, many
+// of them equal.
 TEST(SlotShare, KeepsWhatIsWorthMostInAnyHead) {
     for (const auto& [tokens, least, recent, sinks] :
          {std::tuple{20, 3, 4, 0}, {20, 0, 4, 0}, {24, 20, 4, 2}, {300, 40, 20, 3}, {9, 2, 1, 5}}) {
@@ -222,13 +223,13 @@ TEST(SlotShare, KeepsWhatIsWorthMostInAnyHead) {
     }
 }
 
-// Unlike heads whose budgets are their own: what one head has lost another one has.
+// Unlike heads with budgets of their own: a slot that one head gives up goes to another head.
 TEST(SlotShare, GivesAHeadWhatAnotherDoesNotNeed) {
     Shared heads(12, 1, {.by = ScoreBy::kSum, .recent = 2}, 3);
     heads.call(60);
     const auto size = [&](size_t h) { return heads.lists[h].tokens.size(); };
     EXPECT_EQ(size(0) + size(1) + size(2) + size(3), 48U);
-    EXPECT_GT(size(1), 17U);  // its weights are up to half as large again
+    EXPECT_GT(size(1), 17U);  // its weights are up to 1.5 times the others'
 }
 
 TEST(SlotShare, SaysWhatIsWrong) {
@@ -242,11 +243,11 @@ TEST(SlotShare, SaysWhatIsWrong) {
         m.stream->synchronize();
     };
     const SlotCall call = {.owner = 1, .cached = 0, .fresh = 30};
-    EXPECT_THROW(share({20, 17}, call), Error);                                   // more than there is
+    EXPECT_THROW(share({20, 17}, call), Error);                                   // least and recent exceed the budget
     EXPECT_THROW(share({20, 3}, {.owner = 2, .cached = 0, .fresh = 30}), Error);  // no such owner
-    EXPECT_THROW(share({20, 3}, {.owner = 1, .cached = 0, .fresh = 31}), Error);  // keys of other entries
+    EXPECT_THROW(share({20, 3}, {.owner = 1, .cached = 0, .fresh = 31}), Error);  // the keys are of 30 entries
     heads.rows.at<int32_t>(2, 0) = 6;
-    EXPECT_THROW(share({20, 3}, call), Error);  // keys that nobody has
+    EXPECT_THROW(share({20, 3}, call), Error);  // there is no row 6 of keys
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Attention over slots of single heads, what it reports, and what a prefill's rows give to each key.
+// Attention over slots of single heads, what it reports, and the attention that each key receives from a prefill's
+// rows.
 
 #include <fmt/format.h>
 
@@ -18,10 +19,10 @@ const Case kCases[] = {{{3, 64, DType::kF16, DType::kF16}, {0, 0, 0, 1, 1, 1, 2,
                        {{1, 8, DType::kF32, DType::kF16}, {0, 0, 0}},
                        {{1, 96, DType::kF16, DType::kF16}, {0, 0}}};
 
-/// A decode forward of these.
+/// The limits of a decode forward over these cases.
 constexpr KernelLimits kDecodeLimits = {.max_rows = kMaxRows, .max_k = 1, .max_n = 1, .heads = 9, .head_dim = 96};
 
-/// Angles of so many positions, as rope takes them.
+/// RoPE angles of `positions` positions, in the form that rope() takes.
 Operand angle_table(int64_t positions, int64_t head_dim) {
     Operand table(DType::kF32, positions, head_dim);
     for (int64_t p = 0; p < positions; ++p) {
@@ -35,7 +36,7 @@ Operand angle_table(int64_t positions, int64_t head_dim) {
     return table;
 }
 
-/// Heads that keep tokens in random slots, and `rows` staged ones behind them, a chain.
+/// Heads that retain tokens in random slots, followed by a chain of `rows` staged tokens.
 struct Scene {
     Scene(const Case& c, const std::vector<int32_t>& kept, int64_t rows, uint32_t seed)
         : shape(c),
@@ -54,7 +55,7 @@ struct Scene {
             const int64_t n = counts[static_cast<size_t>(h)];
             std::vector<int32_t> at(static_cast<size_t>(n));
             std::iota(at.begin(), at.end(), 0);
-            if (seed != 0) std::shuffle(at.begin(), at.end(), engine);  // seed 0: slots in the order of the text
+            if (seed != 0) std::shuffle(at.begin(), at.end(), engine);  // seed 0: slots in token order
             slots.counts.at<int32_t>(h, 0) = static_cast<int32_t>(n);
             for (int64_t r = 0; r < n; ++r)
                 slots.ranks.at<int32_t>(h, at[static_cast<size_t>(r)]) = static_cast<int32_t>(r);
@@ -63,7 +64,7 @@ struct Scene {
         Machine m(Phase::kDecode, 2, kDecodeLimits);
         stage_all(m, slots.layer(0), k.tensor().slice_rows(cached, rows), v.tensor().slice_rows(cached, rows));
     }
-    /// The row of k and v that the token of a rank has; those of shorter heads end where the longest one ends.
+    /// The row of k and v of the token with this rank. Entries are right-aligned: all heads end at `cached`.
     int64_t entry(int64_t head, int64_t rank) const { return cached - counts[static_cast<size_t>(head)] + rank; }
     void put(int64_t head, int64_t slot, int64_t from) {
         const KvLayout& l = shape.layout;
@@ -81,7 +82,7 @@ struct Scene {
         if (type == DType::kBF16) reinterpret_cast<bf16*>(to)[i] = bf16(static_cast<float>(x));
         if (type == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(x);
     }
-    /// strict: they do not see themselves.
+    /// strict: rows do not see themselves.
     RowsView rows(RowSet& set, bool strict = false) {
         std::vector<int32_t> path;
         for (int64_t r = 0; r < q.rows(); ++r) {
@@ -91,7 +92,7 @@ struct Scene {
         }
         return set.view(cached + q.rows());
     }
-    /// Keys as the head of one KV head sees them, values, and what attention makes of them for row r.
+    /// The reference: the output of row r for the query heads of one KV head, their weights, and the tolerance.
     Rows want(int64_t r, int64_t head, Operand* angles, std::vector<std::vector<double>>* weights, double* tolerance,
               bool strict = false) {
         const KvLayout& l = shape.layout;
@@ -117,7 +118,7 @@ struct Scene {
         }
         const auto group = static_cast<int64_t>(mine.size());
         Rows one(1, group * l.head_dim);
-        if (n == 0) {  // what sees nothing gives 0
+        if (n == 0) {  // a row without visible keys outputs zeros
             if (weights != nullptr) weights->resize(mine.size());
             return one;
         }
@@ -192,7 +193,7 @@ TEST(SlotAttention, SeesEachHeadsTokens) {
     }
 }
 
-TEST(SlotAttention, TellsWhatEachSlotGets) {
+TEST(SlotAttention, ReportsTheWeightOfEachSlot) {
     for (const Case& c : kCases) {
         for (const int32_t n : {1, 255, 256, 700}) {
             Scene s(c, ragged(c, n), 1, 5);
@@ -229,7 +230,7 @@ TEST(SlotAttention, TellsWhatEachSlotGets) {
     }
 }
 
-// Two layers read an owner, one of which does not see the row itself; what lies behind what they have told is NaN.
+// Two layers read one owner; one of them does not see the row itself. Elements that were not written are NaN.
 TEST(SlotAttention, PoolsWhatSeveralLayersGive) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (const Case& c : kCases) {
@@ -331,7 +332,7 @@ TEST(SlotAttention, RefusesHeadsThatContradictTheRows) {
     EXPECT_TRUE(refuses(301, {}, "attention: a head has 301 tokens where 300 may be"));
     EXPECT_TRUE(refuses(-1, {}, "attention: a head has -1 tokens where 300 may be"));
     EXPECT_TRUE(refuses(170, few.tensor(), "attention: a key stands at 300, there are angles for 300"));
-    if (!emulated()) return;  // the CPU trusts ranks
+    if (!emulated()) return;  // the CPU does not check ranks
     Operand enough = angle_table(s.cached + 1, c.layout.head_dim);
     for (const int32_t rank : {-1, 170}) {
         s.slots.ranks.at<int32_t>(1, 169) = rank;
@@ -339,7 +340,7 @@ TEST(SlotAttention, RefusesHeadsThatContradictTheRows) {
     }
 }
 
-// Slots in the order of the text are tiles: the same bits as plain attention, rotated before or as they are read.
+// Slots in token order are tiles: the same bits as plain attention, whether keys are rotated before or when read.
 TEST(SlotAttention, HasTheBitsOfPlainAttention) {
     const Case c = {{3, 64, DType::kF32, DType::kF32}, {0, 0, 0, 1, 1, 1, 2, 2, 2}};
     const int64_t n = 700, rows = 3;
@@ -374,7 +375,7 @@ TEST(SlotAttention, HasTheBitsOfPlainAttention) {
     });
 }
 
-/// A prompt's rows behind `first` entries in tiles, and what they give to each slot.
+/// A prompt's rows after `first` entries in tiles, and the attention that each entry receives from them.
 struct Prompt {
     Prompt(const Case& c, int64_t entries, int64_t n_rows, uint32_t seed)
         : shape(c),
@@ -391,8 +392,8 @@ struct Prompt {
             begins.at<int32_t>(h, 0) =
                 static_cast<int32_t>(first - first * h / c.layout.kv_heads - (h == 0 ? first : 0));
     }
-    /// Attention in batches of `batch` rows and the sums of all of each; then both by f64. strict: rows do not see
-    /// themselves, and the first one sees nothing of a head that begins with it.
+    /// Runs attention in batches of `batch` rows, sums the weights of all batches, and compares both with f64. strict:
+    /// rows do not see themselves, and the first row sees no key of a head that begins with it.
     void check(int64_t batch, bool rolling, bool begun, bool strict = false) {
         const KvLayout& l = shape.layout;
         const int64_t n = heads.rows(), entries = first + rows;
@@ -467,7 +468,7 @@ struct Prompt {
                 for (int64_t c = 0; c < l.head_dim; ++c) queries(r, c) = q.get(r, h * l.head_dim + c);
             }
             EXPECT_LE(worst, attention_tolerance(queries, mine, of, 1, inputs)) << "head " << h;
-            // A score is off by eps |q| |k|, or by half a step of each of its factors where they are rounded.
+            // A score is off by eps |q| |k|, or by half a step of each of its factors if they are rounded.
             const double norms = row_norm(queries) * row_norm(mine), step = inputs == DType::kF32 ? 0 : eps_of(inputs);
             const double relative = 4 * kEps * norms + step * norms / std::sqrt(static_cast<double>(l.head_dim)) + 1e-5;
             double total = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// Slots for tests: the KV of owners whose heads keep tokens of their own, and what they should keep, by lists.
+/// Evicting caches for tests: slots of owner layers whose heads retain their own tokens, and a reference with lists.
 
 #include <algorithm>
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace trireme::test {
 
-/// What slots ask of an object: no scratch.
+/// Limits of a Kernels object that runs slot kernels: they need no scratch.
 inline constexpr KernelLimits kSlotLimits = {.max_rows = 1, .max_k = 1, .max_n = 1, .heads = 1, .head_dim = 8};
 
-/// The memory behind a SlotKv, and behind the entries of a call.
+/// The memory of a SlotKv, and of the entries of a call.
 struct Slots {
     Slots(const KvLayout& l, int64_t n_owners, int64_t n_slots, int32_t budget, uint32_t seed = 1)
         : layout(l),
@@ -27,7 +27,7 @@ struct Slots {
           budgets(DType::kI32, owners * l.kv_heads, 1),
           order(DType::kI32, l.kv_heads, slots),
           begins(DType::kI32, l.kv_heads, 1) {
-        const size_t bytes = l.tile_bytes() / static_cast<size_t>(l.kv_heads) + 64;  // of one head, and a gap
+        const size_t bytes = l.tile_bytes() / static_cast<size_t>(l.kv_heads) + 64;  // one head's tile, and a gap
         const int64_t n = owners * l.kv_heads * tiles();
         memory.resize(static_cast<size_t>(n) * bytes, static_cast<char>(0xff));
         std::vector<int64_t> places(static_cast<size_t>(n));
@@ -57,7 +57,7 @@ struct Slots {
                 .counts = shaped(counts, {owners, l.kv_heads}),
                 .budgets = shaped(budgets, {owners, l.kv_heads})};
     }
-    /// An owner as attention takes it.
+    /// One owner layer in the form that attention takes.
     LayerKv layer(int64_t owner, const Tensor& angles = {}) {
         const SlotKv all = view();
         const auto of = [&](const Tensor& t, const Shape& s) {
@@ -75,7 +75,7 @@ struct Slots {
                 .angles = angles};
     }
     int64_t row(int64_t owner, int64_t head) const { return owner * layout.kv_heads + head; }
-    /// The tokens of a head by rank, and their scores.
+    /// A head's tokens in the order of ranks; scored(): their scores.
     std::vector<int32_t> kept(int64_t owner, int64_t head) {
         return by_rank<int32_t>(owner, head, [&](int64_t s) { return tokens.at<int32_t>(row(owner, head), s); });
     }
@@ -121,12 +121,12 @@ struct Slots {
     }
 };
 
-/// One head by lists, oldest token first, as h2o.md 8.1 words it.
+/// The reference for one head: lists, oldest token first, as h2o.md 8.1 specifies.
 struct ListedHead {
     std::vector<int32_t> tokens;
     std::vector<double> scores;
 
-    /// A call of `fresh` tokens has ended; `weights`: what each of the tokens got, the fresh ones behind the others.
+    /// Ends a call of `fresh` tokens; `weights`: the attention that each token received, the fresh ones last.
     void call(const SlotRule& rule, int32_t budget, int64_t first_token, int64_t fresh, std::vector<double> weights) {
         for (int64_t i = 0; i < fresh; ++i) {
             tokens.push_back(static_cast<int32_t>(first_token + i));
@@ -161,7 +161,7 @@ struct ListedHead {
     }
 };
 
-/// Entries of a call in tiles, as prefills leave them: K and V of each entry random, or as given.
+/// The entries of a call in tiles, as prefill writes them: K and V of each entry are random, or set by the test.
 struct Entries {
     Entries(const KvLayout& l, int64_t n, uint32_t seed)
         : kv(l, 1, std::max<int64_t>(1, tiles_for(n))), k(DType::kF32, n, kv.width()), v(DType::kF32, n, kv.width()) {
@@ -190,7 +190,7 @@ struct Entries {
     Operand k, v;
 };
 
-/// What a call does behind attention: the weights of its entries, [heads][entries of the longest head], right-aligned.
+/// The steps of a call after attention. `weights`: [heads][entries of the longest head], right-aligned.
 inline void end_call(Machine& m, Slots& slots, Entries& entries, const SlotRule& rule, const SlotCall& call,
                      const std::vector<std::vector<double>>& weights) {
     const int64_t heads = slots.layout.kv_heads, n = call.entries();
@@ -215,7 +215,7 @@ inline void end_call(Machine& m, Slots& slots, Entries& entries, const SlotRule&
     EXPECT_TRUE(slots.intact() && scores.intact() && keys.intact());
 }
 
-/// A decode step behind attention: weights [owner * kv_heads + head][by rank, the new token last].
+/// The steps of a decode step after attention: weights [owner * kv_heads + head][by rank, the new token last].
 inline void end_step(Machine& m, Slots& slots, const SlotRule& rule, int64_t token,
                      const std::vector<std::vector<double>>& weights) {
     const int64_t rows = slots.owners * slots.layout.kv_heads;

@@ -1,12 +1,12 @@
-// The worked example under the rules of other implementations, which are emulated here: their numbers in the
-// specification (h2o.md 8.4) are checked, and that ours keeps others of the same input, those of 8.3.
+// The worked example under the rules of other implementations, which are emulated here. The emulations give the numbers
+// of the specification (h2o.md 8.4). Our rule retains other tokens of the same input, those of 8.3.
 
 #include "tests/kernels/slots_worked.h"
 
 namespace trireme::test {
 namespace {
 
-/// What query `i` gives to these tokens, itself the last of them or among them.
+/// The attention that query `i` gives to these tokens, which include `i`.
 Weights row_of(int32_t i, const Tokens& tokens) {
     Weights row;
     double all = 0;
@@ -23,7 +23,7 @@ std::vector<size_t> best(const Weights& scores, size_t candidates, size_t n) {
     return rank;
 }
 
-/// utils_hh: nothing is dropped; a mask hides tokens from the next query. `heavy` and `recent` are ratios of the
+/// utils_hh: nothing is evicted; a mask hides tokens from the next query. `heavy` and `recent` are ratios of the
 /// prompt. The token between the recent ones and the candidates is hidden for a step and competes in the next one.
 struct Masked {
     Masked(int32_t prompt, double heavy_ratio, double recent_ratio)
@@ -40,7 +40,7 @@ struct Masked {
         for (size_t i = 0; i < row.size(); ++i) scores[static_cast<size_t>(visible[i])] += row[i];
         mask();
     }
-    /// Who the next query sees, itself the last.
+    /// Updates `visible`: the tokens that the next query sees, itself last.
     void mask() {
         const size_t n = scores.size();
         visible.clear();
@@ -57,8 +57,8 @@ struct Masked {
     Tokens visible;
 };
 
-/// FlexGen: K slots of heavy hitters, a ring of K - 1 recent ones, one for the incoming token. Who leaves the ring
-/// takes the slot of the weakest heavy hitter, whatever either scored.
+/// FlexGen: K slots of heavy hitters, a ring of K - 1 recent tokens, one slot for the incoming token. A token that
+/// leaves the ring takes the slot of the weakest heavy hitter, whatever their scores.
 struct Ring {
     Ring(size_t k_, int32_t prompt) : k(k_) {
         Tokens all(static_cast<size_t>(prompt));
@@ -70,7 +70,7 @@ struct Ring {
         for (const int32_t t : slots) scores.push_back(sums[static_cast<size_t>(t)]);
         next = prompt;
     }
-    /// Returns who is pushed out.
+    /// Returns the evicted token.
     int32_t step() {
         attended = slots;
         attended.push_back(next);
@@ -107,12 +107,12 @@ TEST(SlotsOtherRules, MasksHideATokenForAStep) {
     EXPECT_EQ(ours.with(1), (Tokens{0, 1, 3, 4, 5}));  // one more than a mask shows
     ours.step();
     EXPECT_EQ(ours.slots.scored(0, 0), (std::vector<float>{2.8125, 1.125, 0.1875, 0.0625}));
-    EXPECT_EQ(ours.with(1), (Tokens{0, 3, 4, 5, 6}));  // token 3 has competed at once, and stays
+    EXPECT_EQ(ours.with(1), (Tokens{0, 3, 4, 5, 6}));  // token 3 has competed at once, and is retained
     ours.step();
     EXPECT_EQ(ours.with(1), (Tokens{0, 3, 5, 6, 7}));
 }
 
-TEST(SlotsOtherRules, ARingPromotesWhoeverLeavesIt) {
+TEST(SlotsOtherRules, ARingPromotesTokensThatLeaveIt) {
     Ring other(2, 5);
     EXPECT_EQ(other.slots, (Tokens{0, 1, 4}));
     EXPECT_EQ(other.step(), 1);
@@ -141,7 +141,7 @@ TEST(SlotsOtherRules, ARingOfTwoIsOutOfOrder) {
     EXPECT_EQ(other.step(), 4);
     EXPECT_EQ(other.slots, (Tokens{0, 2, 5, 6, 7}));
 
-    // H = 3, R = 3: as many slots. Token 1 stays, which is worth more than token 4.
+    // H = 3, R = 3: the same number of slots. Token 1 is retained: it is worth more than token 4.
     Worked ours({.by = ScoreBy::kSum, .recent = 3}, 6);
     ours.call(6);
     EXPECT_EQ(ours.slots.kept(0, 0), (Tokens{0, 1, 2, 3, 4, 5}));

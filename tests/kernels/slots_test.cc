@@ -78,7 +78,7 @@ TEST(SlotsWorked, CaseRMakesRoomForOne) {
 
 TEST(SlotsWorked, CaseTKeepsTheOlderOfEqualOnes) {
     Worked w;
-    // One sum each: the weights are no longer those of a softmax, which favours what comes first.
+    // Each token receives 1 in all. A softmax would favour early tokens.
     const Tokens all = w.with(6);
     Entries entries(kOneHead, 6, 3);
     end_call(w.m, w.slots, entries, w.rule, {.cached = 0, .fresh = 6, .first_token = 0}, {Weights(6, 1.0)});
@@ -150,7 +150,7 @@ TEST(SlotScores, SumsOfHalvesStopGrowing) {
     EXPECT_EQ(score(2000, 0.6, 1000), 2048.0F);
 }
 
-// H = 0: whoever chooses such a rule has no sinks, but a budget is a budget.
+// H = 0: recent tokens fill the budget, and no sink is retained.
 TEST(SlotsWorked, NoSinkStaysWhereAllAreRecent) {
     Worked w({.by = ScoreBy::kSum, .recent = 4, .sinks = 1});
     w.call(6);
@@ -172,13 +172,13 @@ TEST(SlotScores, ADrawnNumberIsSplitmix64s) {
     EXPECT_EQ(drawn(UINT32_MAX, 0, 31, 7, 100000), 8321773);
 }
 
-/// Heads of several owners beside lists, over calls and steps with random weights.
+/// Compares heads of several owners with lists, over calls and steps with random weights.
 void play(const SlotRule& rule, int64_t seeds, uint32_t first_seed) {
     const KvLayout layout = {2, 16, DType::kF16, DType::kBF16};
     Machine m(Phase::kDecode, 2, kSlotLimits);
     for (uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
         Normal random(seed);
-        const int64_t slots = 3 + random.below(seed % 5 == 0 ? 70 : 12);  // more than a vector holds, at times
+        const int64_t slots = 3 + random.below(seed % 5 == 0 ? 70 : 12);  // sometimes more than a vector holds
         const auto recent = static_cast<int32_t>(rule.recent < slots ? rule.recent : slots - 1);
         SlotRule r = rule;
         r.recent = recent;
@@ -231,7 +231,7 @@ TEST(SlotsRandom, KeepWhatListsKeep) {
     play({.by = ScoreBy::kNothing, .recent = 2, .sinks = 4}, seeds, 10000);
 }
 
-// The keys and values of those that stay are where their tokens are, whatever has moved.
+// Keys and values of retained tokens are in the slots of their tokens, whatever has moved.
 TEST(SlotsRandom, CarryTheirKeysAndValues) {
     const KvLayout layout = {2, 16, DType::kF32, DType::kF16};
     Machine m;
@@ -284,7 +284,7 @@ TEST(SlotsRandom, CarryTheirKeysAndValues) {
     EXPECT_EQ(store.counts.at<int32_t>(0, 0), 600);
 }
 
-// More slots than a block has threads, each of which looks at several: whichever goes is found.
+// More slots than a block has threads, so that each thread compares several: the least worthy is found in any slot.
 TEST(SlotsWorked, TheLeastWorthyGoesFromAnySlot) {
     for (const int64_t least : {0, 1, 255, 256, 297}) {
         Machine m;
@@ -302,7 +302,7 @@ TEST(SlotsWorked, TheLeastWorthyGoesFromAnySlot) {
     }
 }
 
-// Heads that may keep fewer than they have (budgets that are shared) use the first slots still.
+// Heads whose budget becomes smaller than their count (shared budgets) still use the first slots.
 TEST(SlotsRandom, HeadsShrinkAndGrowTogether) {
     const KvLayout layout = {2, 16, DType::kF32, DType::kF32};
     Machine m;
@@ -391,13 +391,13 @@ TEST(Slots, RefuseWhatDoesNotFit) {
     Machine m;
     Slots store(kOneHead, 1, 4, 4);
     const SlotRule rule = {.by = ScoreBy::kSum, .recent = 2};
-    EXPECT_TRUE(refused([&] { m->slot_step(store.view(), {}, rule, 0); }, "weights are wanted"));
+    EXPECT_TRUE(refused([&] { m->slot_step(store.view(), {}, rule, 0); }, "weights are required"));
     SlotRule none = rule;
     none.recent = 0;
     EXPECT_TRUE(refused([&] { m->slot_step(store.view(), {}, none, 0); }, "0 recent tokens"));
 }
 
-// What the memory says of heads is looked at where it is used.
+// Kernels check the counts and budgets of heads where they use them.
 TEST(Slots, RefuseHeadsThatContradictThemselves) {
     const SlotRule rule = {.by = ScoreBy::kKeyNorm, .recent = 4};
     const auto refuses = [&](int32_t count, int32_t budget, const std::string& words, const auto& work) {
@@ -419,7 +419,7 @@ TEST(Slots, RefuseHeadsThatContradictThemselves) {
     EXPECT_TRUE(refuses(5, 4, "slot_step: a head has 5 tokens where 4 may be", step));
     EXPECT_TRUE(refuses(-1, 4, "slot_step: a head has -1 tokens where 4 may be", step));
     EXPECT_TRUE(refuses(5, 7, "slot_step: a head has 7 tokens where 6 may be", step));
-    EXPECT_TRUE(refuses(3, 3, "slot_step: 4 recent tokens of 3 leave nobody to go", step));
+    EXPECT_TRUE(refuses(3, 3, "slot_step: 4 recent tokens of 3 leave none to evict", step));
     Entries entries(kOneHead, 8, 3);
     entries.append(0);
     const SlotCall call = {.owner = 0, .cached = 4, .fresh = 4, .first_token = 6};
@@ -439,7 +439,7 @@ TEST(Slots, RefuseHeadsThatContradictThemselves) {
     };
     EXPECT_TRUE(refuses(5, 6, "slot_choose: a head has 5 tokens where 4 may be", choose));
     EXPECT_TRUE(refuses(4, 7, "slot_choose: a head has 7 tokens where 6 may be", choose));
-    EXPECT_TRUE(refuses(2, 3, "slot_choose: 4 recent tokens of 3 leave nobody to go", choose));
+    EXPECT_TRUE(refuses(2, 3, "slot_choose: 4 recent tokens of 3 leave none to evict", choose));
 }
 
 }  // namespace

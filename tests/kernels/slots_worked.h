@@ -1,5 +1,5 @@
 #pragma once
-/// The worked example of H2O's specification (h2o.md 8.2), and one head of slots that plays it.
+/// The worked example of H2O's specification (h2o.md 8.2), and one head of slots that runs it.
 
 #include "tests/kernels/slots_harness.h"
 
@@ -8,8 +8,7 @@ namespace trireme::test {
 using Weights = std::vector<double>;
 using Tokens = std::vector<int32_t>;
 
-// Unnormalised weights of query i on key j. All softmaxes over what is
-// kept in it are fractions of powers of two.
+// Unnormalised weights of query i on key j. All softmaxes over retained tokens are fractions of powers of two.
 inline const std::vector<Weights> kWorked = {{1},
                                              {1, 1},
                                              {2, 1, 1},
@@ -20,7 +19,7 @@ inline const std::vector<Weights> kWorked = {{1},
                                              {1, 63, 1, 1, 32, 28, 1, 1}};
 inline constexpr KvLayout kOneHead = {1, 8, DType::kF32, DType::kF32};
 
-/// What each of these tokens gets in a call of the last `fresh` of them.
+/// The attention that each token receives in a call whose queries are the last `fresh` of them.
 inline Weights attention_of(const std::vector<Weights>& rows, const Tokens& tokens, int64_t fresh) {
     Weights sums(tokens.size(), 0);
     for (size_t i = tokens.size() - static_cast<size_t>(fresh); i < tokens.size(); ++i) {
@@ -32,7 +31,7 @@ inline Weights attention_of(const std::vector<Weights>& rows, const Tokens& toke
     return sums;
 }
 
-/// One head over the worked example: without more words H = 2, R = 2.
+/// One head that runs the worked example; by default H = 2, R = 2.
 struct Worked {
     explicit Worked(const SlotRule& how = {.by = ScoreBy::kSum, .recent = 2}, int64_t tokens = 4)
         : slots(kOneHead, 1, tokens, static_cast<int32_t>(tokens)), rule(how) {}

@@ -1,4 +1,4 @@
-// Once a round ranks compare what they drew and what their chains have done.
+// Once per round, ranks compare their sampled tokens and the digests of their chains.
 
 #include "launch/run/agreed_status.h"
 
@@ -23,7 +23,7 @@ struct RankSays {
     uint64_t chain = 7;
 };
 
-/// What each rank makes of it: the status, and the message that it ends with.
+/// The result on each rank: the agreed status, or the exit code and message it ends with.
 std::vector<std::string> agreed(const std::vector<RankSays>& ranks) {
     std::vector<std::string> all(ranks.size());
     run_ranks(static_cast<int>(ranks.size()), [&](Comm& comm) {

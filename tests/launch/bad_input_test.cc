@@ -1,4 +1,4 @@
-// What a run does with input that cannot be right: one line, its code, nothing on stdout, no file.
+// Invalid input gives one error line and an exit code, nothing on stdout, and no file.
 
 #include <cstring>
 #include <filesystem>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
 
-/// A copy of the model, to be spoilt.
+/// A copy of the model that tests damage.
 class Spoilt {
   public:
     explicit Spoilt(const std::string& sound = model()) {
@@ -50,13 +50,13 @@ class Spoilt {
     TempFolder folder_;
 };
 
-/// The run, made to write a file where it can.
+/// Adds an output file to commands that can write one.
 Words with_report(Words words, const TempFolder& folder) {
     if (words[0] == "generate") words.insert(words.end(), {"--report-json", folder / "report.json"});
     return words;
 }
 
-/// Runs it alone. `want`: substrings of the one error line.
+/// Runs the command on one rank. `want`: substrings of the one error line.
 void expect_error(int status, const std::vector<std::string>& want, const Words& words,
                   const ProcessOptions& options = {}) {
     SCOPED_TRACE(testing::PrintToString(words));
@@ -70,8 +70,8 @@ void expect_error(int status, const std::vector<std::string>& want, const Words&
     EXPECT_THAT(folder.names(), SizeIs(0));
 }
 
-/// Alone, and on two ranks, which leave together. What differs on ranks is the place where a mistake is found (the
-/// flags of each, the files of each, rank 0's prompt, what they have to agree on): one input for each such place.
+/// Runs the command on one rank and on two, which exit together. Ranks find mistakes in different places: flags, files,
+/// rank 0's prompt, facts that they must agree on. The tests have one input for each place.
 void expect_error_on_ranks(int status, const std::vector<std::string>& want, const Words& words,
                            const ProcessOptions& options = {}) {
     expect_error(status, want, words, options);
@@ -106,8 +106,8 @@ TEST(BadInput, CommandLine) {
     expect_error_on_ranks(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
 }
 
-// Why a model is missing is what the variable says.
-TEST(BadInput, MisspeltVariablesAreToldOfBesideTheError) {
+// The warning about the variable explains why the model is missing.
+TEST(BadInput, MisspeltVariablesAreReportedWithTheError) {
     const ProcessOptions misspelt = {.environment = {"TRIREME_MODLE=" + model()}};
     for (const ProcessResult& r :
          {trireme({"tokenize", "-p", "x"}, misspelt), trireme_on(2, {"tokenize", "-p", "x"}, misspelt)}) {
@@ -211,7 +211,7 @@ TEST(BadInput, Tokenizers) {
     expect_error(66, {}, with_model(Spoilt().remove("tokenizer.model").path()));
 }
 
-/// Two ranks that were started differently, as a mistake in a host's environment does it; in these folders.
+/// Starts two ranks with different arguments and folders, as a mistake in a host's environment can do.
 ProcessResult unlike(const Words& rank0, const Words& rank1, const std::string& folder0 = ".",
                      const std::string& folder1 = ".") {
     Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "1", "-wdir", folder0};
@@ -248,7 +248,7 @@ TEST(BadInput, RanksWithDifferentCheckpointsUnderOneName) {
     }
 }
 
-/// Two ranks, each with a draft of its own in a folder that both call "m".
+/// Two ranks, each with its own draft model, in folders that both are called "m".
 ProcessResult with_drafts(const Spoilt& draft0, const Spoilt& draft1) {
     Words words = with_model(model());
     words.insert(words.end(), {"--spec", "draft", "-md", "m", "--gamma", "4", "--temp", "0", "-n", "40"});
@@ -274,11 +274,11 @@ TEST(BadInput, RanksWithDifferentDraftsUnderOneName) {
         EXPECT_EQ(r.status, 78) << r.err;
         EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(std::string("rank 1 differs: ") + what)));
     }
-    // Rows that are not compared: their proposals are.
+    // Ranks do not compare these rows of weights, but they compare the proposals that result.
     Spoilt behind(draft);
     behind.edit("model.safetensors", [&](std::string& file) {
         for (size_t i = begin_of_rows(file) + 1; i < file.size(); i += 2) {
-            if (i / 1024 % 2 == 1) file[i] ^= static_cast<char>(0x80);  // signs, in runs that begin in odd kilobytes
+            if (i / 1024 % 2 == 1) file[i] ^= static_cast<char>(0x80);  // flips signs in odd kilobytes
         }
     });
     const ProcessResult r = with_drafts(same, behind);

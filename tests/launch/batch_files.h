@@ -1,5 +1,5 @@
 #pragma once
-/// Requests and outputs of `trireme batch`, as tests see them.
+/// Requests and outputs of `trireme batch`, for tests.
 
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ inline std::string as_lines(const std::vector<Json>& requests) {
     return text;
 }
 
-/// Texts of the model's own kind and of different lengths, each with room for a few tokens.
+/// Prompts of different lengths from the model's training domain, each with a limit of a few tokens.
 inline std::vector<Json> requests(size_t n) {
     const std::vector<std::string> verses = {
         "In the beginning God created the heaven and the earth.",
@@ -33,7 +33,7 @@ inline std::vector<Json> requests(size_t n) {
     return all;
 }
 
-/// A folder with requests and, after a run, what has become of them.
+/// A folder with requests and, after a run, their results.
 class BatchFiles {
   public:
     explicit BatchFiles(const std::vector<Json>& all) { write_file(input(), as_lines(all)); }

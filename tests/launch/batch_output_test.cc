@@ -1,4 +1,4 @@
-// The output of `trireme batch`: what ends a run costs no line and doubles none.
+// The output of `trireme batch`: however a run ends, no line is lost and none is written twice.
 
 #include <algorithm>
 #include <csignal>
@@ -23,7 +23,7 @@ std::vector<Json> uninterrupted(const std::vector<Json>& all) {
     return files.results();
 }
 
-/// The error of a run over these files, from the last folder's name on.
+/// The exit code and error of a run over these files, without the folder's path.
 std::string refusal(const BatchFiles& files, const Words& more = {}) {
     const ProcessResult r = trireme(files.command(more));
     const Words errors = error_lines(r);
@@ -31,7 +31,7 @@ std::string refusal(const BatchFiles& files, const Words& more = {}) {
     return std::to_string(r.status) + (errors.empty() ? "" : errors[0].substr(errors[0].find("/out")));
 }
 
-TEST(BatchOutput, GoesOnWhereALimitHasEndedIt) {
+TEST(BatchOutput, ContinuesWhereALimitHasEndedIt) {
     const std::vector<Json> all = requests(5), want = uninterrupted(all);
     const BatchFiles files(all);
 
@@ -77,7 +77,7 @@ TEST(BatchOutput, LosesNothingWhenTheRunIsKilled) {
     }
 }
 
-// Each run gets a little more time than the one before.
+// Each run gets a little more time than the previous one.
 TEST(BatchOutput, LosesNothingWhenRunsAreKilledAgainAndAgain) {
     const std::vector<Json> all = requests(24), want = uninterrupted(all);
     const BatchFiles files(all);
@@ -128,8 +128,8 @@ std::vector<std::string> flags_of_batch() {
 struct Resumed {
     std::string name;
     Words flags;          // of the second run
-    Words beside = {};    // of both
-    bool refused = true;  // the flag decides which tokens come
+    Words beside = {};    // flags of both runs
+    bool refused = true;  // the flag affects the tokens
 };
 
 /// Every flag of batch that may differ between a run and the one that resumes it.
@@ -212,7 +212,7 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
 TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
     const TempFolder folder;
     const std::vector<Resumed> all = resumed_runs(folder);
-    // What asks which requests there are, and what becomes of outputs.
+    // Flags that select requests, and flags of the output.
     std::set<std::string> rest = {"input", "data", "limit", "skip", "shuffle", "output-path", "rouge", "force"};
     for (const Resumed& r : all) rest.insert(r.name);
     for (const std::string& name : flags_of_batch()) EXPECT_EQ(rest.count(name), 1u) << name << ": may it differ?";
@@ -254,9 +254,9 @@ TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
 TEST(BatchOutput, NamesTheFlagThatDiffers) {
     const std::vector<Json> all = requests(2);
     const BatchFiles files(all);
-    const std::string instead = "; name another file, or begin anew with --force";
+    const std::string instead = "; name another file, or start over with --force";
     ASSERT_EQ(trireme(files.command({"--h2o", "--kv-window", "64"})).status, 0);
-    // Also where nothing is left to do: the ROUGE of these texts would be shown as the other run's.
+    // It is also refused if no request is left: the ROUGE of these texts would be reported for the other settings.
     EXPECT_EQ(refusal(files, {"--h2o", "--kv-window", "32"}),
               "65/out.jsonl:1: was made with --kv-window 64, this run has --kv-window 32" + instead);
     EXPECT_EQ(refusal(files, {"--kv-window", "64"}),
@@ -269,7 +269,8 @@ TEST(BatchOutput, NamesTheFlagThatDiffers) {
     EXPECT_EQ(refusal(files), "65/out.jsonl:1: does not say with which settings it was made" + instead);
 }
 
-// Whose path is free; --dtype counts as it was asked for, and not what `auto` chose.
+// The tokenizer's path may change, its content may not. --dtype is compared as requested; the type that `auto` chose is
+// not compared.
 TEST(BatchOutput, KnowsAnotherTokenizer) {
     const TempFolder folder;
     const std::vector<Json> all = requests(2);
@@ -301,7 +302,7 @@ TEST(BatchOutput, OfOtherRequestsIsRefused) {
     const BatchFiles files(all);
     ASSERT_EQ(trireme(files.command({"--limit", "2"})).status, 0);
     const std::string made = read_file(files.output());
-    const std::string instead = "; name another file, or begin anew with --force";
+    const std::string instead = "; name another file, or start over with --force";
 
     all[1]["max_tokens"] = 2;
     write_file(files.input(), as_lines(all));
@@ -327,7 +328,7 @@ TEST(BatchOutput, OfOtherRequestsIsRefused) {
     EXPECT_THAT(files.results(), SizeIs(1));
 }
 
-// The lock is any process's: here a shell tool's.
+// Any process may hold the lock; here it is the shell tool flock.
 TEST(BatchOutput, IsOneRunsAlone) {
     const BatchFiles files(requests(2));
     write_file(files.output(), "");
@@ -342,7 +343,7 @@ TEST(BatchOutput, IsOneRunsAlone) {
     EXPECT_EQ(read_file(files.output()), "");
 }
 
-// An order of keys, blanks and line ends say nothing.
+// The order of keys, blanks and line ends have no meaning.
 TEST(BatchOutput, KnowsARequestThatIsWrittenOtherwise) {
     const BatchFiles files({});
     write_file(files.input(),

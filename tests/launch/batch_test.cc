@@ -1,4 +1,4 @@
-// `trireme batch`, as a process: each line is what generate makes of it.
+// `trireme batch`, as a process: each line is what generate returns for its request.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-/// What generate continues the request's prompt by.
+/// The text that generate returns for the request's prompt.
 std::string generated(const Json& request, const Words& more = {}) {
     Words words = {"generate", "-m", model(), "--temp", "0", "-t", "1", "-p", request.at("prompt")};
     if (request.contains("max_tokens")) words.insert(words.end(), {"-n", request.at("max_tokens").dump()});
@@ -57,7 +57,7 @@ TEST(BatchCommand, ContinuesEachLineAsGenerateDoes) {
 TEST(BatchCommand, ContinuesUnderEveryWayToDecode) {
     expect_batch_is_generate(requests(4), {"--spec", "ngram", "--gamma", "4"});
     expect_batch_is_generate(requests(4), {"--spec", "retrieval", "--gamma", "3"});
-    expect_batch_is_generate(requests(3), {"--spec", "window"});  // draft lengths that adapt
+    expect_batch_is_generate(requests(3), {"--spec", "window"});  // adaptive draft lengths
     expect_batch_is_generate(requests(3), {"--kv-on-chip", "0"});
     expect_batch_is_generate(requests(3), {"--no-bos", "--temp", "0.8", "--seed", "5", "--top-k", "20"});
 }
@@ -70,7 +70,7 @@ TEST(BatchCommand, ContinuesUnderEveryPolicy) {
                                            "--kv-pool", "3", "--kv-every", "4"});
 }
 
-// What it keeps goes by the seed.
+// The seed decides which tokens the random policy retains.
 TEST(BatchCommand, TakesALinesSeedForTheRandomPolicy) {
     std::vector<Json> all = requests(3);
     std::vector<std::string> want;
@@ -88,12 +88,12 @@ TEST(BatchCommand, TakesALinesSeedForTheRandomPolicy) {
     EXPECT_EQ(files.texts(), want);
 }
 
-// The window of each is a share of its own prompt.
+// The budget of each request is a share of its own prompt.
 TEST(BatchCommand, TakesAWindowThatIsAShareOfThePrompt) {
     expect_batch_is_generate(requests(5), {"--kv-policy", "h2o", "--kv-window", "0.4"});
 }
 
-// Requests of any length, beside each other in one forward: each has the text that it has alone.
+// Requests of any length share forwards: each has the text that it has alone.
 TEST(BatchCommand, ContinuesRequestsSideBySide) {
     for (const char* parallel : {"2", "3", "100", "auto"}) {
         expect_batch_is_generate(requests(7), {"--parallel", parallel});
@@ -126,8 +126,8 @@ TEST(BatchCommand, TakesWhatALineSaysSideBySide) {
     EXPECT_EQ(ranks.results(), one.results());
 }
 
-// What a run leaves is the beginning of an uninterrupted one's, whoever was done first.
-TEST(BatchCommand, GoesOnBehindWhatWasDoneSideBySide) {
+// The output of a run that ends early is a prefix of the output of a complete run, whichever request finished first.
+TEST(BatchCommand, ContinuesAfterParallelRequests) {
     std::vector<Json> all = requests(6);
     all[0]["max_tokens"] = 400;  // the others wait for it
     all[0]["stop"] = Json::array();
@@ -232,7 +232,7 @@ TEST(BatchCommand, RefusesFilesThatCannotServe) {
     EXPECT_EQ(status(files.command()), 66);
 }
 
-// The same bits need f32: ranks add in another order than one does.
+// Identical texts require f32: two ranks add in another order than one.
 TEST(BatchCommand, HasTheSameTextsOnTwoRanks) {
     const std::vector<Json> all = requests(4);
     const Words f32 = {"--dtype", "f32", "-ctk", "f32", "-ctv", "f32"};

@@ -1,4 +1,4 @@
-// What a bench's results become: rows, the four kinds of table, and where two modes' tokens differ.
+// A bench's results: rows, the four table formats, and the position where the tokens of two modes differ.
 
 #include "launch/commands/bench_table.h"
 
@@ -68,12 +68,12 @@ TEST(BenchRows, HaveMeansMediansAndTheSpeedUp) {
     EXPECT_THAT(draft["samples_ts"].get<std::vector<double>>(), ElementsAre(200, 100, 250));
     EXPECT_THAT(draft["samples_ns"].get<std::vector<int64_t>>(), ElementsAre(50000000, 100000000, 40000000));
     EXPECT_DOUBLE_EQ(draft["avg_ts"], 550.0 / 3);
-    EXPECT_NEAR(draft["stddev_ts"], 76.3763, 1e-4);  // of 200, 100, 250 over n - 1
+    EXPECT_NEAR(draft["stddev_ts"], 76.3763, 1e-4);  // 200, 100, 250 with n - 1
     EXPECT_EQ(draft["median_ts"], 200);
     EXPECT_EQ(draft["tpot_ms"], 5);
     EXPECT_EQ(draft["ttft_ms"], 25);
     EXPECT_EQ(draft["prefill_tok_s"], 2000);
-    EXPECT_EQ(draft["speedup"], 2);  // 200 over 100: medians
+    EXPECT_EQ(draft["speedup"], 2);  // medians: 200 over 100
     EXPECT_EQ(rows[1]["speedup"], 1);
     EXPECT_EQ(draft["accept_rate"], 0.5);
     EXPECT_EQ(draft["accept_len"], 3);
@@ -116,7 +116,7 @@ TEST(BenchTable, IsWrittenInFourWays) {
     EXPECT_THAT(csv[1], testing::StartsWith("none,\"a, \"\"b\"\"\",2/6,1000,11,"));
     EXPECT_EQ(csv[0].find("samples"), std::string::npos);  // a list
     const auto commas = [](const std::string& s) { return std::count(s.begin(), s.end(), ','); };
-    EXPECT_EQ(commas(csv[1]), commas(csv[0]) + 1);  // the name's own
+    EXPECT_EQ(commas(csv[1]), commas(csv[0]) + 1);  // the name has one comma
     EXPECT_EQ(commas(csv[2]), commas(csv[1]));
 
     const auto md = lines_of(table_text(Table::kMd, rows));
@@ -139,15 +139,15 @@ TEST(BenchDifference, NamesTextAndToken) {
     EXPECT_EQ(difference(result("ngram", {}), &none, true), std::nullopt);
 
     other.tokens[1][2] = 9;
-    EXPECT_EQ(difference(other, &none, true), "text 2: token 3 behind it is 9, that of none is 6");
+    EXPECT_EQ(difference(other, &none, true), "document 2: token 3 after it is 9, that of none is 6");
     other.tokens[0].pop_back();
-    EXPECT_EQ(difference(other, &none, true), "text 1: token 3 behind it is missing, that of none is 3");
+    EXPECT_EQ(difference(other, &none, true), "document 1: token 3 after it is missing, that of none is 3");
     other.unsteady = 1;
     EXPECT_EQ(difference(other, &none, true), "text 2: two repetitions give different tokens");
     EXPECT_EQ(bench_rows(facts(), {none, other})[1]["exact"], false);
 }
 
-// A run that a signal ended may have fewer texts of one mode than of another.
+// A bench that a signal ended may have fewer texts for one mode than for another.
 TEST(BenchDifference, ComparesTheTextsThatBothHave) {
     const BenchResult none = result("none", {1});
     BenchResult other = result("ngram", {1});

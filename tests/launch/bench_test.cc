@@ -1,4 +1,4 @@
-// trireme bench: modes beside each other on one model and one prefill, as a table.
+// trireme bench: compares modes on one model and one prefill, as a table.
 
 #include <csignal>
 #include <set>
@@ -47,9 +47,9 @@ void expect_refusal(const Words& words, int status, const std::string& what) {
     EXPECT_EQ(r.out, "");
 }
 
-TEST(Bench, MeasuresEveryModeBehindOnePrefill) {
+TEST(Bench, MeasuresEveryModeAfterOnePrefill) {
     for (const Words& where : {Words{}, Words{"--kv-on-chip", "0"}}) {
-        // Of a shorter text all tiles would be among the newest two, which lie on the device.
+        // A shorter text would have no tiles besides the newest two, which are on the device.
         const Words modes = {"--prefill", "700", "--modes",        "none,ngram,window,draft,retrieval,triforce",
                              "--gamma",   "6",   "--gamma-inner",  "2",
                              "--budget",  "64",  "--require-exact"};
@@ -72,7 +72,7 @@ TEST(Bench, MeasuresEveryModeBehindOnePrefill) {
         EXPECT_EQ(table[0]["speedup"], 1);
         EXPECT_TRUE(table[0]["accept_rate"].is_null());
         for (const size_t m : {1, 2, 3, 4, 5}) {
-            // The first token is the prefill's; a round yields what was accepted and one more.
+            // The prefill gives the first token; a round gives its accepted tokens and one more.
             ASSERT_THAT(table[m]["levels"], SizeIs(m == 5 ? 2 : 1));
             const json level = table[m]["levels"][0];
             EXPECT_GE(level["rounds"].get<int64_t>() + level["accepted"].get<int64_t>(), 2 * 23);
@@ -110,7 +110,7 @@ TEST(Bench, GivesTheBaselineAResidencyOfItsOwn) {
     EXPECT_NE(table[0]["prefill_ms"], table[1]["prefill_ms"]);
 }
 
-// Samples side by side: the first one's tokens are those of a single one; what crosses the link is counted.
+// Parallel samples: the first one has the tokens of a single sample; bytes over the link are counted.
 TEST(Bench, MeasuresSamplesSideBySide) {
     const std::vector<json> table = rows(kText + Words{"--modes", "none,none@0", "-np", "1,3,70", "--prefill", "600",
                                                        "--require-exact", "-m", data("models/kjv-lckv")});
@@ -126,10 +126,10 @@ TEST(Bench, MeasuresSamplesSideBySide) {
         EXPECT_GT(row["median_ts"], 0);
         EXPECT_GT(row["decode_ms"], 0);
         EXPECT_EQ(row["kv_on_chip"], streamed ? "0/3" : "3/3");
-        // 624 tokens: 3 tiles, of which samples share 2; three owners.
+        // 624 tokens take 3 tiles, and samples share 2 of them; there are three owners.
         EXPECT_EQ(row["kv_bytes"], 3 * tile * (np == 1 ? 3 : 2 + np));
-        // 23 steps, of 70 samples in two forwards, fetch each owner's tiles that are not among the newest two; and when
-        // the last one is over, the ring is filled for a forward that does not come.
+        // 23 steps fetch each owner's tiles, except the newest two; 70 samples take two forwards per step. After the
+        // last step, the ring is filled for a forward that does not follow.
         const int64_t forwards = 23 * (np == 70 ? 2 : 1) + 1;
         EXPECT_EQ(row["h2d_bytes"], streamed ? forwards * 3 * tile * (np == 1 ? 1 : 2) : 0);
     }
@@ -138,7 +138,7 @@ TEST(Bench, MeasuresSamplesSideBySide) {
     EXPECT_EQ(md.status, 0) << md.err;
     EXPECT_THAT(md.out, HasSubstr("| prefill s |"));
     EXPECT_THAT(md.err, HasSubstr("samples side by side are the most"));
-    expect_refusal(kText + Words{"--modes", "none,ngram", "-np", "2"}, 64, "--parallel 2 beside --modes ngram");
+    expect_refusal(kText + Words{"--modes", "none,ngram", "-np", "2"}, 64, "--parallel 2 with --modes ngram");
     expect_refusal(kText + Words{"-np", "2,none"}, 78, "-np 'none': want a whole number from 1 to 4096, or auto");
 }
 
@@ -171,7 +171,7 @@ TEST(Bench, WritesTheTableAloneToStdout) {
     EXPECT_EQ(json::parse(lines_of(jsonl.out)[1])["mode"], "ngram");
 }
 
-// At a temperature tokens are drawn, other ones by each repetition: nothing is to be compared.
+// At temperature > 0, each repetition samples other tokens, so there is nothing to compare.
 TEST(Bench, ComparesTokensAtTemperatureZeroAlone) {
     const std::vector<json> table =
         rows({"-f", data("texts/kjv_12k.txt"), "--prefill", "100", "--temp", "0.8", "--modes", "none,draft"});
@@ -218,7 +218,7 @@ TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
         EXPECT_EQ(row["n_prompt"], 300);
         EXPECT_EQ(row["exact"], true);
     }
-    expect_refusal(where, 64, "4 texts: say with --prefill TOKENS");
+    expect_refusal(where, 64, "4 documents: give --prefill TOKENS");
     expect_refusal(where + Words{"--prefill", "2000"}, 78,
                    "--prefill 2000: none of 4 texts is that long; the longest has ");
 }
@@ -245,7 +245,7 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     expect_refusal(text + Words{"--modes", "none,ngram,none"}, 78, "names none twice");
     expect_refusal(text + Words{"--modes", "none@many"}, 78, "--modes 'many'");
     expect_refusal(text + Words{"--modes", "none@7"}, 78, "7");
-    expect_refusal(text + Words{"-n", "1"}, 78, "-n 1: a bench times the tokens behind the first");
+    expect_refusal(text + Words{"-n", "1"}, 78, "-n 1: a bench times the tokens after the first");
     expect_refusal(text + Words{"-n", "2000"}, 78, "the prompt has 200 tokens, -n adds 2000, and the context has 2048");
     expect_refusal(text + Words{"-r", "0"}, 78, "-r '0'");
     expect_refusal(text + Words{"-o", "sql"}, 78, "-o 'sql'");
@@ -266,7 +266,7 @@ TEST(Bench, WarnsOfFlagsThatNoModeReads) {
     EXPECT_THAT(draft.err, Not(HasSubstr("has no effect")));
 }
 
-// What was measured before a signal is shown.
+// A signal ends the bench, and the results up to then are shown.
 TEST(Bench, ShowsWhatItHasWhenASignalEndsIt) {
     for (const int number : {SIGINT, SIGTERM}) {
         const ProcessResult r =
@@ -299,7 +299,7 @@ TEST(Bench, LeavesAPrefillAtASignal) {
     };
     expect_left(trireme(bench(slow), options));
 
-    // One of two ranks gets it.
+    // One of two ranks receives the signal.
     std::string line = "echo $$ > " + folder.path() + "/pid$OMPI_COMM_WORLD_RANK; exec '" TRIREME_PROGRAM "'";
     for (const std::string& word : bench(slow)) line += " '" + word + "'";
     ProcessOptions to_one = options;

@@ -1,6 +1,5 @@
-// Models whose layers share keys and values, of which owners keep some tokens: --kv-policy, --spec h2o, and the
-// configuration that streams texts of any length. What is kept is compared with another implementation by
-// tests/bounded.py.
+// Eviction in models whose layers share KV: --kv-policy, --spec h2o, and the configuration that streams texts of any
+// length. tests/bounded.py compares the retained tokens with another implementation.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +38,7 @@ Words continued(const Words& more) {
                     more);
 }
 
-// Owners keep some tokens, and all layers that read them follow.
+// Owners retain some tokens, and all layers that read an owner see the same tokens.
 TEST(BoundedSharingCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const Words exact = continued({"--passes", "exact"});
     const std::string plain = trireme(exact).out;
@@ -74,7 +73,7 @@ TEST(BoundedSharingCommand, DumpsWhatTheHeadsOfOwnersKeep) {
     }
 }
 
-// Whoever proposes changes no token, wherever keys and values lie; and most of what these propose stays.
+// A proposer over heavy hitters changes no token, for every KV placement, and most of its proposals are accepted.
 TEST(BoundedSharingCommand, ProposesByHeavyHitters) {
     const TempFolder folder;
     const std::string report = folder / "report.json";
@@ -90,7 +89,7 @@ TEST(BoundedSharingCommand, ProposesByHeavyHitters) {
     }
 }
 
-TEST(BoundedSharingCommand, GoesOnTurnByTurn) {
+TEST(BoundedSharingCommand, ContinuesTurnByTurn) {
     const TempFolder folder;
     const std::string path = folder / "turns.jsonl";
     std::ofstream turns(path);
@@ -114,8 +113,8 @@ TEST(BoundedSharingCommand, GoesOnTurnByTurn) {
     }
 }
 
-// A request of a batch, or a sample behind others, has the tokens that it has alone.
-TEST(BoundedSharingCommand, BeginsEveryTextAnew) {
+// A request of a batch, or a later sample, has the tokens that it has alone.
+TEST(BoundedSharingCommand, StartsEveryDocumentAgain) {
     const TempFolder folder;
     const std::string input = folder / "prompts.jsonl", output = folder / "results.jsonl";
     std::ofstream file(input);
@@ -172,7 +171,7 @@ TEST(BoundedSharingCommand, IsPlannedAndMeasured) {
     EXPECT_EQ(json::parse(bench.out)[4].at("exact"), true);
 }
 
-// A layer of the last tokens only would have to know which of those that are kept these are.
+// A sliding-window layer would need to know which retained tokens are the last ones of the sequence.
 TEST(BoundedSharingCommand, RefusesLayersOfTheLastTokens) {
     for (const Words& more : {Words{"--kv-policy", "h2o"}, {"--kv-policy", "streaming"}, {"--spec", "h2o"}}) {
         const ProcessResult r = trireme(words_of(continued({"--layer-map", "0_4_4s_4_4_5"}), more));
@@ -184,9 +183,8 @@ TEST(BoundedSharingCommand, RefusesLayersOfTheLastTokens) {
     }
 }
 
-// On a text longer than the model's context (its tokens are short: 2,929 of them): not worse than token by token by
-// more than what chunks see beyond that, and better than a cache of all tokens, whose positions the model has never
-// seen.
+// A text of 2,929 tokens, which is longer than the model's context. Tokens of a chunk see more than tokens that are
+// read one by one, so perplexities may differ by 2 %. A full cache is worse: the model has never seen its positions.
 TEST(BoundedSharingCommand, StreamsTextsOfAnyLength) {
     const auto perplexity = [](const Words& more) {
         const ProcessResult r =

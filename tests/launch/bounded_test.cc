@@ -1,5 +1,5 @@
-// --kv-policy: what the program says and writes about bounded KV, and what it refuses. What is kept is compared with
-// another implementation by tests/bounded.py.
+// --kv-policy: logs, reports, dumps and refusals. tests/bounded.py compares the retained tokens with another
+// implementation.
 
 #include <fstream>
 
@@ -105,7 +105,7 @@ TEST(BoundedCommand, DumpsWhatEachHeadKeeps) {
     }
 }
 
-// By turn; step 0 is behind what was read of it.
+// Lines are numbered by turn; step 0 is after the turn's prompt was read.
 TEST(BoundedCommand, DumpsWhatEachHeadKeepsOfAConversation) {
     const TempFolder folder;
     std::ofstream(folder / "turns.jsonl") << R"({"prompt": "And God said, Let there be light"})"
@@ -157,7 +157,7 @@ std::string write_turns(const TempFolder& folder, int n) {
     return path;
 }
 
-TEST(BoundedCommand, GoesOnTurnByTurn) {
+TEST(BoundedCommand, ContinuesTurnByTurn) {
     const TempFolder folder;
     const std::string path = write_turns(folder, 30);
     const Words asked = {"generate", "-m", model(),        "--session",     path, "-n", "9", "--temp", "0",
@@ -171,7 +171,7 @@ TEST(BoundedCommand, GoesOnTurnByTurn) {
         const ProcessResult r = ranks == 1 ? trireme(bounded) : trireme_on(ranks, bounded);
         ASSERT_EQ(r.status, 0) << r.err;
         const json turns = json::parse(r.out).at("turns");
-        ASSERT_EQ(turns.size(), 39U);  // nine lines of two
+        ASSERT_EQ(turns.size(), 39U);  // nine lines have two turns
         EXPECT_EQ(turns[0].at("text"), plain.at("samples")[0].at("text"));
         for (const json& turn : turns) EXPECT_LE(turn.at("kv_tokens"), 64);
         EXPECT_EQ(turns[20].at("kv_bytes"), turns[38].at("kv_bytes"));
@@ -184,7 +184,7 @@ TEST(BoundedCommand, GoesOnTurnByTurn) {
     EXPECT_EQ(trireme(words_of(asked, {"--spec", "ngram"})).status, 64);
 }
 
-TEST(BoundedCommand, IsMeasuredBesideTheFullCache) {
+TEST(BoundedCommand, IsMeasuredWithTheFullCache) {
     const ProcessResult r =
         trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "8", "-r", "2", "--modes", "none,h2o,streaming",
                  "--kv-window", "32", "--temp", "0", "-o", "json", "-t", "1"});
@@ -215,7 +215,7 @@ TEST(BoundedCommand, IsPlanned) {
     EXPECT_EQ(chain.status, 0) << chain.err;
     EXPECT_THAT(chain.out, HasSubstr("--spec h2o: 512 tokens a head"));
     EXPECT_THAT(chain.out, HasSubstr("heavy hitters"));
-    EXPECT_THAT(chain.out, HasSubstr("prompt's hidden states"));  // a prompt goes layer by layer
+    EXPECT_THAT(chain.out, HasSubstr("prompt's hidden states"));  // prefill is layer by layer
     EXPECT_EQ(bytes(chain.out), bytes(planned({}).out)) << chain.out;
 }
 
@@ -252,7 +252,7 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
         HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o or knorm, or --spec h2o reads it"));
 }
 
-// A chain reads them as the policy does, but for what has no meaning there.
+// A chain reads the same flags as the policy, except those that have no meaning there.
 TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
     const Words read = {"--spec",
                         "h2o",

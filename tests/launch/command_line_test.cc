@@ -61,13 +61,13 @@ TEST(CommandLine, RefusesUnknownCommands) {
     EXPECT_EQ(refusal({"genrate"}), "64 'genrate': no such command; the nearest is generate");
     EXPECT_THAT(refusal({"--seed", "1"}), HasSubstr("64 '--seed': no such command"));
     EXPECT_THAT(refusal({}), HasSubstr("64 no command"));
-    EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: stands alone"));
-    EXPECT_THAT(refusal({"--man", "trireme"}), HasSubstr("64 --man: stands alone"));
-    EXPECT_THAT(refusal({"--completion"}), HasSubstr("64 --completion: want the shell behind it"));
-    EXPECT_THAT(refusal({"--completion", "fish"}), HasSubstr("64 --completion: want the shell behind it"));
+    EXPECT_THAT(refusal({"--version", "x"}), HasSubstr("64 --version: takes no value"));
+    EXPECT_THAT(refusal({"--man", "trireme"}), HasSubstr("64 --man: takes no value"));
+    EXPECT_THAT(refusal({"--completion"}), HasSubstr("64 --completion: want a shell after it"));
+    EXPECT_THAT(refusal({"--completion", "fish"}), HasSubstr("64 --completion: want a shell after it"));
 }
 
-// As in llama.cpp: a script's flags can be followed by one's own.
+// As in llama.cpp: users may append their own flags to those of a script.
 TEST(CommandLine, TheLastOfARepeatedFlagWins) {
     EXPECT_EQ(options({"--seed", "1", "--seed", "2"}).seed, 2u);
     EXPECT_EQ(options({"--temp", "1", "--temperature=2", "--temp", "3"}).sampling.temperature, 3);
@@ -75,7 +75,7 @@ TEST(CommandLine, TheLastOfARepeatedFlagWins) {
     EXPECT_FALSE(options({"--force", "--force=off"}).force);
     EXPECT_THAT(refused_with({"--top-k", "-1", "--top-k", "5"}), HasSubstr("accepted"));
     EXPECT_THAT(options({"--stop", "a", "--stop", "b"}).stop, ElementsAre("a", "b"));
-    // Which of two different flags was meant cannot be known, whatever their order.
+    // Two different flags contradict each other, whatever their order: the intent is unknown.
     EXPECT_EQ(refused_with({"-f", "F", "-p", "Q"}), "64 -f: contradicts -p; give one of them");
 }
 
@@ -95,7 +95,7 @@ TEST(CommandLine, RefusesContradictions) {
 }
 
 TEST(CommandLine, RefusesMissingValuesAndForeignFlags) {
-    EXPECT_EQ(refused_with({"--seed"}), "64 --seed: no value behind it, want N");
+    EXPECT_EQ(refused_with({"--seed"}), "64 --seed: no value follows, want N");
     EXPECT_THAT(refused_with({"--seed", "--temp", "1"}), HasSubstr("64 --seed: no value, but the flag --temp"));
     EXPECT_THAT(refusal({"tokenize", "-m", "M", "-p", "P", "--seed", "1"}),
                 HasSubstr("64 --seed: not a flag of trireme tokenize"));
@@ -167,8 +167,8 @@ TEST(CommandLine, ALaterSourceWins) {
     EXPECT_EQ(high.sampling.min_p, Options{}.sampling.min_p);
     EXPECT_THAT(low.stop, ElementsAre("c"));
     EXPECT_THAT(high.stop, ElementsAre("d"));
-    EXPECT_EQ(low.prompt_from, PromptFrom::kFile);   // the file's
-    EXPECT_EQ(high.prompt_from, PromptFrom::kText);  // the command line's: no contradiction between sources
+    EXPECT_EQ(low.prompt_from, PromptFrom::kFile);   // from the file
+    EXPECT_EQ(high.prompt_from, PromptFrom::kText);  // from the command line; sources do not contradict each other
     EXPECT_EQ(high.prompt, "P");
 }
 

@@ -21,8 +21,8 @@ using testing::SizeIs;
 using testing::UnorderedElementsAreArray;
 using Words = std::vector<std::string>;
 
-/// What bash offers for the last of the words, for several command lines; words are separated by blanks, and '=' is a
-/// word, as readline has it. A blank at the end: the last word is empty.
+/// The completions that bash offers for the last word of each command line. Words are separated by blanks, and '=' is a
+/// word, as in readline. If a line ends with a blank, its last word is empty.
 std::vector<Words> offered(const Words& command_lines) {
     const TempFolder folder;
     write_file(folder / "trireme.bash", bash_completion());
@@ -128,12 +128,12 @@ TEST(Completion, OffersOnlyValuesThatTheFlagTakes) {
     EXPECT_THAT(words_of_value(""), IsEmpty());
 }
 
-TEST(Completion, TellsSpellingsApartThatMeanOtherFlagsElsewhere) {
+TEST(Completion, DistinguishesSpellingsThatMeanOtherFlagsElsewhere) {
     EXPECT_THAT(offered_for("trireme bench -o "), ElementsAre("md", "csv", "json", "jsonl"));
     EXPECT_THAT(offered_for("trireme batch -o "), Not(Contains("md")));
 }
 
-// Readline itself: a terminal, keys and a tab. `trireme` prints the words that it gets.
+// Readline itself: a terminal, keys and a tab. A stand-in for `trireme` prints its arguments.
 TEST(Completion, WorksAsTheTabKeyIsPressed) {
     const TempFolder folder;
     write_file(folder / "trireme.bash", bash_completion());

@@ -1,4 +1,4 @@
-// The files in configs/ are legal, and its README names every key.
+// The files in configs/ are valid, and the README there names every key.
 
 #include <filesystem>
 
@@ -31,8 +31,8 @@ Options parsed(const std::vector<std::string>& words) {
     return parse_command_line(words, {}).options;
 }
 
-// TriForce's runs, and the same in small: each is the chain that its name says, with TriForce's figures or the same
-// parts of a shorter text and fewer layers.
+// TriForce's runs, and smaller versions of them. Each is the chain of its name, with TriForce's figures or the same
+// fractions of a shorter text and fewer layers.
 TEST(RunConfigs, AreWhatTheirNamesSay) {
     const struct {
         const char *name, *modes;
@@ -68,18 +68,18 @@ TEST(RunConfigs, AreWhatTheirNamesSay) {
         EXPECT_EQ(o.sampling.temperature, 0.6);
         EXPECT_EQ(o.sampling.top_p, 0.9);
 
-        // generate reads the same file: the chain of the last mode.
+        // generate reads the same file, and runs the chain of the last mode.
         const Options g = parsed({"generate", "--config", file, "-m", "M", "-p", "P"});
         EXPECT_EQ(text_of(g.spec), text_of(parse_chain(o.modes.back().chain).value()));
 
-        // A text on the command line wins over the file's.
+        // A text on the command line overrides that of the file.
         const Options f = parsed({"bench", "--config", file, "-m", "M", "-f", "T"});
         EXPECT_EQ(f.prompt_from, PromptFrom::kFile);
         EXPECT_EQ(f.prompt, "T");
     }
 }
 
-// LCKV's latency test and the same in small.
+// LCKV's latency test, and a smaller version of it.
 TEST(RunConfigs, MeasureSamplesSideBySide) {
     for (const char* name : {"lckv-latency", "laptop-lckv-latency"}) {
         const Options o =
@@ -93,7 +93,7 @@ TEST(RunConfigs, MeasureSamplesSideBySide) {
     }
 }
 
-// Texts of any length: what H2O's cookbook and LCKV's paper keep of them.
+// Texts of any length: budgets are those of H2O's cookbook and LCKV's paper.
 TEST(RunConfigs, StreamsKeepWhatIsPublished) {
     const struct {
         const char* name;

@@ -1,4 +1,4 @@
-// trireme convert -o NAME.h5: one file that is a whole model, and that appears whole or not at all.
+// trireme convert -o NAME.h5: one file with a whole model, which appears complete or not at all.
 
 #include <csignal>
 #include <filesystem>
@@ -44,7 +44,7 @@ TEST_F(ConvertToStore, IsAModelForEveryCommand) {
     }
     for (const Words& words : {Words{"tokenize", "-p", "And God said"}, Words{"score", "-p", "And God said, Let"},
                                Words{"plan", "-c", "512", "--ranks", "2", "--device-memory", "1G", "--host-memory",
-                                     "1G"},  // what is free differs from run to run
+                                     "1G"},  // free memory differs between runs
                                Words{"generate", "-p", "In the", "-n", "6", "--spec", "draft", "-md", out()}}) {
         const std::string stored = with(out(), words, 1);
         EXPECT_FALSE(stored.empty());
@@ -54,7 +54,7 @@ TEST_F(ConvertToStore, IsAModelForEveryCommand) {
     }
 }
 
-TEST_F(ConvertToStore, ReplacesOnlyWhatItIsToldTo) {
+TEST_F(ConvertToStore, ReplacesOnlyWithForce) {
     write_file(out(), "mine");
     const ProcessResult refused = trireme(command());
     EXPECT_EQ(refused.status, 73) << refused.err;
@@ -64,7 +64,7 @@ TEST_F(ConvertToStore, ReplacesOnlyWhatItIsToldTo) {
     EXPECT_EQ(trireme({"tokenize", "-m", out(), "-p", "a"}).status, 0);
 }
 
-TEST_F(ConvertToStore, LeavesTheOldFileBehindASignalOrAKill) {
+TEST_F(ConvertToStore, LeavesTheOldFileAfterASignalOrAKill) {
     write_file(out(), "mine");
     make_big_model(folder_ / "big");
     const Words words = {"convert", "-m", folder_ / "big", "-o", out(), "--force"};
@@ -77,7 +77,7 @@ TEST_F(ConvertToStore, LeavesTheOldFileBehindASignalOrAKill) {
         }
     }
     EXPECT_EQ(trireme(command({"--force"})).status, 0);
-    EXPECT_THAT(folder_.names(), ElementsAre("big", "out.h5"));  // what the killed run has left is gone
+    EXPECT_THAT(folder_.names(), ElementsAre("big", "out.h5"));  // the killed run's temporary file is removed
 }
 
 TEST_F(ConvertToStore, RefusesInOneLine) {

@@ -1,4 +1,4 @@
-// trireme convert: a folder appears whole or not at all, whatever ends the run.
+// trireme convert: a folder appears complete or not at all, however the run ends.
 
 #include <csignal>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ class ConvertCommand : public testing::Test {
     TempFolder folder_;
 };
 
-TEST_F(ConvertCommand, LeavesNothingBehindASignal) {
+TEST_F(ConvertCommand, LeavesNothingAfterASignal) {
     make_big_model(folder_ / "big");
     const ProcessOptions options = {.signal_at_error = "writing 11 tensors"};
     for (const int number : {SIGINT, SIGTERM}) {
@@ -49,7 +49,7 @@ TEST_F(ConvertCommand, LeavesNothingBehindASignal) {
             const Words words = command(folder_ / "big", out());
             const ProcessResult r = ranks == 1 ? trireme(words, at_once) : trireme_on(ranks, words, at_once);
             EXPECT_NE(r.status, 0);
-            if (ranks == 1) {  // mpirun has its own code, and does not always show what ranks say
+            if (ranks == 1) {  // mpirun has its own exit code, and does not always show the output of ranks
                 EXPECT_EQ(r.status, 128 + number) << r.err;
                 EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
             }
@@ -85,7 +85,7 @@ TEST_F(ConvertCommand, LeavesAlone) {
         EXPECT_THAT(folder_.names(), ElementsAre(kPart));
     };
 
-    // What another run is writing.
+    // Another run is writing this folder.
     std::filesystem::create_directory(part());
     write_file(part() + "/config.json", "theirs");
     const int theirs = ::open(part().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,7 +94,7 @@ TEST_F(ConvertCommand, LeavesAlone) {
     EXPECT_EQ(read_file(part() + "/config.json"), "theirs");
     ::close(theirs);
 
-    // What no conversion has written: not even what one could have written goes then.
+    // No conversion writes this file. Then files that one could have written are not removed either.
     write_file(part() + "/notes.txt", "mine");
     refused("'notes.txt'");
     EXPECT_THAT(in(kPart), testing::UnorderedElementsAre("config.json", "notes.txt"));
@@ -106,7 +106,7 @@ TEST_F(ConvertCommand, LeavesAlone) {
     refused("'model.safetensors'");
     std::filesystem::remove_all(part());
 
-    // A link, and a file.
+    // A symbolic link, and then a file.
     const TempFolder elsewhere;
     std::filesystem::create_directory_symlink(elsewhere.path(), part());
     refused("cannot be opened");

@@ -26,7 +26,7 @@ TEST(Attempt, TurnsEveryExceptionIntoAnOutcome) {
     EXPECT_EQ(attempt([] { fail(Exit::kData, "{} {}", "a", 1); }).message, "a 1");
 }
 
-// What each of three ranks says of a phase in which rank r ends with codes[r].
+// Outcome on each of three ranks of a phase in which rank r ends with codes[r].
 std::vector<std::string> after_phase(const std::vector<Exit>& codes, const std::string& text) {
     std::vector<std::string> said(codes.size());
     run_ranks(static_cast<int>(codes.size()), [&](Comm& comm) {

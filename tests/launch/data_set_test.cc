@@ -1,4 +1,4 @@
-// What --data and --dataset name becomes texts.
+// Reading the texts of --data and --dataset.
 
 #include "launch/run/data_set.h"
 
@@ -67,7 +67,7 @@ TEST(BenchData, OfTriForceLiesInFolders) {
     const TempFolder folder;
     std::filesystem::create_directory(folder / "pg19");
     std::filesystem::create_directory(folder / "lwm");
-    for (char c = 'a'; c <= 'w'; ++c) {  // 23 files, and one more line
+    for (char c = 'a'; c <= 'w'; ++c) {  // 23 files, and one with a second line
         const std::string text = std::string("{\"text\": \"") + c + "\"}\n";
         write_file(folder / (std::string("pg19/") + c + ".json"), c == 'w' ? text + text : text);
     }
@@ -103,7 +103,7 @@ std::vector<int64_t> order(int64_t n, const DataChoice& choice) {
     return chosen(n, choice, "books", "texts");
 }
 
-// Computed by another program (Python) from the definition in data_choice.h and the published philox4x32-10.
+// A Python program computed these from the definition in data_choice.h and the published philox4x32-10.
 TEST(DataChoice, ASeedIsOneOrder) {
     EXPECT_THAT(order(7, {.shuffle = 0}), ElementsAre(1, 2, 0, 3, 6, 5, 4));
     EXPECT_THAT(order(7, {.shuffle = 1}), ElementsAre(1, 3, 2, 0, 4, 6, 5));
@@ -132,7 +132,7 @@ TEST(DataChoice, TakesAPartOfTheWholeOrder) {
     EXPECT_TRUE(order(0, {.shuffle = 3, .skip = 2, .limit = 1}).empty());
 }
 
-// Every order of four is as likely as another one: of 24 000 seeds each has 1000 but for chance. Chi-squared with 23
+// Every order of four is equally likely: each has an expected count of 1000 over 24 000 seeds. Chi-squared with 23
 // degrees of freedom exceeds 60 once in 30 000 draws; the seeds are fixed.
 TEST(DataChoice, EveryOrderIsAsLikely) {
     std::map<std::vector<int64_t>, int> seen;
@@ -166,7 +166,7 @@ TEST(DataChoice, IsOfEveryKindOfData) {
                   "78 --skip 7: " + path + " has 7 texts, which leaves none; skip fewer");
         EXPECT_THAT(refusal(path, "", {.shuffle = 4, .skip = 8, .limit = 0}), HasSubstr("78 --skip 8: "));
     }
-    // What lies behind the last text that is taken is not looked at.
+    // Nothing after the last selected text is read.
     write_file(folder / "lines.jsonl", lines + "no JSON\n");
     EXPECT_THAT(read(folder / "lines.jsonl", "", {.shuffle = {}, .skip = 0, .limit = 7}), SizeIs(7));
     EXPECT_THAT(refusal(folder / "lines.jsonl"), HasSubstr("lines.jsonl:8"));
@@ -178,7 +178,7 @@ std::vector<std::pair<std::string, int64_t>> lines_of_text(const std::string& te
     return all;
 }
 
-// A line, and what is none, is the same whether the text is in memory or comes block by block (64 KiB).
+// Lines and errors of a file that is read in blocks (64 KiB) equal those of its text in memory.
 TEST(Lines, OfAFileAreThoseOfItsText) {
     const TempFolder folder;
     const std::string path = folder / "lines";
@@ -209,7 +209,7 @@ TEST(Lines, OfAFileAreThoseOfItsText) {
     EXPECT_EQ(seen, 1);
 }
 
-/// An id for each byte.
+/// A tokenizer with one id per byte.
 class Bytes final : public Tokenizer {
   public:
     std::vector<int32_t> encode(std::string_view text, bool add_special) const override {
@@ -235,13 +235,13 @@ TEST(DataStores, AreReadLikeTexts) {
     Options o;
     o.data = path;
     const DataSet set = read_data(o, {.shuffle = 0, .skip = 1, .limit = 3}, {}, /*most=*/2);
-    ASSERT_THAT(set.texts, SizeIs(3));  // 2, 0, 3 of those above, cut to two ids
+    ASSERT_THAT(set.texts, SizeIs(3));  // texts 2, 0, 3 of those above, cut to two ids
     EXPECT_THAT(set.texts[0].ids.value(), ElementsAre(2, 2));
     EXPECT_THAT(set.texts[1].ids.value(), ElementsAre());
     EXPECT_THAT(set.texts[2].ids.value(), ElementsAre(3, 3));
     EXPECT_EQ(set.texts[2].name, "t3");
     EXPECT_EQ(set.texts[2].where, path + ": text 3 (t3)");
-    // A text without ids is none that is to be encoded.
+    // A text with an empty list of ids is not encoded.
     EXPECT_THAT(ids_of(set.texts[1], &tokenizer, true), ElementsAre());
     EXPECT_THAT(refusal(path, "", {.shuffle = {}, .skip = 7, .limit = 0}), HasSubstr("78 --skip 7: " + path));
 
@@ -255,7 +255,7 @@ TEST(DataStores, AreReadLikeTexts) {
     };
     EXPECT_EQ(refused(&tokenizer, {}), "accepted");
     EXPECT_EQ(refused(&tokenizer, true), "accepted");
-    EXPECT_THAT(refused(&tokenizer, false), HasSubstr("78 --add-special=off beside " + path));
+    EXPECT_THAT(refused(&tokenizer, false), HasSubstr("78 --add-special=off with " + path));
     EXPECT_THAT(refused(nullptr, {}), HasSubstr("66 " + path));
     tokenizer.bos_ = 3;
     EXPECT_EQ(refused(&tokenizer, {}), "65 " + path +

@@ -1,4 +1,4 @@
-// trireme convert --tokens, and the commands that read what it writes.
+// trireme convert --tokens, and the commands that read its files.
 
 #include <csignal>
 #include <filesystem>
@@ -25,7 +25,7 @@ const std::vector<std::string> kTexts = {"In the beginning God created the heave
                                          "And the earth was without form, and void;",
                                          "And God said, Let there be light: and there was light."};
 
-/// A data set as the HDF5 library reads it, with nothing of ours.
+/// A data set as the HDF5 library reads it, without our reader.
 template <class T>
 std::vector<T> dataset(const std::string& path, const char* name, hid_t type) {
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -74,7 +74,7 @@ class DataSets : public testing::Test {
         for (const std::string& t : kTexts) text += Json{{"text", t}}.dump() + "\n";
         write_file(lines(), text);
     }
-    /// A line of an error, of this code, and nothing written.
+    /// Expects one error line, this exit code, and no output file.
     void expect_refused(const Words& words, int status, const std::string& says) const {
         const ProcessResult r = trireme(words);
         EXPECT_EQ(r.status, status) << r.err;
@@ -85,7 +85,7 @@ class DataSets : public testing::Test {
     TempFolder folder_;
 };
 
-// The ids of 2,000 strings by sentencepiece itself (tests/data/README.md): the model's tokenizer is that golden's.
+// The ids of 2,000 strings, made by sentencepiece itself (tests/data/README.md); the golden's tokenizer is the model's.
 TEST_F(DataSets, HaveTheIdsOfTheReference) {
     const std::string golden_folder = data("tokenizers/sentencepiece");
     const Json golden = Json::parse(read_file(golden_folder + "/golden.json"));
@@ -101,7 +101,7 @@ TEST_F(DataSets, HaveTheIdsOfTheReference) {
     EXPECT_EQ(about_of(out())["add_special"], false);
     EXPECT_EQ(about_of(out())["texts"], 2000);
 
-    // A folder with a tokenizer alone is model enough, and gives the same file.
+    // A folder with only a tokenizer is sufficient, and gives the same file.
     const std::string other = folder_ / "other.h5";
     ASSERT_EQ(trireme({"convert", "-m", golden_folder, "--tokens", lines(), "-o", other, "--no-bos"}).status, 0);
     EXPECT_EQ(read_file(other), read_file(out()));
@@ -165,7 +165,7 @@ TEST_F(DataSets, AreContinuedLikeTheirTexts) {
         EXPECT_EQ(of_ids[i]["request"]["source"], "lines.jsonl:" + std::to_string(i + 1));
     }
     EXPECT_EQ(batch(out(), {"-np", "3"}), of_ids);
-    // The order of seed 0 (data_set_test.cc has its definition) of three; then the second one of it.
+    // The order of three texts for seed 0 (data_set_test.cc has its definition), then the second text of that order.
     const std::vector<Json> shuffled = batch(out(), {"--shuffle", "0"});
     EXPECT_EQ(batch(lines(), {"--shuffle", "0"}), shuffled);
     ASSERT_THAT(shuffled, SizeIs(3));
@@ -174,7 +174,7 @@ TEST_F(DataSets, AreContinuedLikeTheirTexts) {
     EXPECT_EQ(second[0]["result"], shuffled[1]["result"]);
     EXPECT_EQ(batch(out(), {"--limit", "0"}), of_ids);
 
-    // An interrupted batch goes on behind what is there, and refuses another order.
+    // An interrupted batch continues after the results that exist, and refuses another order.
     const std::string results = folder_ / "results.jsonl";
     const Words go_on = {"batch", "-m", model(), "--data", out(), "-o", results, "--temp", "0", "-n", "6", "-t", "1"};
     ASSERT_THAT(batch(out(), {"--limit", "1"}), SizeIs(1));
@@ -198,7 +198,7 @@ TEST_F(DataSets, AreScoredAndMeasuredLikeTheirTexts) {
         for (const double x : one["logprobs"]) sum += x;
         const Json line = Json::parse(scored[i]);
         EXPECT_EQ(line["tokens"], one["logprobs"].size());
-        // The same logits; what differs is how a few hundred doubles are added.
+        // The logits are the same; a few hundred doubles are added in another order.
         EXPECT_NEAR(line["logprob"].get<double>(), sum, std::abs(sum) * 1e-12);
     }
     const ProcessResult last = trireme({"score", "-m", model(), "--data", out(), "-t", "1", "--skip", "2"});
@@ -216,7 +216,7 @@ TEST_F(DataSets, AreScoredAndMeasuredLikeTheirTexts) {
     EXPECT_EQ(bench(out()), bench(lines()));
     EXPECT_EQ(bench(out()), std::pair(Json(12), Json(2)));
 
-    // Pairs are chosen, too.
+    // Pairs can also be selected.
     std::string pairs;
     for (const std::string& t : kTexts) pairs += Json{{"context", "x"}, {"continuation", t}}.dump() + "\n";
     write_file(folder_ / "pairs.jsonl", pairs);
@@ -249,7 +249,7 @@ TEST_F(DataSets, AreRefusedInOneLine) {
         return words;
     };
     expect_refused(with(score, {"--skip", "3"}), 78, "has 3 texts, which leaves none");
-    expect_refused(with(score, {"--no-bos"}), 78, "--add-special=off beside " + out());
+    expect_refused(with(score, {"--no-bos"}), 78, "--add-special=off with " + out());
     expect_refused(with(score, {"--limit", "-1"}), 78, "--limit");
     expect_refused(with(score, {"--shuffle", "many"}), 78, "--shuffle");
     expect_refused({"batch", "-m", model(), "--data", lines(), "--input", lines(), "-o", folder_ / "r"}, 64,
@@ -269,10 +269,10 @@ TEST_F(DataSets, AreRefusedInOneLine) {
     expect_refused(into(folder_ / "blank.jsonl"), 66, "has no lines");
     write_file(folder_ / "wrong.jsonl", "{\"prompt\": \"a\"}\n{\"input_ids\": [1, 1024]}\n");
     expect_refused(into(folder_ / "wrong.jsonl"), 78, "wrong.jsonl:2: input_ids: id 1024 at index 1 is outside");
-    expect_refused(into(lines(), {"--average"}), 64, "--tokens beside --layer-map or --average");
+    expect_refused(into(lines(), {"--average"}), 64, "--tokens with --layer-map or --average");
     expect_refused({"convert", "-m", model(), "--tokens", lines(), "-o", folder_ / "no/new.h5"}, 73, "--output-path");
 
-    // Damage.
+    // A damaged file.
     std::string bytes = kept;
     bytes[bytes.size() / 2] ^= 1;
     write_file(out(), bytes);
@@ -282,7 +282,7 @@ TEST_F(DataSets, AreRefusedInOneLine) {
     EXPECT_THAT(folder_.names(), Not(testing::Contains("new.h5")));
 }
 
-// A line of 3 MB, whose ids a thread of their own makes; and 60 MB, at which a signal ends the run at once.
+// A line of 3 MB is tokenized by a thread of its own. At a line of 60 MB, a signal ends the run at once.
 TEST_F(DataSets, MayHoldHugeLinesAndAreLeftAloneByASignal) {
     std::string text;
     while (text.size() < 3000000) text += kTexts[text.size() % 3] + ' ';

@@ -1,5 +1,5 @@
-// What the demo reads beside the demo model: its draft and its long text. TRIREME_DEMO_MODEL names the model; without
-// it what needs it is skipped, visibly.
+// Files that the demo reads in addition to the demo model: its draft and its long text. TRIREME_DEMO_MODEL names the
+// model; without it, tests that need it are reported as skipped.
 
 #include <algorithm>
 #include <cstdlib>
@@ -36,7 +36,7 @@ TEST(SmolDraft, IsAWholeModel) {
     EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 49152);
 }
 
-// A draft of another model, or of noise, would propose nothing that stays.
+// No proposal of a draft for another model, or of random weights, would be accepted.
 TEST(SmolDraft, ProposesWhatTheDemoModelSays) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 
@@ -47,7 +47,7 @@ TEST(SmolDraft, ProposesWhatTheDemoModelSays) {
                                      "-o",      "json"});
 
     ASSERT_EQ(r.status, 0) << r.err;
-    // With every second token kept a round of four gives 1.9 tokens; with none, 1.
+    // If every second token is accepted, a round of four gives 1.9 tokens; if none is, 1.
     EXPECT_GT(json::parse(r.out)[1]["accept_len"], 1.4);
 }
 
@@ -60,7 +60,7 @@ TEST(DemoText, IsLongEnoughForTheSpeedTable) {
     EXPECT_GE(json::parse(r.out).size(), 7680u);
 }
 
-// What demo.sh ends with, in short: the same tokens, and fewer bytes over the link.
+// A short version of the last step of demo.sh: the same tokens, and fewer bytes over the link.
 TEST(DemoSpeed, ComparesPlainDecodingWithTriforce) {
     if (demo_model().empty()) GTEST_SKIP() << "TRIREME_DEMO_MODEL is not set: no demo model";
 

@@ -1,4 +1,4 @@
-// What --device names, as a user sees it.
+// --device, as a user sees it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// This machine has no card, or the test has nothing to say.
+// True if this machine has no GPU. Tests that require that are skipped otherwise.
 bool no_card() {
     return trireme({"--list-devices"}).out.find("cuda:0") == std::string::npos;
 }
@@ -21,7 +21,7 @@ Words request(const std::string& device) {
 }
 
 TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
-    if (!no_card()) GTEST_SKIP() << "there is a card";
+    if (!no_card()) GTEST_SKIP() << "there is a GPU";
     for (const char* device : {"cuda", "cuda:1"}) {
         for (const int ranks : {1, 2}) {
             const ProcessResult r = ranks == 1 ? trireme(request(device)) : trireme_on(ranks, request(device));
@@ -33,9 +33,9 @@ TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
     }
 }
 
-// A card that is there and cannot be used is told of (driver_test.cc); none is nothing to talk about.
+// A GPU that cannot be used is logged (driver_test.cc); the absence of a GPU is not.
 TEST(Device, AutoOnAMachineWithoutADriverIsTheCpu) {
-    if (!no_card()) GTEST_SKIP() << "there is a card";
+    if (!no_card()) GTEST_SKIP() << "there is a GPU";
     for (const int ranks : {1, 2}) {
         Words words = request("auto");
         const ProcessResult plain = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
@@ -46,7 +46,7 @@ TEST(Device, AutoOnAMachineWithoutADriverIsTheCpu) {
         EXPECT_THAT(plain.err, HasSubstr("s] device cpu\n"));
         EXPECT_EQ(plain.err.find("driver"), std::string::npos) << plain.err;
         EXPECT_THAT(debug.err, HasSubstr("s] device cpu\n"));
-        EXPECT_THAT(debug.err, HasSubstr("no card: "));
+        EXPECT_THAT(debug.err, HasSubstr("no GPU: "));
     }
 }
 
@@ -56,7 +56,7 @@ TEST(Device, AnUnknownNameIsRefused) {
     }
 }
 
-TEST(Device, TheKernelsOfTheCardGiveTheTokensOfTheCpu) {
+TEST(Device, TheKernelsOfTheGpuGiveTheTokensOfTheCpu) {
     const std::string cpu = trireme(request("cpu")).out;
     ASSERT_FALSE(cpu.empty());
     for (const bool graphs : {true, false}) {
@@ -74,7 +74,7 @@ TEST(Device, TheKernelsOfTheCardGiveTheTokensOfTheCpu) {
     }
 }
 
-TEST(Device, TheKernelsOfTheCardGrowTheTreesOfTheCpu) {
+TEST(Device, TheKernelsOfTheGpuGrowTheTreesOfTheCpu) {
     const auto tree = [](const std::string& device) {
         Words words = request(device);
         words.insert(words.end(), {"--temp", "0.8", "--spec", "tree", "--tree-size", "12", "--gamma", "3"});

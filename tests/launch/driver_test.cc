@@ -1,4 +1,4 @@
-// What a user is told when the CUDA module is there, but the driver is not what it needs.
+// Messages if the CUDA module is installed, but the driver is not what it requires.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
         Driver{"TooOld", {"STUB_DRIVER_VERSION=12040"}, "is for CUDA 12.4, this program for 13.0"},
         Driver{"WithoutADevice", {"STUB_DRIVER_INIT=100"}, "does not start (cuInit gives 100, no device)"},
         Driver{"Broken", {"STUB_DRIVER_INIT=999"}, "does not start (cuInit gives 999)"},
-        Driver{"WithNothingVisible", {"CUDA_VISIBLE_DEVICES=7"}, "no card is visible (CUDA_VISIBLE_DEVICES is '7')"}),
+        Driver{"WithNothingVisible", {"CUDA_VISIBLE_DEVICES=7"}, "no GPU is visible (CUDA_VISIBLE_DEVICES is '7')"}),
     [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

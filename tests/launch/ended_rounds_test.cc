@@ -1,5 +1,5 @@
-// A text that ends among a round's accepted tokens: every chain, a stop at every offset of its rounds, in every command
-// that speculates. Ending a text must not take back what bounded levels have let go.
+// Sequences that end inside a round: every chain, a stop at every offset of its rounds, every command that speculates.
+// Ending a sequence must not require tokens that an evicting cache no longer has.
 
 #include <csignal>
 #include <filesystem>
@@ -21,7 +21,7 @@ std::string draft() {
     return data("models/kjv-draft");
 }
 
-/// Longer than any window, set and budget below, and easy to continue, so that rounds are long.
+/// A prompt that is longer than any window, set and budget below, and easy to continue, so that rounds are long.
 const std::string kPrompt = [] {
     std::string text;
     for (int i = 0; i < 16; ++i) text += "And God said, Let there be light: and there was light. ";
@@ -56,7 +56,7 @@ Words generate(const Words& more, int tokens = kTokens, const std::string& from 
            more;
 }
 
-/// For each place in the text a stop string that is complete there, and the text that it leaves.
+/// A stop string that is complete at some position of the text, and the text before it.
 struct Stop {
     std::string string, text;
 };
@@ -75,7 +75,7 @@ std::string the_text(const Words& flags) {
     return r.out;
 }
 
-/// Returns how many stops were tried.
+/// Returns the number of stop strings that were tried.
 size_t expect_ends(const Words& chain, const Words& sampling, int ranks = 1) {
     const std::string text = the_text(sampling + (sampling[1] == "0" ? Words{} : chain));
     const std::vector<Stop> stops = stops_of(text);
@@ -105,7 +105,7 @@ TEST(EndedRounds, StopAtEveryOffsetUnderEveryChain) {
     EXPECT_GE(cells, 500u);
 }
 
-/// The model, with other EOS ids.
+/// A copy of the model with other EOS ids.
 class ModelThatEnds {
   public:
     ModelThatEnds() { std::filesystem::copy(model(), path(), std::filesystem::copy_options::recursive); }
@@ -122,7 +122,7 @@ std::vector<int64_t> ids_of(const ProcessResult& r) {
     return Json::parse(r.out).get<std::vector<int64_t>>();
 }
 
-// Each id of the text in turn is an EOS id: the text ends where it comes first.
+// Each id of the continuation is made an EOS id in a separate run: the sequence ends at its first occurrence.
 TEST(EndedRounds, EosAtEveryOffsetUnderEveryChain) {
     const ModelThatEnds ends;
     size_t cells = 0;
@@ -147,7 +147,7 @@ TEST(EndedRounds, EosAtEveryOffsetUnderEveryChain) {
     EXPECT_GE(cells, 200u);
 }
 
-// A measured text ends at its limit, inside a round or not, and begins again.
+// A bench ends each repetition at its limit, inside a round or not, and starts the next one.
 TEST(EndedRounds, BenchEndsAtEveryOffsetUnderEveryChain) {
     for (const Words& chain : chains()) {
         const Words rest(chain.begin() + 2, chain.end());
@@ -163,8 +163,8 @@ TEST(EndedRounds, BenchEndsAtEveryOffsetUnderEveryChain) {
     }
 }
 
-// A signal ends the text wherever the round is; what is there is a beginning of the text, and can be resumed. A slow
-// link leaves the signal time to come.
+// A signal ends the sequence at any point of a round. The output is a prefix of the whole text, and can be resumed. The
+// slow link ensures that the signal arrives before the end.
 TEST(EndedRounds, ASignalInsideARoundLeavesTheTextSoFar) {
     constexpr int kLong = 500;
     for (const Words& chain : chains()) {
@@ -218,7 +218,7 @@ TEST(EndedRounds, ASnapshotOfAnEndedTextIsResumedByOtherStopRules) {
             EXPECT_EQ(Json::parse(read_file(folder / "r.json"))["samples"][0]["stop"], "stop_string");
             const ProcessResult on = trireme(generate(flags + Words{"--load-kv", folder / "s.h5"}));
             EXPECT_EQ(on.status, 0) << testing::PrintToString(chain) << on.err;
-            // The text goes on; at a temperature the rounds that come are others.
+            // The sequence continues; at temperature > 0 the rounds, and so the tokens, differ.
             if (sampling == kGreedy) {
                 EXPECT_EQ(on.out, whole) << testing::PrintToString(chain);
             }

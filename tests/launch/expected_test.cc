@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Expected, KnowsCardsByTheirNames) {
+TEST(Expected, FindsGpusByTheirNames) {
     EXPECT_EQ(expected(Measure::kH2d, "cuda:0: NVIDIA GeForce RTX 4090", 2), 25);
     EXPECT_EQ(expected(Measure::kDeviceCopy, "cuda:0: NVIDIA H200", 1), 0.9 * 4800);
     EXPECT_EQ(expected(Measure::kDeviceCopy, "cuda:0: NVIDIA H100 PCIe", 1), 0.9 * 2039);

@@ -10,6 +10,7 @@
 #include "launch/flags/help.h"
 #include "runtime/error.h"
 #include "tests/launch/ini_file.h"
+#include "tests/support/process.h"
 
 namespace trireme::test {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// A legal value of every flag that is not its default. A flag that is missing here fails the tests below.
+// A valid value of every flag, different from its default. The tests below fail if a flag is missing here.
 const std::map<std::string, std::string> kExamples = {
     {"model", "models/a"},
     {"tokenizer", "t.json"},
@@ -146,8 +147,7 @@ bool names_text(const Flag& flag) {
            flag.name == "data" || flag.name == "dataset";
 }
 
-// The flag's value as a run with these sources sees it; model, prompt and files are given unless the flag is one of
-// them.
+// The flag's value in a run with these sources. The model, prompt and files that the command requires are added.
 std::string seen(const Flag& flag, const Words& line, const Words& environment) {
     Words words = {std::string(name_of(command_of(flag)))};
     words.insert(words.end(), line.begin(), line.end());
@@ -169,7 +169,7 @@ TEST(Flags, HaveUniqueSpellings) {
                 EXPECT_TRUE(all.insert(fmt::format("{} {}", name_of(c), s)).second) << s;
                 EXPECT_EQ(find_spelling(s, c), &flag);
             }
-            // The environment and files do not say which command they are for.
+            // The environment and files do not name a command, so long spellings are unique over all commands.
             if (s.starts_with("--")) {
                 EXPECT_TRUE(all.insert(std::string(s)).second) << s;
             }
@@ -191,13 +191,14 @@ TEST(Flags, MaySpellTheSameInDifferentCommands) {
     EXPECT_THROW(parsed({"score", "-m", "M", "-p", "P", "-r", "7"}), Error);
 }
 
+constexpr size_t kWide = 10000;  // every description on one line
+
 TEST(Flags, AreAllDocumented) {
     for (const Flag& flag : flags()) {
-        const std::string text = help_text(command_of(flag), "");
+        const std::string text = help_text(command_of(flag), "", kWide);
         EXPECT_FALSE(flag.help.empty());
         for (const std::string_view s : flag.spellings) EXPECT_THAT(text, HasSubstr(std::string(s)));
         EXPECT_THAT(text, HasSubstr(std::string(flag.help)));
-        EXPECT_THAT(text, HasSubstr(fmt::format("[env: {}]", flag.env_name())));
         const std::string value = flag.show(Options{});
         EXPECT_FALSE(value.empty() && flag.fallback.empty()) << flag.name << ": --help would show no default";
         EXPECT_THAT(text, HasSubstr(fmt::format("[default: {}]", value.empty() ? flag.fallback : value)));
@@ -206,17 +207,17 @@ TEST(Flags, AreAllDocumented) {
 
 TEST(Flags, AreListedOnlyWhereTheyBelong) {
     for (const Command c : kCommands) {
-        const std::string text = help_text(c, "");
+        const std::string text = help_text(c, "", kWide);
         for (const Flag& flag : flags()) {
-            EXPECT_EQ(text.find("[env: " + flag.env_name() + "]") != std::string::npos, flag.belongs_to(c))
-                << flag.name << " in " << name_of(c);
+            const bool listed = text.find("  " + std::string(flag.help) + " [default") != std::string::npos;
+            EXPECT_EQ(listed, flag.belongs_to(c)) << flag.name << " in " << name_of(c);
         }
     }
 }
 
 TEST(Flags, MeanTheSameInAllThreeSources) {
     for (const Flag& flag : flags()) {
-        if (flag.name == "config") continue;  // stands on the command line and in the environment alone
+        if (flag.name == "config") continue;  // is valid on the command line and in the environment only
         ASSERT_TRUE(kExamples.contains(std::string(flag.name))) << flag.name << ": no example";
         const std::string value = kExamples.at(std::string(flag.name));
         ASSERT_NE(flag.show(Options{}), value) << flag.name << ": the example is the default";
@@ -235,6 +236,31 @@ TEST(Flags, MeanTheSameInAllThreeSources) {
             EXPECT_EQ(seen(flag, {"--config", file.path()}, {}), value) << "INI " << flag.name;
         }
     }
+}
+
+TEST(Help, IsNoWiderThanTheTerminal) {
+    std::vector<std::optional<Command>> all = {std::nullopt};
+    for (const Command c : kCommands) all.emplace_back(c);
+    for (const std::optional<Command>& c : all) {
+        for (const size_t width : {80u, 100u, 132u}) {
+            for (const std::string& line : lines_of(help_text(c, "", width))) EXPECT_LE(line.size(), width) << line;
+        }
+    }
+}
+
+TEST(Help, ListsEachFlagOnceAndCommonOnesFirst) {
+    const std::string text = help_text(Command::kGenerate, "");
+    const std::string head = "\n  -n, --n-predict TOKENS";
+    EXPECT_EQ(text.find(head), text.rfind(head));
+    EXPECT_LT(text.find("Common flags"), text.find(head));
+    EXPECT_LT(text.find(head), text.find("\nModel and prompt"));
+    EXPECT_THAT(text, HasSubstr("\nExamples\n  trireme generate "));
+}
+
+TEST(Help, FindsCommandsAndDocuments) {
+    const std::string text = help_text(std::nullopt, "perplexity");
+    EXPECT_THAT(text, HasSubstr("\nCommands\n  trireme score: perplexity"));
+    EXPECT_THAT(text, HasSubstr("\nDocuments\n  docs/tasks/evaluate.md: "));
 }
 
 TEST(Help, FindsAWord) {

@@ -60,7 +60,7 @@ TEST(ForeignFlags, AreAnsweredWithWhyThereIsNoSuchThing) {
     EXPECT_THAT(refusal({"--config", file.path()}), HasSubstr(":2: lora: unknown key; not supported here: "));
 }
 
-// Without them results are the same: llama.cpp's, vLLM's and transformers' users need not take them out.
+// These flags do not change results: users of llama.cpp, vLLM and transformers need not remove them.
 TEST(ForeignFlags, AreIgnoredWithAWarningWhereTheyChangeNothing) {
     const std::vector<std::string> own = {"generate", "-m", "M", "-p", "P", "--seed", "7"};
     const std::vector<std::string> foreign[] = {{"-fa", "on"},
@@ -131,7 +131,7 @@ TEST(ForeignFlags, UnderscoresAndDashesAreAlike) {
     EXPECT_EQ(read.sampling.top_k, 3);
 }
 
-// TriForce's, llama.cpp's and vLLM's names of what is here under another one.
+// Names of TriForce, llama.cpp and vLLM for flags that have another name here.
 TEST(ForeignFlags, AreOursWhereTheyMeanTheSame) {
     const struct {
         const char *theirs, *ours;
@@ -157,7 +157,7 @@ TEST(ForeignFlags, AreOursWhereTheyMeanTheSame) {
     }
 }
 
-// What the table says must be true of this program's flags.
+// Every flag that the table names must exist in this program.
 TEST(ForeignFlags, NameFlagsThatThereAre) {
     std::set<std::string_view> all;
     for (const ForeignFlags& f : foreign_flags()) {

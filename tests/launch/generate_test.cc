@@ -49,7 +49,7 @@ TEST(GenerateCommand, PrintsIdsAsOneArrayALine) {
     EXPECT_EQ(r.out.back(), '\n');
     for (const std::string& line : lines) {
         EXPECT_THAT(json::parse(line), SizeIs(8));
-        EXPECT_EQ(line, lines[0]);  // greedy
+        EXPECT_EQ(line, lines[0]);  // greedy samples are equal
     }
 }
 
@@ -122,7 +122,7 @@ TEST(GenerateCommand, WritesAReport) {
           "weight_bytes", "weight_bytes_per_step", "kv_bytes", "peak_rss_bytes"}) {
         EXPECT_TRUE(report.contains(name)) << name;
     }
-    // Each rank keeps the whole embedding [1024, 128] in f16, of which a step reads a row a token.
+    // Each rank holds the whole embedding [1024, 128] in f16; a step reads one row of it per token.
     const int64_t weights = report["weight_bytes"], per_step = report["weight_bytes_per_step"];
     EXPECT_GE(weights - per_step, 2 * 1024 * 128 * 2);
     char shown[64];
@@ -178,7 +178,7 @@ TEST(GenerateCommand, FinishesTheTokenOnASignal) {
     }
 }
 
-TEST(GenerateCommand, EndsAlikeWhetherTextOrIdsAreWanted) {
+TEST(GenerateCommand, EndsAlikeWithTextAndWithIds) {
     const TempFolder folder;
     const std::string prompt = "In the beginning";
     std::filesystem::copy(model(), folder / "m", std::filesystem::copy_options::recursive);
@@ -209,7 +209,7 @@ TEST(GenerateCommand, IgnoresTheOtherCommandsOutputsInAFile) {
     EXPECT_EQ(read_file(folder / "there.h5"), "kept");
 }
 
-TEST(GenerateCommand, EndsQuietlyWhenNobodyReads) {
+TEST(GenerateCommand, EndsQuietlyWithoutAReader) {
     const std::string pipeline = std::string("set -o pipefail; ") + TRIREME_PROGRAM + " generate -m " + model() +
                                  " -p 'In the beginning' --ignore-eos -t 1 -lv error | head -c 8";
     const ProcessResult r = run_process({"bash", "-c", pipeline});
@@ -241,7 +241,7 @@ TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
     EXPECT_FALSE(warnings({"-p", "And <s> God"}));
 }
 
-// What the model says first is declared to end texts.
+// The first token that the model generates is declared to be EOS.
 TEST(GenerateCommand, AnEmptyAnswerOfAChatModelIsExplained) {
     const std::string prompt = "And God saw the light", said = "the answer is empty: the first token ends the text";
     const ProcessResult ids =
@@ -261,7 +261,7 @@ TEST(GenerateCommand, AnEmptyAnswerOfAChatModelIsExplained) {
         return r;
     };
     EXPECT_EQ(run().out, "");
-    EXPECT_EQ(run().err.find(said), std::string::npos);  // no template: nothing is known
+    EXPECT_EQ(run().err.find(said), std::string::npos);  // without a template there is no warning
     write_file(folder / "tokenizer_config.json",
                R"({"bos_token": "<s>", "add_bos_token": true, "chat_template": "{{ messages }}"})");
     EXPECT_THAT(run().err, testing::HasSubstr(said));
@@ -278,7 +278,7 @@ TEST(GenerateCommand, AnEmptyAnswerOfAChatModelIsExplained) {
                                          folder / "out.jsonl", "--temp", "0", "-t", "1"});
     const size_t first = batch.err.find(said);
     EXPECT_NE(first, std::string::npos);
-    EXPECT_EQ(batch.err.find(said, first + 1), std::string::npos);  // once
+    EXPECT_EQ(batch.err.find(said, first + 1), std::string::npos);  // the warning appears once
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// An INI file for the length of a test.
+/// An INI file that exists for the duration of a test.
 
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// The laptop's runs of configs/ do run: with smaller models, a shorter text and fewer tokens, the rest as in the files.
+// Runs the laptop files of configs/ with smaller models, a shorter text and fewer tokens; the rest is unchanged.
 
 #include <regex>
 
@@ -16,14 +16,14 @@ using nlohmann::json;
 struct Laptop {
     const char* name;
     int ranks;
-    const char* on_chip;  // "all" suits any model; other numbers are those of a model of 30 layers
+    const char* on_chip;  // "all" is valid for any model; other files count the layers of a model that has 30
 };
 
 void PrintTo(const Laptop& l, std::ostream* out) {
     *out << l.name;
 }
 
-/// The file's value of a key.
+/// The value of a key in the file.
 std::string value_in(const std::string& file, const std::string& key) {
     for (const std::string& line : lines_of(read_file(file))) {
         if (line.starts_with(key + " = ")) return line.substr(key.size() + 3);
@@ -83,7 +83,7 @@ TEST_P(LaptopConfig, Runs) {
     }
 }
 
-// They insist on their number of ranks.
+// The files require their number of ranks.
 TEST_P(LaptopConfig, RefusesAnotherNumberOfRanks) {
     const auto& [name, ranks, on_chip] = GetParam();
     const Words words = {"bench",

@@ -1,4 +1,4 @@
-// Limits that the system sets for a process (ulimit): what is said to be there is what there is.
+// Limits that the system sets for a process (ulimit): reported memory is what the process can allocate.
 
 #include <regex>
 
@@ -20,7 +20,7 @@ ProcessResult limited(const std::string& limit, const Words& words) {
     return run_process({"bash", "-c", line});
 }
 
-/// The first number behind `before`.
+/// The first number after `before`.
 double number(const std::string& text, const std::string& before) {
     std::smatch found;
     return std::regex_search(text, found, std::regex(before + "([0-9.]+)")) ? std::stod(found[1]) : -1;
@@ -43,14 +43,14 @@ TEST(Limits, OfAddressesAreCountedWhereMemoryIs) {
         EXPECT_LT(there, 500000 / 1024.0);
         EXPECT_NEAR(wanted - there, lacking, 0.11);
 
-        // What it says would fit does, all of it; so do halves. There is no loss of more than a quarter.
+        // The suggested context length fits, and so does half of it. It uses at least 75 % of the memory.
         EXPECT_GT(context * 2 * 16 / 1024, 0.75 * there);
         for (const double tokens : {context, context / 2}) {
             const ProcessResult fits = limited(limit, generate(std::to_string(static_cast<int64_t>(tokens))));
             EXPECT_EQ(fits.status, 0) << tokens << fits.err;
         }
 
-        // The plan for this machine says the same.
+        // The plan for this machine reports the same memory.
         const ProcessResult plan = limited(limit, {"plan", "-m", model.path(), "-c", "65536", "-t", "2"});
         EXPECT_EQ(plan.status, 71);
         EXPECT_NEAR(number(plan.err, "on chip, "), there, 0.1 * there);

@@ -17,7 +17,7 @@ bool installed(const std::string& program) {
     return run_process({"sh", "-c", "command -v " + program}).status == 0;
 }
 
-/// With one blank wherever there is white space.
+/// Replaces each sequence of white space by one blank.
 std::string one_line(const std::string& text) {
     std::string line;
     for (const char c : text) {
@@ -28,7 +28,7 @@ std::string one_line(const std::string& text) {
     return line;
 }
 
-/// The page as a reader sees it, in one line, without emphasis.
+/// The page as mandoc renders it, in one line, without emphasis.
 std::string rendered() {
     const TempFolder folder;
     write_file(folder / "trireme.1", man_page());
@@ -45,7 +45,7 @@ std::string rendered() {
     return one_line(text);
 }
 
-/// "-n, --n-predict TOKENS", the line with which a flag's entry begins.
+/// The first line of a flag's entry: "-n, --n-predict TOKENS".
 std::string tag_of(const Flag& flag) {
     std::string tag;
     for (const std::string_view s : flag.spellings) tag += (tag.empty() ? "" : ", ") + std::string(s);

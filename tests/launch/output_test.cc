@@ -25,7 +25,7 @@ Exit refusal(const std::string& path, bool force = false) {
     return Exit::kOk;
 }
 
-TEST(ProbeOutput, LeavesNothingBehind) {
+TEST(ProbeOutput, LeavesNoFile) {
     const TempFolder folder;
 
     EXPECT_EQ(refusal(folder / "new"), Exit::kOk);
@@ -49,7 +49,7 @@ TEST(ProbeOutput, OverwritesRegularFilesOnlyWhenForced) {
     EXPECT_EQ(read_file(folder / "old"), "kept");
 }
 
-TEST(ProbeOutput, WantsAFolderThatTakesFiles) {
+TEST(ProbeOutput, RequiresAWritableFolder) {
     const TempFolder folder;
     write_file(folder / "file", "");
 

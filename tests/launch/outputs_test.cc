@@ -1,4 +1,4 @@
-// Files that a run writes: two of one name, names that are taken meanwhile, disks that are full.
+// Files that a run writes: two of one name, names that another process takes during the run, full disks.
 
 #include <filesystem>
 #include <optional>
@@ -43,7 +43,7 @@ TEST(Outputs, TwoFlagsMayNotNameOneFile) {
     EXPECT_TRUE(std::filesystem::is_empty(folder / "real"));
 }
 
-// The prompt comes from a pipe, whose writer waits for the reader: by then the run has seen that the name is free.
+// The prompt comes from a pipe. Its writer waits for the reader, so the run has already checked that the name is free.
 TEST(Outputs, ANameThatIsTakenMeanwhileIsNotOverwritten) {
     for (const auto& [flag, command] : {std::pair("--report-json", "generate"), std::pair("--trace", "generate"),
                                         std::pair("--dump-logits", "score")}) {
@@ -68,7 +68,7 @@ TEST(Outputs, ANameThatIsTakenMeanwhileIsNotOverwritten) {
     }
 }
 
-/// Runs a line of bash, in which $DISK is a folder on a disk of so many KiB. Nothing where the system forbids mounts.
+/// Runs a line of bash, in which $DISK is a folder on a disk of `kib` KiB. Returns nothing if mounts are forbidden.
 std::optional<ProcessResult> on_small_disk(int kib, const std::string& line) {
     const TempFolder folder;
     const std::string mount = "mount -t tmpfs -o size=" + std::to_string(kib) + "k none '" + folder.path() + "'";
@@ -86,10 +86,10 @@ TEST(Outputs, AFullDiskCostsNoLogProbabilities) {
     EXPECT_EQ(full->status, 74) << full->err;
     EXPECT_EQ(full->out, run_process({"bash", "-c", command}).out);
     EXPECT_THAT(error_lines(*full), ElementsAre(HasSubstr("l.h5: cannot write")));
-    EXPECT_THAT(lines_of(full->err).back(), HasSubstr("l.h5: cannot write"));  // no file is listed behind it
+    EXPECT_THAT(lines_of(full->err).back(), HasSubstr("l.h5: cannot write"));  // ls lists no file after it
 }
 
-// ulimit -f counts in KiB; what goes beyond is answered by a signal that ends a process unless it is ignored.
+// ulimit -f counts in KiB. A larger file causes a signal, which ends the process unless it ignores it.
 TEST(Outputs, ALimitOnTheSizeOfFilesIsAnError) {
     const TempFolder folder;
     const std::string start = "cd '" + folder.path() + "' && ulimit -f 1 && '" TRIREME_PROGRAM "' ";

@@ -15,7 +15,7 @@ namespace {
 
 __extension__ typedef __int128 Wide;
 
-// An oracle that shares nothing with the parser: one character at a time, in 128 bits, saturating.
+// An independent parser to compare with: one character at a time, in 128 bits, saturating.
 std::optional<Wide> oracle(const std::string& text, bool sizes, Wide least, Wide most) {
     std::string digits = text;
     Wide unit = 1;
@@ -39,7 +39,7 @@ std::optional<Wide> oracle(const std::string& text, bool sizes, Wide least, Wide
     return value < least || value > most ? std::nullopt : std::optional<Wide>(value);
 }
 
-// Strings that look like numbers, and nearly like them.
+// Strings that are numbers, or almost.
 class Strings {
   public:
     std::string next() {
@@ -89,7 +89,7 @@ void compare(std::optional<T> (*parse)(std::string_view), bool sizes) {
         const std::string text = strings.next();
         const std::optional<Wide> want =
             oracle(text, sizes, std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
-        // from_chars reads no sign for an unsigned type, not even that of -0.
+        // from_chars accepts no sign for an unsigned type, not even in -0.
         const bool unsigned_minus = std::is_unsigned_v<T> && !text.empty() && text[0] == '-';
         const std::optional<T> got = parse(text);
         ASSERT_EQ(got.has_value(), want.has_value() && !unsigned_minus) << "'" << text << "'";
@@ -98,7 +98,7 @@ void compare(std::optional<T> (*parse)(std::string_view), bool sizes) {
             ++legal;
         }
     }
-    EXPECT_GT(legal, 10'000);  // the strings try both sides
+    EXPECT_GT(legal, 10'000);  // both valid and invalid strings occur
 }
 
 TEST(ParseInteger, AgreesWithAnOracle) {
@@ -113,7 +113,7 @@ TEST(ParseSize, AgreesWithAnOracle) {
     compare<int64_t>(parse_size, /*sizes=*/true);
 }
 
-TEST(ParseSize, TellsThousandsFromPowersOfTwo) {
+TEST(ParseSize, DistinguishesThousandsFromPowersOfTwo) {
     EXPECT_EQ(parse_size("128k"), 128000);
     EXPECT_EQ(parse_size("128K"), 131072);
     EXPECT_EQ(parse_size("131072"), 131072);
@@ -123,7 +123,7 @@ TEST(ParseSize, TellsThousandsFromPowersOfTwo) {
 TEST(ParseReal, TakesDecimalNumbers) {
     EXPECT_EQ(parse_real("0.8"), 0.8);
     EXPECT_EQ(parse_real("-1.5e3"), -1500.0);
-    EXPECT_EQ(parse_real("1e-46"), 1e-46);  // zero as a float, and a legal temperature as a double
+    EXPECT_EQ(parse_real("1e-46"), 1e-46);  // zero as a float, a valid temperature as a double
     EXPECT_EQ(parse_real("0"), 0.0);
     EXPECT_EQ(parse_real("5e-324"), 5e-324);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What the parser makes of words and variables, in short.
+/// Short forms of the command line parser, for tests.
 
 #include <string>
 #include <vector>
@@ -15,14 +15,14 @@ inline Invocation parse(const Words& words, const Words& environment = {}) {
     return parse_command_line(words, environment);
 }
 
-/// Of generate with a model and a prompt.
+/// Options of generate with a model, a prompt and `more`.
 inline Options options(Words more, const Words& environment = {}) {
     Words words = {"generate", "-m", "M", "-p", "P"};
     words.insert(words.end(), more.begin(), more.end());
     return parse(words, environment).options;
 }
 
-/// "78 message"
+/// Exit code and message: "78 message"; "accepted" if there is no error.
 inline std::string refusal(const Words& words, const Words& environment = {}) {
     try {
         parse(words, environment);

@@ -23,7 +23,7 @@ std::vector<Cpus> plain_cores(int n) {
     return cores;
 }
 
-/// n cores whose second hardware threads are numbered behind all the first ones, as on most machines.
+/// n cores with two hardware threads each; the second threads are numbered after all first ones, as on most machines.
 std::vector<Cpus> twin_cores(int n) {
     std::vector<Cpus> cores;
     for (int c = 0; c < n; ++c) cores.push_back({c, c + n});
@@ -34,7 +34,7 @@ RankEnv mpirun(int local_rank, int local_size) {
     return {"mpirun", local_rank, local_size, local_rank, local_size};
 }
 
-/// `n` cores of which mpirun has given this rank the `bound` ones.
+/// A node with these cores; mpirun has bound this rank to `bound`, and the job may use `job`.
 NodeCores node_of(std::vector<Cpus> cores, Cpus bound, Cpus job) {
     NodeCores node;
     node.cores = std::move(cores);
@@ -102,7 +102,7 @@ TEST(Placement, MoreRanksThanCoresShareThemAll) {
     EXPECT_EQ(p.threads, 1);
 }
 
-TEST(Placement, LeavesAloneWhatItIsToldToLeave) {
+TEST(Placement, LeavesABindingAloneWithBindNone) {
     const Placement p = place(mpirun(0, 2), node_of(plain_cores(16), {3}, range(0, 16)), false);
 
     EXPECT_TRUE(p.cpus.empty());
@@ -150,7 +150,7 @@ TEST(Placement, AlonePicksAThreadACore) {
     EXPECT_TRUE(place({}, node_of(twin_cores(8), {1}, {}), true).cpus.empty());
 }
 
-TEST(Placement, TakesAndSaysTheThreadsThatWereAskedFor) {
+TEST(Placement, TakesAndReportsTheRequestedThreads) {
     const Placement alone = place({}, node_of(plain_cores(2), {0, 1}, {}), true, /*threads=*/1);
     EXPECT_EQ(alone.threads, 1);
     EXPECT_EQ(alone.line, "cpus 0-1 (all there are), 1 compute thread (-t)");
@@ -171,17 +171,17 @@ TEST(Placement, StartsNoMoreThreadsThanTheRankMayUseCpus) {
     EXPECT_EQ(alone.warning,
               "-t 999: this rank may use 2 cpus, and more threads would only wait for each other; it starts 2");
 
-    // Whether both threads of a core are worth while is the user's decision.
+    // Whether to use both threads of a core is the user's decision.
     EXPECT_EQ(place({}, node_of(twin_cores(4), range(0, 8), {}), true, 8).threads, 8);
     EXPECT_EQ(place({}, node_of(twin_cores(4), range(0, 8), {}), true, 8).warning, "");
-    // What counts is the share that it gets, the binding that it keeps, the container's quota.
+    // The limit is the rank's share of the cores, a binding that is kept, or the container's quota.
     EXPECT_EQ(place(mpirun(0, 2), node_of(plain_cores(16), {0}, range(0, 16)), true, 12).threads, 8);
     EXPECT_EQ(place(mpirun(0, 2), node_of(plain_cores(16), {3}, range(0, 16)), false, 12).threads, 1);
     NodeCores node = node_of(plain_cores(64), range(0, 64), {});
     node.quota = 6;
     EXPECT_EQ(place({}, node, true, 64).threads, 6);
     EXPECT_EQ(place({"srun", 0, 2, 0, 2}, node, true, 64).threads, 3);
-    EXPECT_EQ(place({}, node_of(plain_cores(2), {}, {}), true, 3).threads, 3);  // not known: not judged
+    EXPECT_EQ(place({}, node_of(plain_cores(2), {}, {}), true, 3).threads, 3);  // unknown binding: no limit
 }
 
 TEST(Placement, AContainersQuotaLimitsTheThreads) {

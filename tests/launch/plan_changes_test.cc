@@ -28,7 +28,7 @@ TEST(PlanChanges, AreThoseThatHelp) {
     const auto changes = [&](size_t device) {
         return changes_that_fit(wish, input_for, {.device_memory = device, .host_memory = 128 * kGiB}, 8);
     };
-    // What halves, and halves again, is short of a byte each time.
+    // Summaries halve with each doubling of the chunk. One byte less than that size requires the next larger chunk.
     for (const int64_t chunk : {16, 32, 64, 128, 256}) {
         const size_t saved = with_chunk(8) - with_chunk(chunk), before = with_chunk(8) - with_chunk(chunk / 2);
         for (const size_t device : {needed - saved, needed - before - 1}) {
@@ -41,10 +41,10 @@ TEST(PlanChanges, AreThoseThatHelp) {
     EXPECT_THAT(tight[0], testing::StartsWith("--kv-on-chip 6: "));  // two layers give 1.984 GiB less their tails
     EXPECT_THAT(tight[1], testing::StartsWith("--retrieval-budget 4096: "));
     EXPECT_THAT(tight[2], testing::StartsWith("--ctx-size "));
-    EXPECT_EQ(tight[3], "4 ranks on as many such devices");
+    EXPECT_EQ(tight[3], "4 ranks on 4 such devices");
     EXPECT_TRUE(changes(kGiB).empty());
 
-    PlanWish vast = wish;  // a search by halves
+    PlanWish vast = wish;  // a budget for which the search halves often
     vast.retrieval.budget = int64_t{1} << 24;
     const std::vector<std::string> less = changes_that_fit(vast, input_for, {needed, 128 * kGiB}, 8);
     ASSERT_FALSE(less.empty());

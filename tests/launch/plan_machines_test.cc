@@ -1,4 +1,4 @@
-// `trireme plan` for machines that flags describe: TriForce's runs on its GPUs.
+// `trireme plan` for machines that are described by flags: TriForce's runs on its GPUs.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ double number_after(const std::string& text, const std::string& mark) {
 TEST(Plan, OfTwoRtx4090IsTheKnownBaseline) {
     const ProcessResult r = plan_for_4090({"-c", "130048", "--ranks", "2", "--device", "cuda", "--kv-on-chip", "12"});
     ASSERT_EQ(r.status, 0) << r.err << r.out;
-    EXPECT_NEAR(number_after(r.out, "130048 tokens: "), 840, 0.05 * 840);
+    EXPECT_NEAR(number_after(r.out, "130048: "), 840, 0.05 * 840);
     EXPECT_THAT(r.out, HasSubstr("pinned; no limit (--host-memory)"));
     const double device = number_after(r.out, "device: "), host = number_after(r.out, "host: ");
     EXPECT_NEAR(number_after(r.out, "all 2 ranks: device "), 2 * device, 0.002);
     EXPECT_NEAR(number_after(r.out.substr(r.out.find("all 2 ranks")), "host "), 2 * host, 0.002);
 }
 
-// The three runs of TriForce (reference triforce.md 6), planned by the files that run them.
+// TriForce's three runs (reference triforce.md 6), planned with their configuration files.
 TEST(Plan, OfTriForcesRunsByTheirConfigs) {
     const auto by = [](const std::string& name, const Words& more = {}) {
         Words words = {"--config", kConfigs + "/triforce-" + name + ".ini", "-md", kLlama68m};
@@ -51,7 +51,7 @@ TEST(Plan, OfTriForcesRunsByTheirConfigs) {
     EXPECT_THAT(two.out, HasSubstr("9 of 32 layers"));
     EXPECT_THAT(two.out, HasSubstr("chunk summaries                 1.988 GiB  one for 8 tokens"));
     EXPECT_THAT(two.out, HasSubstr("batches of them; the rest is on the host"));
-    // Over the most layers that fit without speculation, and over TriForce's 12.
+    // Speed-up over plain decoding, with the most layers that fit without speculation, and with TriForce's 12.
     const double token = number_after(two.out, " for 12.24 tokens\n  "),
                  best = number_after(two.out, " times none@auto: plain decoding, ");
     EXPECT_GT(best, 12);
@@ -67,7 +67,7 @@ TEST(Plan, OfTriForcesRunsByTheirConfigs) {
                    "-m",      kLlama7b,          "-md",
                    kLlama68m, "--device-memory", "80G"};
     EXPECT_EQ(trireme(large).status, 0);
-    const ProcessResult small = by("on-chip");  // was made for a GPU of 80 GB
+    const ProcessResult small = by("on-chip");  // this file is for a GPU of 80 GB
     EXPECT_EQ(small.status, 71);
     EXPECT_THAT(small.out, HasSubstr("does not fit; it would with one of\n  --kv-on-chip "));
     EXPECT_EQ(error_lines(small).size(), 1u) << small.err;
@@ -83,7 +83,7 @@ TEST(Plan, WithoutSpeculationCountsNone) {
     EXPECT_THAT(plan_for_4090(with).out, HasSubstr("retrieved"));
 }
 
-// budget + window + n slots, where the prompt's choice stays.
+// Without re-selection, the retrieval cache has budget + window + n slots.
 TEST(Plan, ChoosingOnceKeepsWhatIsGeneratedToo) {
     const auto retrieved = [](const Words& more) {
         Words words = {"-c",     "130304",    "--ranks",  "2",     "--device",     "cuda",
@@ -102,13 +102,13 @@ TEST(Plan, CountsRowsPrefillAndAllReduces) {
         words.insert(words.end(), more.begin(), more.end());
         return plan_for_4090(words).out;
     };
-    const double plain = number_after(step({}), "behind 8192 tokens: ");
-    EXPECT_NEAR(number_after(step({"--reduce-us", "50"}), "behind 8192 tokens: "), plain + 64 * 0.05, 0.05);
-    EXPECT_NEAR(number_after(step({"--device-tflops", "0.1"}), "behind 8192 tokens: "),
+    const double plain = number_after(step({}), "at context length 8192: ");
+    EXPECT_NEAR(number_after(step({"--reduce-us", "50"}), "at context length 8192: "), plain + 64 * 0.05, 0.05);
+    EXPECT_NEAR(number_after(step({"--device-tflops", "0.1"}), "at context length 8192: "),
                 (2 * 6.6e9 / 2 + 4.0 * 8192 * 32 * 2048) / 0.1e12 * 1e3, 2);
     EXPECT_THAT(step({}), HasSubstr("a prefill: give --device-tflops for its time"));
     const std::string prefill = step({"--device-tflops", "80"});
-    // Half of 2 x 6.7e9 x 8192 for the weights, and 2 n^2 for each of 32 layers' 2048 columns.
+    // Operations per rank: half of 2 x 6.7e9 x 8192 for the weights, and 2 n^2 for each of 2048 columns in 32 layers.
     EXPECT_NEAR(number_after(prefill, "a prefill of 8192 tokens: "),
                 (6.7e9 * 8192 + 2.0 * 8192 * 8192 * 32 * 2048) / 80e12, 0.1);
     Words verify = {"--spec", "ngram", "--gamma", "16", "--accept-rate", "0.8"};

@@ -1,4 +1,4 @@
-// `trireme plan`, and the refusal of runs, where memory is short: what comes closest, what it lacks, what would help.
+// `trireme plan` and refused runs with too little memory: the closest plan, the missing bytes, changes that would help.
 
 #include <cmath>
 #include <regex>
@@ -27,8 +27,8 @@ std::string suggested(const std::string& text, const std::string& flag) {
     return std::regex_search(text, found, std::regex(flag + " ([0-9]+M)")) ? found[1].str() : "";
 }
 
-// 28 layers fit the device; the other four take 8 GiB of the host, which has 0.7 GiB less than all would take.
-TEST(PlanCommand, TellsThePlanThatComesClosestAndWhatItLacks) {
+// 28 layers fit on the device; the other four take 8 GiB of host memory, of which 0.7 GiB is missing.
+TEST(PlanCommand, PrintsTheClosestPlanAndWhatItLacks) {
     const ProcessResult fits = trireme(plan({"--device-memory", "72G", "--host-memory", "64G"}));
     ASSERT_EQ(fits.status, 0) << fits.err;
     std::smatch host;
@@ -88,7 +88,7 @@ TEST(Residency, ARefusedRunSaysWhichAllowanceToRaise) {
     EXPECT_EQ(run(suggested(host.err, "--host-memory"), "1G").status, 0);
     EXPECT_EQ(run("1G", suggested(device.err, "--device-memory")).status, 0);
 
-    // Where no flag limits it there is no more of it to be had.
+    // No flag limits host memory here, so --host-memory cannot give more of it.
     const ProcessResult machine =
         trireme({"generate", "-m", model(), "-p", "x", "-t", "1", "--kv-on-chip", "2", "--device-memory", "1M"});
     EXPECT_THAT(machine.err, Not(HasSubstr("--host-memory")));
@@ -97,14 +97,14 @@ TEST(Residency, ARefusedRunSaysWhichAllowanceToRaise) {
 const Words kTwoCards = {"--ranks",       "2",   "--device-memory", "24G", "--host-memory", "96G",
                          "--device-gbps", "900", "--link-gbps",     "25",  "--kv-on-chip",  "9"};
 
-/// The number behind `before` in a text.
+/// The number that follows `before` in a text.
 double number_behind(const std::string& text, const std::string& before) {
     const size_t at = text.find(before);
     EXPECT_NE(at, std::string::npos) << before << " in:\n" << text;
     return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + before.size(), nullptr);
 }
 
-// triforce.md 3.8: two 4090s, nine layers of 32 on chip, 16 tokens a round, check in some 965 ms.
+// triforce.md 3.8: two 4090s with nine of 32 layers on chip verify 16 tokens per round in about 965 ms.
 TEST(PlanCommand, ForecastsARound) {
     const Words spec = {"--spec", "triforce",      "-md", data("models/kjv-draft"), "--budget",  "12288", "--gamma",
                         "16",     "--gamma-inner", "1",   "--accept-rate",          "0.957,0.35"};
@@ -112,20 +112,20 @@ TEST(PlanCommand, ForecastsARound) {
     words.insert(words.end(), spec.begin(), spec.end());
     const ProcessResult r = trireme(plan(words));
     ASSERT_EQ(r.status, 0) << r.err;
-    const double plain = number_behind(r.out, "a decode step behind 131072 tokens: ");
+    const double plain = number_behind(r.out, "a decode step at context length 131072: ");
     EXPECT_NEAR(number_behind(r.out, "verify_ms "), plain, 0.05 * plain);
     EXPECT_NEAR(number_behind(r.out, "retrieval    "), 12.04, 0.02);
     EXPECT_NEAR(number_behind(r.out, ") for "), (1 - std::pow(0.957, 17)) / (1 - 0.957), 0.01);
-    const double round = number_behind(r.out, "of which 0.957 stay\n  "),
+    const double round = number_behind(r.out, "0.957 accepted\n  "),
                  token = number_behind(r.out, " for 12.24 tokens\n  ");
     EXPECT_GT(round, plain);
-    // Plain decoding has 16 layers on chip where speculation takes nothing.
+    // Plain decoding has 16 layers on chip, because it needs no memory for speculation.
     const double best = number_behind(r.out, "none@auto: plain decoding, 16 layers on chip, ");
     EXPECT_LT(best, 0.75 * plain);
     EXPECT_NEAR(number_behind(r.out.substr(r.out.find("a round of ")), " tok/s)\n  "), best / token,
                 0.01 * best / token);
 
-    // As many forwards of a level that reads 6.7 GB of weights and 12.5K tokens on two cards.
+    // 12 forwards of the middle level, each of which reads 6.7 GB of weights and 12.5K tokens on two GPUs.
     EXPECT_NEAR(number_behind(r.out, "draft_ms "), 12 * 11, 30) << r.out;
 }
 
@@ -155,7 +155,7 @@ TEST(PlanCommand, ForecastsByMeasuredCosts) {
                    folder / "report.json"};
     const ProcessResult r = trireme(plan(words));
     ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_NEAR(number_behind(r.out, "a decode step behind 131072 tokens: "), 40, 0.01);
+    EXPECT_NEAR(number_behind(r.out, "a decode step at context length 131072: "), 40, 0.01);
     EXPECT_NEAR(number_behind(r.out, "verify_ms "), 40 + 10.0 * 6 / 31, 0.02);  // 7 rows
     EXPECT_NEAR(number_behind(r.out, "draft_ms "), 5.10 * 21.5, 1.6);  // the last round of a proposal may be shorter
 
@@ -163,8 +163,8 @@ TEST(PlanCommand, ForecastsByMeasuredCosts) {
     EXPECT_THAT(trireme(plan(words)).out, Not(HasSubstr("draft_ms"))) << "no rate of the device is known";
 }
 
-// Layers 1 to 4 read the keys of layer 4: four rows that are checked take four passes over them, of which three end
-// with the keys and values of layer 4.
+// Layers 1 to 4 read the KV of layer 4. Verifying four rows takes four passes over these layers; three of the passes
+// end with the keys and values of layer 4.
 TEST(PlanCommand, CountsThePassesOfAProposal) {
     const ProcessResult r =
         trireme({"plan", "-m", data("models/kjv-lckv"), "-c", "1024", "--dtype", "f16", "--device-memory", "1G",
@@ -174,11 +174,11 @@ TEST(PlanCommand, CountsThePassesOfAProposal) {
     const double attention = 1024 * 2 * 2 * 32 * 2;  // keys and values of 1,024 tokens
     const double once = 2 * (1024 * 128 + 3 * (q + kv + rest) + 3 * (q + rest)) + 13 * norm + 6 * attention;
     const double again = 2 * (3 * (q + rest) + q + kv) + 7 * norm + 3 * attention;
-    EXPECT_NEAR(number_behind(r.out, "a decode step behind 1024 tokens: "), once * 1e-3, 0.01);
+    EXPECT_NEAR(number_behind(r.out, "a decode step at context length 1024: "), once * 1e-3, 0.01);
     EXPECT_NEAR(number_behind(r.out, "verify_ms "), (once + 3 * again) * 1e-3, 0.01);
 }
 
-TEST(PlanCommand, WantsARateOfEachLevel) {
+TEST(PlanCommand, RequiresARateOfEachLevel) {
     for (const auto& [chain, rates] : {std::pair{"ngram", "0.5,0.5"}, {"ngram+retrieval+full", "0.9"}, {"none", "1"}}) {
         const ProcessResult r = trireme(plan({"--spec", chain, "--accept-rate", rates}));
         EXPECT_EQ(r.status, 64) << chain;
@@ -190,7 +190,7 @@ TEST(PlanCommand, WantsARateOfEachLevel) {
     EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no draft model; give -md PATH")));
 }
 
-// Room for a window of the model's own and, on two ranks, for half of it each.
+// The plan includes a window of the model's own KV; on two ranks each holds half of it.
 TEST(PlanCommand, CountsAWindow) {
     const auto proposing = [](const char* ranks) {
         const ProcessResult r = trireme(plan({"--spec", "window", "--draft-window", "4096", "--ranks", ranks,
@@ -198,7 +198,7 @@ TEST(PlanCommand, CountsAWindow) {
         EXPECT_EQ(r.status, 0) << r.err;
         return number_behind(r.out, "levels that propose");
     };
-    EXPECT_NEAR(proposing("1"), 2.3, 0.3);  // 4,096 tokens of 512 KiB, once; activations
+    EXPECT_NEAR(proposing("1"), 2.3, 0.3);  // 4,096 tokens of 512 KiB; activations
     EXPECT_LT(proposing("2"), 0.75 * proposing("1"));
 }
 
@@ -210,7 +210,7 @@ TEST(PlanCommand, WarnsBeyondTheModelsContext) {
     EXPECT_EQ(trireme(words).err, "");
 }
 
-// Texts side by side share a prompt's tiles; as many as fit is what one more would not.
+// Parallel samples share the prompt's tiles. `auto` is the largest number that fits.
 TEST(PlanCommand, HasRoomForTextsSideBySide) {
     const auto plan = [](const Words& more) {
         Words words = {
@@ -221,7 +221,7 @@ TEST(PlanCommand, HasRoomForTextsSideBySide) {
     };
     const ProcessResult most = plan({"-np", "auto", "--prefill", "2048"});
     EXPECT_EQ(most.status, 0) << most.err;
-    EXPECT_THAT(most.out, HasSubstr("10 texts side by side, 2048 tokens of each the same for all"));
+    EXPECT_THAT(most.out, HasSubstr("10 parallel sequences that share 2048 tokens"));
     EXPECT_THAT(most.out, HasSubstr("11.000 GiB  32 of 32 layers"));  // 2,048 + 10 x 2,048 tokens of 512 KiB
     const ProcessResult more = plan({"-np", "11", "--prefill", "2048", "--kv-on-chip", "all"});
     EXPECT_EQ(more.status, 71);
@@ -231,10 +231,10 @@ TEST(PlanCommand, HasRoomForTextsSideBySide) {
     EXPECT_EQ(plan({"-np", "2", "--spec", "ngram"}).status, 64);
     const ProcessResult timed =
         plan({"-np", "10", "--prefill", "2048", "--kv-on-chip", "all", "--device-gbps", "900", "--link-gbps", "25"});
-    EXPECT_THAT(timed.out, HasSubstr("a decode step of 10 texts behind 4096 tokens: "));
+    EXPECT_THAT(timed.out, HasSubstr("a decode step of 10 texts at context length 4096: "));
 }
 
-// Owners that several layers read, not one behind the other, are held; what is not is named.
+// Owners whose readers are not consecutive layers are held on the device; the plan names those that are not.
 TEST(PlanCommand, NamesOwnersThatCrossTheLinkMoreThanOnce) {
     const auto plan = [](const std::string& memory) {
         return trireme({"plan", "-m", model(), "--layer-map", "0_1_0_1_0_1", "-c", "2000", "--kv-on-chip", "0",
@@ -244,7 +244,7 @@ TEST(PlanCommand, NamesOwnersThatCrossTheLinkMoreThanOnce) {
     EXPECT_EQ(held.status, 0) << held.err;
     EXPECT_THAT(held.out, HasSubstr("held from first to last reader: layers 0, 1\n"));
     EXPECT_THAT(held.out, Not(HasSubstr("more than once")));
-    // Just not enough for a frame.
+    // The memory is just too small for a frame.
     int tight = 1;
     while (plan(std::to_string(tight) + "K").status != 0) tight += 64;
     const ProcessResult r = plan(std::to_string(tight) + "K");

@@ -1,5 +1,5 @@
 #pragma once
-/// The program under test: `trireme` alone, or several of it under mpirun.
+/// The program under test: `trireme` alone, or several ranks under mpirun.
 
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ inline ProcessResult trireme_on(int ranks, const Words& words, ProcessOptions op
     return run_mpirun(argv, options);
 }
 
-/// Lines that report an error; mpirun adds words of its own around them.
+/// Lines that report an error; mpirun adds its own text around them.
 inline Words error_lines(const ProcessResult& r) {
     Words errors;
     for (const std::string& line : lines_of(r.err)) {
@@ -36,7 +36,7 @@ inline std::string data(const std::string& name) {
     return std::string(TRIREME_TEST_DATA) + "/" + name;
 }
 
-/// A small model that can do everything: Llama, 6 layers, 4 heads on 2 KV heads, 1024 sentencepiece ids, context 2048.
+/// A small model for all commands: Llama, 6 layers, 4 heads on 2 KV heads, 1024 sentencepiece ids, context 2048.
 inline std::string model() {
     return data("models/kjv-target");
 }

@@ -51,7 +51,7 @@ TEST(ProgressBar, NeverExceedsTheWidth) {
         EXPECT_LE(progress_bar("load", "bytes", 5, 7, width, 3).size(), static_cast<size_t>(width));
         EXPECT_LE(progress_bar("load", "bytes", 5, 7, width).size(), static_cast<size_t>(width));
     }
-    EXPECT_THAT(progress_bar("load", "bytes", 0, 0, 60), HasSubstr("100 %"));  // nothing to do is done
+    EXPECT_THAT(progress_bar("load", "bytes", 0, 0, 60), HasSubstr("100 %"));  // no work counts as done
 }
 
 TEST(ProgressMeter, DrawsAtMostTenTimesASecondAndWipes) {
@@ -79,12 +79,12 @@ TEST(ProgressMeter, LeavesTheLineToOthersWhenAllIsDone) {
         meter(1, 2);
         meter(2, 2);
         ASSERT_EQ(r.drawn.back(), "\r\033[K");
-        r.drawn.clear();  // text comes here
+        r.drawn.clear();  // other text is printed here
     }
     EXPECT_THAT(r.drawn, IsEmpty());
 }
 
-// A sink is often made where the meter is.
+// Callers often create the sink and the meter in one expression.
 TEST(ProgressMeter, KeepsItsSink) {
     Recorder r;
     std::optional<ProgressMeter> meter;

@@ -56,7 +56,7 @@ TEST(CheckedIds, HoldsTheBordersOfVocabularyAndContext) {
                 HasSubstr("78 the prompt has 4 tokens and the context 4, which"));
     EXPECT_THAT(refusal([&] { score({1, 2, 3, 4, 5}); }), HasSubstr("78 the prompt has 5 tokens and the context 4:"));
     EXPECT_THAT(refusal([&] { generate({}); }), HasSubstr("78 the prompt has 0 tokens"));
-    EXPECT_THAT(refusal([&] { score({1}); }), HasSubstr("78 the prompt has 1 tokens; score wants at least 2"));
+    EXPECT_THAT(refusal([&] { score({1}); }), HasSubstr("78 the prompt has 1 tokens; score requires at least 2"));
 }
 
 TEST(ReadPrompt, TakesTextAsItStands) {

@@ -1,4 +1,4 @@
-// Files of run records: runs are added, and none is lost.
+// Files of run records: runs are appended, and none is lost.
 
 #include "launch/record/record_file.h"
 
@@ -31,7 +31,7 @@ class RecordFileTest : public testing::Test {
   protected:
     std::string path() const { return folder_ / "runs.h5"; }
 
-    /// A run with a table of `rows` x 3 numbers that begin at `first`.
+    /// Appends a run with a table of `rows` x 3 numbers that begin at `first`.
     int64_t append(int64_t first, int64_t rows = 5, std::chrono::milliseconds patience = kPatience) const {
         std::vector<int64_t> numbers(static_cast<size_t>(rows) * 3);
         std::iota(numbers.begin(), numbers.end(), first);
@@ -41,7 +41,7 @@ class RecordFileTest : public testing::Test {
              {{.name = "spans", .type = DType::kI64, .shape = {0, 6}}, {}}},
             patience);
     }
-    /// The first number of run `number`'s table, after all of it has been compared; -1: there is no such run.
+    /// Checks the table of run `number` and returns its first value; -1: there is no such run.
     static int64_t first_of(const StoreReader& reader, int64_t number) {
         const StoreSet* const set = reader.find(fmt::format("runs/{:04}/rounds", number));
         if (set == nullptr) return -1;
@@ -51,7 +51,7 @@ class RecordFileTest : public testing::Test {
         EXPECT_EQ(std::string(text.begin(), text.end()), fmt::format(R"({{"first":{}}})", numbers[0]));
         return numbers[0];
     }
-    /// The same of all runs, whose numbers have no gap.
+    /// first_of() for all runs; their numbers have no gap.
     std::vector<int64_t> firsts() const {
         const std::unique_ptr<StoreReader> reader = open_record(path());
         std::vector<int64_t> all;
@@ -61,7 +61,7 @@ class RecordFileTest : public testing::Test {
         EXPECT_EQ(reader->sets().size(), 3 * all.size() + 1);
         return all;
     }
-    /// In a child: 0, or 1 where it fails.
+    /// For child processes: returns 0, or 1 if appending fails.
     int attempt_append(int64_t first) const {
         try {
             append(first);
@@ -151,7 +151,7 @@ TEST_F(RecordFileTest, NoticesEveryDamagedByte) {
     }
 }
 
-TEST_F(RecordFileTest, WaitsForWhoeverIsWritingAndSaysWhoItIs) {
+TEST_F(RecordFileTest, WaitsForAWriterAndNamesIt) {
     append(1);
     auto other = std::make_unique<PartFile>(path(), IfThere::kReplace);
     EXPECT_THAT(error_of([&] { append(2, 5, 100ms); }, Exit::kCantCreate),
@@ -168,7 +168,7 @@ TEST_F(RecordFileTest, WaitsForWhoeverIsWritingAndSaysWhoItIs) {
     EXPECT_EQ(open_record(path())->sets().size(), 3u + 1u + 1u);
 }
 
-// It will be done by the time that this run is at its end.
+// The other run will have finished writing when this run ends.
 TEST_F(RecordFileTest, MayBeginWhileAnotherRunIsWriting) {
     const PartFile held(path(), IfThere::kReplace);
 
@@ -218,7 +218,7 @@ TEST_F(RecordFileTest, KeepsEarlierRunsWhereAProcessIsKilled) {
         if (after.size() > 60) append(0, 60000);
     }
     append(1);
-    EXPECT_THAT(folder_.names(), ElementsAre("runs.h5"));  // what killed ones left has become this run's
+    EXPECT_THAT(folder_.names(), ElementsAre("runs.h5"));  // this run has replaced temporary files of killed runs
 }
 
 }  // namespace

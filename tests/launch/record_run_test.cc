@@ -1,5 +1,5 @@
-// --record as users meet it: what is refused before a run begins, and what `trireme report` needs. What is in a record
-// is tests/record.py's.
+// --record: what is refused before a run begins, and what `trireme report` requires. tests/record.py checks the content
+// of records.
 
 #include <filesystem>
 
@@ -32,13 +32,13 @@ TEST(RecordedRun, IsRefusedBeforeItBeginsWhereItCouldNotBeRecorded) {
         {"bench", "-m", model(), "-p", "In the beginning", "-n", "4", "-r", "1", "--record", file},
         {"batch", "-m", model(), "--input", folder / "requests.jsonl", "-o", folder / "texts.jsonl", "-n", "4",
          "--record", file}};
-    write_file(file, "somebody's notes");
+    write_file(file, "a user's notes");
     for (const Words& words : commands) {
         const ProcessResult r = trireme(words);
         EXPECT_EQ(r.status, 65) << words[0];
         EXPECT_EQ(r.out, "");
         EXPECT_THAT(lines_of(r.err), ElementsAre(HasSubstr("runs.h5: this is no file of trireme's")));
-        EXPECT_EQ(read_file(file), "somebody's notes");
+        EXPECT_EQ(read_file(file), "a user's notes");
     }
     EXPECT_THAT(folder.names(), SizeIs(2));
 
@@ -83,7 +83,7 @@ TEST(Report, SaysInOneLineWhatIsMissing) {
             AllOf(HasSubstr("has no h5py, matplotlib: "), HasSubstr(" -m pip install h5py matplotlib"),
                   HasSubstr("apt-get install python3-h5py python3-matplotlib")));
 
-    // What is damaged does not come to Python: it is a program that says so.
+    // A damaged file is refused before Python starts; this stand-in for Python would print a line.
     write_file(folder / "never", "#!/bin/sh\necho python was started\n");
     std::filesystem::permissions(folder / "never", std::filesystem::perms::owner_all);
     std::string bytes = read_file(file);

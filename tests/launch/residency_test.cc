@@ -1,4 +1,4 @@
-// Where keys and values live, as a user sees it.
+// KV placement, as a user sees it.
 
 #include <sstream>
 
@@ -42,7 +42,7 @@ TEST(Residency, AnyPlacementGivesTheSameTokens) {
     EXPECT_EQ(ranks.out, plain.out);
 }
 
-/// What a request writes to --report-json, and to stderr.
+/// The --report-json of a request, and its stderr.
 struct Reported {
     Reported(Words more, int64_t tokens) {
         const TempFolder folder;
@@ -52,7 +52,7 @@ struct Reported {
         err = r.err;
         report = nlohmann::json::parse(read_file(folder / "report.json"));
     }
-    /// Of one tile in all streamed layers.
+    /// Size of one tile in all streamed layers.
     int64_t tile_bytes() const {
         return report["residency"]["host_kv_bytes"].get<int64_t>() / ((report["context"].get<int64_t>() + 255) / 256);
     }
@@ -78,18 +78,18 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_EQ(residency["emulated"], true);
     const auto prompt = report["n_prompt"].get<int64_t>();
     ASSERT_GT(prompt, 600);
-    // A prefill stores every complete tile of the streamed layers once and fetches none; a step fetches all but the two
-    // newest.
+    // A prefill stores every complete tile of the streamed layers once and fetches none. A step fetches all tiles
+    // except the two newest.
     EXPECT_EQ(residency["prefill"]["h2d_bytes"], 0);
     run.expect_every_whole_tile_stored_once();
     const auto steps = report["n_gen"].get<int64_t>() - 1;
     const auto came = residency["decode"]["h2d_bytes"].get<int64_t>();
     EXPECT_GE(came, steps * (prompt / 256 - 1) * run.tile_bytes());
-    EXPECT_LE(came, (steps + 1) * (prompt / 256) * run.tile_bytes());  // the next step's first spans are under way
+    EXPECT_LE(came, (steps + 1) * (prompt / 256) * run.tile_bytes());  // the next step's first spans are in flight
     EXPECT_EQ(residency["decode"]["steps"], steps);
     EXPECT_NEAR(residency["decode"]["h2d_bytes_per_step"].get<double>(),
                 static_cast<double>(came) / static_cast<double>(steps), 1);
-    EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // they stay on the device
+    EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // hidden states are on the device
     for (const char* name : {"h2d_gbps", "h2d_busy_frac", "link_hidden_frac", "stall_ms", "compute_ms"}) {
         EXPECT_TRUE(residency["decode"][name].is_number()) << name;
     }
@@ -100,7 +100,7 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_GT(residency["prefill"]["d2h_gbps"], 0);
 }
 
-// The last step completes a tile, and the link is slow: its stores are still under way when the last token is there.
+// The last step completes a tile, and the link is slow: stores are still in flight when the last token is sampled.
 TEST(Residency, WhatIsStoredAtTheEndCounts) {
     const Reported alone({"--kv-on-chip", "2"}, /*tokens=*/1);
     const auto prompt = alone.report["n_prompt"].get<int64_t>();
@@ -110,7 +110,7 @@ TEST(Residency, WhatIsStoredAtTheEndCounts) {
     run.expect_every_whole_tile_stored_once();
 }
 
-// Ten times slower than compute: the wait is most of a step, and it is counted as one.
+// The link is ten times slower than compute: most of a step is waiting, and the report counts it as stall.
 TEST(Residency, TheReportSaysWhatComputeWaitedFor) {
     const Reported run({"--kv-on-chip", "0", "--link-gbps", "0.01"}, /*tokens=*/9);
     const nlohmann::json& decode = run.report["residency"]["decode"];
@@ -160,7 +160,7 @@ TEST(Residency, ImpossibleSettingsAreOneLineEach) {
     }
 }
 
-TEST(Plan, TellsMemoryAndTimeOfARunThatIsNotStarted) {
+TEST(Plan, PrintsMemoryAndTimeOfARunThatIsNotStarted) {
     const ProcessResult r = trireme({"plan", "-m", model(), "-c", "2048", "--ranks", "2", "--kv-on-chip", "2",
                                      "--device-gbps", "100", "--link-gbps", "10"});
     EXPECT_EQ(r.status, 0) << r.err;
@@ -168,11 +168,11 @@ TEST(Plan, TellsMemoryAndTimeOfARunThatIsNotStarted) {
     EXPECT_THAT(r.out, HasSubstr("2048 tokens, 2 ranks"));
     EXPECT_THAT(r.out, HasSubstr("2 of 6 layers"));
     EXPECT_THAT(r.out, HasSubstr("layers on chip: 2, 5"));
-    EXPECT_THAT(r.out, HasSubstr("a decode step behind 2048 tokens: "));
+    EXPECT_THAT(r.out, HasSubstr("a decode step at context length 2048: "));
 
     const ProcessResult small = trireme({"plan", "-m", model(), "--device-memory", "1K"});
     EXPECT_EQ(small.status, 71);
-    EXPECT_THAT(small.out, HasSubstr("device: "));  // the table, all the same
+    EXPECT_THAT(small.out, HasSubstr("device: "));  // the table is printed nevertheless
     EXPECT_EQ(error_lines(small).size(), 1u);
 }
 
@@ -183,7 +183,7 @@ TEST(Doctor, MeasuresWhatARunStandsOn) {
         EXPECT_THAT(r.out, HasSubstr("host memory, read"));
         EXPECT_THAT(r.out, HasSubstr("host to device, pinned"));
         EXPECT_EQ(r.out.find("all_reduce") != std::string::npos, ranks == 2);
-        // The last line is plan's flags, as they are.
+        // The last line consists of plan's flags, in a form that plan accepts.
         const Words lines = lines_of(r.out);
         Words words = {"plan", "-m", model(), "--device-memory", "1G"};
         std::istringstream flags(lines.back().substr(lines.back().find("--")));

@@ -1,4 +1,4 @@
-// --kv-dump of a chain that retrieves: which chunks of the text each KV head sees, by round.
+// --kv-dump of a chain with retrieval: the chunks of the sequence that each KV head sees, by round.
 
 #include <algorithm>
 #include <fstream>
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr int64_t kChunk = 8, kBudget = 64, kRecentTokens = 256;
 
-/// Some hundred tokens longer than what is always seen.
+/// A prompt that is some hundred tokens longer than the tokens that are always seen.
 const std::string kLongPrompt = [] {
     std::string text;
     for (int i = 0; i < 40; ++i) text += "And God said, Let there be light: and there was light. ";
@@ -65,7 +65,7 @@ Dump dump_of(const Words& more, int ranks = 1, int64_t budget = kBudget, const c
     return dump;
 }
 
-TEST(RetrievalDump, TellsTheChunksOfEveryRoundLayerAndHead) {
+TEST(RetrievalDump, WritesTheChunksOfEveryRoundLayerAndHead) {
     const Words triforce = {"--spec", "triforce", "-md", data("models/kjv-draft"), "--gamma-inner", "2"};
     for (const Words& chain : {Words{"--spec", "retrieval"}, triforce}) {
         const Dump one = dump_of(chain);
@@ -114,14 +114,14 @@ TEST(RetrievalDump, HasLinesOfRoundsThatChose) {
     for (size_t i = 2; i < rounds.size(); ++i) EXPECT_EQ(rounds[i] - rounds[i - 1], 3);
 }
 
-// A budget of all candidates chooses all of them.
+// A budget that holds all candidates selects all of them.
 TEST(RetrievalDump, HasEveryChunkWhereTheBudgetHoldsThem) {
     for (const json& line : dump_of({"--spec", "retrieval"}, 1, 4096).lines) {
         EXPECT_EQ(line.at("chunks").size(), line.at("candidates"));
     }
 }
 
-// Measuring the costs of a chain runs forwards behind the prompt, which choose, too.
+// Measuring the costs of a chain runs forwards after the prompt, and these also select chunks.
 TEST(RetrievalDump, LeavesOutAWarmUp) {
     const Dump fixed = dump_of({"--spec", "retrieval"});
     const Dump measured = dump_of({"--spec", "retrieval"}, 1, kBudget, "auto");

@@ -12,10 +12,10 @@ namespace {
 
 struct Golden {
     std::string text, reference;
-    double scores[9];  // rouge-1, rouge-2, rouge-l: p, r, f of each
+    double scores[9];  // p, r, f of rouge-1, rouge-2, rouge-l
 };
 
-// By the Python package rouge 1.0.1 (pltrdy): rouge.Rouge().get_scores(text, reference).
+// From the Python package rouge 1.0.1 (pltrdy): rouge.Rouge().get_scores(text, reference).
 const std::vector<Golden> kGoldens = {
     {"the cat sat on the mat",
      "the cat was on the mat",
@@ -74,7 +74,7 @@ TEST(Rouge, IsThatOfThePackage) {
     }
 }
 
-// The package fails there: "Hypothesis is empty."
+// The package fails for these texts: "Hypothesis is empty."
 TEST(Rouge, OfNothingIsZero) {
     for (const char* text : {"", ".", "..."}) {
         const Rouge got = rouge(text, "a b");

@@ -1,4 +1,4 @@
-// `trireme score`, `trireme tokenize` and what needs no model, as processes.
+// `trireme score`, `trireme tokenize` and commands without a model, as processes.
 
 #include <cmath>
 
@@ -46,7 +46,7 @@ TEST(ScoreCommand, GivesOneLogProbabilityForEveryTokenButTheFirst) {
         total += x;
     }
     const double want = std::exp(-total / static_cast<double>(s["logprobs"].size()));
-    // One rounding of 2^-53 for each term of the sum and a few for exp, times the size of the exponent.
+    // The sum rounds by 2^-53 per term, and exp a few times more, scaled by the size of the exponent.
     EXPECT_NEAR(s["perplexity"].get<double>(), want, want * 1e-13);
 }
 
@@ -62,7 +62,7 @@ TEST(ScoreCommand, NeverAddsABosToIds) {
     EXPECT_EQ(score({"-p", kText, "--add-special=off"})["tokens"], ids);
 }
 
-/// What --dump-logits wrote.
+/// The file of --dump-logits.
 struct Dumped {
     size_t rows = 0, vocab = 0;
     std::vector<float> logits;
@@ -87,7 +87,7 @@ struct Dumped {
             double sum = 0;
             for (size_t c = 0; c < vocab; ++c) sum += std::exp(static_cast<double>(row[c]));
             const double want = static_cast<double>(row[s["tokens"][i + 1].get<size_t>()]) - std::log(sum);
-            // Another order of summing a vocabulary's positive doubles: 2^-53 each.
+            // The positive doubles of a vocabulary are summed in another order: 2^-53 each.
             EXPECT_NEAR(s["logprobs"][i].get<double>(), want, 1e-12) << "row " << i;
         }
     }
@@ -104,7 +104,7 @@ TEST(ScoreCommand, DumpsTheLogitsItScoredWith) {
     EXPECT_THAT(folder.names(), SizeIs(1));
 }
 
-// 163 ids: a rank's columns come in multiples of 32, so its rows of logits are longer than the vocabulary.
+// A vocabulary of 163 ids: a rank has a multiple of 32 columns, so rows of logits are longer than the vocabulary.
 TEST(ScoreCommand, DumpsTheLogitsOfAVocabularyOfAnySize) {
     const TempFolder folder;
     write_file(folder / "ids.json", "[3,141,59,26,53,58,97,93,23,84,62,64,33,83,27,95,162,0]");
@@ -133,10 +133,9 @@ TEST(ScoreCommand, DumpsTheLogitsOfAVocabularyOfAnySize) {
     }
 }
 
-// Another number of ranks adds in another order. In f32 that is all: 2e-5 of the largest logit (about 20) is the bound
-// for the forward, twice for a logit and the sum. Where values are rounded to 16 bits, the last bits' difference may
-// round one of them the other way: half a step of that type each, two products a layer whose errors add as roots of
-// squares do, 6 layers.
+// Another number of ranks adds in another order. In f32 the forward's bound is 2e-5 of the largest logit (about 20),
+// and twice that for a logit and the sum. In 16 bits, such a difference can round a value to its neighbour: half a step
+// of the type per product. There are two products per layer and 6 layers, and their errors add as a root of squares.
 TEST(ScoreCommand, AgreesAcrossRanks) {
     const double rounded = 2 * std::sqrt(2 * 6) * 20;
     const struct {
@@ -173,7 +172,7 @@ std::vector<json> pair_lines(const ProcessResult& r) {
     return all;
 }
 
-TEST(ScoreCommand, PrintsASummaryAndWritesArraysWhereItIsTold) {
+TEST(ScoreCommand, PrintsASummaryAndWritesArraysOnRequest) {
     const TempFolder folder;
     const json arrays = score({"-p", kText});
     const ProcessResult r = trireme({"score", "-m", model(), "-t", "1", "-p", kText, "-o", folder / "arrays.json"});
@@ -187,7 +186,7 @@ TEST(ScoreCommand, PrintsASummaryAndWritesArraysWhereItIsTold) {
     EXPECT_EQ(trireme({"score", "-m", model(), "-p", kText, "-o", folder / "arrays.json"}).status, 73);
 }
 
-// Each token weighs the same: 1e-4 of transformers' perplexity, whose logits differ by rounding.
+// Windowed perplexity equals that of transformers within 1e-4: the logits differ by rounding.
 TEST(ScoreCommand, ScoresLongTextsByTheWindowsOfTheReferences) {
     const json golden = json::parse(read_file(data("scoring/golden.json")));
     const Words text = {"-f", data("texts/kjv_12k.txt")};
@@ -232,7 +231,7 @@ TEST(ScoreCommand, WindowsOfWholeTextsAndOfManyAreThoseOfEach) {
     EXPECT_EQ(all["texts"], 3);
     EXPECT_EQ(all["tokens"], tokens);
     EXPECT_NEAR(all["logprob"].get<double>(), sum, 1e-9 * std::fabs(sum));
-    // One window that holds the text is the text.
+    // A window that holds the whole text gives the same result as no window.
     EXPECT_EQ(json::parse(scored({"-p", kText}, {"--window", "2000"}).out)["logprob"],
               json::parse(scored({"-p", kText}).out)["logprob"]);
     for (const Words& bad : {Words{"--window", "1"},
@@ -245,7 +244,7 @@ TEST(ScoreCommand, WindowsOfWholeTextsAndOfManyAreThoseOfEach) {
     }
 }
 
-// 200 pairs of every kind, 22 of them longer than the context: lm-evaluation-harness with transformers in fp32.
+// 200 pairs, 22 of them longer than the context, compared with lm-evaluation-harness and transformers in fp32.
 TEST(ScoreCommand, ScoresPairsAsTheHarnessDoes) {
     const json golden = json::parse(read_file(data("scoring/golden.json")));
     const ProcessResult r =
@@ -294,7 +293,7 @@ TEST(ScoreCommand, OnePairThatCannotBeScoredStopsNoOther) {
         9u);
 }
 
-// What a policy keeps of the context predicts the continuation, as it would while generating.
+// The continuation is scored with the tokens of the context that a policy retains, as during generation.
 TEST(ScoreCommand, ScoresPairsUnderAPolicy) {
     const TempFolder folder;
     const std::string file = folder / "pairs.jsonl", verses = read_file(data("texts/kjv_12k.txt"));
@@ -314,9 +313,9 @@ TEST(ScoreCommand, ScoresPairsUnderAPolicy) {
         EXPECT_NEAR(all_kept[i]["logprob"].get<double>(), want, 1e-4 * std::fabs(want));
         EXPECT_NE(few[i]["logprob"], full[i]["logprob"]);
     }
-    // The greedy continuation under a policy is the text that generate gives under it.
+    // The greedy continuation under a policy is the text of generate under the same policy.
     for (const std::string name : {"h2o", "tova", "snapkv", "adakv", "knorm", "pyramidkv"}) {
-        // A pyramid goes by the prompt where that is shorter than two windows.
+        // A pyramid depends on the prompt's length if the prompt is shorter than two budgets.
         const Words policy = {"--kv-policy", name, "--kv-window", name == "pyramidkv" ? "200" : "96"};
         for (const size_t begin : {size_t{0}, size_t{1500}}) {
             const std::string context = verses.substr(begin, verses.rfind(' ', begin + 900) - begin);
@@ -346,7 +345,7 @@ TEST(TokenizeCommand, PrintsAnEmptyArrayForAnEmptyText) {
     EXPECT_THAT(tokens({"-f", "-", "--add-special"}), SizeIs(1));
 }
 
-// C0 can stand in no UTF-8 text, so some vocabularies have no token for it.
+// The byte C0 occurs in no UTF-8 text, so some vocabularies have no token for it.
 TEST(TokenizeCommand, WarnsOfBytesThatNoTokenStandsFor) {
     const TempFolder folder;
     json tokenizer = json::parse(read_file(data("tokenizers/gpt2/tokenizer.json")));
@@ -376,7 +375,7 @@ TEST(TokenizeCommand, PrintsOnceUnderMpirun) {
     EXPECT_EQ(json::parse(r.out), tokens({"-p", kText}));
 }
 
-TEST(Program, TellsAboutItself) {
+TEST(Program, DescribesItself) {
     for (const char* library : {"Open MPI", "PCRE2", "utf8proc", "sentencepiece"}) {
         EXPECT_THAT(trireme({"--version"}).out, HasSubstr(library));
     }

@@ -1,4 +1,4 @@
-// What a run says of its random numbers, and a report that goes to stdout.
+// The seed that a run reports, and a report on stdout.
 
 #include <regex>
 
@@ -21,7 +21,7 @@ Words generate(const Words& more) {
     return words;
 }
 
-TEST(DrawnSeed, IsTheSameOnEveryRankAndIsToldOf) {
+TEST(DrawnSeed, IsTheSameOnEveryRankAndIsReported) {
     std::set<std::string> seeds;
     for (const int ranks : {1, 1, 2}) {
         const TempFolder folder;
@@ -65,12 +65,12 @@ TEST(ReportOnStdout, IsAloneThere) {
     }
 }
 
-// The kernel keeps the peak of the process that called exec.
+// After exec, the kernel still has the peak memory of the calling process. The report must not show it.
 TEST(Report, PeakMemoryIsTheProgramsOwn) {
     const TempFolder folder;
     const std::string run = "'" TRIREME_PROGRAM "' generate -m '" + model() +
                             "' -p 'And God' -n 2 --temp 0 -t 1 --report-json '" + (folder / "r.json") + "'";
-    // Python holds 300 MB when it becomes the program.
+    // Python holds 300 MB when it calls exec.
     const ProcessResult r = run_process({"python3", "-c",
                                          "import os; x = bytearray(300 << 20); x[::4096] = b'x' * len(x[::4096]); "
                                          "os.execv('/bin/sh', ['sh', '-c', \"\"\"exec " +

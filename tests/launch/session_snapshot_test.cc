@@ -1,4 +1,4 @@
-// Snapshots of conversations: one that is stopped anywhere goes on with the tokens of one that was not.
+// Snapshots of conversations: wherever a conversation is stopped, it resumes with the tokens of one that was not.
 
 #include <csignal>
 #include <filesystem>
@@ -27,7 +27,7 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 class SessionSnapshot : public testing::TestWithParam<Case> {
   protected:
-    /// A file of the first `n` of these turns; the first has some 400 tokens.
+    /// A file with the first `n` of these turns; the first has about 400 tokens.
     std::string turns(size_t n) const {
         const std::string text = read_file(data("texts/kjv_12k.txt"));
         const std::string said[] = {text.substr(0, 1100), text.substr(2000, 60), text.substr(3000, 330), " And he"};
@@ -52,7 +52,7 @@ class SessionSnapshot : public testing::TestWithParam<Case> {
     TempFolder folder_;
 };
 
-/// So slow that a signal finds the run at work.
+/// A link so slow that a signal arrives before the run ends.
 const Words kSlowly = {"--kv-on-chip", "0", "--link-gbps", "0.03"};
 
 Words operator+(Words a, const Words& b) {
@@ -60,8 +60,9 @@ Words operator+(Words a, const Words& b) {
     return a;
 }
 
-// Behind a turn that was read, in the midst of an answer, behind the last one: a file of any moment goes on alike.
-TEST_P(SessionSnapshot, GoesOnWithTheTokensOfTheOneThatWasNotStopped) {
+// Conversations resume from a snapshot after the last turn, or after two of four turns. Snapshots during answers do not
+// change the output.
+TEST_P(SessionSnapshot, ContinuesWithTheTokensOfTheOneThatWasNotStopped) {
     const Words& how = GetParam().flags;
     for (const int ranks : {1, 2}) {
         const ProcessResult whole = on(ranks, talk(turns(4), how));
@@ -80,7 +81,7 @@ TEST_P(SessionSnapshot, GoesOnWithTheTokensOfTheOneThatWasNotStopped) {
         ASSERT_EQ(on(ranks, talk(turns(2), how, {"--save-kv", file()})).status, 0);
         const ProcessResult more = on(ranks, talk(turns(4), how, {"--load-kv", file(), "--save-kv", file()}));
         EXPECT_EQ(more.status, 0) << more.err;
-        EXPECT_THAT(more.err, HasSubstr("the run goes on with the very tokens"));
+        EXPECT_THAT(more.err, HasSubstr("the run continues with exactly its tokens"));
         EXPECT_EQ(more.out, whole.out);
         fs::remove(file());
     }
@@ -88,17 +89,17 @@ TEST_P(SessionSnapshot, GoesOnWithTheTokensOfTheOneThatWasNotStopped) {
 
 TEST_P(SessionSnapshot, StopsOnSignalsInTheMidstOfAnswers) {
     const Words how = GetParam().flags;
-    const bool slow = how.empty();  // a bounded cache is not streamed
+    const bool slow = how.empty();  // an evicting cache is not streamed
     for (const int ranks : {1, 2}) {
         const ProcessResult whole = on(ranks, talk(turns(3), how));
         for (const int number : {SIGUSR1, SIGTERM}) {
-            if (ranks > 1 && number == SIGTERM) continue;  // mpirun has a code of its own for it
+            if (ranks > 1 && number == SIGTERM) continue;  // mpirun has its own exit code for it
             Words stopping = talk(turns(3), how, {"--save-kv", file(), "--grace", "30"});
             if (slow) stopping = stopping + kSlowly;
             const ProcessResult stopped = on(ranks, stopping, {.signal_at_output = number});
             if (stopped.status != 0 || slow) {
                 EXPECT_EQ(stopped.status, 75) << stopped.err;
-                EXPECT_THAT(stopped.err, HasSubstr("stopped; go on with --load-kv " + file()));
+                EXPECT_THAT(stopped.err, HasSubstr("stopped; resume with --load-kv " + file()));
             }
             const ProcessResult r = on(ranks, talk(turns(3), how, {"--load-kv", file()}));
             EXPECT_EQ(r.status, 0) << r.err;
@@ -108,7 +109,7 @@ TEST_P(SessionSnapshot, StopsOnSignalsInTheMidstOfAnswers) {
     }
 }
 
-TEST_F(SessionSnapshot, AKilledConversationGoesOn) {
+TEST_F(SessionSnapshot, AKilledConversationContinues) {
     const ProcessResult whole = trireme(talk(turns(3), {}));
     const ProcessResult killed = trireme(talk(turns(3), kSlowly, {"--save-kv", file(), "--checkpoint-every", "2"}),
                                          {.signal_at_output = SIGKILL});
@@ -118,8 +119,8 @@ TEST_F(SessionSnapshot, AKilledConversationGoesOn) {
     EXPECT_EQ(r.out, whole.out);
 }
 
-// One that is taken up in the midst of an answer adds the lines that the whole one has behind there.
-TEST_F(SessionSnapshot, ADumpGoesOnWhereTheAnswerWas) {
+// A dump that resumes within an answer has the lines that the whole dump has from there on.
+TEST_F(SessionSnapshot, ADumpContinuesWhereTheAnswerWas) {
     const Words how = {"--kv-policy", "h2o", "--kv-window", "96"};
     const std::string whole = folder_ / "whole.jsonl", rest = folder_ / "rest.jsonl";
     ASSERT_EQ(trireme(talk(turns(3), how, {"--kv-dump", whole})).status, 0);
@@ -131,7 +132,7 @@ TEST_F(SessionSnapshot, ADumpGoesOnWhereTheAnswerWas) {
     EXPECT_EQ(read_file(rest).empty(), stopped.status == 0);
 }
 
-TEST_F(SessionSnapshot, ReportsSayWhatWasTakenUp) {
+TEST_F(SessionSnapshot, ReportsSayWhatWasResumed) {
     ASSERT_EQ(trireme(talk(turns(1), {}, {"--save-kv", file()})).status, 0);
     const std::string report = folder_ / "report.json";
     const ProcessResult r = trireme(talk(turns(2), {}, {"--load-kv", file(), "--report-json", report}));
@@ -150,14 +151,14 @@ TEST_F(SessionSnapshot, OtherRanksTakeTheirHeads) {
         ASSERT_EQ(on(written, talk(turns(2), greedy, {"--save-kv", file(), "--checkpoint-every", "10"})).status, 0);
         const ProcessResult r = on(read, talk(turns(4), greedy, {"--load-kv", file()}));
         EXPECT_EQ(r.status, 0) << r.err;
-        EXPECT_THAT(r.err, HasSubstr("tokens of the same law"));
+        EXPECT_THAT(r.err, HasSubstr("tokens of the same distribution"));
         EXPECT_EQ(r.out, whole.out) << written << " -> " << read;
         fs::remove(file());
     }
 }
 
-// A long text is read once, and talked about; a conversation is gone on with by a chain.
-TEST_F(SessionSnapshot, TextsAndConversationsTakeUpEachOther) {
+// A conversation resumes from the snapshot of a long text; a chain resumes from the snapshot of a conversation.
+TEST_F(SessionSnapshot, DocumentsAndConversationsResumeEachOther) {
     const std::string text = read_file(data("texts/kjv_12k.txt")).substr(0, 2000);
     write_file(folder_ / "text.txt", text);
     const Words base = {"generate", "-m", model(), "-t", "1", "--no-progress", "--temp", "0", "--print", "ids"};

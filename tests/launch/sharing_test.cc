@@ -1,4 +1,4 @@
-// Models whose layers share keys and values: generate, score and plan with them, convert, and pairs that are scored.
+// Models whose layers share KV: generate, score, plan and convert; scores of pairs.
 
 #include <cmath>
 #include <filesystem>
@@ -40,7 +40,7 @@ json score(const std::string& model, const Words& more) {
     return json::parse(r.out);
 }
 
-// The same tokens wherever keys and values lie, however many ranks, whoever proposes.
+// KV placement, the number of ranks and the proposer do not change the tokens.
 TEST(SharingCommand, GivesTheSameTokensHoweverItRuns) {
     const ProcessResult plain = trireme(generate(lckv(), {"--passes", "exact"}));
     ASSERT_EQ(plain.status, 0) << plain.err;
@@ -78,7 +78,7 @@ TEST(SharingCommand, ReportsItsPasses) {
     }
     EXPECT_THAT(trireme(generate(lckv(), {"--passes", "0"})).err, HasSubstr("--passes '0'"));
     EXPECT_EQ(trireme(generate(lckv(), {"--passes", "often"})).status, 78);
-    // Without layers that read later ones there is one pass, whatever is asked for.
+    // If no layer reads a later one, there is one pass, whatever --passes requests.
     EXPECT_EQ(trireme(generate(model(), {"--passes", "7"})).out, trireme(generate(model(), {})).out);
 }
 
@@ -92,13 +92,13 @@ TEST(SharingCommand, RefusesMapsThatAreNone) {
     refused("0_1_2", "is for 3 layers, the model has 6");
     refused("0_1_2_3_4_6", "no layer from 0 to 5");
     refused("0s_0_2_3_4_5", "layer 1 sees all tokens and reads layer 0");
-    // An owner that has no such weights.
+    // This map makes owners of layers without K and V weights.
     const ProcessResult r = trireme(generate(lckv(), {"--layer-map", "0_1_2_3_4_5"}));
     EXPECT_EQ(r.status, 65);
     EXPECT_THAT(r.err, HasSubstr("model.layers.1.self_attn.k_proj.weight"));
 }
 
-// What is written says what the map says; by transformers' rules for names, and with the means that were asked for.
+// The converted config names the layer map and the weights follow transformers' names, with means if requested.
 TEST(SharingCommand, ConvertsAndReadsAgain) {
     const TempFolder folder;
     for (const char* map : {"0_4_4_4_4_5", "0_0_2_2_4_4", "0_1_2_3_4_5"}) {
@@ -134,7 +134,7 @@ TEST(SharingCommand, PlansForOwnersOnly) {
     EXPECT_THAT(r.out, HasSubstr("3 of 3 layers"));
 }
 
-// --parallel: each sample has its own tokens, on any number of ranks; what it does not stand beside is refused.
+// --parallel: each sample has the tokens that it has alone, also on two ranks; flags that exclude it are refused.
 TEST(SharingCommand, SamplesSideBySide) {
     const auto samples = [](const std::string& model, const Words& more) {
         Words words = {"generate",      "-m", model,    "-p", kPrompt, "-n", "30",      "--temp", "0.9",
@@ -162,7 +162,7 @@ TEST(SharingCommand, SamplesSideBySide) {
     }
 }
 
-// The log probability of a continuation is that of its tokens behind the context.
+// The log probability of a continuation is that of its tokens after the context.
 TEST(SharingCommand, ScoresPairs) {
     const TempFolder folder;
     const std::string file = folder / "pairs.jsonl";
@@ -196,7 +196,7 @@ TEST(SharingCommand, ScoresPairs) {
     EXPECT_FALSE(json::parse(lines[2])["greedy"].get<bool>());
     EXPECT_EQ(lines_of(trireme_on(2, words).out).size(), 3u);
 
-    // What the model would say itself is the greedy continuation.
+    // The model's own output is the greedy continuation.
     const std::string context = "And the LORD spake unto";
     const std::string said = trireme({"generate", "-m", model(), "-p", context, "-n", "5", "--temp", "0", "--dtype",
                                       "f32", "-ctk", "f32", "-ctv", "f32"})
@@ -213,7 +213,7 @@ TEST(SharingCommand, ScoresPairs) {
     EXPECT_THAT(bad.err, HasSubstr("pairs.jsonl:1: no text 'continuation'"));
 }
 
-// LCKV's eager code sees W tokens in a layer with s, FlashAttention 2 one more.
+// In a layer with s, LCKV's eager code sees W tokens, and FlashAttention 2 sees W + 1.
 TEST(SharingCommand, WindowsAreAsWideAsTheTrainingsWere) {
     const TempFolder folder;
     for (const char* name : {"model.safetensors", "tokenizer.model"}) {

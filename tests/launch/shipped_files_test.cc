@@ -43,7 +43,7 @@ TEST(ShippedConfigs, AreReadFromAnyFolder) {
             continue;
         for (const std::string& config :
              {entry.path().string(), name, name + ".ini", installed / ("share/trireme/configs/" + name + ".ini")}) {
-            // The text and the draft that the file names are found beside the file.
+            // The text and the draft that the file names are found relative to it.
             const ProcessResult r =
                 in(elsewhere.path(), "'" TRIREME_PROGRAM "' bench --config '" + config + "' -tp 1" + small);
             EXPECT_EQ(r.status, 0) << config << r.err;
@@ -52,7 +52,7 @@ TEST(ShippedConfigs, AreReadFromAnyFolder) {
     }
     EXPECT_GE(cells, 20u);
     EXPECT_EQ(in(elsewhere.path(), "'" TRIREME_PROGRAM "' generate --config nosuch -m M -p P").status, 66);
-    // A file in the folder itself goes before a shipped one.
+    // A file in the current folder takes precedence over a shipped one.
     write_file(elsewhere / "timing.ini", "n-predict = 3\n");
     const ProcessResult own = in(elsewhere.path(), "'" TRIREME_PROGRAM "' generate --config timing.ini -m '" + model() +
                                                        "' -p And --temp 0 --print ids -t 1 --ignore-eos");
@@ -67,7 +67,7 @@ TEST(ShippedScripts, RunFromACloneAnInstalledTreeAndAnyFolder) {
     const std::string wanted = trireme_on(2, {"generate", "-m", model(), "-p", "And God said", "-n", "4", "--temp", "0",
                                               "-t", "1", "--print", "ids"})
                                    .out;
-    // As Slurm starts a copy of the script.
+    // Slurm starts a copy of the script.
     const std::string slurm =
         "export SLURM_NTASKS=2 SLURM_JOB_ID=1 TRIREME_LAUNCHER=mpirun OMPI_ALLOW_RUN_AS_ROOT=1 "
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 SLURM_SUBMIT_DIR=$PWD; cp '";

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// 32 MB of KV a layer for the prompt, at 1 MB/s.
+/// A model whose prompt has 32 MB of KV per layer, with a link of 1 MB/s.
 class SlowModel {
   public:
     Words request(const std::string& command = "generate") const {
@@ -27,7 +27,7 @@ class SlowModel {
         if (command == "bench") words.insert(words.end(), {"-n", "2"});
         return words;
     }
-    /// Of each rank, by its shell.
+    /// The file into which a rank's shell writes its process id.
     std::string pid_file(const std::string& rank) const { return folder_ / ("pid" + rank); }
     bool has_report() const { return testing::Value(folder_.names(), testing::Contains("report.json")); }
 
@@ -36,7 +36,7 @@ class SlowModel {
     TempFolder folder_;
 };
 
-/// Log lines that tell of a signal. What else a run says of it is mpirun's.
+/// Log lines that report a signal. Other lines about it come from mpirun.
 Words signal_lines(const ProcessResult& r) {
     Words lines;
     for (const std::string& line : lines_of(r.err)) {
@@ -45,7 +45,7 @@ Words signal_lines(const ProcessResult& r) {
     return lines;
 }
 
-constexpr double kSoon = 15;  // s: long before a layer is through
+constexpr double kSoon = 15;  // seconds; less than one layer takes
 const std::string kBegun = "compute thread";
 
 void expect_stopped(const ProcessResult& r, int status, const SlowModel& model) {
@@ -68,7 +68,7 @@ TEST(SignalInAPrefill, EndsARankAtOnce) {
     }
 }
 
-// Whoever gets it: the first rank, another one.
+// The signal goes to the first rank, or to another one.
 TEST(SignalInAPrefill, ToOneRankEndsAll) {
     for (const char* rank : {"0", "1"}) {
         for (const int number : {SIGINT, SIGTERM}) {
@@ -86,7 +86,7 @@ TEST(SignalInAPrefill, ToOneRankEndsAll) {
     }
 }
 
-// mpirun passes on what it gets, after a second, and does not always show what ranks say then.
+// mpirun forwards a signal after a second, and does not always show what ranks print then.
 TEST(SignalInAPrefill, ToTheLauncherEndsAll) {
     for (const int number : {SIGINT, SIGTERM}) {
         const SlowModel model;

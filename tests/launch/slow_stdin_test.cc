@@ -1,4 +1,4 @@
-// A prompt that takes its time, from a pipe or a person: rank 0 reads it, and the others wait for rank 0.
+// A prompt that arrives slowly, from a pipe or a person: rank 0 reads it, and the others wait for rank 0.
 
 #include <csignal>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 const std::string kTimeout = "TRIREME_TIMEOUT_S=3";
 
-/// Two ranks that read their prompt from `writer`, a line of bash. $RANKS_FOLDER/0 and 1 get their process numbers.
+/// Two ranks that read their prompt from `writer`, a line of bash. $RANKS_FOLDER/0 and 1 receive their process ids.
 ProcessResult two_ranks(const std::string& writer, const Words& words, const TempFolder& folder,
                         ProcessOptions options = {}) {
     std::string program = "echo $$ > '" + folder.path() + "'/$OMPI_COMM_WORLD_RANK; exec '" TRIREME_PROGRAM "'";

@@ -1,4 +1,4 @@
-// Snapshots: a run that goes on from one gives the tokens of the run that wrote it.
+// Snapshots: a run that resumes from one gives the tokens of the run that wrote it.
 
 #include <csignal>
 #include <filesystem>
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A prompt of some 1,100 tokens, and a path for snapshots.
+/// Test fixture: a prompt of about 1,100 tokens, and a path for snapshots.
 class SnapshotTest : public testing::Test {
   protected:
     SnapshotTest() { write_file(folder_ / "prompt.txt", read_file(data("texts/kjv_12k.txt")).substr(0, 3000)); }
@@ -49,7 +49,7 @@ Words operator+(Words a, const Words& b) {
 struct Case {
     const char* name;
     Words flags;
-    bool adapts = false;  // lengths follow what forwards take, which is never the same twice: a snapshot knows it
+    bool adapts = false;  // draft lengths depend on measured costs, which a snapshot contains
 };
 void PrintTo(const Case& c, std::ostream* out) {
     *out << c.name;
@@ -77,8 +77,8 @@ std::vector<Case> cases() {
 
 class Resumed : public SnapshotTest, public testing::WithParamInterface<Case> {};
 
-// At T > 0: what is drawn depends on the rounds before, and on all that drafts and sets hold.
-TEST_P(Resumed, GivesTheTokensOfTheRunThatWentOn) {
+// At temperature > 0, so tokens depend on earlier rounds and on the state of drafts and sets.
+TEST_P(Resumed, GivesTheTokensOfTheRunThatContinued) {
     const Words how = GetParam().flags + Words{"--temp", "0.9", "--seed", "11"};
     for (const int ranks : {1, 2}) {
         const ProcessResult plain = on(ranks, generate(prompt(), how));
@@ -91,14 +91,14 @@ TEST_P(Resumed, GivesTheTokensOfTheRunThatWentOn) {
         EXPECT_THAT(saving.err, HasSubstr("snapshot " + file()));
         const ProcessResult resumed = on(ranks, generate(load(), how));
         ASSERT_EQ(resumed.status, 0) << resumed.err;
-        EXPECT_THAT(resumed.err, HasSubstr("the run goes on with the very tokens"));
+        EXPECT_THAT(resumed.err, HasSubstr("the run continues with exactly its tokens"));
         EXPECT_EQ(resumed.out, saving.out) << ranks << " ranks";
         fs::remove(file());
     }
 }
 
-// A snapshot of a prompt serves runs that are longer or shorter by many tiles, whose sets have other sizes.
-TEST_P(Resumed, RunsOfAnyLengthGoOn) {
+// Runs that are many tiles longer or shorter, and have sets of other sizes, can resume from the same snapshot.
+TEST_P(Resumed, RunsOfAnyLengthContinue) {
     if (GetParam().adapts) GTEST_SKIP() << "lengths follow what forwards take";
     const Words how = GetParam().flags + Words{"--temp", "0.9", "--seed", "11"};
     for (const auto& [saved, wanted] : {std::pair("1", "400"), std::pair("400", "30")}) {
@@ -107,14 +107,14 @@ TEST_P(Resumed, RunsOfAnyLengthGoOn) {
         ASSERT_EQ(trireme(generate(prompt(), how + save(), saved)).status, 0);
         const ProcessResult resumed = trireme(generate(load(), how + Words{"--record", folder_ / "runs.h5"}, wanted));
         ASSERT_EQ(resumed.status, 0) << resumed.err;
-        EXPECT_THAT(resumed.err, HasSubstr("the run goes on with the very tokens"));
+        EXPECT_THAT(resumed.err, HasSubstr("the run continues with exactly its tokens"));
         EXPECT_EQ(resumed.out, plain.out) << saved << " " << wanted;
         fs::remove(file());
     }
 }
 
-// A seed decides what is sampled and nothing that a chain's snapshot holds. (A run with --kv-policy resumes with the
-// same flags only.)
+// The seed affects sampling only, and no state in a chain's snapshot. (A run with --kv-policy resumes only with the
+// same flags.)
 TEST_P(Resumed, ContinuesWithAnotherSeed) {
     if (std::ranges::find(GetParam().flags, "--kv-policy") != GetParam().flags.end())
         GTEST_SKIP() << "needs the same flags";
@@ -127,8 +127,8 @@ TEST_P(Resumed, ContinuesWithAnotherSeed) {
     EXPECT_EQ(resumed.out, trireme(generate(prompt(), how + Words{"--seed", "12"}, "20")).out);
 }
 
-// The prompt is read once, and every way to go on finds it.
-TEST_F(SnapshotTest, BehindAPromptAnyChainGoesOn) {
+// The prompt is read once, and every chain can resume from its snapshot.
+TEST_F(SnapshotTest, AfterAPromptAnyChainContinues) {
     const ProcessResult saving =
         trireme(generate(prompt(), save() + Words{"--spec", "retrieval", "--budget", "128", "--temp", "0"}, "1"));
     ASSERT_EQ(saving.status, 0) << saving.err;
@@ -140,9 +140,9 @@ TEST_F(SnapshotTest, BehindAPromptAnyChainGoesOn) {
         const ProcessResult r = trireme(generate(load() + prompt(), chain + Words{"--temp", "0"}));
         EXPECT_EQ(r.status, 0) << r.err;
         EXPECT_EQ(r.out, plain.out) << r.err;
-        EXPECT_THAT(r.err, AllOf(HasSubstr("] taken up "), Not(HasSubstr("] prefill ")))) << r.err;
+        EXPECT_THAT(r.err, AllOf(HasSubstr("] resumed "), Not(HasSubstr("] prefill ")))) << r.err;
     }
-    // What was not kept cannot be taken up.
+    // The snapshot has no heavy hitters, so a chain that needs them cannot resume.
     const ProcessResult none = trireme(generate(load(), {"--spec", "h2o", "--kv-window", "128"}));
     EXPECT_EQ(none.status, 78);
     EXPECT_THAT(error_lines(none),
@@ -158,12 +158,12 @@ TEST_F(SnapshotTest, AnotherNumberOfRanksTakesItsHeads) {
         const ProcessResult r = on(read, generate(load(), greedy));
         EXPECT_EQ(r.status, 0) << r.err;
         EXPECT_EQ(r.out, saving.out);
-        EXPECT_THAT(r.err, HasSubstr("tokens of the same law"));
+        EXPECT_THAT(r.err, HasSubstr("tokens of the same distribution"));
         fs::remove(file());
     }
 }
 
-/// So slow that a signal finds the run at work: some 20 tokens a second.
+/// A link so slow (about 20 tokens a second) that a signal arrives before the run ends.
 const Words kSlowly = {"--kv-on-chip", "0", "--link-gbps", "0.05"};
 
 TEST_F(SnapshotTest, SigUsr1SavesAndEnds) {
@@ -173,8 +173,8 @@ TEST_F(SnapshotTest, SigUsr1SavesAndEnds) {
         const ProcessResult stopped =
             on(ranks, generate(prompt(), how + saves + kSlowly), {.signal_at_output = SIGUSR1});
         EXPECT_EQ(stopped.status, 75) << stopped.err;
-        EXPECT_THAT(stopped.err, HasSubstr("stopped; go on with --load-kv " + file()));
-        // Once more, over its own snapshot; what was generated is shown again.
+        EXPECT_THAT(stopped.err, HasSubstr("stopped; resume with --load-kv " + file()));
+        // Once more, overwriting its own snapshot; the generated text is printed again.
         const ProcessResult again = on(ranks, generate(load(), how + saves + kSlowly), {.signal_at_output = SIGUSR1});
         EXPECT_EQ(again.status, 75) << again.err;
         const ProcessResult whole = on(ranks, generate(prompt(), how)), r = on(ranks, generate(load(), how));
@@ -196,10 +196,10 @@ TEST_F(SnapshotTest, SigTermSavesIfThereIsTime) {
     const ProcessResult not_saved = run("0.0001");
     EXPECT_EQ(not_saved.status, 143) << not_saved.err;
     EXPECT_THAT(not_saved.err, HasSubstr("the last one stands"));
-    // The prompt's.
+    // The last snapshot is the one after the prefill.
     const ProcessResult r = trireme(generate(load(), {"--temp", "0"}));
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr(", 0 behind it"));
+    EXPECT_THAT(r.err, HasSubstr(", 0 generated"));
 }
 
 TEST_F(SnapshotTest, AKilledRunLeavesTheLastOne) {

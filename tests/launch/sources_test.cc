@@ -26,14 +26,14 @@ TEST(Environment, WarnsOfVariablesThatNoFlagHas) {
     EXPECT_EQ(call.options.seed, 0u);  // empty counts as unset
 }
 
-// Each of them was meant for trireme, and would have no effect.
+// Each of these variables was meant for trireme, and would have no effect.
 TEST(Environment, WarnsOfVariablesInWhateverWayTheyAreMisspelt) {
     const struct {
         const char *line, *nearest;
     } cases[] = {
         {"TRIREME_SEDE=1", "TRIREME_SEED"},
         {"TRIREME_SEDE=", "TRIREME_SEED"},
-        {"TRIREME_TIMEOUT=1", "TRIREME_TIMEOUT_S"},  // of those that are no flag's, too
+        {"TRIREME_TIMEOUT=1", "TRIREME_TIMEOUT_S"},  // also variables that belong to no flag
         {"TRIREME_CUDA_LIB=/x", "TRIREME_CUDA_LIBS"},
         {"TRIREME_seed=1", "TRIREME_SEED"},
         {"trireme_seed=1", "TRIREME_SEED"},
@@ -99,7 +99,7 @@ TEST(Ini, NamesTheLineOfEveryMistake) {
         {"top-k = -1\n", ":1: top-k '-1': want a whole number"},
         {"[sampling]\n", ":1: '[sampling]': want name = value"},
         {"seed\n", ":1: 'seed': want name = value"},
-        {"stop = C#\n", ":1: '#' begins a comment"},
+        {"stop = C#\n", ":1: '#' after a blank begins a comment"},
         {"config = other.ini\n", ":1: config: files do not name further files"},
         {"file = a\nprompt = b\n", ":2: prompt: contradicts "},
         {"-m = a\n", ":1: -m: unknown key"},

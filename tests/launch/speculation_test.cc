@@ -1,4 +1,4 @@
-// --spec: the tokens of plain decoding, whoever proposes; what reports say; what is refused.
+// --spec: the tokens of plain decoding for every proposer; reports; refusals.
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// Longer than what a retrieving level always sees, beside its budget.
+// A prompt that is longer than the tokens that a retrieving level always sees in addition to its budget.
 const std::string kPrompt = [] {
     std::string text;
     for (int i = 0; i < 16; ++i) text += "And God said, Let there be light: and there was light. ";
@@ -119,7 +119,7 @@ TEST(SpeculationCommand, TakesADraftWhoseVocabularyIsPaddedOtherwise) {
     const std::string narrow = accepted(plain).first;
     const auto same = accepted(with(model(), draft())), more = accepted(with(model(), wide_draft.path()));
     EXPECT_EQ(more.first, narrow);
-    EXPECT_EQ(more.second, same.second);  // what pads a draft is left out
+    EXPECT_EQ(more.second, same.second);  // padding of a draft is ignored
     plain[2] = wide_target.path();
     const std::string wide = accepted(plain).first;
     const auto fewer = accepted(with(wide_target.path(), draft()));
@@ -169,8 +169,8 @@ TEST(SpeculationCommand, ReportsWhatStayed) {
     const json level = report["speculation"][0];
     EXPECT_EQ(level["chain"], "draft+full");
     const int64_t rounds = level["rounds"], accepted = level["accepted"], proposed = level["proposed"];
-    EXPECT_EQ(report["rounds"], rounds + 1);  // the first token is the prefill's
-    EXPECT_GE(1 + rounds + accepted, 120);    // the last round may go beyond
+    EXPECT_EQ(report["rounds"], rounds + 1);  // the prefill gives the first token
+    EXPECT_GE(1 + rounds + accepted, 120);    // the last round may exceed the limit
     EXPECT_GT(accepted, 0);
     EXPECT_LE(accepted, proposed);
     EXPECT_THAT(level["accept_rate_by_depth"], SizeIs(4));
@@ -184,14 +184,14 @@ TEST(SpeculationCommand, ReportsWhatStayed) {
     EXPECT_GT(level["verify_ms"], 0);
     EXPECT_DOUBLE_EQ(level["accept_rate"], static_cast<double>(accepted) / static_cast<double>(proposed));
     EXPECT_GT(level["alpha"],
-              level["accept_rate"]);  // of chains of 4: what is behind a refused token counts as refused
+              level["accept_rate"]);  // in chains of 4, tokens after a rejected one count as rejected
     EXPECT_FALSE(level.contains("draft_len"));
     EXPECT_EQ(report["spec_costs"], json::array());
     EXPECT_EQ(report["warmup_ms"], 0);
     EXPECT_EQ(json::parse(trireme(generate({"--report-json", "-"})).out)["speculation"], json::array());
 }
 
-// Times that nobody measures twice alike: with those of an earlier run come its tokens, lengths and rounds.
+// Measured costs differ between runs. With the costs of an earlier run, tokens, draft lengths and rounds are the same.
 TEST(SpeculationCommand, TakesTheCostsOfAnEarlierRun) {
     const TempFolder folder;
     const Words sampled = {"--spec", "draft", "-md", draft(), "--temp", "0.8", "--num-samples", "2"};
@@ -205,7 +205,7 @@ TEST(SpeculationCommand, TakesTheCostsOfAnEarlierRun) {
         const std::string first_report = folder / fmt::format("{}.json", ranks);
         const ProcessResult first = run({"--report-json", first_report});
         ASSERT_EQ(first.status, 0) << first.err;
-        EXPECT_THAT(first.err, testing::AllOf(HasSubstr("warm-up"), HasSubstr(" asked for, in ")));
+        EXPECT_THAT(first.err, testing::AllOf(HasSubstr("warm-up"), HasSubstr("; draft length ")));
         const json report = json::parse(read_file(first_report));
         const json costs = report["spec_costs"];
         ASSERT_THAT(costs, SizeIs(2));
@@ -231,7 +231,7 @@ TEST(SpeculationCommand, TakesTheCostsOfAnEarlierRun) {
     }
 }
 
-// Costs written by hand decide: long proposals, and none.
+// With costs that are written by hand, proposals are long, or absent.
 TEST(SpeculationCommand, GoesByTheCostsItIsGiven) {
     const TempFolder folder;
     const auto level_with = [&](const std::string& draft_ms) {
@@ -276,7 +276,7 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
             "spec_costs of full, draft, draft, this chain is of full, draft");
     refused(costs("7," + small), 65, "want objects with a level's name");
     for (const auto& [rows, ms] : {std::pair("[]", "[]"), std::pair("[1]", "[1, 2]"), std::pair("1", "1")}) {
-        refused(costs(full + "," + level("draft", rows, ms)), 65, "want rows and ms, as many of each");
+        refused(costs(full + "," + level("draft", rows, ms)), 65, "want rows and ms, equal in number");
     }
     for (const char* rows : {"[2]", "[0]", "[-1]", "[1.5]", "[\"1\"]"}) {
         refused(costs(full + "," + level("draft", rows, "[1]")), 65, "want rows that begin with 1");

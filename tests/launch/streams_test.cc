@@ -1,4 +1,4 @@
-// What a run does when it was started with stdin, stdout or stderr closed, as some services and scripts do.
+// Runs that are started with stdin, stdout or stderr closed, as some services and scripts do.
 
 #include <regex>
 
@@ -41,11 +41,11 @@ TEST(ClosedStreams, StdinIsNotReadFromWhateverFileIsOpenedFirst) {
     }
 }
 
-TEST(ClosedStreams, StdinThatNobodyReadsMayBeClosed) {
+TEST(ClosedStreams, UnusedStdinMayBeClosed) {
     EXPECT_EQ(in_shell(generate({"-p", "In the beginning"}), "<&-").status, 0);
 }
 
-// Before any work: the log has not begun.
+// The error comes before any work and before the first log line.
 TEST(ClosedStreams, StdoutIsAnErrorBeforeTheWork) {
     for (const Words& words :
          {generate({"-p", "x"}), Words{"tokenize", "-m", model(), "-p", "x"}, Words{"--version"}, Words{"--help"}}) {
@@ -61,7 +61,7 @@ TEST(ClosedStreams, StderrMayBeClosed) {
     EXPECT_EQ(in_shell({"nonsense"}, "2>&-").status, 64);
 }
 
-/// What a terminal shows: stdout and stderr of the program are one.
+/// The output on a terminal, where stdout and stderr of the program are one stream.
 std::string on_terminal(const Words& words) {
     Words argv = {"python3", "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)", TRIREME_PROGRAM};
     argv.insert(argv.end(), words.begin(), words.end());
@@ -87,7 +87,7 @@ TEST(Terminal, ALineOfTheLogNeverBeginsInsideText) {
     }
 }
 
-// What is measured, how far it is, how long it will take.
+// The log shows what is measured, the progress, and the expected time.
 TEST(Bench, SaysHowLongItWillTake) {
     const ProcessResult r = trireme({"bench", "-m", model(), "-f", data("texts/kjv_12k.txt"), "--prefill", "300", "-n",
                                      "8", "-r", "2", "-t", "1", "--modes", "none,ngram", "-v"});

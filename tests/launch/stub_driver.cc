@@ -1,4 +1,4 @@
-// Stands for NVIDIA's driver: says what the test wants, and can do nothing else.
+// Stand-in for NVIDIA's driver: returns what environment variables request, and can do nothing else.
 
 #include <cstdlib>
 

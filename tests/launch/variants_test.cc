@@ -1,5 +1,5 @@
-// Variants of config.json, generation_config.json and tokenizer files, as tests/reference/variants.py lists them: the
-// ids of transformers.
+// Variants of config.json, generation_config.json and tokenizer files, which tests/reference/variants.py lists: ids are
+// those of transformers.
 
 #include <filesystem>
 

@@ -17,10 +17,10 @@ TEST(WeightType, IsTheCheckpointsForPlainTypes) {
     EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}, "cpu").type, DType::kF16);
 }
 
-// Of the two types of 16 bits the faster one; where neither is, the one with more bits behind the point.
+// The faster one of the two 16-bit types; if they are equally fast, the one with more bits of mantissa.
 TEST(WeightType, IsTheFasterOneOfSixteenBitsForQuantisedTypes) {
     for (const bool dots : {false, true}) {
-        allow_bf16_dots(dots);  // the second time as the CPU has it
+        allow_bf16_dots(dots);  // the second time, the CPU decides
         const WeightType chosen = choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cpu");
         EXPECT_EQ(chosen.type, bf16_dots() ? DType::kBF16 : DType::kF16);
         EXPECT_EQ(chosen.reason,
@@ -29,7 +29,7 @@ TEST(WeightType, IsTheFasterOneOfSixteenBitsForQuantisedTypes) {
     EXPECT_EQ(choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cuda").type, DType::kF16);
 }
 
-TEST(WeightType, IsWhatWasAskedFor) {
+TEST(WeightType, IsTheRequestedOne) {
     const WeightType f32 = choose_weight_type(*open("gguf/q4_1.gguf"), DType::kF32, "cpu");
 
     EXPECT_EQ(f32.type, DType::kF32);

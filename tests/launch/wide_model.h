@@ -1,5 +1,5 @@
 #pragma once
-/// A checkpoint that has much KV and little else: 16 KiB a token and layer in f16. Its weights are zeros: a greedy run
+/// A checkpoint with small weights and large KV: 16 KiB per token and layer in f16. Its weights are zeros: a greedy run
 /// ends with its first token.
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class WideModel {
                                        {"rope_theta", 1e4},
                                        {"hidden_act", "silu"},
                                        {"tie_word_embeddings", true},
-                                       {"eos_token_id", 0}};  // what it says first
+                                       {"eos_token_id", 0}};  // its first greedy token
         write_file(folder_ / "config.json", config.dump());
         add("model.embed_tokens.weight", {kVocab, kDim});
         add("model.norm.weight", {kDim});
@@ -53,7 +53,7 @@ class WideModel {
                    std::string(reinterpret_cast<const char*>(&size), sizeof size) + header + std::string(bytes_, '\0'));
     }
     const std::string& path() const { return folder_.path(); }
-    /// A file of so many ids, for --prompt-ids.
+    /// A file of `tokens` ids, for --prompt-ids.
     std::string ids(size_t tokens) const {
         const std::string path = folder_ / (std::to_string(tokens) + ".json");
         write_file(path, nlohmann::json(std::vector<int>(tokens, 5)).dump());

@@ -1,18 +1,18 @@
 #pragma once
-/// Every mutant of the GPU kernels in one program: which of them is alive is told by TRIREME_MUTANT. The generated
-/// copies of the kernels (mutants.py) call these where the originals have an operator, a number, a barrier, an index.
+/// All mutants of a set of files in one program: TRIREME_MUTANT selects the one that is alive. The generated copies of
+/// these files (mutants.py) call these functions in place of an operator, a number, a barrier or an index.
 ///
-/// A program of TRIREME_MUTANT_GROUP g can bring to life only the numbers of that group: code that no living mutant may
-/// touch is as fast as the original (README.md).
+/// A program of TRIREME_MUTANT_GROUP g can only make mutants of that group alive: code that no living mutant may change
+/// is as fast as the original (README.md).
 
 #include <cstdlib>
 
 namespace trireme::mutants {
 
-/// 0: none.
+/// The number of the living mutant; 0: none.
 inline const int alive = std::getenv("TRIREME_MUTANT") ? std::atoi(std::getenv("TRIREME_MUTANT")) : 0;
 
-inline constexpr int kGroup = 40;  // numbers of a group
+inline constexpr int kGroup = 40;  // mutants of a group
 constexpr bool may_live(int number) {
 #ifdef TRIREME_MUTANT_GROUP
     return number / kGroup == TRIREME_MUTANT_GROUP;
@@ -23,12 +23,12 @@ constexpr bool may_live(int number) {
 inline bool is(int number) {
     return may_live(number) && alive == number;
 }
-/// Added to a number.
+/// Added to a number that has a mutant.
 inline int one(int number) {
     return is(number) ? 1 : 0;
 }
 
-/// `a < Compare<7, '<'>() > b` is a < b, or what mutant 7 makes of it; likewise with ==.
+/// `a < Compare<7, '<'>() > b` is a < b, or mutant 7 of it; likewise with ==.
 template <int kNumber, char kOp>
 struct Compare {};
 template <class A, int kNumber, char kOp>

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Mutants of the GPU kernels, of speculation and of bounded KV: do the tests notice each of them on the host?
+"""Mutants of the GPU kernels, of speculation and of KV eviction: checks that tests on the host notice each of them.
 
   mutants.py generate SET OUT GROUPS  copies of the files of a set (kernels, speculation, bounded) with every mutant in them, switched by
                                  TRIREME_MUTANT, and OUT/list.txt
-  mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once a mutant; prints survivors and the score.
-                                 A % in a program's name stands for the mutant's group (mutant.h); of the files that
-                                 TRIREME_MUTATED_FILES names, if it does
+  mutants.py run LIST PROGRAM... [--jobs N] [--only N,N]   runs the programs once per mutant; prints survivors and the score.
+                                 A % in a program's name stands for the mutant's group (mutant.h). If TRIREME_MUTATED_FILES
+                                 names files, only their mutants run
   mutants.py files SET           the files of a set
 
 A mutant is killed when a test of its file fails, crashes or takes five times as long. Survivors must be in survivors.txt with a
-reason: those that are the same program do not count.
+reason; those that are equivalent to the original program do not count.
 """
 import concurrent.futures
 import os
@@ -27,7 +27,7 @@ QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApa
 ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
 SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
-# Per file the tests that run its code, in stages: what dies in a quick one is not kept waiting for the slow ones.
+# For each file, the tests that run its code, in stages: a mutant that dies in a quick stage skips the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
          "kernels/cuda/matmul_decode.h": ["Matmul*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
@@ -36,7 +36,7 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
          "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
            "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,
            "kernels/cuda/slot_share.h": SHARES, "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
-LAW = "SpeculationLaw.*"
+LAW = "SpeculationDistribution.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
                "decode/text_level.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
@@ -46,29 +46,30 @@ LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
 BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + SHARES + LEVELS, "kernels/cpu/slot_step.cc": SLOTS + LEVELS,
            "kernels/cpu/slot_share.cc": SHARES + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
            "offload/policies/bounded_shape.cc": ["BoundedShape*", *LEVELS], "offload/policies/bounded_view.cc": LEVELS,
-           "offload/policies/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"]}
+           "offload/policies/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"],
+           "model/head_mean.cc": ["Bounded.*Ranks*", "Bounded.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION, "bounded": BOUNDED}
 FILES = KERNELS | SPECULATION | BOUNDED
 GROUP = int(re.search(r"kGroup = (\d+)", (HERE / "mutant.h").read_text()).group(1))
 WANTED = 0.95
 
-# Where an operator may be exchanged: between operands, with blanks around it, as clang-format leaves it.
+# Operators that may be exchanged: between operands, with blanks around them, as clang-format writes them.
 COMPARISONS = [("<=", "l", "<"), (">=", "g", "<"), ("==", "=", "=="), ("!=", "!", "=="), ("<", "<", "<"), (">", ">", "<")]
 COMPARE = re.compile(r" (<=|>=|==|!=|<|>) ")
 NUMBER = re.compile(r"(?<![\w.])(?<!\de-)(\d+)(?![\w.'])")
 BARRIER = re.compile(r"\bgpu\.sync\(\);")
 INDEX = re.compile(r"\bgpu\.block_([xyz])\(\)")
-# Declarations of what must be known to the compiler.
+# Lines with values that the compiler must know.
 FIXED = re.compile(r"constexpr|^\s*(template|#|//|///|static_assert|using)|TRIREME_GPU|\boperator\b|^\s*namespace")
 
 
 def code_of(line):
-    """The line without its comment and its string literals' insides."""
+    """The line without its comment and without the contents of its string literals."""
     return re.sub(r'"[^"]*"', lambda m: '"' + "_" * (len(m.group()) - 2) + '"', line.split("//")[0])
 
 
 def in_template_arguments(code, at):
-    """Whether position `at` is between a '<' that has no blank before it and its '>'."""
+    """True if position `at` is between a '<' that has no blank before it and its '>'."""
     depth = 0
     for i, c in enumerate(code[:at]):
         if c == "<" and i > 0 and (code[i - 1].isalnum() or code[i - 1] == "_"):
@@ -79,7 +80,7 @@ def in_template_arguments(code, at):
 
 
 def in_bound(code, at):
-    """Whether `at` is the extent of an array that is declared here: `float d[2][4]`, `uint32_t (&q)[4]`, `a[4], b[2]`."""
+    """True if `at` is the extent of an array that is declared here: `float d[2][4]`, `uint32_t (&q)[4]`, `a[4], b[2]`."""
     opening = code.rfind("[", 0, at)
     if opening < 0 or "]" in code[opening:at]:
         return False
@@ -90,7 +91,7 @@ def in_bound(code, at):
 
 
 def mutants_of(line):
-    """(first, end, replacement with {n} for the mutant's number, what it is) of one line."""
+    """Yields (first, end, replacement with {n} for the mutant's number, description) for each mutant of one line."""
     code = code_of(line)
     if FIXED.search(code):
         return
@@ -118,7 +119,7 @@ def generate(files, out, groups):
     for name in files:
         lines, declared, goes_on = (ROOT / name).read_text().splitlines(), False, False
         for i, line in enumerate(lines):
-            # What a compile-time declaration goes on with on the next lines is left alone, too.
+            # The next lines of a compile-time declaration are also left unchanged.
             declared = (declared or FIXED.search(code_of(line))) and not re.search("[;{]", code_of(line))
             found = [] if declared or goes_on else sorted(mutants_of(line))
             goes_on = declared
@@ -128,7 +129,7 @@ def generate(files, out, groups):
                 lines[i] = lines[i][:first] + text.replace("{n}", str(number)) + lines[i][end:]
         at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
         lines.insert(at, '#include "tests/mutants/mutant.h"')
-        # What may be computed by the compiler is not, here: it would have to know which mutant lives.
+        # No constexpr here: the compiler would have to know which mutant is alive.
         lines = [line.replace("inline constexpr", "constexpr").replace("constexpr ", "inline ") if name.endswith(("place.h", "slot_rule.h")) else line for line in lines]
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +141,7 @@ def generate(files, out, groups):
 
 
 def passes(programs, number, stage, patience=None):
-    """Whether the tests of a stage pass within `patience` seconds; None: as long as it takes."""
+    """True if the tests of a stage pass within `patience` seconds (None: no limit)."""
     environment = dict(os.environ, TRIREME_MUTANT=str(number), TRIREME_TIMEOUT_S="600")
     for program in programs:
         try:
@@ -154,7 +155,7 @@ def passes(programs, number, stage, patience=None):
 
 
 def known_survivors():
-    """file, code and what was done -> reason. Line numbers would go stale."""
+    """Returns {(file, mutation, code): reason}. There are no line numbers, which would become stale."""
     known = {}
     for line in (HERE / "survivors.txt").read_text().splitlines():
         if line and not line.startswith("#"):

@@ -1,4 +1,4 @@
-// The numbers of each policy, as docs/eviction.md has them.
+// The budgets of each policy, as docs/background/eviction.md documents them.
 
 #include "offload/policies/bounded_shape.h"
 
@@ -49,8 +49,9 @@ TEST(BoundedShape, SaysWhichQueriesCount) {
     }
 }
 
-// What is kept and a turn behind it are the entries of one call, also where one head has most of what a layer's share.
-TEST(BoundedMemory, HasRoomForATurnBehindTheFullestHead) {
+// One call takes the retained tokens and a conversation turn after them, also if one head has most of its layer's
+// slots.
+TEST(BoundedMemory, HasRoomForATurnAfterTheFullestHead) {
     const KvShape kv = {.layout = {2, 64, DType::kF16, DType::kF16}, .owner_layers = 4, .context = 100000};
     for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kPyramidKv, KvPolicy::kAdaKv}) {
         BoundedShape s = of(policy);
@@ -61,7 +62,7 @@ TEST(BoundedMemory, HasRoomForATurnBehindTheFullestHead) {
     }
     BoundedShape shared = of(KvPolicy::kAdaKv);
     shared.all_heads = 8;
-    EXPECT_EQ(shared.most_of_head(4), 8 * 31 - 7 * 7);  // the others keep their recent ones, or a fifth
+    EXPECT_EQ(shared.most_of_head(4), 8 * 31 - 7 * 7);  // each other head keeps its recent tokens, or a fifth of W
 }
 
 TEST(BoundedShape, MakesARule) {
@@ -93,7 +94,7 @@ TEST(BoundedShape, MakesARule) {
     }
 }
 
-// Above the window 155 places in the first layer and 5, a twentieth of W, in the last; their mean is 80.
+// In addition to the window the first layer has 155 slots, and the last one 5, a twentieth of W; their mean is 80.
 TEST(BoundedShape, FallsFromLayerToLayer) {
     BoundedShape s = {.policy = KvPolicy::kPyramidKv, .tokens = 100, .observe = 20};
     std::vector<int64_t> budgets;
@@ -102,7 +103,7 @@ TEST(BoundedShape, FallsFromLayerToLayer) {
     EXPECT_EQ(s.most_tokens(5), 175);
     EXPECT_EQ(s.budget(OwnerIndex(0), 1), 100);
     EXPECT_EQ(of(KvPolicy::kSnapKv).budget(OwnerIndex(1), 5), 31);
-    s.observe = 97;  // three above it: none has fewer
+    s.observe = 97;  // only 3 slots above the window: all layers have the same
     EXPECT_EQ(s.budget(OwnerIndex(0), 2), 100);
     EXPECT_EQ(s.budget(OwnerIndex(1), 2), 100);
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// A request as the copy path sees it: prompts, decode forwards, forgetting and growing again, on a device that notices
-/// what is not ordered. Kernels tell what they access and compute nothing: the bytes do not matter.
+/// A request as the copy path sees it: prompts, decode forwards, truncation and growth. It runs on a device that
+/// detects unordered accesses. Kernels report what they access and compute nothing: the bytes do not matter.
 
 #include <numeric>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace trireme::test {
 
-/// Slots of positions [first, end), which are in one tile: body(data, bytes) for the keys and for the values.
+/// Calls body(data, bytes) for the keys, and for the values, of positions [first, end), which are in one tile.
 template <class Body>
 void for_slots(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, const Body& body) {
     const int64_t width = kv.tiles.shape()[1], index = first / kTileTokens - kv.first_tile, slot = first % kTileTokens;
@@ -28,7 +28,7 @@ class OrderedKernels final : public KvKernels {
   public:
     OrderedKernels(OrderedStream& stream, Phase phase) : KvKernels(phase), stream_(stream) {}
 
-    /// Positions [first, end) of a sequence, in one operation.
+    /// Accesses positions [first, end) of a sequence in one operation.
     void touch(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, bool write, const char* what) {
         stream_.next_operation();
         while (first < end) {
@@ -59,7 +59,7 @@ class OrderedKernels final : public KvKernels {
             }
         }
     }
-    /// Of each sequence what lies in these tiles.
+    /// Reads the part of each sequence that is in these tiles.
     void do_attention(const Tensor&, const Tensor& q, const LayerKv& kv, const Tensor&, const RowsView& rows,
                       const TileRange& tiles, const AttentionReport&) override {
         for (int64_t r = 0; r < q.rows(); ++r) {
@@ -76,10 +76,10 @@ class OrderedKernels final : public KvKernels {
 
 class CopyStory {
   public:
-    /// Four layers; the last reads the KV of the first; the second lives on chip.
+    /// Four layers; the last reads the KV of the first; the second is on chip.
     static constexpr int64_t kLayers = 4, kContext = 2048, kCols = 8;
 
-    /// `frames`: in one of them the layer that two layers read is held. `common`: tokens that both sequences share.
+    /// `frames`: one of them holds the layer that two layers read. `common`: tokens that both sequences share.
     explicit CopyStory(int64_t ring, int64_t frames = 0, int64_t common = 0)
         : compute_(device_.make_stream("compute")),
           op_(stream(), Phase::kDecode),
@@ -96,8 +96,8 @@ class CopyStory {
     Ordering& order() { return kv_.transport()->order(); }
     const std::string& race() const { return device_.race(); }
 
-    /// `passes` over all layers, one after the other. `alone`: only keys and values of the third layer, the highest
-    /// owner, are computed for all rows in the last pass; from there on the last row goes alone.
+    /// Takes `passes` over all layers, one after the other. `alone`: in the last pass, from the third layer (the
+    /// highest owner) on, all rows get only keys and values, and then the last row continues alone.
     void prefill(int sequence, int64_t n, int passes = 1, bool alone = false) {
         const int64_t first = kv_.length(sequence), blocks = (n + kPrefillRows - 1) / kPrefillRows;
         const int64_t all_rows = passes * kLayers - (alone ? 2 : 0);
@@ -129,7 +129,7 @@ class CopyStory {
         kv_.end_prefill();
     }
 
-    /// A forward of n rows, all of which one sequence keeps; another's may be in it, too.
+    /// A forward of n rows, all of which one sequence keeps. `other_too`: it also has rows of the other sequence.
     void decode(int sequence, int64_t n, bool other_too = false) {
         std::vector<RowGroup> groups;
         for (const int s : {0, 1}) {
@@ -185,7 +185,7 @@ class CopyStory {
             kv_.close_layer(owner_of(l));
         }
     }
-    /// Operands that are looked at by nobody, or by the host alone: the kernels tell their accesses themselves.
+    /// Operands that no kernel reads, and at most the host does: the kernels report their accesses themselves.
     Tensor matrix(int64_t rows) { return Tensor(matrix_.data(), DType::kF32, {rows, kCols}); }
     Tensor integers(size_t from, int64_t n) { return Tensor(integers_.data() + from, DType::kI32, {n}); }
     Tensor kv_of_head() { return Tensor(&kv_of_head_, DType::kI32, {1}); }

@@ -28,7 +28,8 @@ struct Fixture {
     Buffer<Space::kHost> host{*device, kMaxRows * 16 * sizeof(float)};
     Buffer<Space::kDevice> dev{*device, kMaxRows * 16 * sizeof(float)};
 
-    /// A row for each parent, of one sequence, or each of its own. K and V of row r are value + r in every element.
+    /// Stages a row for each parent, in one sequence, or (-1) each in its own. K and V of row r are value + r
+    /// everywhere.
     void stage(int64_t sequence, const std::vector<int32_t>& parents, float value) {
         const auto rows = static_cast<int64_t>(parents.size());
         const Shape shape{rows, 16};
@@ -42,7 +43,7 @@ struct Fixture {
             kv.stage(sequence < 0 ? r : sequence, parents[static_cast<size_t>(r)]);
             ancestors[static_cast<size_t>(r * kMaxRows)] = static_cast<int32_t>(r);
         }
-        // The CPU's device memory is memory.
+        // On the CPU, host vectors can serve as device memory.
         const auto of = [](std::vector<int32_t>& v, const Shape& s) { return Tensor(v.data(), DType::kI32, s); };
         const RowsView view = {.slots = of(zeros, {rows}),
                                .sequences = of(zeros, {rows}),
@@ -59,7 +60,7 @@ struct Fixture {
         kv.begin_prefill(sequence, n);
         kv.end_prefill();
     }
-    /// The key of head h at a position, as it lies in its tile.
+    /// An element of the key of head h at a position, read from its tile.
     float key(int64_t layer, int64_t sequence, int64_t position, int64_t h) const {
         const auto* table = static_cast<const int64_t*>(kv.layer(OwnerIndex(layer)).tiles.data());
         const int64_t tiles = kv.shape().tiles_per_sequence();
@@ -160,17 +161,17 @@ TEST(FullView, KeepsPathsAlone) {
         }
     };
     EXPECT_FALSE(keeps(0, {1}));        // without its parent
-    EXPECT_FALSE(keeps(0, {0, 4}));     // of another branch
-    EXPECT_FALSE(keeps(0, {0, 2, 1}));  // a sibling behind it
+    EXPECT_FALSE(keeps(0, {0, 4}));     // a row of another branch
+    EXPECT_FALSE(keeps(0, {0, 2, 1}));  // a sibling after it
     EXPECT_FALSE(keeps(0, {0, 5}));     // not staged
-    EXPECT_FALSE(keeps(1, {0}));        // of another sequence
+    EXPECT_FALSE(keeps(1, {0}));        // a row of another sequence
     EXPECT_EQ(f.kv.length(0), 0);
     EXPECT_TRUE(keeps(0, {3, 4}));
     EXPECT_EQ(f.kv.length(0), 2);
-    EXPECT_FALSE(keeps(0, {0}));  // dropped with the others
+    EXPECT_FALSE(keeps(0, {0}));  // dropped with the other rows
 }
 
-TEST(FullView, RowsAreStagedBehindOthersUntilThereIsNoRoom) {
+TEST(FullView, RowsAreStagedAfterOthersUntilThereIsNoRoom) {
     Fixture f;
     for (int32_t r = 0; r < kMaxRows; ++r) EXPECT_EQ(f.kv.stage(r % 2, r < 2 ? -1 : r - 2), r);
     EXPECT_EQ(f.kv.staged().depth(63), 31);
@@ -178,8 +179,8 @@ TEST(FullView, RowsAreStagedBehindOthersUntilThereIsNoRoom) {
     EXPECT_THROW(f.kv.stage(0, -1), Error);
     f.kv.drop();
     EXPECT_EQ(f.kv.stage(1, -1), 0);
-    EXPECT_THROW(f.kv.stage(0, 0), Error);  // a parent of another sequence
-    EXPECT_THROW(f.kv.stage(1, 1), Error);  // of its own
+    EXPECT_THROW(f.kv.stage(0, 0), Error);  // the parent is of another sequence
+    EXPECT_THROW(f.kv.stage(1, 1), Error);  // the parent is the row itself
 }
 
 }  // namespace

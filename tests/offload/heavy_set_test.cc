@@ -1,5 +1,6 @@
-// A HeavySet against a BoundedView of policy h2o that is fed, token by token, with the same queries, keys and values:
-// the same tokens, ranks and scores, bit by bit, wherever the full view's tiles lie and whatever rows are refused.
+// Compares a HeavySet with a BoundedView of policy h2o that receives, token by token, the same queries, keys and
+// values. Tokens, ranks and scores are bitwise identical, wherever the full view's tiles are stored and whichever rows
+// are rejected.
 
 #include "offload/policies/heavy_set.h"
 
@@ -33,7 +34,8 @@ struct Layer {
     int64_t reads, writes;
     bool strict = false;
 };
-/// Layers over three owners, those of [first, end) iterated; where a prompt's keys and values of each owner lie.
+/// Layers over three owners; layers [first, end) are iterated. `places`: by owner, where a prompt's keys and values are
+/// stored.
 struct Layers {
     std::vector<Layer> all = {{0, 0}, {1, 1}, {2, 2}};
     size_t first = 0, end = 0;
@@ -53,7 +55,7 @@ struct Case {
     Layers layers = {};
 };
 
-constexpr int64_t kPasses = 3;  // of the full view's forwards over iterated layers
+constexpr int64_t kPasses = 3;  // passes of the full view's forwards over iterated layers
 
 /// The owner that each attention of such a forward reads.
 std::vector<OwnerIndex> reads_of(const Layers& layers) {
@@ -87,8 +89,8 @@ BoundedModel model_of(const Case& c) {
     return m;
 }
 
-/// Queries of a layer, keys and values of an owner, of a token or of what was proposed for its place: the same numbers
-/// for the same name.
+/// Queries of a layer, and keys and values of an owner, for tokens or for proposed tokens: the same name gives the same
+/// numbers.
 class Rows {
   public:
     Rows(int64_t layer, int64_t owner, int64_t heads, std::vector<int64_t> names) {
@@ -113,7 +115,7 @@ class Rows {
     std::vector<float> q_, k_, v_, out_;
 };
 
-/// A view that is written and attended by hand. Blocks until done.
+/// Writes and attends a view as a level would. Calls block until done.
 class Hand {
   public:
     Hand(const Case& c, KvView& view, Device& device, Stream& stream) : case_(c), view_(view), stream_(stream) {
@@ -123,7 +125,7 @@ class Hand {
         decode_op_ = make_kernels(device, stream, Phase::kDecode, limits);
     }
 
-    /// Iterated layers twice, the first time with other queries, keys and values.
+    /// Iterated layers take two passes, the first with other queries, keys and values.
     void prefill(int64_t n) {
         const auto& [all, first, end, places] = case_.layers;
         view_.begin_prefill(0, n);
@@ -138,8 +140,8 @@ class Hand {
         view_.end_prefill();
         stream_.synchronize();
     }
-    /// One forward of a chain of these rows, of which `path` is kept: rows that are not are siblings of those. passes:
-    /// over iterated layers, the last one with the right queries, keys and values.
+    /// Runs one forward of a chain of these rows and keeps `path`: the other rows are siblings of its rows. `passes`
+    /// over iterated layers: the last one has the right queries, keys and values.
     void step(const std::vector<int64_t>& names, const std::vector<int32_t>& path, int64_t passes = 1) {
         const int64_t at = view_.cached(0);
         std::vector<int32_t> slots, cached(names.size(), static_cast<int32_t>(at)), ancestors(names.size() * kMaxRows);
@@ -173,9 +175,9 @@ class Hand {
     }
 
   private:
-    static constexpr int64_t kStale = 500000;  // added to names, of passes that are repeated
+    static constexpr int64_t kStale = 500000;  // added to names in passes that are repeated
 
-    /// A layer of a prompt, as Level::prefill_layer has it.
+    /// Prefills a layer like Level::prefill_layer().
     void pass(size_t l, int64_t n, int64_t offset, bool only_writes) {
         const Layer& layer = case_.layers.all[l];
         const bool own = layer.reads == layer.writes;
@@ -240,7 +242,7 @@ class Hand {
     std::unique_ptr<Kernels> prefill_op_, decode_op_;
 };
 
-/// Both, over one text.
+/// A HeavySet and a BoundedView over the same sequence.
 class Pair {
   public:
     explicit Pair(const Case& c)
@@ -259,7 +261,7 @@ class Pair {
         set_.taken_over();
         expect_same("a prompt", n);
     }
-    /// `n` tokens are kept of a forward, in front of each of which stand `refused` rows that are not.
+    /// Runs a forward that keeps n tokens, with `refused` rejected rows in front of each.
     void round(int64_t n, int64_t refused) {
         const int64_t text = full_.length(0);
         std::vector<int64_t> names;
@@ -305,7 +307,7 @@ class Pair {
             for (int32_t s = 0; s < count; ++s) ASSERT_TRUE(same_row(a, b, at, s)) << what << " slot " << s;
         }
     }
-    /// Keys and values of a slot.
+    /// True if the keys and values of a slot are equal.
     static bool same_row(const SlotKv& a, const SlotKv& b, int64_t at, int64_t slot) {
         const int64_t dim = a.layout.head_dim, i = slot % kTileTokens;
         const size_t row = static_cast<size_t>(dim) * size_of(a.layout.k_type);
@@ -342,7 +344,7 @@ void follow(const Case& c, int64_t prompt) {
         pair.back_to(prompt);
         if (testing::Test::HasFatalFailure()) return;
     }
-    pair.prefill(prompt / 2 + 1);  // another one in its place
+    pair.prefill(prompt / 2 + 1);  // another prompt in its place
     pair.round(5, 1);
 }
 
@@ -377,7 +379,7 @@ TEST(HeavySet, ScoresAsTheFlagsSay) {
     }
 }
 
-// What all layers that read an owner give, each in its last pass; the first one's only, if that alone counts.
+// All layers that read an owner count, each in its last pass; with HeadsBy::kFirst only the first query head does.
 TEST(HeavySet, KeepsWhatAllReadersGive) {
     for (const Layers& layers : kSharing) {
         for (const std::vector<bool>& on_chip : kResidencies) {
@@ -395,7 +397,7 @@ TEST(HeavySet, KeepsWhatAllReadersGive) {
     }
 }
 
-// More query heads than one attention is for: the last one is for fewer owners.
+// More query heads than one attention call takes: the last call has fewer owners.
 TEST(HeavySet, OfManyHeadsStepsSomeOwnersAtOnce) {
     Case c;
     c.heads = 200;
@@ -405,7 +407,7 @@ TEST(HeavySet, OfManyHeadsStepsSomeOwnersAtOnce) {
     follow(c, 90);
 }
 
-TEST(HeavySet, FollowsNobodyWhoDoesNotRead) {
+TEST(HeavySet, IgnoresLevelsThatDoNotRead) {
     Pair pair({});
     pair.prefill(60);
     pair.full().truncate(0, 60);
@@ -445,7 +447,7 @@ TEST(HeavySet, TakesTheMemoryThatItSays) {
     }
 }
 
-TEST(HeavySet, WantsOneSequenceLayersOneByOneAndTruePositions) {
+TEST(HeavySet, RequiresOneSequenceLayersOneByOneAndTruePositions) {
     CpuDevice device(1);
     const auto stream = device.make_stream("compute");
     const auto make = [&](const KvShape& kv, bool by_layers, const BoundedShape& shape) {

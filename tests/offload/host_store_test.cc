@@ -1,4 +1,4 @@
-// Host memory in blocks: a tile is where its layer and sequence say, whatever the blocks.
+// Host memory in blocks: each tile of a layer and sequence has its own memory, whatever the blocks.
 
 #include "offload/stream/host_store.h"
 
@@ -33,7 +33,7 @@ void expect_all_tiles(HostStore& store) {
         }
     }
     EXPECT_EQ(places.size(), static_cast<size_t>(kLayers * kSequences * kTiles));
-    for (int64_t n = 0; n < kLayers * kSequences * kTiles; ++n) {  // nobody wrote over anybody
+    for (int64_t n = 0; n < kLayers * kSequences * kTiles; ++n) {  // no tile overwrote another one
         const char* const at = store.at(StreamedIndex(n / kTiles / kSequences), n / kTiles % kSequences, n % kTiles);
         EXPECT_EQ(at[0], static_cast<char>(n));
         EXPECT_EQ(at[kTile - 1], static_cast<char>(n));
@@ -65,7 +65,7 @@ TEST(HostStore, GivesARowThatIsLargerThanABlockOneOfItsOwn) {
     expect_all_tiles(store);
 }
 
-// Tiles that all sequences share are the first one's.
+// Tiles that all sequences share are those of the first sequence.
 TEST(HostStore, HasCommonTilesOnce) {
     const std::unique_ptr<Device> device = open_device("cpu");
     StreamShape shape = kShape;

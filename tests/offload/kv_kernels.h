@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels of which a test implements those that a view calls.
+/// Base of kernels for tests, which implement only those that a view calls.
 
 #include "kernels/kernels.h"
 

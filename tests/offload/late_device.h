@@ -1,5 +1,5 @@
 #pragma once
-/// A CPU whose copy streams are late: what nobody waited for is not there yet.
+/// A CPU device whose copy streams are late: data does not arrive before a wait for it.
 
 #include <chrono>
 #include <functional>
@@ -13,10 +13,10 @@
 
 namespace trireme::test {
 
-/// Sleeps before every copy; all else is the stream's own.
+/// Sleeps before every copy; otherwise a CPU stream.
 class LateStream final : public Stream {
   public:
-    /// `us` is asked for every copy.
+    /// `us` is called for every copy.
     LateStream(const char* name, const std::function<int()>& us) : inner_(name, 1), us_(us) {}
 
     Event record() override { return inner_.record(); }
@@ -44,7 +44,7 @@ class LateStream final : public Stream {
     const std::function<int()>& us_;
 };
 
-/// Copies of streams named "h2d" and "d2h" are late by so many microseconds. Asked by the thread that enqueues.
+/// Delays copies of streams named "h2d" and "d2h" by us() microseconds. The thread that enqueues calls us().
 class LateDevice final : public CpuDevice {
   public:
     explicit LateDevice(std::function<int()> us) : CpuDevice(1), us_(std::move(us)) {}

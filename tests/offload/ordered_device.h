@@ -1,7 +1,7 @@
 #pragma once
-/// A CPU that does everything at once, in the order of the calls, and keeps account of what its streams have ordered:
-/// two accesses to the same bytes, one of them a write, of which neither is known to come first, are a race. Nothing
-/// depends on time: a wait that is missing is seen whenever bytes depend on it.
+/// A CPU device that executes all work at once, in call order, and records which operations its streams have ordered.
+/// Two accesses to the same bytes, one of them a write, are a race if neither is ordered after the other. Nothing
+/// depends on time: a missing wait is always found if bytes depend on it.
 
 #include <algorithm>
 #include <array>
@@ -18,25 +18,25 @@
 
 namespace trireme::test {
 
-/// Vector clocks, per granule the last write and every stream's last read.
+/// Vector clocks: for each granule, the last write and the last read of every stream.
 class Accesses {
   public:
     static constexpr size_t kStreams = 4, kGranule = 32;  // bytes
-    using Clock = std::array<uint32_t, kStreams>;         // of each stream: how many of its operations have happened
+    using Clock = std::array<uint32_t, kStreams>;         // by stream: operations that have happened
 
     void add(const void* data, size_t bytes) {
         memory_.emplace(address(data), std::vector<Granule>((bytes + kGranule - 1) / kGranule));
     }
     void remove(const void* data) { memory_.erase(address(data)); }
 
-    /// The operation `now[stream]` of a stream, which knows of `now`, reads or writes.
+    /// Records that operation `now[stream]` of a stream, which follows all operations in `now`, reads or writes.
     void access(size_t stream, const Clock& now, const void* data, size_t bytes, bool write, const char* what) {
         auto block = memory_.upper_bound(address(data));
         if (bytes == 0 || block == memory_.begin() || !race_.empty()) return;
         --block;
         const size_t first = (address(data) - block->first) / kGranule;
         const size_t end = (address(data) - block->first + bytes + kGranule - 1) / kGranule;
-        if (first >= block->second.size()) return;  // not a device's: nobody but this stream uses it
+        if (first >= block->second.size()) return;  // not allocated by a device: only this stream uses it
         for (size_t g = first; g < std::min(end, block->second.size()); ++g) {
             Granule& x = block->second[g];
             if (x.written > now[x.writer]) found(what, "a write", x.writer);
@@ -51,7 +51,7 @@ class Accesses {
             }
         }
     }
-    /// Empty: none.
+    /// The first race; empty if there was none.
     const std::string& race() const { return race_; }
 
   private:
@@ -75,7 +75,7 @@ class OrderedStream final : public Stream {
     OrderedStream(const char* name, size_t number, Accesses& accesses, Clock& host)
         : name_(name), number_(number), accesses_(accesses), host_(host) {}
 
-    /// One operation reads or writes these bytes; `next_operation` begins it.
+    /// next_operation() begins an operation; reads() and writes() report its accesses.
     void next_operation() {
         for (size_t s = 0; s < now_.size(); ++s) now_[s] = std::max(now_[s], host_[s]);
         ++now_[number_];
@@ -148,7 +148,7 @@ class OrderedDevice final : public CpuDevice {
 
   private:
     Accesses accesses_;
-    Accesses::Clock host_{};  // what the host knows to have happened
+    Accesses::Clock host_{};  // operations that the host has waited for
     size_t streams_ = 0;
 };
 

@@ -23,7 +23,7 @@ struct Lanes {
     }
 };
 
-TEST(Ordering, WorkBehindAWaitSeesWorkBeforeTheMark) {
+TEST(Ordering, WorkAfterAWaitSeesWorkBeforeTheMark) {
     Lanes l;
     std::atomic<int> value{0};
     int seen = -1;
@@ -41,7 +41,7 @@ TEST(Ordering, WorkBehindAWaitSeesWorkBeforeTheMark) {
 
 TEST(Ordering, AWaitThatSaysNothingNewIsNotMade) {
     Lanes l;
-    const auto mark = [&l](Lane lane) {  // behind some work
+    const auto mark = [&l](Lane lane) {  // after some work
         l.order.stream(lane).call_host("work", 0, [] {});
         return l.order.record(lane);
     };
@@ -54,12 +54,12 @@ TEST(Ordering, AWaitThatSaysNothingNewIsNotMade) {
     const Ordering::Mark c = mark(Lane::kH2d);
     l.order.wait(Lane::kD2h, c);
     EXPECT_EQ(l.order.waits(), 2);
-    l.order.wait(Lane::kD2h, b);  // h2d knew of it
+    l.order.wait(Lane::kD2h, b);  // implied by c
     EXPECT_EQ(l.order.waits(), 2);
     l.order.wait(Lane::kD2h, mark(Lane::kCompute));
     EXPECT_EQ(l.order.waits(), 3);
     l.order.wait(Lane::kCompute, {});
-    l.order.wait(Lane::kH2d, c);  // its own
+    l.order.wait(Lane::kH2d, c);  // a mark of the lane itself
     EXPECT_EQ(l.order.waits(), 3);
     l.synchronize();
 }
@@ -82,7 +82,7 @@ TEST(Ordering, OfSeveralMarksThoseAreWaitedForThatKnowMost) {
     const Ordering::Mark filled = l.order.record(Lane::kH2d);
     l.order.wait(Lane::kCompute, filled);
     l.compute->call_host("work", 0, [] {});
-    const Ordering::Mark read = l.order.record(Lane::kCompute);  // knows of filled
+    const Ordering::Mark read = l.order.record(Lane::kCompute);  // implies filled
     l.h2d->call_host("work", 0, [] {});
     const Ordering::Mark later = l.order.record(Lane::kH2d);
 
@@ -93,7 +93,7 @@ TEST(Ordering, OfSeveralMarksThoseAreWaitedForThatKnowMost) {
     l.synchronize();
 }
 
-TEST(Ordering, SlipsWhereItIsTold) {
+TEST(Ordering, SlipsWhereItIsSet) {
     for (const auto slip : {Ordering::Slip::kNoWait, Ordering::Slip::kNoRecord}) {
         Lanes l;
         std::atomic<bool> done{false};

@@ -1,4 +1,4 @@
-// What a view promises beside its bytes: a layer's last writing pass counts, and watchers hear of every complete tile.
+// Guarantees of a view: a layer's last writing pass counts, and observers are notified of every complete tile.
 
 #include <array>
 #include <memory>
@@ -40,7 +40,7 @@ class PlainRows {
         }
         view_.close_layer(owner);
     }
-    /// Reads all n tokens of a layer in a prefill; what attention gives for the last one.
+    /// Reads all n tokens of a layer in a prefill; returns what attention outputs for the last one.
     float read_pass(OwnerIndex owner, int64_t n) {
         view_.open_layer(owner, KvView::Pass::kReads);
         fill(1, 0);
@@ -49,7 +49,7 @@ class PlainRows {
         view_.close_layer(owner);
         return seen;
     }
-    /// A decode forward of one row that holds `value` in every layer; what attention gives, by owner.
+    /// Runs a decode forward of one row that holds `value` in every layer; returns the attention output by owner.
     std::array<float, kOwners> decode(float value) {
         const int64_t length = view_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = 1, .bound = length + 1};
@@ -162,7 +162,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
     for (const float seen : rows.decode(4)) EXPECT_FLOAT_EQ(seen, 4);
 }
 
-/// Writes down what is complete, and whether its bytes can be reached then.
+/// Records which tiles are complete, and whether their bytes can be reached at that moment.
 class Notes final : public KvFollower {
   public:
     explicit Notes(std::vector<std::string>& lines) : lines_(lines) {}

@@ -80,7 +80,7 @@ TEST(Plan, AutoTakesAsManyAsFit) {
         EXPECT_TRUE(!p.hidden_on_host || !plan_with(in, p.on_chip_layers).fits(m)) << gib;
     }
     EXPECT_EQ(make_plan(in, {.device_memory = 80 * kGiB, .host_memory = kGiB}).on_chip_layers, 32);
-    // The host is what is short: streaming fewer layers is what fits.
+    // Host memory is short: a plan fits only if it streams fewer layers.
     const Machine narrow = {.device_memory = 40 * kGiB, .host_memory = 8 * kGiB};
     const Plan p = make_plan(in, narrow);
     EXPECT_TRUE(p.fits(narrow));
@@ -89,8 +89,8 @@ TEST(Plan, AutoTakesAsManyAsFit) {
 
 TEST(Plan, WhatDoesNotFitIsThePlanThatComesClosest) {
     PlanInput in = llama_2_7b(130048, PlanInput::kAuto);
-    in.hidden_on_device = in.hidden_on_host = {};  // layers alone are to be weighed
-    // Room for 25 of them on chip, and 0.7 GiB less host memory than the other seven take.
+    in.hidden_on_device = in.hidden_on_host = {};  // only layers are counted
+    // There is room for 25 layers on chip, and 700 MiB less host memory than the other seven take.
     const size_t device = plan_with(in, 25).total().device + 100 * kMiB, lacking = 700 * kMiB;
     const Machine m = {.device_memory = device, .host_memory = plan_with(in, 25).total().host - lacking};
     const Plan p = make_plan(in, m);
@@ -104,7 +104,7 @@ TEST(Plan, WhatDoesNotFitIsThePlanThatComesClosest) {
         }
     }
 
-    // One memory: what lies where makes no difference to it, but for the ring and the newest tiles.
+    // One memory for both: the placement of layers does not change the total, except for the ring and the newest tiles.
     const size_t all = plan_with(in, 32).total().device + plan_with(in, 32).total().host;
     const Machine one = {.device_memory = 2 * all, .host_memory = 2 * all, .together = all - kGiB};
     EXPECT_EQ(make_plan(in, one).on_chip_layers, 32);
@@ -125,13 +125,13 @@ TEST(Plan, FindsTheLeastMemoryThatIsEnough) {
     just_enough({.device_memory = 20 * kGiB, .host_memory = 8 * kGiB}, &Machine::host_memory);
     just_enough({.device_memory = 20 * kGiB, .host_memory = 8 * kGiB}, &Machine::device_memory);
 
-    // No host memory helps a device that does not hold the weights, nor where both are one memory.
+    // More host memory helps neither a device that cannot hold the weights, nor a machine with one memory for both.
     EXPECT_EQ(least_memory(in, {.device_memory = kGiB, .host_memory = kGiB}, &Machine::host_memory), 0u);
     const Machine one = {.device_memory = 20 * kGiB, .host_memory = 8 * kGiB, .together = 20 * kGiB};
     EXPECT_EQ(least_memory(in, one, &Machine::host_memory), 0u);
     EXPECT_EQ(least_memory(in, one, &Machine::device_memory), 0u);
     const Machine enough = {.device_memory = 60 * kGiB, .host_memory = kGiB};
-    EXPECT_EQ(least_memory(in, enough, &Machine::host_memory), 0u);  // it fits: nothing is to be changed
+    EXPECT_EQ(least_memory(in, enough, &Machine::host_memory), 0u);  // it fits already
 }
 
 TEST(Plan, CountsWhatIsOneMemoryOnce) {
@@ -171,7 +171,7 @@ TEST(Plan, PredictsTheKnownBaseline) {
     const StepForecast f = forecast(in, plan_with(in, 12), m, 130048);
 
     EXPECT_NEAR(f.step_ms, 840, 0.05 * 840);
-    EXPECT_NEAR(f.copy_ms, f.step_ms, 0.02 * f.step_ms);  // the link is what limits
+    EXPECT_NEAR(f.copy_ms, f.step_ms, 0.02 * f.step_ms);  // the link is the bottleneck
 }
 
 // Reference triforce.md 1.4 and 9: one layer's summaries take 127 MiB at 8 tokens, 7.9 MiB at 128, on one rank; a
@@ -183,7 +183,7 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
     };
     EXPECT_EQ(retrieval(12288, 8).summary_bytes(whole), 32 * 127 * kMiB);
     EXPECT_EQ(retrieval(12288, 128).summary_bytes(whole), 32 * 127 * kMiB / 16);
-    // 48 tiles of 4 MiB a layer; and three for the last 256 tokens, a chunk that ends behind them, and 256 more.
+    // 48 tiles of 4 MiB per layer, and three for the last 256 tokens, a chunk that overlaps them, and 256 new ones.
     EXPECT_EQ(retrieval(12288, 8).set_bytes(whole), 6 * kGiB + 32 * 3 * 4 * kMiB);
     EXPECT_EQ(retrieval(12288, 8).slots(130048), 12288 + 256 + 8 + 256);
     EXPECT_EQ(retrieval(0, 8).memory(whole), MemoryBytes());
@@ -194,7 +194,7 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
     EXPECT_EQ(shape.memory(whole).host - retrieval(12288, 8).memory(whole).host, shape.set_bytes(whole));
     shape.every = 6;
     EXPECT_EQ(shape.slots(130048), 12288 + 256 + 8 + 6 * 64);
-    // What is chosen once grows with the text.
+    // A set that is selected once grows with the sequence.
     shape.every = RetrievalShape::kNever;
     EXPECT_EQ(shape.slots(130048), 130048);
     EXPECT_EQ(shape.slots(300), 300);
@@ -205,8 +205,8 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
     EXPECT_EQ(retrieval(256, 8).summary_bytes(wide), size_t{32} * (130048 + 256) / 8 * 4096 * 4);
 }
 
-// All tokens while they fit; then chunks that end 256 tokens in front of the text's end, of which the budget holds
-// some.
+// The set holds all tokens while they fit. Then candidates are the chunks that end 256 tokens before the end of the
+// sequence, and the budget holds some of them.
 TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
     const RetrievalShape shape = {.budget = 64, .chunk = 8};
     for (const int64_t tokens : {0, 1, 255, 256, 263, 264, 320, 327, 328, 400, 130048}) {
@@ -225,7 +225,7 @@ TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
     EXPECT_EQ((RetrievalShape{.budget = 8, .chunk = 8}).pick(400).picked, 1);
 }
 
-TEST(Plan, TellsThePeaksOfBothPhases) {
+TEST(Plan, ReportsThePeaksOfBothPhases) {
     PlanInput in = llama_2_7b(130048, 9);
     in.retrieval = {.budget = 12288, .chunk = 8};
     in.proposing = {.device = 200 * kMiB, .host = 3 * kMiB};
@@ -252,8 +252,8 @@ TEST(Plan, AStepIsNoShorterThanCopiesOrComputeAndNoLongerThanBoth) {
     }
 }
 
-// While the device does something else the link fills the ring, and no more than the ring.
-TEST(Plan, AStepBehindAPauseIsShorterByTheRing) {
+// While the device does other work, the link fills the ring and no more than the ring.
+TEST(Plan, AStepAfterAPauseIsShorterByTheRing) {
     const PlanInput in = llama_2_7b(130048, 0);
     const Plan plan = plan_with(in, 0);
     const Machine m = {.device_gbps = 900, .link_gbps = 25};
@@ -273,7 +273,7 @@ TEST(Plan, AStepOnChipTakesItsBytes) {
     EXPECT_NEAR(f.step_ms, step_bytes(in, 120000) / 900e6, 1e-9 * f.step_ms);
 }
 
-/// Owners of a few tiles, which layers read as `reads` says.
+/// A plan's input for owners of a few tiles; `reads`: the owner that each layer reads.
 PlanInput read_as(const std::vector<int>& reads, int64_t sequences = 1, int64_t on_chip = PlanInput::kAuto) {
     const int owners = *std::ranges::max_element(reads) + 1;
     PlanInput in = {.kv = {.layout = {.kv_heads = 4, .head_dim = 64},
@@ -291,12 +291,13 @@ int64_t crossings_of(const Plan& p) {
     return std::accumulate(p.crossings.begin(), p.crossings.end(), int64_t{0});
 }
 
-// Of all that fit the one whose layers cross the link least, and of these the one with most on chip.
+// Of the plans that fit, the planner takes the one with the fewest crossings of the link; of these, the one with most
+// layers on chip.
 TEST(Plan, HoldsLayersForTheirReadersWhereThatIsBest) {
     std::mt19937 random(3);
     int with_frames = 0;
     for (int trial = 0; trial < 200; ++trial) {
-        // Groups of layers that read two owners, by turns or not.
+        // Groups of layers that read two owners in random order.
         std::vector<int> reads;
         for (int i = 0; i < 20; ++i) {
             reads.push_back(i / 5 * 2 + (i % 5 < 2 ? i % 5 : static_cast<int>(random() % 2)));
@@ -345,7 +346,7 @@ TEST(Plan, AStepFetchesALayerAsOftenAsItCrosses) {
     }
 }
 
-// Several sequences in a forward read the weights once; more than a forward has rows read them again.
+// The sequences of one forward read the weights once; more sequences than rows take more forwards, and read them again.
 TEST(Plan, AStepOfManySequencesTakesSeveralForwards) {
     const Machine m = {.device_gbps = 30, .link_gbps = 10};
     const auto step = [&](int64_t sequences) {

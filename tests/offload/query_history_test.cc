@@ -1,4 +1,4 @@
-// Sums of the last kept tokens' queries, of rows that say which token of which owner they are of.
+// Sums of the queries of the last kept tokens. Each query encodes its token and its owner.
 
 #include "offload/policies/query_history.h"
 
@@ -23,7 +23,7 @@ class History : public testing::Test {
                      {.max_rows = kMaxRows, .max_k = 8, .max_n = 8, .heads = 1, .head_dim = kColumns});
     QueryHistory history{*device, *stream, kOwners, kCount, kColumns};
 
-    /// A forward's rows, of these tokens; the tensor is a part of wider rows, as queries are.
+    /// Reports a forward's rows with these tokens; the tensor is a part of wider rows, as queries are.
     void saw(const std::vector<float>& tokens, int64_t first) {
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
             const std::vector<float> q = rows(tokens, owner);
@@ -31,7 +31,7 @@ class History : public testing::Test {
             stream->synchronize();
         }
     }
-    /// The tokens summed up, if all columns of all owners say so.
+    /// Returns the sum over tokens, and checks that all columns of all owners agree.
     float sum(float token) {
         float told = -1;
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
@@ -82,7 +82,7 @@ TEST_F(History, SumsUpTheLastKeptOnes) {
     EXPECT_EQ(sum(64), 64);
 }
 
-// More rounds than lists on their way.
+// More rounds than there are lists for copies in flight.
 TEST_F(History, OfManyRounds) {
     std::vector<float> tokens(kCount, 0);
     for (int round = 0; round < 40; ++round) {

@@ -30,14 +30,14 @@ TEST(ReadRuns, AreOfOnChipOwnersNothing) {
     EXPECT_THAT(number_streamed(2, {}), ElementsAre(StreamedIndex(-1), StreamedIndex(-1)));
 }
 
-// LCKV's and CLA's layers read an owner one behind the other.
+// In LCKV and CLA, the layers that read an owner follow each other.
 TEST(ReadRuns, CrossOnceWhereTheRingHoldsALayer) {
     EXPECT_THAT(times({0, 1, 1, 1, 1, 2}, 0), ElementsAre(1, 1, 1));
     EXPECT_THAT(times({0, 0, 1, 1, 2, 2}, 0), ElementsAre(1, 1, 1));
     EXPECT_EQ(useful_frames(reads_of({0, 0, 1, 1, 2, 2}), true), 0);
 }
 
-// Several sequences are more than the ring holds: a frame is read while the other one is filled.
+// The ring does not hold several sequences: one frame is read while the other one is filled.
 TEST(ReadRuns, TakeTurnsInFramesWhereTheRingDoesNot) {
     const std::vector<int> cla = {0, 0, 1, 1, 2, 2};
     EXPECT_THAT(times(cla, 0, false), ElementsAre(2, 2, 2));
@@ -47,11 +47,11 @@ TEST(ReadRuns, TakeTurnsInFramesWhereTheRingDoesNot) {
     ASSERT_EQ(runs.size(), 3u);
     EXPECT_EQ(runs[0].frame, runs[2].frame);
     EXPECT_NE(runs[0].frame, runs[1].frame);
-    // One alone could not be filled while it is read.
+    // A single frame could not be filled while it is read.
     EXPECT_THAT(times(cla, 1, false), ElementsAre(1, 2, 2));
 }
 
-// Gemma's last layers read two owners by turns.
+// Gemma's last layers alternate between two owners.
 TEST(ReadRuns, StayFromFirstToLastReader) {
     const std::vector<int> turns = {0, 1, 2, 3, 2, 3, 2, 3};
     EXPECT_THAT(times(turns, 0), ElementsAre(1, 1, 3, 3));
@@ -68,7 +68,7 @@ TEST(ReadRuns, StayFromFirstToLastReader) {
     EXPECT_FALSE(runs[0].held());
 }
 
-// What a layer that takes a frame needs: it lies there from its first run to its last, nobody else meanwhile.
+// A layer that takes a frame has it from its first run to its last, and no other layer uses it in between.
 TEST(ReadRuns, NeverShareAFrameAtOneTime) {
     std::mt19937 random(7);
     for (int trial = 0; trial < 3000; ++trial) {
@@ -80,7 +80,7 @@ TEST(ReadRuns, NeverShareAFrameAtOneTime) {
         int64_t before = INT64_MAX;
         for (int64_t frames = 0; frames <= useful + 1; ++frames) {
             const std::vector<ReadRun> runs = read_runs(reads_of(reads), frames, ring_holds);
-            std::map<int64_t, StreamedIndex> lies;  // in a frame
+            std::map<int64_t, StreamedIndex> lies;  // by frame
             std::vector<int> seen;
             for (const ReadRun& run : runs) {
                 seen.insert(seen.end(), static_cast<size_t>(run.attentions), static_cast<int>(run.layer.i));

@@ -1,4 +1,4 @@
-// What a RetrievalSet holds, token by token: of keys that say which chunk they are, and values that say which token.
+// Checks what a RetrievalSet holds, token by token: keys encode their chunk, and values their token.
 
 #include <algorithm>
 #include <chrono>
@@ -20,19 +20,19 @@ constexpr int64_t kOwners = 2, kHeads = 2, kDim = 8, kWidth = kHeads * kDim, kCh
 const KvLayout kLayout = {.kv_heads = kHeads, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32};
 const KvShape kShape = {.layout = kLayout, .owner_layers = kOwners, .sequences = 1, .context = 2048};
 
-/// How a head likes a chunk: another order for every owner and head, and no two alike.
+/// A head's score of a chunk: each owner and head has another order, and no two scores are equal.
 float liking(int64_t chunk, int64_t owner, int64_t head) {
     return static_cast<float>((chunk * (31 + 10 * owner + 4 * head) + 7) % 997) / 997;
 }
 
-/// A CPU where whatever can be recorded is: every forward enqueues the same.
+/// A CPU device with graphs, so that every forward enqueues the same work.
 class RecordingCpu final : public CpuDevice {
   public:
     RecordingCpu() : CpuDevice(1) {}
     bool graphs() const override { return true; }
 };
 
-/// A full view of a text that is written and attended by hand. The query is (1, 0, ..) for each head, times `sign`.
+/// A full view that the test writes and attends row by row. The query is (1, 0, ..) for each head, times `sign`.
 class Text {
   public:
     Text(const std::vector<bool>& on_chip, const RetrievalShape& shape, bool graphs = false, bool read = true)
@@ -41,7 +41,7 @@ class Text {
           set(*device, *stream, view, shape) {
         if (read) set.choose_again(true);
     }
-    /// A forward that threw half-way left kernels that still read the rows kept below.
+    /// A forward that threw may have left kernels that still read the rows kept below.
     ~Text() { stream->synchronize(); }
 
     void prefill(int64_t n) {
@@ -56,12 +56,12 @@ class Text {
         view.end_prefill();
         stream->synchronize();
     }
-    /// One forward of a row, which is kept. Blocks until done.
+    /// Runs a forward of one row, and keeps the row. Blocks until done.
     void step() {
         enqueue_step();
         stream->synchronize();
     }
-    /// The same, but only enqueues.
+    /// Like step(), but only enqueues.
     void enqueue_step() {
         const int64_t at = view.length(0);
         const int32_t row = view.stage(0, -1);
@@ -71,8 +71,8 @@ class Text {
         view.end();
         view.keep(*decode_op, 0, std::span(&row, 1));
     }
-    /// The tokens in the set's slots, from first to last. Those that two owners' or heads' keys and values disagree on:
-    /// -1.
+    /// The tokens in the set's slots, from first to last; -1 where key and value do not belong to one token of this
+    /// owner and head.
     std::vector<int64_t> tokens(OwnerIndex owner, int64_t head) {
         std::vector<int64_t> seen;
         const auto* tiles = static_cast<const int64_t*>(set.tiles(owner).data());
@@ -88,7 +88,7 @@ class Text {
         }
         return seen;
     }
-    /// What the set should hold after choosing behind n tokens, and keeping the others up to `tokens`.
+    /// The tokens that the set should hold: selected at length n, then kept up to length `tokens`.
     std::vector<int64_t> wanted(OwnerIndex owner, int64_t head, int64_t n, int64_t tokens) const {
         const ChunkPick p = set.shape().pick(n);
         std::vector<int64_t> order;
@@ -130,7 +130,7 @@ class Text {
                 k[at] = liking((first + r) / kChunk, owner.i, h);
                 v[at] = static_cast<float>(first + r);
                 v[at + 1] = static_cast<float>(owner.i * 10 + h);
-                // Only the prompt's last query, or the first of a forward, is to choose.
+                // Only the prompt's last query, or the first of a forward, may select.
                 q[at] = first + r + 1 == tokens ? sign : -sign;
             }
         }
@@ -174,18 +174,18 @@ TEST(RetrievalSet, HoldsWhatThePromptsLastQueryPicks) {
             Text text(on_chip, {.budget = 64, .chunk = kChunk});
             text.prefill(n);
             text.expect(n, n, fmt::format("{} tokens", n));
-            text.prefill(n / 2 + 1);  // another one in its place
+            text.prefill(n / 2 + 1);  // another prompt in its place
             text.expect(n / 2 + 1, n / 2 + 1, fmt::format("{} tokens", n / 2 + 1));
         }
     }
 }
 
-TEST(RetrievalSet, IsChosenAnewAsOftenAsItSays) {
+TEST(RetrievalSet, ReselectsAsOftenAsItSays) {
     for (const std::vector<bool>& on_chip : kResidencies) {
         for (const int64_t every : {int64_t{1}, int64_t{3}, RetrievalShape::kNever}) {
             Text text(on_chip, {.budget = 64, .chunk = kChunk, .every = every}, /*graphs=*/every == 3);
             text.prefill(kPrompt);
-            text.sign = -1;  // other chunks
+            text.sign = -1;  // selects other chunks
             int64_t chosen = kPrompt;
             bool anew = false;
             for (int64_t i = 1; i <= 40; ++i) {
@@ -202,7 +202,7 @@ TEST(RetrievalSet, IsChosenAnewAsOftenAsItSays) {
     }
 }
 
-// The prompt's choice comes back with the prompt; and what is cut off its end is gone.
+// Truncation to the prompt restores the prompt's selection; any other truncation shortens the set.
 TEST(RetrievalSet, ComesBackToThePrompt) {
     for (const std::vector<bool>& on_chip : kResidencies) {
         Text text(on_chip, {.budget = 64, .chunk = kChunk, .comes_back = true});
@@ -210,7 +210,7 @@ TEST(RetrievalSet, ComesBackToThePrompt) {
         for (int sample = 0; sample < 2; ++sample) {
             text.sign = -1;
             for (int i = 0; i < 30; ++i) text.step();
-            text.expect(kPrompt + 29, kPrompt + 30, "behind 30 tokens");
+            text.expect(kPrompt + 29, kPrompt + 30, "after 30 tokens");
             text.view.truncate(0, kPrompt + 25);
             text.expect(kPrompt + 29, kPrompt + 25, "five cut off");
             text.view.truncate(0, kPrompt);
@@ -221,8 +221,8 @@ TEST(RetrievalSet, ComesBackToThePrompt) {
     }
 }
 
-// The count to the next choice begins at the prompt again.
-TEST(RetrievalSet, IsChosenAsOftenBehindThePromptAgain) {
+// After truncation to the prompt, the count of steps to the next selection starts again.
+TEST(RetrievalSet, ReselectsAsOftenAfterTruncation) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk, .every = 3, .comes_back = true});
     text.prefill(kPrompt);
     for (int sample = 0; sample < 2; ++sample) {
@@ -237,7 +237,7 @@ TEST(RetrievalSet, IsChosenAsOftenBehindThePromptAgain) {
     }
 }
 
-// Back to where the candidates end, and no further: of what stands before, the set holds a part.
+// The set can be truncated to the end of its candidates and no further: it holds only a part of the tokens before it.
 TEST(RetrievalSet, IsCutOffDownToItsCandidates) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk});
     text.prefill(kPrompt);
@@ -247,16 +247,16 @@ TEST(RetrievalSet, IsCutOffDownToItsCandidates) {
     EXPECT_THROW(text.view.truncate(0, candidates - 1), Error);
 }
 
-// The host may be many forwards ahead: what it sends stays until it has been read.
+// The host may be many forwards ahead: what it sends remains valid until it has been read.
 TEST(RetrievalSet, IsChosenAsItWasSaidThen) {
     Text text({true, true}, {.budget = 64, .chunk = kChunk, .every = 12});
     text.prefill(kPrompt);
     text.sign = -1;
     for (int i = 0; i < 11; ++i) text.step();
     text.stream->call_host("late", 0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
-    for (int i = 0; i < 10; ++i) text.enqueue_step();  // the first one chooses, the others do not
+    for (int i = 0; i < 10; ++i) text.enqueue_step();  // the first one selects, the others do not
     text.stream->synchronize();
-    text.expect(kPrompt + 11, kPrompt + 21, "chosen while the host went on");
+    text.expect(kPrompt + 11, kPrompt + 21, "chosen while the host continued");
 }
 
 TEST(RetrievalSet, TakesTheMemoryThatItsShapeSays) {
@@ -282,7 +282,7 @@ TEST(RetrievalSet, TakesTheMemoryThatItsShapeSays) {
     }
 }
 
-TEST(RetrievalSet, WantsOneSequenceAndChunksThatDivideTiles) {
+TEST(RetrievalSet, RequiresOneSequenceAndChunksThatDivideTiles) {
     const auto device = std::make_unique<CpuDevice>(1);
     const auto stream = device->make_stream("compute");
     KvShape two = kShape;
@@ -297,7 +297,7 @@ TEST(RetrievalSet, WantsOneSequenceAndChunksThatDivideTiles) {
     EXPECT_THROW(make(of_two, 64, 8), Error);
 }
 
-// What the prompt alone chooses stays to the end of the context, and needs no copy to come back to.
+// The prompt's own selection is retained to the end of the context, and needs no copy to return to.
 TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
     for (const int64_t prompt : {kPrompt, kShape.context - 40}) {
         Text text({true, false}, {.budget = 64, .chunk = kChunk, .every = RetrievalShape::kNever});
@@ -307,7 +307,7 @@ TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
         text.view.truncate(0, prompt);
         text.expect(prompt, prompt, "the prompt again");
     }
-    // A text of which everything is seen.
+    // The budget holds the whole sequence.
     Text whole({true, true}, {.budget = kShape.context, .chunk = kChunk, .every = RetrievalShape::kNever});
     whole.prefill(kShape.context - 40);
     for (int64_t i = 0; i < 40; ++i) whole.step();
@@ -315,8 +315,8 @@ TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
     whole.expect(kShape.context - 40, kShape.context - 40, "all of it");
 }
 
-// While nobody reads it, it is not chosen again, unless its room ends.
-TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
+// While no proposer reads the set, it is not re-selected, unless it is full.
+TEST(RetrievalSet, RestsWithoutAReader) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk});
     text.prefill(kPrompt);
     text.set.choose_again(false);
@@ -329,7 +329,7 @@ TEST(RetrievalSet, RestsWhileNobodyReadsIt) {
     text.expect(kPrompt + 210, kPrompt + 211, "read again");
 }
 
-// In a bench others decode before its first reader does.
+// In a bench, chains that do not read the set decode before the first one that does.
 TEST(RetrievalSet, RestsUntilItIsRead) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk}, /*graphs=*/false, /*read=*/false);
     text.prefill(kPrompt);
@@ -337,7 +337,7 @@ TEST(RetrievalSet, RestsUntilItIsRead) {
     text.expect(kPrompt, kPrompt + 10, "not read so far");
 }
 
-// Of two queries the longer one decides.
+// The longer of two queries decides.
 TEST(RetrievalSet, IsChosenByTheMeanOfTwoQueries) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk, .queries = 2, .query_columns = kWidth});
     text.prefill(kPrompt);
@@ -351,16 +351,16 @@ TEST(RetrievalSet, IsChosenByTheMeanOfTwoQueries) {
     }
 }
 
-// A recorded forward finds its rows' queries where they were when it was recorded.
+// A recorded forward reads the queries of its rows where they were when it was recorded.
 TEST(RetrievalSet, TakesQueriesOfRecordedForwardsFromTheFirstRowOn) {
     Text text({true, true}, {.budget = 64, .chunk = kChunk, .queries = 2, .query_columns = kWidth}, /*graphs=*/true);
     text.prefill(kPrompt);
     text.step();
-    text.view.stage(0, -1);  // by somebody who neither kept nor dropped it
+    text.view.stage(0, -1);  // a row that was neither kept nor dropped
     EXPECT_THROW(text.step(), Error);
 }
 
-// Of three queries two decide; a sample begins without those of the last one.
+// Two of three queries decide; a sample begins without the last queries of the sample before it.
 TEST(RetrievalSet, IsChosenByTheMeanOfTheLastQueries) {
     for (const std::vector<bool>& on_chip : kResidencies) {
         const RetrievalShape shape = {

@@ -30,7 +30,7 @@ TEST(RoundTrips, AMillionTilesArriveAsTheyLeft) {
             story.decode(static_cast<int64_t>(random() % 64) + 1);
         }
         if (step % 16 == 0) {
-            story.finish();  // throws where a digest differs
+            story.finish();  // throws if a digest differs
             trips = trace::total("kv_h2d").bytes / tile;
         }
     }

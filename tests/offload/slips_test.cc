@@ -1,5 +1,5 @@
-// Every wait of the copy path is needed and none is missing: as written no access races with another; each wait left
-// out once, and each mark once not made, makes a race.
+// Every wait of the copy path is needed and none is missing. As written, no access races with another; each omitted
+// wait and each omitted mark causes a race.
 
 #include <functional>
 #include <initializer_list>
@@ -11,7 +11,7 @@
 namespace trireme::test {
 namespace {
 
-/// Two requests' lives. The waits it took, and what raced.
+/// The result of a run of two requests: the number of waits, and the first race.
 struct Told {
     int64_t waits;
     std::string race;
@@ -33,7 +33,7 @@ Told tell(const Life& life, int64_t slip_at = -1, Ordering::Slip slip = Ordering
     decode(1, {32, 32, 32, 32, 32, 32}, /*other_too=*/true);
     story.truncate(0, 1000);
     decode(0, {60, 60, 60, 60, 60, 60});  // past 1,024 and 1,280, other rows than before
-    story.truncate(0, 300);               // all of it lies in the newest tiles
+    story.truncate(0, 300);               // all of it is in the newest tiles
     decode(0, {64, 64, 64, 64});
     story.truncate(1, 270);
     story.prefill(1, 700, passes);
@@ -43,7 +43,7 @@ Told tell(const Life& life, int64_t slip_at = -1, Ordering::Slip slip = Ordering
     return {story.order().waits(), story.race()};
 }
 
-/// The second sequence begins as the first one does, again and again, and both grow.
+/// The second sequence is forked from the first one and truncated to the prompt, and both grow.
 Told tell_of_common(const Life& life, int64_t prompt, int64_t common, int64_t slip_at = -1,
                     Ordering::Slip slip = Ordering::Slip::kNone) {
     CopyStory story(life.ring, life.frames, common);
@@ -83,7 +83,7 @@ TEST_P(Copies, NeverRace) {
 }
 INSTANTIATE_TEST_SUITE_P(Rings, Copies, testing::Values(2, 3, 5, 8));
 
-// In slots of one tile: with more, a wait for a slot may be for tiles of it that nobody uses.
+// Ring slots hold one tile: in larger ones, a wait for a slot may be for tiles of it that are not used.
 void expect_all_needed(const std::function<Told(int64_t slip_at, Ordering::Slip slip)>& told) {
     const int64_t waits = told(-1, Ordering::Slip::kNone).waits;
     for (const Ordering::Slip slip : {Ordering::Slip::kNoWait, Ordering::Slip::kNoRecord}) {

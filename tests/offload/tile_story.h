@@ -1,6 +1,6 @@
 #pragma once
-/// A view lives through a request, its tiles told apart by what they hold: every slot has the number that its layer,
-/// sequence, position and generation give, and every tile's digest is taken where it is written and where it arrives.
+/// A view over a whole request. Every slot holds a number made of its layer, position and generation, so that tiles
+/// differ; every tile's digest is taken where it is written and where it arrives.
 
 #include <algorithm>
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace trireme::test {
 
-/// Another's kernels, but that nothing is attended: what moves is looked at, not what it would give.
+/// The kernels of a device, but without attention: the test checks what moves, not what is computed from it.
 class MovingKernels final : public KvKernels {
   public:
     MovingKernels(Device& device, Stream& stream, Phase phase)
@@ -38,7 +38,7 @@ class TileStory {
   public:
     static constexpr int64_t kLayers = 3, kDim = 8;
 
-    /// Layer 1 lives on chip.
+    /// Layer 1 is on chip.
     TileStory(Device& device, int64_t context)
         : compute_(device.make_stream("compute")),
           op_(device, *compute_, Phase::kDecode),
@@ -70,7 +70,7 @@ class TileStory {
         kv_.end_prefill();
     }
 
-    /// A forward that brings everything, of n rows, which are kept.
+    /// A forward of n rows, which are kept. It transfers all tiles.
     void decode(int64_t n) {
         const int64_t first = kv_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = n, .bound = first + n};
@@ -97,7 +97,7 @@ class TileStory {
     }
 
   private:
-    /// Positions are written anew from here on: with other numbers than those before.
+    /// Begins a generation: from `first` on, positions get other numbers than before.
     void begin_generation(int64_t first, int64_t n) {
         ++generation_;
         of_position_.resize(static_cast<size_t>(first + n));
@@ -115,7 +115,7 @@ class TileStory {
         for (int64_t r = 0; r < rows; ++r) from.insert(from.end(), kDim, number(layer, first + r));
         compute_->copy(matrix(rows), HostTensor(from.data(), DType::kF32, {rows, kDim}));
     }
-    /// Rows from slot `first` on: of a prompt, or a chain behind `first` cached slots.
+    /// Rows from slot `first` on: rows of a prompt, or a chain after `first` cached slots.
     RowsView view(int64_t first, int64_t rows) {
         std::vector<int32_t>& from = sent_integers_.emplace_back(static_cast<size_t>(kIntegers), 0);
         const auto at = [&](int64_t i) { return from.begin() + i; };
@@ -133,7 +133,7 @@ class TileStory {
                 .max_slots = first + rows};
     }
 
-    // Where each kind of integer begins. Sequences, and the KV head of the one head, are 0.
+    // The offset of each kind of integer. Sequences, and the KV head of the one head, are 0.
     static constexpr int64_t kSequences = kPrefillRows, kCached = 2 * kPrefillRows, kAncestors = 3 * kPrefillRows,
                              kKvOfHead = kAncestors + kMaxRows * kMaxRows, kIntegers = kKvOfHead + 1;
     std::unique_ptr<Stream> compute_;
@@ -141,7 +141,7 @@ class TileStory {
     FullView kv_;
     Buffer<Space::kDevice> rows_;
     Buffer<Space::kDevice> integers_;
-    // What the streams still read: kept until finish().
+    // Memory that the streams still read: kept until finish().
     std::deque<std::vector<float>> sent_;
     std::deque<std::vector<int32_t>> sent_integers_;
     std::vector<int64_t> of_position_;

@@ -1,4 +1,4 @@
-// --kv-verify: a tile that arrives as something else stops the run and is named.
+// --kv-verify: a tile that arrives with other bytes stops the run, and the error names it.
 
 #include <cstring>
 #include <string>
@@ -31,7 +31,8 @@ struct Way {
         compute->copy(bytes_on_device(source(), bytes.bytes()), bytes_on_host(bytes.data(), bytes.bytes()));
         compute->synchronize();
     }
-    /// Tiles 1 and 2 of layer 1, there and back. Between their digests and the copy, compute writes once more.
+    /// Copies tiles 1 and 2 of layer 1 to the host and back. `spoiled`: a byte changes between their digests and the
+    /// copy.
     void round_trip(bool spoiled) {
         write(5);
         transport.seal(source(), StreamedIndex(1), 0, {1, 3});
@@ -54,7 +55,7 @@ TEST(Verify, ATileThatChangedOnTheWayIsNamed) {
     Way way;
     try {
         way.round_trip(true);
-        FAIL() << "nobody noticed";
+        FAIL() << "not noticed";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kInternal);
         EXPECT_THAT(std::string(e.what()), testing::HasSubstr("tile 2 of owner layer 5,"));

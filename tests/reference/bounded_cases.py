@@ -1,5 +1,5 @@
 """The worked cases of bounded_f64.py: weights, scores and choices to the last bit, and the published example of layers
-that share keys and values."""
+that share KV."""
 
 import math
 
@@ -8,7 +8,7 @@ import numpy as np
 import llama_f64
 from bounded_f64 import Layer, Model, Options, allot, budgets, pooled, select
 
-# The worked cases: weights of query i on key j before they are divided by their sum, which goes over what is kept.
+# The worked cases: weights of query i on key j, before they are divided by their sum over the retained keys.
 CASE_WEIGHTS = ((1,), (1, 1), (2, 1, 1), (2, 1, 3, 2), (4, 1, 1, 1, 1), (1, 1, 16, 12, 1, 1), (1, 15, 9, 1, 1, 4, 1),
                 (1, 63, 1, 1, 32, 28, 1, 1))
 CASE_SECOND_HEAD = ((1,), (1, 1), (1, 1, 2), (1, 1, 5, 1), (1, 1, 12, 1, 1))
@@ -19,8 +19,8 @@ def case_layer(gqa="mean", heads=1, strict=(False,)):
 
 
 def case_call(layer, tables, count):
-    """Runs `count` tokens with the given weights: a table a query head, of a reader after the other's; the scores before
-    eviction."""
+    """Runs `count` tokens with the given weights, one table per query head, ordered by reader. Returns the scores
+    before eviction."""
     layer.begin(count)
     index = layer.index[0]
     weights = np.zeros((len(tables), count, len(index)))
@@ -38,7 +38,7 @@ def case_call(layer, tables, count):
 
 
 def self_test():
-    """The worked cases; raises where anything is other than they say, to the last bit."""
+    """Checks the worked cases to the last bit; raises at the first difference."""
     def same(what, got, expected):
         if got != expected:
             raise SystemExit(f"{what}: {got} instead of {expected}")
@@ -77,7 +77,7 @@ def self_test():
     except ValueError:
         pass
     layer = case_layer()
-    # Equal weights of every pair: score j would be 1/(j+1) + ... + 1/6, so the tie is one of the scores themselves.
+    # With equal weights, score j would be 1/(j+1) + ... + 1/6. Scores are therefore set directly, to get a tie.
     layer.begin(6)
     layer.scores[:] = 1
     layer.evict()
@@ -86,7 +86,7 @@ def self_test():
                               ("mean", [2.34375, 0.96875, 1.3125, 0.28125, 0.09375], [0, 2, 3, 4]),
                               ("sum", [4.6875, 1.9375, 2.625, 0.5625, 0.1875], [0, 2, 3, 4]),
                               ("max", [2.75, 1.0, 1.875, 0.375, 0.125], [0, 2, 3, 4])):
-        # Two heads of one layer, or one of each of two layers that read this one.
+        # Two heads of one layer, or one head in each of two layers that read this one.
         for layer in (case_layer(gqa, 2), case_layer(gqa, 1, (False, False))):
             same(f"case G, {gqa}, scores", case_call(layer, [CASE_WEIGHTS, CASE_SECOND_HEAD], 5), scores)
             same(f"case G, {gqa}, kept", layer.index[0].tolist(), kept)
@@ -100,8 +100,8 @@ def self_test():
 
 
 def allotted(same):
-    """Ada-KV as its authors' rule reads: the best fifth of each head is sure, then of all heads the worst go. The window
-    is above all; scores differ."""
+    """Ada-KV by its authors' rule: the best fifth of each head is retained, and the entries with the lowest scores of
+    all heads are evicted. The window has the highest scores; no scores are equal."""
     rng = np.random.default_rng(3)
     for heads, length, window, budget in ((2, 40, 4, 16), (3, 100, 16, 33), (8, 64, 5, 60), (4, 200, 8, 41)):
         scores = rng.permutation(heads * length).reshape(heads, length).astype(float) * rng.choice((0.1, 1, 3), (heads, 1))
@@ -118,8 +118,8 @@ def allotted(same):
 
 
 def rolled(same):
-    """Worked number of positions: d = 2, frequency 1, q = k = (1, 0), entries 0 1 3 4 5. The logit of token 0 times
-    sqrt(2) is cos 5 in the text and cos 4 where positions roll; of token 3 cos 2 both times."""
+    """Worked example of positions: d = 2, frequency 1, q = k = (1, 0), entries 0 1 3 4 5. The logit of token 0 times
+    sqrt(2) is cos 5 with positions of the sequence, and cos 4 with rolling ones. That of token 3 is always cos 2."""
     table = np.cos(np.arange(8.0))[:, None], np.sin(np.arange(8.0))[:, None]
     for rolling, distances in ((False, (5, 4, 2, 1, 0)), (True, (4, 3, 2, 1, 0))):
         layer = Layer(Options(window=4, heavy=2, rolling=rolling), 2, 2, 1, 1, 2)
@@ -133,7 +133,7 @@ def rolled(same):
 
 
 def hashed(name, *shape):
-    """The published example's numbers: FNV-1a of the tensor's name, mixed with the element's number; in [-1, 1)."""
+    """Numbers of the published example: FNV-1a of the tensor's name, mixed with the element's index; in [-1, 1)."""
     mask = 0xffffffff
     h = 2166136261
     for byte in name.encode():
@@ -148,8 +148,8 @@ def hashed(name, *shape):
 
 
 def shared(same):
-    """Four layers of 2 query heads and one KV head (lckv 7.2): the first logits behind six tokens, one by one; and how
-    far those behind four are from them where the prompt is read in as many passes."""
+    """Four layers of 2 query heads and one KV head (lckv 7.2): the first logits after six tokens, read one by one; and
+    the difference for a prompt of four tokens that is read in one to four passes."""
     config = {"model_type": "lckv-llama", "num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2,
               "num_key_value_heads": 1, "head_dim": 4, "vocab_size": 16, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
               "max_position_embeddings": 64}

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Decoding with a bounded number of keys and values in float64: H2O and its family, from their rules alone.
+"""Decoding with KV eviction in float64: H2O and related policies, implemented from their rules alone.
 
-A second opinion for the engine's `--kv-policy`: no code is shared with it, nothing is fast, and every list of kept
-tokens is kept in the order of the text. The forward is that of llama_f64.py, except that attention sees what is kept.
+An independent implementation of the engine's `--kv-policy`. It shares no code with the engine and is slow. Every list
+of retained tokens is in the order of the sequence. The forward is that of llama_f64.py, except that attention sees the
+retained tokens only.
 
   bounded_f64.py --self-test                                 the worked cases of the algorithm, exactly
-  bounded_f64.py MODEL --prompt-ids FILE --policy h2o ...    generates greedily; prints what each head keeps, a JSON
-                                                             object a line as `trireme generate --kv-dump` does
+  bounded_f64.py MODEL --prompt-ids FILE --policy h2o ...    generates greedily; prints the retained tokens of each head
+                                                             as JSON lines, like `trireme generate --kv-dump`
 
 The rules. A call runs c new tokens through a layer: the whole prompt, a chunk of it, or one generated token. They
-attend the n entries that are kept, and each other causally; then scores are brought up to date; then, where N = n + c
-is more than the window W, N - W of the first N - R entries go, those with the lowest scores. The last R entries stay.
-On a tie the older entry stays. Every (layer, KV head) decides for itself, or all KV heads of a layer by their mean.
+attend to the n retained entries, and to each other causally. Then scores are updated. If N = n + c exceeds the budget
+W, N - W of the first N - R entries are evicted: those with the lowest scores. The last R entries are retained. If
+scores are equal, the older entry is retained. Every (layer, KV head) decides for itself, or all KV heads of a layer by
+their mean.
 
-Where layers read the keys and values of another one (sharing_f64.py), that one alone keeps entries, and what all query
-heads of all layers that read it give counts for them, in the last pass over these layers. A layer that reads a later
-one does not see a token's own entry, and so gives it nothing."""
+If layers read the keys and values of another one (sharing_f64.py), only that owner has entries. The attention of all
+query heads of all its readers counts for them, in the last pass over these layers. A layer that reads a later one does
+not see a token's own entry, so it adds nothing to that entry's score."""
 
 import argparse
 import dataclasses
@@ -33,28 +35,28 @@ import sharing_f64  # noqa: E402
 
 POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm")
 GQA = ("first", "mean", "sum", "max")
-NEAR_SCORES = 1e-5  # of their size: scores that are no further apart are as good as equal
-NEAR_LOGITS = 1e-4  # of the range of all
+NEAR_SCORES = 1e-5  # relative; scores that differ by no more count as equal
+NEAR_LOGITS = 1e-4  # relative to the range of all logits
 
 
 @dataclasses.dataclass
 class Options:
-    """The settings of a run, named as the engine's flags are."""
+    """The settings of a run, with the names of the engine's flags."""
     policy: str = "h2o"
-    window: int = 256       # W, entries that each KV head keeps
-    heavy: int = -1         # h2o, knorm: H, how many of them are chosen by score; -1: W // 2
-    sinks: int = -1         # the text's first tokens, which rank above every score; -1: streaming 4, others 0
-    rolling: bool = False   # positions: ranks among what is kept, instead of places in the text
-    gqa: str = "mean"       # what the query heads of a KV head count for together
-    heads_share: str = ""   # layer: all KV heads of a layer keep the same entries; head; "": layer with tova, else head
-    decay: float = 1.0      # h2o: sums are multiplied by it with each query
-    normalise: bool = False  # h2o: sums are compared divided by the number of queries that saw the token
-    observe: int = 64       # snapkv, pyramidkv, adakv: the most recent tokens, which are kept and whose queries count
-    pool: int = 5           # the same: neighbours that a score is the mean of
-    every: int = 64         # the same: steps between two counts of the scores
-    chunk: int = 0          # tokens of a call while the prompt is read; 0: all
-    prompt: int = 0         # pyramidkv: tokens of the prompt, which no layer keeps more of; 0: a conversation
-    passes: int = 0         # over layers that read later ones, in each call of the prompt; 0: as the config says
+    window: int = 256       # W, the number of entries that each KV head retains
+    heavy: int = -1         # h2o, knorm: H, the number of entries that are retained by score; -1: W // 2
+    sinks: int = -1         # first tokens of the sequence, which rank above every score; -1: streaming 4, others 0
+    rolling: bool = False   # positions are ranks among the retained entries, instead of positions in the sequence
+    gqa: str = "mean"       # how the weights of the query heads of a KV head are combined
+    heads_share: str = ""   # layer: all KV heads of a layer retain equal entries; head; "": layer with tova, else head
+    decay: float = 1.0      # h2o: factor on sums per query
+    normalise: bool = False  # h2o: compared sums are divided by the number of queries that saw the token
+    observe: int = 64       # snapkv, pyramidkv, adakv: recent tokens that are retained and whose queries count
+    pool: int = 5           # snapkv, pyramidkv, adakv: number of neighbours that a score is averaged over
+    every: int = 64         # snapkv, pyramidkv, adakv: steps between two updates of the scores
+    chunk: int = 0          # tokens per call while the prompt is read; 0: all
+    prompt: int = 0         # pyramidkv: tokens of the prompt, the upper limit of any layer's entries; 0: a conversation
+    passes: int = 0         # passes over layers that read later ones, per call of the prompt; 0: as in the config
 
     def first_tokens(self):
         if self.sinks >= 0:
@@ -69,7 +71,7 @@ class Options:
 
 
 def budgets(options, layers):
-    """(H, R) of every layer that keeps entries: H are chosen by score, the R most recent ones stay."""
+    """(H, R) of every owner layer: H entries are retained by score, and the R most recent ones always."""
     window, policy = options.window, options.policy
     if policy == "full":
         return [(0, sys.maxsize)] * layers
@@ -101,9 +103,10 @@ def budgets(options, layers):
 
 
 def select(scores, index, heavy, recent, sinks):
-    """Which places of one head's list stay, ascending, and the margin: how far the worst entry that was chosen is above
-    the best one that goes, relative to the larger of the two; infinite where no scores decided (sinks, or zeros that
-    are exact: tokens that nobody scored yet). The list has more than heavy + recent entries."""
+    """Indices of the retained entries in one head's list, ascending, and the margin. The margin is the difference
+    between the lowest retained score and the highest evicted one, relative to the larger of the two. It is infinite if
+    scores did not decide (sinks, or exact zeros of tokens without a score). The list has more than heavy + recent
+    entries."""
     candidates = len(index) - recent
     order = sorted(range(candidates), key=lambda j: (-math.inf if index[j] < sinks else -scores[j], index[j]))
     kept = sorted(order[:heavy]) + list(range(candidates, len(index)))
@@ -116,8 +119,9 @@ def select(scores, index, heavy, recent, sinks):
 
 
 def as_good(scores, index, kept, other, candidates, sinks):
-    """The places of `other`, the original indices that somebody else kept, if scores that are as good as equal are all
-    that it differs from `kept` by; else `kept`. The first `candidates` entries were to choose from."""
+    """`other` has the original indices that the other implementation retains. Returns its indices in the list if it
+    differs from `kept` only in entries with nearly equal scores; else `kept`. Candidates are the first `candidates`
+    entries."""
     places = [j for j in range(len(index)) if index[j] in set(other)]
     ours, theirs = sorted(set(kept) - set(places)), sorted(set(places) - set(kept))
     if not ours or len(places) != len(kept) or any(j >= candidates or index[j] < sinks for j in ours + theirs):
@@ -127,39 +131,39 @@ def as_good(scores, index, kept, other, candidates, sinks):
 
 
 def rounded(scores):
-    """To 40 bits: scores that are equal but for the rounding of float64 are to tie (equal tokens have equal keys in the
-    first layer)."""
+    """Rounds to 40 bits, so that scores that differ only by float64 rounding are equal (equal tokens have equal keys in
+    the first layer)."""
     parts, exponents = np.frexp(scores)
     return np.ldexp(np.round(np.ldexp(parts, 40)), exponents - 40)
 
 
 def pooled(scores, width):
-    """The mean of each score and its neighbours, `width` together; beyond either end they count as 0."""
+    """The mean of each score and its neighbours, `width` entries in total; entries beyond either end count as 0."""
     half = width // 2
     padded = np.pad(scores, [(0, 0), (half, half)])
     return sum(padded[:, i:i + scores.shape[1]] for i in range(width)) / width
 
 
 class Layer:
-    """What one layer keeps: per KV head an ascending list of tokens with their keys (not rotated), values and scores.
-    All heads have the same number of entries. strict: of each layer that reads it, whether tokens see themselves not."""
+    """The cache of one owner layer: per KV head an ascending list of tokens with keys (not rotated), values and scores.
+    All heads have the same number of entries. strict: for each reader, True if its tokens do not see themselves."""
 
     def __init__(self, options, heavy, recent, heads, kv_heads, dim, strict=(False,)):
         self.options, self.heavy, self.recent, self.strict = options, heavy, recent, strict
         self.group = heads // kv_heads
-        self.tokens = 0                                       # that passed so far
+        self.tokens = 0                                       # processed so far
         self.index = np.zeros((kv_heads, 0), int)             # original indices
         self.keys = np.zeros((kv_heads, 0, dim))
         self.values = np.zeros((kv_heads, 0, dim))
         self.scores = np.zeros((kv_heads, 0))
         self.queries = [np.zeros((0, heads, dim)) for _ in strict]  # of the last `observe` tokens, not rotated
-        self.given = [None] * len(strict)                     # in this call, to each entry: all readers' sums
+        self.given = [None] * len(strict)                     # per reader: sums of this call's weights on each entry
         self.margins = [math.inf] * kv_heads                  # of the last call's eviction
-        self.others = None                                    # per KV head: what somebody else keeps after this call
-        self.yielded = 0                                      # how often theirs was taken, being as good
+        self.others = None                                    # per KV head: entries of the other implementation
+        self.yielded = 0                                      # how often its equally good choice was taken
 
     def begin(self, c):
-        """c new entries; keys, values and scores are 0."""
+        """Appends c entries; their keys, values and scores are 0."""
         kv_heads, _, dim = self.keys.shape
         new = np.broadcast_to(np.arange(self.tokens, self.tokens + c), (kv_heads, c))
         self.index = np.concatenate([self.index, new], axis=1)
@@ -169,13 +173,14 @@ class Layer:
         self.tokens += c
 
     def write(self, keys, values):
-        """Those of the new entries, [c, KV heads, d]."""
+        """Sets keys and values of the new entries, [c, KV heads, d]."""
         self.keys[:, -len(keys):] = keys.transpose(1, 0, 2)
         self.values[:, -len(values):] = values.transpose(1, 0, 2)
 
     def weights(self, queries, table, strict):
-        """Attention of the last tokens' queries [m, heads, d], which stand at the last m entries, over all entries up
-        to their own, or up to the one before: [heads, m, N]. Positions are those of the text, or ranks in the list."""
+        """Attention weights [heads, m, N] of the queries [m, heads, d] of the last m entries. A query sees the entries
+        up to its own, or with `strict` up to the previous one. Positions are those of the sequence, or ranks in the
+        list."""
         cos, sin = table
         m, (kv_heads, count, dim) = len(queries), self.keys.shape
         ranks = np.arange(count)
@@ -189,30 +194,30 @@ class Layer:
         rotated = llama_f64.rotate(queries, cos[at_queries], sin[at_queries]).transpose(1, 0, 2)
         logits = rotated @ keys.transpose(0, 2, 1) / math.sqrt(dim)
         seen = ranks[None, :] < ranks[count - m:, None] + (0 if strict else 1)
-        logits[:, ~seen.any(axis=1)] = 0  # what sees nothing gives nothing
+        logits[:, ~seen.any(axis=1)] = 0  # a query that sees no entry has no weights
         return np.where(seen, llama_f64.softmax(np.where(seen | ~seen.any(axis=1)[:, None], logits, -np.inf)), 0)
 
     def over_group(self, sums):
-        """What all query heads of all readers give, a list of [heads, N] -> [KV heads, N]."""
+        """Combines the sums of all query heads of all readers, a list of [heads, N], to [KV heads, N]."""
         parts = np.stack(sums).reshape(len(sums), -1, self.group, sums[0].shape[-1])
         heads = {"first": lambda: parts[0, :, 0], "mean": lambda: parts.mean(axis=(0, 2)),
                  "sum": lambda: parts.sum(axis=(0, 2)), "max": lambda: parts.max(axis=(0, 2))}[self.options.gqa]()
         return np.broadcast_to(heads.mean(axis=0), heads.shape) if self.options.one_set() else heads
 
     def observed(self, given):
-        """Scores by what the observing queries gave; 0 for the last `observe` entries."""
+        """Scores from the weights of the observing queries; 0 for the last `observe` entries."""
         sums = self.over_group(given)
         outside = max(sums.shape[1] - self.options.observe, 0)
         return np.pad(pooled(sums[:, :outside], self.options.pool), [(0, 0), (0, sums.shape[1] - outside)])
 
     def give(self, reader, weights):
-        """Attention [heads, c, N] of a call's queries, those of one layer that reads this one."""
+        """Adds the attention weights [heads, c, N] of one reader's queries in this call."""
         c = weights.shape[1]
         counted = {"h2o": c, "tova": 1}.get(self.options.policy, min(self.options.observe, c))
         self.given[reader] = weights[:, c - counted:].sum(axis=1)
 
     def score(self, c, decoding):
-        """Takes what a call of c tokens has given into the scores."""
+        """Updates the scores with the weights of a call of c tokens."""
         policy = self.options.policy
         if policy == "h2o":
             self.scores = self.options.decay**c * self.scores + self.over_group(self.given)
@@ -224,7 +229,7 @@ class Layer:
             self.scores = self.observed(self.given)
 
     def keep(self, heavy, recent):
-        """Leaves heavy + recent entries of each head."""
+        """Evicts entries until each head has heavy + recent."""
         compared = rounded(self.scores / (self.tokens - self.index) if self.options.normalise else self.scores)
         sinks = self.options.first_tokens()
         chosen = [select(s, i, heavy, recent, sinks) for s, i in zip(compared.tolist(), self.index.tolist())]
@@ -248,14 +253,14 @@ class Layer:
             self.keep(self.heavy, self.recent)
 
     def reserve(self, space):
-        """Makes room for `space` entries: the recent ones shrink, H does not."""
+        """Evicts until `space` more entries fit. Recent entries are evicted; H is unchanged."""
         if self.index.shape[1] + space > self.heavy + self.recent:
             if space >= self.recent:
-                raise ValueError(f"no room for {space} entries beside {self.heavy} heavy ones")
+                raise ValueError(f"no room for {space} entries with {self.heavy} heavy ones")
             self.keep(self.heavy, self.recent - space)
 
     def attend(self, reader, queries, table, last):
-        """What attention gives to a layer that reads this one, [c, heads, d]. last: in the last pass."""
+        """Attention output of a layer that reads this one, [c, heads, d]. last: True in the last pass."""
         weights = self.weights(queries, table, self.strict[reader])
         if last:
             self.give(reader, weights)
@@ -263,7 +268,7 @@ class Layer:
         return (weights @ np.repeat(self.values, self.group, axis=0)).transpose(1, 0, 2)
 
     def end(self, c, decoding):
-        """A call of c tokens is over for all readers."""
+        """Ends a call of c tokens, after all readers have attended."""
         self.score(c, decoding)
         self.evict()
 
@@ -272,14 +277,15 @@ class Layer:
         return self.index.tolist(), self.scores.tolist(), list(self.margins)
 
     def renew(self, table):
-        """Counts the scores anew by the queries of the last `observe` tokens over what is kept."""
+        """Recomputes the scores from the queries of the last `observe` tokens over the retained entries."""
         self.scores = self.observed([self.weights(queries, table, strict).sum(axis=1)
                                      for queries, strict in zip(self.queries, self.strict)])
 
 
 def allot(scores, index, heads, least, sinks):
-    """How many of its candidates each head keeps: `heads` is the number of all together, the best of any head, but at
-    least `least` of each. scores, index: per head, of its candidates. On a tie the older entry, then the first head."""
+    """The number of candidates that each head retains. All heads together retain the best `heads` candidates, but each
+    at least `least`. scores, index: per head, for its candidates. If scores are equal, the older entry comes first,
+    then the first head."""
     def order(head):
         return sorted((-math.inf if i < sinks else -s, i, head) for s, i in zip(scores[head], index[head]))
 
@@ -293,8 +299,9 @@ def allot(scores, index, heads, least, sinks):
 
 
 class SharedLayer:
-    """A layer whose KV heads share its places (adakv): after a call of the prompt the entries that are worth most stay,
-    in any head, `window` a head in the mean; each generated token then lets one entry of its head go. A Layer a head."""
+    """A layer whose KV heads share its budget (adakv), with one Layer per head. After a call of the prompt, the entries
+    with the highest scores of all heads are retained, `window` per head on average. After that, each generated token
+    evicts one entry of each head."""
 
     def __init__(self, options, heavy, recent, heads, kv_heads, dim, strict=(False,)):
         self.options, self.heavy, self.recent, self.group = options, heavy, recent, heads // kv_heads
@@ -365,10 +372,10 @@ class SharedLayer:
 
 
 class Model:
-    """A Llama with bounded layers. weights: HF names -> arrays; config: the dictionary of config.json."""
+    """A Llama with evicting layers. weights: HF names -> arrays; config: the dictionary of config.json."""
 
     def __init__(self, config, weights, options, length):
-        """length: the most tokens that will pass; rope of `dynamic` is not served."""
+        """length: the maximum number of tokens. Rope type `dynamic` is not supported."""
         if llama_f64.rope_settings(config)["rope_type"] == "dynamic":
             raise ValueError("rope of type dynamic has no angles that hold for ever")
         self.config, self.options = config, options
@@ -380,13 +387,13 @@ class Model:
         self.sharing = sharing_f64.sharing(config)
         self.owners = self.sharing.owners
         kind = SharedLayer if options.policy == "adakv" else Layer
-        self.layers = {}  # by number: those that keep entries
+        self.layers = {}  # the owner layers, by number
         for owner, (heavy, recent) in zip(self.owners, budgets(options, len(self.owners))):
             strict = [self.sharing.strict[reader] for reader in self.sharing.readers(owner)]
             self.layers[owner] = kind(options, heavy, recent, self.heads, self.kv_heads, self.dim, strict)
 
     def layer(self, number, x, last):
-        """A layer for all tokens of a call: x becomes what it returns."""
+        """Runs a layer for all tokens of a call; returns the new x."""
         w, eps, c, prefix = self.w, self.config["rms_norm_eps"], len(x), f"model.layers.{number}."
         h = llama_f64.rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
         if number in self.layers:
@@ -403,7 +410,7 @@ class Model:
         return x + (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
 
     def call(self, ids, decoding):
-        """One call of every layer; the logits behind its last token."""
+        """One call of every layer; returns the logits after its last token."""
         w, eps, c = self.w, self.config["rms_norm_eps"], len(ids)
         x = w["model.embed_tokens.weight"][ids]
         for layer in self.layers.values():
@@ -421,7 +428,7 @@ class Model:
         return llama_f64.rms_norm(x[-1], w["model.norm.weight"], eps) @ head.T
 
     def state(self):
-        """kept, scores and margins of the last call, [layer that keeps entries][KV head]."""
+        """kept, scores and margins of the last call, [owner layer][KV head]."""
         lists = [layer.lists() for layer in self.layers.values()]
         return tuple([of_layer[i] for of_layer in lists] for i in range(3))
 
@@ -429,21 +436,21 @@ class Model:
 @dataclasses.dataclass
 class Step:
     """Step 0 comes after the prompt, step t after the forward of the t-th generated token."""
-    token: int     # that the step's logits give
+    token: int     # the greedy token of the step's logits
     gap: float     # between the two largest logits
     spread: float  # between the largest and the smallest one
-    owners: list   # the layers that keep entries
-    kept: list     # [of those][KV head]: original indices, ascending
-    scores: list   # [of those][KV head]
-    margins: list  # [of those][KV head]: of the step's eviction; after a prompt: of the last call's
+    owners: list   # the owner layers
+    kept: list     # [owner][KV head]: original indices, ascending
+    scores: list   # [owner][KV head]
+    margins: list  # [owner][KV head]: margins of the step's eviction; after a prompt, of its last call's eviction
     chunks: float  # the smallest margin of the prompt's calls before the last one
-    yielded: int   # how often, up to here, somebody else's choice was taken, being as good
+    yielded: int   # how often so far the other implementation's equally good choice was taken
 
 
 def generate(config, weights, ids, options, n, tokens=None, kept=None):
-    """Generates n tokens greedily; a Step for the prompt and for each of them but the last, which is not run.
-    tokens, kept {(step, layer, head): indices}: somebody else's. Where the best choice is as good as theirs, theirs is
-    taken, so that what comes after can be compared: f32 and f64 may settle ties otherwise."""
+    """Generates n tokens greedily. Returns a Step for the prompt and for each token except the last, which is not run.
+    tokens, kept {(step, layer, head): indices}: results of another implementation. If its choice is equally good, it is
+    taken, so that later steps can be compared: f32 and f64 may decide ties differently."""
     model = Model(config, weights, dataclasses.replace(options, prompt=len(ids)), len(ids) + n)
     size = options.chunk if options.chunk > 0 else len(ids)
     chunks, steps = math.inf, []
@@ -473,7 +480,7 @@ def generate(config, weights, ids, options, n, tokens=None, kept=None):
 
 
 def read_safetensors(path):
-    """names -> arrays; F32, F16 and BF16 alone."""
+    """names -> arrays; F32, F16 and BF16 only."""
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]

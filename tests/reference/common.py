@@ -12,7 +12,7 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 
 
 def versions(*packages):
-    """Versions of the named packages as installed, for the golden's record."""
+    """Versions of the installed packages, for the golden's record."""
     return {name: importlib.metadata.version(name) for name in packages}
 
 
@@ -26,7 +26,7 @@ def demo_model():
 
 
 def write_json(path, value):
-    """Compact for long arrays (one line a top-level key), readable for the rest."""
+    """Writes JSON: one line per top-level key of a dictionary, indented otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(value, dict):
         rows = [f"{json.dumps(key)}: {json.dumps(item, ensure_ascii=True)}" for key, item in value.items()]
@@ -56,5 +56,5 @@ def max_abs(array):
 
 
 def significant(value, digits=3):
-    """A float short enough to read in a record."""
+    """Rounds a float to a few digits, for a record."""
     return float(f"{value:.{digits}g}")

@@ -7,11 +7,11 @@ import llama_f64
 from common import HF_VERSIONS, max_abs, significant, write_json, write_tensors
 
 GREEDY_TOKENS = 64
-LEAST_MARGIN = 1e-3  # of the best logit over the second: fp32 errors are a hundred times smaller
+LEAST_MARGIN = 1e-3  # between the best and the second logit; fp32 errors are a hundred times smaller
 
 
 def continue_greedily(model, prompts):
-    """One record a prompt ({"text", "ids"}): the greedy tokens, and how clear the closest choice was."""
+    """One record per prompt ({"text", "ids"}): the greedy tokens, and the smallest margin of a choice."""
     records = []
     for prompt in prompts:
         tokens, margins = hf_llama.greedy(model, prompt["ids"], GREEDY_TOKENS)

@@ -1,7 +1,7 @@
 """GGUF tensors of every supported type, and blocks at the edges of each type with their values.
 
-The types without a quantiser in the gguf package (K quants) get random blocks: any bits are valid content, and random
-ones use every bit of the packed scales, which rounded weights seldom do.
+K quants, for which the gguf package has no quantiser, have random blocks. All bits are valid content, and random bits
+use every bit of the packed scales, which rounded weights rarely do.
 """
 
 import numpy as np
@@ -24,12 +24,12 @@ FLOAT16_AT = {
 
 
 def set_float16(blocks, offset, values):
-    """The two bytes at `offset` of every block."""
+    """Sets the two bytes at `offset` of every block."""
     blocks[:, offset : offset + 2] = np.asarray(values, np.float16).reshape(-1, 1).view(np.uint8)
 
 
 def random_k_blocks(kind, rows, columns, std, rng):
-    """Rows of random blocks [rows, bytes] whose values have mean about 0 and the wanted standard deviation."""
+    """Rows of random blocks [rows, bytes] whose values have mean about 0 and standard deviation `std`."""
     count = rows * columns // 256
     size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]
     blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
@@ -37,7 +37,7 @@ def random_k_blocks(kind, rows, columns, std, rng):
     def scale_blocks(scale):
         if kind == "Q6_K":
             set_float16(blocks, 208, scale)
-        else:  # values are d * sc * q - dmin * m, with sc and m alike: dmin = d * mean(q) centres them
+        else:  # values are d * sc * q - dmin * m, with sc and m distributed alike: dmin = d * mean(q) centres them
             set_float16(blocks, 0, scale)
             set_float16(blocks, 2, scale * (7.5 if kind == "Q4_K" else 15.5))
 
@@ -48,7 +48,7 @@ def random_k_blocks(kind, rows, columns, std, rng):
 
 
 def store(values, kind, rng):
-    """float32 [rows, columns] in GGUF type `kind`: (raw bytes [rows, bytes], the float32 values a reader must get)."""
+    """float32 [rows, columns] as GGUF type `kind`: (raw bytes [rows, bytes], float32 values a reader must return)."""
     if kind.endswith("_K"):
         raw = random_k_blocks(kind, *values.shape, float(np.std(values)), rng)
     else:
@@ -57,7 +57,8 @@ def store(values, kind, rng):
 
 
 def edge_blocks(kind, rng):
-    """Raw blocks: random, all bits clear and set, and scales of zero, both signs, subnormal and largest float16."""
+    """Raw blocks: random bits, all bits clear, all bits set, and scales of zero, both signs, subnormal and largest
+    float16."""
     size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]
     if kind in ("F32", "F16", "BF16"):
         special = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A GGUF of a Llama without scaled positions as a Hugging Face folder of float32, for bounded_f64.py.
+"""Converts a GGUF of a Llama without scaled positions to a Hugging Face folder of float32, for bounded_f64.py.
 
-  gguf_folder.py IN.gguf FOLDER       wants gguf and numpy"""
+  gguf_folder.py IN.gguf FOLDER       requires gguf and numpy"""
 
 import json
 import os

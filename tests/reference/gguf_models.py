@@ -1,8 +1,8 @@
 """Tiny GGUF models, one for each tensor type and rope scaling, and their logits: tests/data/gguf/.
 
-The metadata is what llama.cpp's converter writes; the rows of attn_q and attn_k are permuted as it permutes them. The
-goldens are transformers' logits in fp32 from the values that gguf's own dequantisation gives, rows put back in order.
-llama.cpp reads every file too, and the distance of its logits is recorded: it rounds activations for 16-bit and
+The metadata is that of llama.cpp's converter, and the rows of attn_q and attn_k have its permutation. The goldens are
+transformers' logits in fp32. Their weights are gguf's own dequantised values, with rows in the original order.
+llama.cpp also reads every file, and the distance of its logits is recorded: it rounds activations for 16-bit and
 quantised weights.
 """
 
@@ -68,7 +68,7 @@ def gguf_name(name):
 
 
 def permutation(rows, heads):
-    """Row order of attn_q / attn_k: within a head, (i, i + d/2) become neighbours."""
+    """Row order of attn_q / attn_k: within a head, rows i and i + d/2 become neighbours."""
     return np.arange(rows).reshape(heads, 2, rows // heads // 2).swapaxes(1, 2).reshape(-1)
 
 
@@ -136,14 +136,14 @@ def add_metadata(writer, config, kind):
 
 
 def rope_factors(config):
-    """rope_freqs.weight of Llama 3 scaling: what each plain frequency is divided by."""
+    """rope_freqs.weight of Llama 3 scaling: the divisor of each plain frequency."""
     plain = llama_f64.plain_frequencies(config["rope_theta"], llama_f64.head_dim(config))
     scaled, _ = llama_f64.frequencies(config, 1)
     return (plain / scaled).astype(np.float32)
 
 
 def write_model(path, config, kind, exceptions, rng):
-    """Writes the file; HF names -> the float32 values a reader of it must get."""
+    """Writes the file; returns HF names -> float32 values that a reader must return."""
     writer = gguf.GGUFWriter(path, "llama")
     add_metadata(writer, config, kind)
     if config.get("rope_scaling", {}).get("rope_type") == "llama3":
@@ -172,7 +172,7 @@ def write_model(path, config, kind, exceptions, rng):
 
 
 def llama_cpp_logits(path, ids):
-    """All rows by llama.cpp with an fp32 KV cache."""
+    """Logits of all rows, by llama.cpp with an fp32 KV cache."""
     llm = llama_cpp.Llama(
         str(path),
         n_ctx=512,

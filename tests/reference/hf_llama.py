@@ -1,4 +1,4 @@
-"""Llama in transformers, fp32, eager attention, on the CPU: the passes that goldens are made of."""
+"""Llama in transformers, fp32, eager attention, on the CPU: the forwards that goldens are made from."""
 
 import copy
 
@@ -9,11 +9,11 @@ import transformers
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 torch.set_grad_enabled(False)
-torch.set_num_threads(1)  # one order of sums, however many cores
+torch.set_num_threads(1)  # so the order of sums does not depend on the number of cores
 
 
 def load(folder):
-    """A Hugging Face folder, its weights raised to fp32."""
+    """The model of a Hugging Face folder, with weights converted to fp32."""
     model = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     return model.eval()
 
@@ -31,7 +31,7 @@ def from_weights(config, weights):
 
 
 def reset_rope(model):
-    """Back to a fresh model: `dynamic` otherwise remembers the longest pass it has seen."""
+    """Resets the rotary embedding: `dynamic` otherwise keeps the state of the longest forward so far."""
     rotary = model.model.rotary_emb
     rotary.inv_freq = rotary.original_inv_freq.clone()
     rotary.max_seq_len_cached = rotary.original_max_seq_len
@@ -71,7 +71,7 @@ def greedy(model, prompt, count):
 
 
 def log_probabilities(logits, ids):
-    """Natural log of the probability of ids[i + 1] given ids[0..i]: one fewer than ids, summed in float64."""
+    """Natural log of the probability of ids[i + 1] given ids[0..i], summed in float64; one value fewer than ids."""
     rows = np.asarray(logits[: len(ids) - 1], np.float64)
     peak = rows.max(axis=-1, keepdims=True)
     norm = peak[:, 0] + np.log(np.exp(rows - peak).sum(axis=-1))

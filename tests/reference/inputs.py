@@ -19,7 +19,7 @@ def text(name):
 
 
 def slices(kjv):
-    """Whole verses: the first about 12,000 bytes after 95 % of the text, and the last about 60,000."""
+    """Two slices of whole verses: about 12,000 bytes after 95 % of the text, and about 60,000 bytes at its end."""
     start = kjv.index("\n", len(kjv) * 95 // 100) + 1
     end = kjv.rindex("\n", start, start + TEXTS["kjv_12k.txt"]) + 1
     yield "kjv_12k.txt", kjv[start:end]

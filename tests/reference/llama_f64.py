@@ -1,8 +1,8 @@
 """A Llama forward in float64, written from the formulas and independent of transformers.
 
-It bounds the error of the goldens: transformers in fp32 against this says how far fp32 itself is from the truth.
-Angles come either from float64 frequencies or, to tell the two sources of error apart, from frequencies and angles
-rounded to fp32 the way transformers rounds them.
+It bounds the error of the goldens: its difference from transformers in fp32 is the error of fp32. Angles come from
+float64 frequencies, or from frequencies and angles that are rounded to fp32 as in transformers. This separates the two
+sources of error.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def rope_settings(config):
-    """The rope dictionary of either spelling, with rope_type and rope_theta filled in."""
+    """The rope dictionary under either of its names, with rope_type and rope_theta filled in."""
     rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
     rope.setdefault("rope_theta", config.get("rope_theta", 10000.0))
     rope.setdefault("rope_type", rope.get("type", "default"))
@@ -82,7 +82,7 @@ def frequencies(config, length):
 
 
 def angles(config, prompt_len, length, fp32_angles):
-    """cos and sin [length, head_dim / 2]: prompt rows for the prompt's length, row p behind it for p + 1."""
+    """cos and sin [length, head_dim / 2]: prompt rows use the prompt's length, and a later row p uses length p + 1."""
     rows, factor = [], 1.0
     for position in range(length):
         inverse, factor = frequencies(config, prompt_len if position < prompt_len else position + 1)
@@ -112,8 +112,8 @@ def softmax(scores):
 
 
 def forward(config, weights, ids, prompt_len=None, fp32_angles=False):
-    """Logits [n, vocab] in float64. weights: HF names -> arrays. The pass is causal: how the ids were cut into passes
-    shows only in the rope of `dynamic`, which prompt_len decides (default: all are prompt)."""
+    """Logits [n, vocab] in float64. weights: HF names -> arrays. The forward is causal, so splitting the ids into
+    several forwards affects only rope type `dynamic`, by prompt_len (default: all ids are prompt)."""
     w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
     n, d, eps = len(ids), head_dim(config), config["rms_norm_eps"]
     heads = config["num_attention_heads"]

@@ -1,7 +1,7 @@
-"""Makes everything under tests/data again, in the order of need: python tests/reference/make_all.py [part ...]
+"""Makes everything under tests/data again, in order of dependency: python tests/reference/make_all.py [part ...]
 
-Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2, variants, scoring. All of them take some minutes and a network for the demo model's
-first fetch. The inputs (texts, kjv models) are in the tree already; inputs.py says where they came from.
+Parts: tiny, blocks, gguf, tokenizers, kjv, smollm2, variants, scoring. All of them together take some minutes, and a
+network connection to fetch the demo model. The inputs (texts, kjv models) are in the tree; inputs.py has their origin.
 """
 
 import sys

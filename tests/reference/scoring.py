@@ -1,7 +1,7 @@
 """Perplexities by sliding windows, and log probabilities of pairs: tests/data/scoring/{pairs.jsonl,golden.json}.
 
-Windows are scored by transformers, each token with the same weight. Pairs are scored by lm-evaluation-harness (HFLM, which
-has no part in this engine), context 256, so that some are cut."""
+Windows are scored by transformers, each token with the same weight. Pairs are scored by lm-evaluation-harness (HFLM,
+independent of this engine) with context 256, so that some are cut."""
 
 import json
 import pathlib
@@ -26,7 +26,7 @@ BLANKS = [" ", "  ", "\n", "\t", "\u00a0", "\u3000", "\u2028", "\u0085", "\x1c",
 
 
 def folder_with_bos(path):
-    """transformers 5 puts no BOS before texts of a tokenizer.model that does not ask for it."""
+    """A copy of the model that requests BOS: transformers 5 adds none for a tokenizer.model by default."""
     for name in ("config.json", "model.safetensors", "tokenizer.model"):
         (path / name).write_bytes((MODEL / name).read_bytes())
     config = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True}
@@ -50,7 +50,7 @@ def window_perplexity(model, ids, window, stride):
 
 
 def llama_perplexity(model, ids, window):
-    """llama-perplexity's rule: BOS in place of each chunk's first id, the second half counts."""
+    """The rule of llama-perplexity: BOS replaces the first id of each chunk, and the second half counts."""
     total, count = 0.0, 0
     for begin in range(0, len(ids) - window + 1, window):
         chunk = [1, *ids[begin + 1 : begin + window]]
@@ -73,14 +73,14 @@ def pairs(harness):
         middle = begin + length
         end = middle + draw.choice([1, 4, 12, 40])
         context, continuation = text[begin:middle], text[middle:end]
-        if i % 3 == 1:  # as tasks write them: a blank between the two
+        if i % 3 == 1:  # as in tasks: a blank between the two
             context, continuation = context.rstrip(), " " + continuation.strip()
         if i % 7 == 2:
             context += draw.choice(BLANKS)
         if i % 31 == 5:
             context = "<s>" + context
         continuation = continuation if continuation.strip() else "and"
-        # transformers 5 gives a text that begins with a blank one token fewer than SentencePiece does.
+        # In transformers 5, a text that begins with a blank has one token fewer than in SentencePiece.
         context = context.lstrip()
         continuation = continuation if context else continuation.lstrip()
         # The harness cannot score a continuation whose text belongs to the context's last token.

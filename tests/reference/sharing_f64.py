@@ -1,9 +1,10 @@
-"""Which layer's keys and values each layer reads, from a config.json, and how a prompt passes over the layers: by
-definition (LCKV, arXiv 2405.10637 and 2410.14442), and independent of the engine. `s` (sliding windows) is not served."""
+"""The layer map of a config.json and a prompt's passes over the layers, by definition (LCKV, arXiv 2405.10637 and
+2410.14442) and independent of the engine. `s` (sliding windows) is not supported."""
 
 
 class Sharing:
-    """source[l]: the layer that l reads. strict[l]: tokens do not see themselves in l. owners: layers that are read."""
+    """source[l]: the layer that l reads. strict[l]: True if tokens do not see themselves in l. owners: layers that are
+    read."""
 
     def __init__(self, source, strict, passes):
         self.source, self.strict, self.passes = source, strict, passes
@@ -13,8 +14,8 @@ class Sharing:
         return [layer for layer, source in enumerate(self.source) if source == owner]
 
     def blocks(self):
-        """(layers, whether they are passed over repeatedly), in order: where a layer reads a later one, all layers up
-        to the last one that any of them reads are."""
+        """(layers, True if they take repeated passes), in order. If a layer reads a later one, all layers up to the
+        last one that any of them reads take repeated passes."""
         blocks, first = [], 0
         while first < len(self.source):
             layer = last = first
@@ -27,7 +28,7 @@ class Sharing:
 
 
 def sharing(config):
-    """Of a config.json: of LCKV's, or of a model whose layers read their own."""
+    """Sharing of a config.json: LCKV's, or that of a model whose layers read their own KV."""
     count = config["num_hidden_layers"]
     if config.get("model_type") != "lckv-llama":
         return Sharing(list(range(count)), [False] * count, 1)

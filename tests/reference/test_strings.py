@@ -1,6 +1,6 @@
 """Strings that tokenizers are compared on: a fixed list of edges, then seeded random ones from every corner of Unicode.
 
-Letters newer than Unicode 13 are left out: libraries disagree about what they are, by version.
+Letters newer than Unicode 13 are left out, because library versions classify them differently.
 """
 
 import random
@@ -73,7 +73,7 @@ CODE = [
 
 
 def fixed():
-    """The edges: Latin-1, runs of spaces, numbers, contractions, special tokens inside a text, the ends of UTF-8."""
+    """Edge cases: Latin-1, repeated spaces, numbers, contractions, special tokens inside a text, limits of UTF-8."""
     strings = ["", "a", "A", "Hello world", " Hello world", "Hello world ", "  Hello  world  "]
     strings += ["\n", "▁", "▁Hello", " ▁", "▁ "]
     strings += [chr(code) for code in range(256)]
@@ -93,7 +93,7 @@ def fixed():
     strings += ["<s >", "< s>", "<|im_start", "<s></s>", "<S>", "</s></s> a", "<s> <s>  <s>"]
     strings += ["<|im_start|>user\nHello<|im_end|>\n", "<|begin_of_text|>In the beginning<|end_of_text|>"]
     strings += ["[INST] hi [/INST] </s><s>"]
-    # a code point for every byte that UTF-8 can hold, and the ends of its ranges
+    # A code point for every byte that UTF-8 can contain, and the limits of its ranges.
     strings += list("\u07ff\u0800\u0fff\u1000\ud7ff\ue000\ufffd\ufffe\uffff\U00010000\U0001ffff\U0003ffff")
     strings += list("\U00040000\U0007ffff\U00080000\U000bffff\U000c0000\U000fffff\U00100000\U0010ffff")
     strings += [chr(code) for code in range(0x100, 0x800, 0x40)]

@@ -16,7 +16,7 @@ from common import DATA, HF_VERSIONS, max_abs, significant, write_json, write_te
 from tiny_specs import SPECS
 
 OUT = DATA / "tiny"
-MAX_ROWS = 48  # rows of logits kept of a longer pass
+MAX_ROWS = 48  # rows of logits that are stored for a longer forward
 TORCH_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
@@ -52,7 +52,7 @@ def random_weights(config, rng, embed_std):
 
 
 def stored_tensors(weights, spec):
-    """The checkpoint's tensors in its types, with the extras a loader must ignore."""
+    """The checkpoint's tensors in its types, with extra tensors that a loader must ignore."""
 
     def kind(name):
         if spec["dtype"] == "MIXED":
@@ -85,7 +85,8 @@ def save_checkpoint(folder, tensors, shards):
 
 
 def kept_rows(n, prompt_len):
-    """All rows of a short pass; of a long one the ends, both sides of tile 256 and of the prompt, and some between."""
+    """All rows of a short forward. For a long one: its ends, rows around tile boundary 256 and around the prompt's end,
+    and some between."""
     if n <= MAX_ROWS:
         return np.arange(n)
     marks = {0, 1, n - 2, n - 1, 255, 256, 257}

@@ -1,12 +1,13 @@
-"""What each tiny model covers. One entry: the config.json as written, and how its weights and passes are made.
+"""Specifications of the tiny models. An entry has the config.json, and how weights and forwards are made.
 
-Keys beside `config`: dtype (F32, F16, BF16 or MIXED: matrices BF16, norms F32), n (ids in the pass), prompt_len (a
-second pass in steps, for `dynamic`), shards, embed_std (default 1), extras (tensors a loader must ignore).
+Keys in addition to `config`: dtype (F32, F16, BF16 or MIXED: matrices BF16, norms F32), n (ids of the forward),
+prompt_len (a second forward in steps, for `dynamic`), shards, embed_std (default 1), extras (tensors that a loader must
+ignore).
 """
 
 
 def shape(dim, heads, kv_heads, ffn, vocab=160, head_dim=None, eps=1e-5, tied=False, positions=512, **rest):
-    """config.json without anything about rope. A None argument leaves its key out."""
+    """config.json without rope settings. A None argument leaves its key out."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -39,14 +40,14 @@ SPECS = {
         n=40,
     ),
     "one-token": dict(
-        what="a prompt of one id; eps 1e-2 beside embeddings of std 0.05, so that eps counts",
+        what="a prompt of one id; eps 1e-2 with embeddings of std 0.05, so that eps counts",
         config=dict(shape(64, 2, 1, 64, eps=1e-2), rope_theta=10000.0, torch_dtype="float16"),
         dtype="F16",
         n=1,
         embed_std=0.05,
     ),
     "small-embeddings": dict(
-        what="eps 1e-3 beside embeddings of std 0.05; integer rope_theta",
+        what="eps 1e-3 with embeddings of std 0.05; integer rope_theta",
         config=dict(
             shape(64, 2, 2, 64, eps=1e-3, **NO_BIAS), rope_theta=10000, rope_scaling=None, torch_dtype="float16"
         ),
@@ -111,7 +112,7 @@ SPECS = {
         n=48,
     ),
     "mixed-types": dict(
-        what="norms F32 beside BF16 matrices, and rotary_emb.inv_freq tensors as old conversions left them",
+        what="norms F32 with BF16 matrices, and rotary_emb.inv_freq tensors as old conversions left them",
         config=dict(shape(64, 4, 2, 96), rope_theta=10000.0, torch_dtype="bfloat16"),
         dtype="MIXED",
         n=48,

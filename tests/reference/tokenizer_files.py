@@ -19,7 +19,7 @@ SMOLLM_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"]
 
 
 def corpus():
-    """Verses, and strings of every kind, so that merges exist for code, CJK and emoji too."""
+    """Verses, and strings of every kind, so that merges also exist for code, CJK and emoji."""
     verses = inputs.text("kjv_60k.txt")
     return [*verses.splitlines(keepends=True), *test_strings.generate(6000, 77, verses), *test_strings.CODE * 20]
 
@@ -29,7 +29,7 @@ def special(text):
 
 
 def byte_level(pre_tokenizer, vocab_size, specials, specials_last=False, **model):
-    """Byte-level BPE. Llama 3 numbers its special tokens after the ordinary ones, the others before."""
+    """Byte-level BPE. Llama 3 numbers its special tokens after the ordinary ones; other families number them before."""
     tokenizer = Tokenizer(models.BPE(**model))
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
@@ -74,7 +74,7 @@ def smollm():
 
 
 def llama2_parts(vocab_size):
-    """(vocabulary, merges) of a character BPE over the text with spaces as U+2581, runs of which merge as well."""
+    """(vocabulary, merges) of a character BPE over the text with spaces as U+2581; sequences of spaces also merge."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("▁+$|▁*[^▁\\n]+|▁+|\\n"), behavior="isolated")
@@ -86,7 +86,7 @@ def llama2_parts(vocab_size):
 
 
 def llama2(parts, metaspace, byte_fallback):
-    """Old files prepend and replace in the normalizer, newer ones have a Metaspace that splits nothing."""
+    """Old files prepend and replace in the normalizer; newer ones have a Metaspace that does not split."""
     pieces, merges = parts
     head = ["<unk>", "<s>", "</s>"] + ([f"<0x{byte:02X}>" for byte in range(256)] if byte_fallback else [])
     vocab = {piece: number for number, piece in enumerate(dict.fromkeys(head + pieces))}
@@ -108,7 +108,8 @@ def llama2(parts, metaspace, byte_fallback):
 
 
 def save(name, tokenizer, merges_as_strings=False):
-    """Compact tokenizer.json. Files of before 2024 write a merge as "a b", newer ones as ["a", "b"]: both are made."""
+    """Writes a compact tokenizer.json. Files from before 2024 have merges like "a b", newer ones ["a", "b"]: both are
+    made."""
     content = json.loads(tokenizer.to_str())
     if merges_as_strings:
         content["model"]["merges"] = [" ".join(pair) for pair in content["model"]["merges"]]

@@ -1,4 +1,4 @@
-"""GGUF files that hold only metadata and a tokenizer: tests/data/tokenizers/gguf-*/tokenizer.gguf."""
+"""GGUF files with metadata and a tokenizer only: tests/data/tokenizers/gguf-*/tokenizer.gguf."""
 
 import json
 
@@ -17,7 +17,7 @@ BYTE_LEVEL = {
 
 
 def open_writer(folder):
-    """A writer with the least a reader of vocabularies asks for."""
+    """A writer with the minimum of metadata that a reader of vocabularies requires."""
     (OUT / folder).mkdir(parents=True, exist_ok=True)
     writer = gguf.GGUFWriter(OUT / folder / "tokenizer.gguf", "llama")
     writer.add_name(folder)

@@ -1,7 +1,7 @@
 """Ids of 2,000 strings for every tokenizer: tests/data/tokenizers/<name>/golden.json.
 
-Special tokens in a string are parsed; no BOS is added. Where two references disagree the golden has the ids of one and
-lists what the other says, by the string's index.
+Special tokens in a string are parsed; no BOS is added. If two references disagree, the golden has the ids of one
+reference, and lists those of the other by the string's index.
 """
 
 import base64
@@ -37,8 +37,8 @@ def llama_cpp_encoder(path):
 
 
 def sentencepiece_encoder(path):
-    """SentencePiece with its special pieces parsed. As in transformers' non-legacy mode, only text at the very start
-    gets the prefix space: what follows a special piece is encoded as it stands."""
+    """SentencePiece with its special pieces parsed. As in transformers' non-legacy mode, only text at the start of the
+    string gets the prefix space; text after a special piece does not."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     bare = sentencepiece.SentencePieceProcessor()
     proto = sentencepiece_model_pb2.ModelProto.FromString(processor.serialized_model_proto())
@@ -58,12 +58,12 @@ def sentencepiece_encoder(path):
 
 
 def differences(ids, others):
-    """[[index, the other's ids], ...]"""
+    """[[index, ids of the other reference], ...]"""
     return [[index, other] for index, (mine, other) in enumerate(zip(ids, others, strict=True)) if mine != other]
 
 
 def byte_of_character():
-    """Byte-level BPE spells each byte as a printable character: itself where it is one, else U+0100 and on."""
+    """Byte-level BPE represents each byte as a printable character: itself if it is one, else U+0100 and following."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + rank): byte for rank, byte in enumerate(others)}
@@ -118,7 +118,7 @@ def make_sentencepiece():
         "ids by sentencepiece, special pieces parsed, prefix space only at the start of the string; "
         "transformers adds none before a space; llama.cpp adds one after every special piece too"
     )
-    # U+2581 stands for a space in the vocabulary, so it comes back as one
+    # U+2581 represents a space in the vocabulary, so it is decoded as a space.
     irreversible = [index for index, text in enumerate(strings()) if "\u2581" in text]
     write(
         "sentencepiece",
@@ -133,7 +133,7 @@ def make_sentencepiece():
 
 
 def make_gguf(name, path, twin):
-    """Ids by llama.cpp; twin: the same vocabulary in another form, whose ids must be the same or are listed."""
+    """Ids by llama.cpp; twin: the same vocabulary in another format. Its ids must be equal; differences are listed."""
     encode = llama_cpp_encoder(path)
     ids = [encode(text) for text in strings()]
     more, used = {}, ["llama-cpp-python"]

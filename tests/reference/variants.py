@@ -1,4 +1,4 @@
-"""Variants of config.json, generation_config.json and tokenizer files, and what transformers makes of each:
+"""Variants of config.json, generation_config.json and tokenizer files, and the results of transformers for each:
 tests/data/variants/{configs,tokenizers}.json."""
 
 import json
@@ -20,7 +20,7 @@ DROP = object()
 
 # Left out: a generation_config.json without eos_token_id, after which transformers does not stop at the eos_token_id of
 # config.json. vLLM does, and so does this engine.
-# name: changes of config.json (DROP: the key goes), generation_config.json or None
+# name: changes of config.json (DROP: the key is removed), generation_config.json or None
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 256}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
 CONFIGS = {
@@ -82,7 +82,7 @@ CONFIGS = {
     "mistral, window of the context": ({"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 2048}, None),
 }
 
-# None begins with a blank: transformers 5 gives those one token fewer than SentencePiece does.
+# No text begins with a blank: in transformers 5 such a text has one token fewer than in SentencePiece.
 TEXTS = ["And God", "And  God ", "</s>And God", "a<s>b</s>c", "", "\n\nAnd", "it's 1234 \u00e9\U0001f600"]
 # Without add_bos_token, transformers 4 and llama.cpp put BOS before a text of a tokenizer.model, transformers 5 does not.
 BASE = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -125,7 +125,7 @@ def configs():
 
 
 def tokenizer_folders():
-    """name, files (text), whether tokenizer.model of kjv-target lies there"""
+    """name, files (text), True if the folder also has the tokenizer.model of kjv-target"""
     for extra in ({}, {"legacy": True}, {"legacy": False}, {"legacy": None}, {"add_bos_token": False},
                   {"add_eos_token": True}, {"legacy": True, "add_eos_token": True}, {"tokenizer_class": "LlamaTokenizerFast"},
                   {"legacy": True, "tokenizer_class": "LlamaTokenizerFast"}, {"bos_token": {"content": "<s>", "special": True, "__type": "AddedToken"}}):

@@ -34,14 +34,14 @@ void every_pattern_has_its_value_and_comes_back(int exponent_bits, int mantissa_
     }
 }
 
-// Between two neighbours: below the middle goes down, above goes up, the middle goes to the even one.
+// Between two neighbours: a value below the middle rounds down, above it rounds up, and the middle rounds to even.
 template <class T>
 void rounds_to_nearest_even(uint16_t largest_finite) {
     for (uint32_t u = 0; u < largest_finite; ++u) {
         const double a = static_cast<float>(T::from_bits(static_cast<uint16_t>(u)));
         const double b = static_cast<float>(T::from_bits(static_cast<uint16_t>(u + 1)));
         const float mid = static_cast<float>((a + b) / 2);
-        if (static_cast<double>(mid) != (a + b) / 2) continue;  // below float's own precision
+        if (static_cast<double>(mid) != (a + b) / 2) continue;  // finer than float's own precision
         ASSERT_EQ(T(mid).bits, u % 2 == 0 ? u : u + 1) << u;
         ASSERT_EQ(T(std::nextafter(mid, -std::numeric_limits<float>::infinity())).bits, u) << u;
         ASSERT_EQ(T(std::nextafter(mid, std::numeric_limits<float>::infinity())).bits, u + 1) << u;

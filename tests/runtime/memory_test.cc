@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMib = size_t{1} << 20;
 
-/// A folder with the files that a kernel would show: 8 GiB of memory, 6 available.
+/// A folder with the files in which a kernel reports memory: 8 GiB in total, 6 GiB available.
 class Machine {
   public:
     Machine() {
@@ -148,7 +148,7 @@ TEST(HostMemory, AddressesAreLimitedByProcess) {
     EXPECT_EQ(limits("unlimited", std::to_string(500 * kMib)), 400 * kMib);
     EXPECT_EQ(limits(std::to_string(120 * kMib), std::to_string(500 * kMib)), 100 * kMib);
     EXPECT_EQ(limits("unlimited", std::to_string(50 * kMib)), 0u);
-    EXPECT_EQ(m.memory().available, 6144 * kMib);  // of the machine: other processes have their own addresses
+    EXPECT_EQ(m.memory().available, 6144 * kMib);  // the machine's memory: the limits apply to this process alone
 }
 
 TEST(HostMemory, SaysWhatSpeaksAgainstPinning) {
@@ -160,7 +160,7 @@ TEST(HostMemory, SaysWhatSpeaksAgainstPinning) {
               "500.0 MiB are available: free memory, raise the container's limit, or use a smaller context (-c)");
 }
 
-TEST(Pages, AreZeroWhoeverTouchesThem) {
+TEST(Pages, AreZeroOnEveryThread) {
     constexpr size_t kBytes = 5 * kMib + 4097;
     for (const int threads : {1, 3, 64}) {
         auto* data = static_cast<char*>(map_pages(kBytes));

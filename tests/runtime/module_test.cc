@@ -57,10 +57,10 @@ TEST(Module, FindsLibrariesOfEveryPythonOfThePath) {
     fs::remove_all(root);
 }
 
-TEST(Module, SaysInOneLineWhyThereIsNoCard) {
+TEST(Module, SaysInOneLineWhyThereIsNoGpu) {
     try {
         load_cuda_module();
-        EXPECT_NE(device_makers().find("cuda"), nullptr);  // a machine with a card
+        EXPECT_NE(device_makers().find("cuda"), nullptr);  // this machine has a GPU
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kUnavailable);
         EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("on the CPU"), testing::Not(testing::HasSubstr("\n"))));
@@ -68,7 +68,7 @@ TEST(Module, SaysInOneLineWhyThereIsNoCard) {
     }
 }
 
-TEST(Device, ANameThatNobodyBroughtAndABadNumberAreRefused) {
+TEST(Device, AnUnknownNameAndABadNumberAreRefused) {
     EXPECT_THROW(open_device("nothing"), Error);
     device_makers().add("test", [](const DeviceRequest& r) {
         EXPECT_EQ(r.index, 3);

@@ -63,7 +63,7 @@ TEST(CpuStream, EnqueueReturnsBeforeTheWorkIsDone) {
     EXPECT_TRUE(s.reached(done));
 }
 
-// The ordering that offloading stands on: without the wait the compute stream reads what the copy has not written yet.
+// Offloading depends on this order: without the wait, compute reads memory that the copy has not written yet.
 int value_read(bool with_wait) {
     CpuStream copy("copy", 1), compute("compute", 1);
     int cell = 0, read = -1;
@@ -72,7 +72,7 @@ int value_read(bool with_wait) {
     auto* s = &started;
 
     copy.enqueue("write", 0, [c, s, with_wait] {
-        if (!with_wait) s->wait(false);  // stands for a slow link, without a race of its own
+        if (!with_wait) s->wait(false);  // simulates a slow link, without a race of its own
         *c = 42;
     });
     const Event written = copy.record();
@@ -157,7 +157,7 @@ TEST(CpuStream, AGraphRunsWhatWasRecordedAndReadsWhatLiesThereThen) {
         x = next;
         graph->launch();
     }
-    s.enqueue("behind", 0, [out] { *out += 1000; });
+    s.enqueue("later", 0, [out] { *out += 1000; });
     s.synchronize();
     EXPECT_EQ(sum, ((0 + 1) * 2 + 10) * 2 + 1000);
 }
@@ -182,7 +182,7 @@ TEST(CpuStream, EventsAndGraphsWithinAGraphAreBugs) {
     EXPECT_THROW(s.capture([&] { s.record(); }), Error);
     EXPECT_THROW(s.capture([&] { s.wait(elsewhere); }), Error);
     EXPECT_THROW(s.capture([&] { s.capture([] {}); }), Error);
-    int ran = 0;  // and the stream works on
+    int ran = 0;  // the stream still works
     s.enqueue("work", 0, [r = &ran] { *r = 1; });
     s.synchronize();
     EXPECT_EQ(ran, 1);

@@ -1,4 +1,4 @@
-// Parallel regions: every thread once, in order, and what one writes the others see.
+// Parallel regions: every thread runs each region once, in order, and sees what the others wrote.
 
 #include "runtime/cpu/team.h"
 
@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-/// A team of this size, led by the thread of the test.
+/// A team of GetParam() threads, led by the test's thread.
 class TeamOf : public testing::TestWithParam<int> {
   protected:
     TeamOf() { team_.lead(); }
@@ -46,12 +46,12 @@ TEST_P(TeamOf, RunsTheBodyOnceOnEveryThread) {
     EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
-// Plain numbers: a region that began too early or ended too early gives a wrong sum, and a race under TSan.
+// The numbers are not atomic: a region that begins or ends too early gives a wrong sum, and a race under TSan.
 TEST_P(TeamOf, SeesWhatTheRegionBeforeWrote) {
     std::vector<int64_t> at(n(), 1);
     int64_t sum = 0;
     for (int64_t i = 0; i < 5000; ++i) {
-        sum += at[static_cast<size_t>(i) % n()];  // alone, between the regions
+        sum += at[static_cast<size_t>(i) % n()];  // single-threaded, between the regions
         parallel([&](int thread, int) { at[static_cast<size_t>(thread)] += thread + sum % 3; });
     }
     int64_t wanted = 0;
@@ -67,9 +67,9 @@ TEST_P(TeamOf, SeesWhatTheRegionBeforeWrote) {
 TEST_P(TeamOf, WakesThreadsThatHaveGoneToSleep) {
     std::vector<int> runs(n());
     for (int i = 0; i < 20; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than they look
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than the threads spin
         parallel([&](int thread, int) {
-            // The others wait for the last one, here and at the end, until they sleep.
+            // The others wait for this thread, here and at the end, until they fall asleep.
             if (thread == i % GetParam()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
             parallel_barrier();
             if (thread != i % GetParam()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -147,7 +147,7 @@ TEST(Team, EndsWhileItsThreadsSleep) {
     EXPECT_EQ(runs, 3);
 }
 
-// Other programs have the cores: a thread comes milliseconds late to every region.
+// Other programs occupy the cores: one thread arrives milliseconds late at every region.
 TEST(Team, WorksAloneForAWhileWhereOthersComeLate) {
     Team team(2);
     team.lead();
@@ -175,7 +175,7 @@ TEST(Team, WorksAloneForAWhileWhereOthersComeLate) {
         EXPECT_EQ(parallel_width(), 1);
         EXPECT_EQ(region(), 1);
         parallel([&](int, int) { parallel_barrier(); });
-        while (team.size() == 1) region();  // the rest ends by itself
+        while (team.size() == 1) region();  // the leader resumes using the team by itself
         EXPECT_EQ(region(), 2);
     }
     EXPECT_EQ(team.most(), 2);

@@ -40,7 +40,7 @@ TEST(Trace, MayBeReadWhileAStreamAdds) {
 TEST(Trace, TakesTheTimeOfWhatIsCountedAlready) {
     trace::reset_totals();
     trace::start(16);
-    trace::Lane& card = trace::make_lane("card");
+    trace::Lane& card = trace::make_lane("gpu");
 
     trace::count(trace::name_lane("host"), {"copied later", 1, 0, 64});
     EXPECT_EQ(trace::total("copied later").bytes, 64u);
@@ -67,7 +67,7 @@ TEST(Trace, WritesSpansAsChromeEvents) {
     EXPECT_NE(json.find(R"("bytes":7)"), std::string::npos);
 }
 
-/// Of these lanes alone: those of other tests are there, too.
+/// The spans of one lane: other tests recorded spans in other lanes.
 std::vector<trace::Span> spans_of(std::string_view lane, uint64_t begin_ns) {
     std::vector<trace::Span> all = trace::spans(begin_ns);
     std::erase_if(all, [&](const trace::Span& s) { return lane != s.lane; });

@@ -1,4 +1,4 @@
-// What a stream sees of the streams it has waited for.
+// A Watch reports the errors of a stream and of all streams that it has waited for.
 
 #include "runtime/watch.h"
 
@@ -21,7 +21,7 @@ struct Watched {
     std::shared_ptr<Watch> watch;
 };
 
-// As compute and the two copy streams do when keys and values are streamed.
+// Compute and the two copy streams wait for each other in this way when the KV cache is streamed.
 TEST(Watch, LooksOnceAtEachOfThoseThatWaitForEachOther) {
     std::string seen;
     Watched compute("c", seen), h2d("h", seen), d2h("d", seen);

@@ -1,4 +1,4 @@
-// What blocks of the attention leave alone: a graph's grid covers all of the context, whatever is cached.
+// Blocks of the attention that have nothing to do: a graph's grid covers the whole context, whatever is cached.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ struct Cache {
         const auto at = [](auto& tile) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data())); };
         for (auto& tile : tiles) table.push_back(at(tile));
         for (size_t r = 0; r < slots.size(); ++r) ancestors[r * gpu::kStaged] = static_cast<int32_t>(r);
-        slots.push_back(kTiles * gpu::kTile);  // of a row that is not meant
+        slots.push_back(kTiles * gpu::kTile);  // a row that is not part of the call
     }
     gpu::AttendTile<float, 1>::Args attend() {
         const int32_t slot = kDim * sizeof(float);
@@ -68,7 +68,7 @@ struct Cache {
 TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
     struct Case {
         std::vector<int32_t> slots;
-        int64_t tiles;  // of which something is seen
+        int64_t tiles;  // tiles that some row sees
     };
     for (const auto& [slots, tiles] : {Case{{0}, 1},
                                        {{255}, 1},
@@ -90,7 +90,7 @@ TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
     }
 }
 
-// Behind a row's last tile neither what is running nor out is touched.
+// After a row's last tile, neither `running` nor `out` is written.
 TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
     const std::vector<float> records(2 * kRecord, 1);
     const int32_t kv_head = 0;
@@ -161,7 +161,7 @@ TEST(MergeTilesBlocks, BeginWithTheFirstTileThatTheHeadSees) {
     }
 }
 
-// The order of the sums is the tiles', however many records are on their way at once.
+// Sums are in tile order, however many records are in flight at once.
 TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
     constexpr int64_t kHeads = 2, kRows = 3, kMerged = kHeads * kRows * kRecord;
     for (const int64_t tiles : {1, 2, 15, 16, 17, 31, 32, 33, 70}) {

@@ -30,7 +30,7 @@ void Gpu::fault(gpu::Fault kind, int64_t x, int64_t y) {
     if (block_.fault.kind == gpu::Fault::kNone) block_.fault = {kind, x, y};
 }
 
-// Two sets of letters: who writes the next one may be ahead of who still reads this one, but not by two.
+// Two sets of letters: a lane that writes the next set may be ahead of one that reads this set, but not by two.
 const Gpu::Letters& Gpu::exchange(const std::array<std::byte, kLetter>& letter, int operation) {
     Block::Warp& warp = block_.warps_[static_cast<size_t>(thread_ / gpu::kWarp)];
     Letters& letters = warp.letters[warp.meeting.generation % 2];
@@ -49,8 +49,9 @@ void Block::meet(Meeting& meeting, int threads, int operation) {
     if (++meeting.arrived == threads) {
         meeting.arrived = 0;
         ++meeting.generation;
-        // Who comes last goes on at once, and would be the first behind every barrier. When warps run ahead they keep
-        // their order: the last warp finds all that the others do before their next barrier done.
+        // The last thread to arrive continues at once, and would be the first after every barrier. In eager runs it
+        // waits, so that warps keep their order: the last warp runs after all that the others do before their next
+        // barrier.
         if (!eager_) return;
     }
     self.scheduler = std::move(self.scheduler).resume();
@@ -106,7 +107,7 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
     shared_ = static_cast<char*>(shared_memory_.get()) + kMostShared - shared;
     std::memset(shared_, 0xff, shared);
 
-    // Two orders and two tempers, in turn: warps go on together, or one runs as far as it gets before the next.
+    // Runs alternate between two orders and two schedules: warps advance together, or each runs as far as possible.
     const bool descending = runs_ % 2 != 0;
     eager_ = runs_ / 2 % 2 != 0;
     ++runs_;
@@ -145,7 +146,7 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
                                                left, threads, index[0], index[1], index[2])));
     }
     if (error_) {
-        fibers_.clear();  // unwinds the threads that are in the middle of something
+        fibers_.clear();  // unwinds the suspended threads
         std::rethrow_exception(std::exchange(error_, nullptr));
     }
 }

@@ -1,8 +1,8 @@
 #pragma once
 /// A GPU block on the host: its threads are fibers of one operating system thread, which run until they meet the
-/// others. Half of the blocks run their threads in descending order, so that a missing barrier shows in one of the two;
-/// half of them run a warp as far as it gets before the next one; shared memory begins as NaN and ends at a page that
-/// nobody may touch; threads that wait for one that has left, or meet in different operations, end the run.
+/// others. Half of the blocks run their threads in descending order, so that a missing barrier is noticed in one of the
+/// two orders. Half of the blocks run each warp as far as possible before the next one. Shared memory begins as NaN and
+/// ends at an inaccessible page. The run fails if threads wait for one that has left, or meet in different operations.
 
 #include <array>
 #include <cstdint>
@@ -46,16 +46,16 @@ class Gpu {
         std::memcpy(&x, exchange(letter, mask)[static_cast<size_t>(lane() ^ mask)].data(), sizeof x);
         return x;
     }
-    /// PTX ISA, matrix fragments for mma.m16n8k16 with 16-bit types: the lane of group g and quad t holds of a rows g
-    /// and g + 8, columns 2t, 2t + 1 and those plus 8; of b the same k and column g; of d rows g and g + 8, columns 2t
-    /// and 2t + 1.
+    /// PTX ISA, matrix fragments for mma.m16n8k16 with 16-bit types. The lane of group g and quad t holds: of a, rows g
+    /// and g + 8, columns 2t, 2t + 1 and those plus 8; of b, the same k and column g; of d, rows g and g + 8, columns
+    /// 2t and 2t + 1.
     template <class T>
     void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
         std::array<std::byte, kLetter> letter{};
         std::memcpy(letter.data(), a, sizeof a);
         std::memcpy(letter.data() + sizeof a, b, sizeof b);
         const Letters& all = exchange(letter, kMma);
-        const auto element = [&](int group, int k, size_t part) {  // the two of a register lie side by side
+        const auto element = [&](int group, int k, size_t part) {  // the two of a register are adjacent
             T x;
             std::memcpy(&x,
                         all[static_cast<size_t>(group * 4 + k % 8 / 2)].data() + part + static_cast<size_t>(k % 2 * 2),
@@ -95,10 +95,10 @@ class Gpu {
     using Letters = std::array<std::array<std::byte, kLetter>, gpu::kWarp>;
     friend class Block;
 
-    /// Errors: Exit::kInternal where a GPU would end the run.
+    /// Errors: Exit::kInternal if a GPU would end the run.
     static void check_aligned(const void* p);
     int lane() const { return thread_ % gpu::kWarp; }
-    /// What every lane of the warp has handed in; `operation` must be the same in all of them.
+    /// Returns the letters of all lanes of the warp; `operation` must be the same in all of them.
     const Letters& exchange(const std::array<std::byte, kLetter>& letter, int operation);
 
     Block& block_;
@@ -118,7 +118,7 @@ class Block {
 
   private:
     friend class Gpu;
-    /// Where threads wait for each other.
+    /// A point at which threads wait for each other.
     struct Meeting {
         int arrived = 0, operation = 0;
         uint32_t generation = 0;
@@ -137,7 +137,8 @@ class Block {
 
     Fiber* new_fiber();
     void resume(Fiber& fiber);
-    /// Resumes those that need wait no longer; whether there were any. Who has ended is no longer in the list.
+    /// Resumes the threads that need not wait any longer, and removes those that have ended. Returns false if there
+    /// were none.
     bool advance(std::vector<Fiber*>& warp);
     void meet(Meeting& meeting, int threads, int operation);
 
@@ -145,13 +146,13 @@ class Block {
     const std::function<void(Gpu&)>* body_ = nullptr;
     int threads_ = 0;
     unsigned runs_ = 0;
-    bool eager_ = false;  // in this run a warp goes on as far as it gets before the next one does
+    bool eager_ = false;  // in this run, a warp runs as far as possible before the next one
     struct Fenced {
         void operator()(void* p) const { test::fenced_free(p, kMostShared); }
     };
     static constexpr size_t kMostShared = size_t{256} << 10;
     std::unique_ptr<void, Fenced> shared_memory_{test::fenced_allocate(kMostShared)};
-    void* shared_ = nullptr;  // of the block at hand: the end of shared_memory_
+    void* shared_ = nullptr;  // the current block's: the end of shared_memory_
     std::vector<Warp> warps_;
     Meeting all_;
     boost::context::pooled_fixedsize_stack stacks_{size_t{64} << 10};

@@ -1,4 +1,4 @@
-// The machine that the GPU kernels are tested on: does it notice what it is there to notice?
+// Checks that the emulated block, on which the GPU kernels are tested, notices the errors that it is made for.
 
 #include "tests/simt/block.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 64;
 
-/// How many threads of blocks 0 and 1 read something else than their neighbour's number.
+/// Returns how many threads of blocks 0 and 1 read another value than their neighbour's number.
 int misread(bool with_barrier) {
     Block block;
     int wrong = 0;
@@ -36,7 +36,7 @@ TEST(SimtBlock, ShowsAMissingBarrier) {
     EXPECT_GT(misread(false), 0);
 }
 
-// What one warp reads another may write at once where no barrier stands after the reading, too.
+// A barrier is also needed after a read: without it, another warp may already write what this warp reads.
 TEST(SimtBlock, ShowsAMissingBarrierAfterAReading) {
     const auto misread_twice = [](bool with_barrier) {
         Block block;
@@ -60,7 +60,7 @@ TEST(SimtBlock, ShowsAMissingBarrierAfterAReading) {
     EXPECT_GT(misread_twice(false), 0);
 }
 
-// In one run of four the thread that writes results is behind all others at every barrier.
+// In one run of four, the thread that writes results is the last one after every barrier.
 TEST(SimtBlock, LetsTheFirstThreadBeTheLast) {
     Block block;
     int most = 0;
@@ -96,7 +96,7 @@ TEST(SimtBlock, EndsWhenThreadsWaitForOnesThatLeft) {
     };
     EXPECT_THROW(block.run({0, 0, 0}, kThreads, 0, half_leave), Error);
 
-    int ran = 0;  // and is as new afterwards
+    int ran = 0;  // the block works as before
     block.run({0, 0, 0}, kThreads, 0, [&](Gpu& gpu) {
         gpu.sync();
         ++ran;
@@ -133,7 +133,7 @@ TEST(SimtBlock, ShufflesWithinTheWarp) {
     }
 }
 
-TEST(SimtBlockDeathTest, EndsAtAnAccessBehindSharedMemory) {
+TEST(SimtBlockDeathTest, EndsAtAnAccessPastSharedMemory) {
     const auto write_at = [](size_t i) {
         Block block;
         block.run({0, 0, 0}, 1, 48, [&](Gpu& gpu) { static_cast<volatile char*>(gpu.shared())[i] = 1; });

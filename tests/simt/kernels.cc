@@ -13,8 +13,8 @@ class SimtDevice final : public CpuDevice {
     using CpuDevice::CpuDevice;
     std::string_view backend() const override { return "simt"; }
     bool graphs() const override { return true; }
-    bool host_reaches_memory() const override { return false; }  // as on a card: weights pass through pinned buffers
-    /// A card's memory is not zeros either: here it is NaN.
+    bool host_reaches_memory() const override { return false; }  // as on a GPU: weights pass through pinned buffers
+    /// Device memory begins as NaN: a GPU's memory is not zeros either.
     void* allocate(Space space, size_t bytes) override {
         void* data = CpuDevice::allocate(space, bytes);
         if (space == Space::kDevice) std::memset(data, 0xff, bytes);

@@ -3,8 +3,8 @@
 
 namespace trireme::simt {
 
-/// From here on open_device("simt") gives a CPU device whose kernels are the GPU's and whose decode steps are graphs:
-/// the whole engine runs on them. Any thread may call it, any number of times.
+/// After this call open_device("simt") returns a CPU device with the GPU's kernels, whose decode steps are graphs: the
+/// whole engine runs on them. Any thread may call it, any number of times.
 void register_backend();
 
 }  // namespace trireme::simt

@@ -1,5 +1,5 @@
 #pragma once
-/// Runs GPU kernels on a CPU stream: what kernels/cuda/gpu_kernels.h calls a Launcher.
+/// A Launcher of kernels/cuda/gpu_kernels.h that runs GPU kernels on a CPU stream.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ class Launcher {
         }
     }
 
-    /// Stands for the library's product.
+    /// Replaces the library's matrix product.
     void multiply(const char* name, size_t bytes, const Tensor& out, const Tensor& x, const Tensor& w) {
         stream_->enqueue(name, bytes, [out, x, w] {
             gpu::with_type(w.dtype(), [&](auto t) {
@@ -59,7 +59,7 @@ class Launcher {
         if constexpr (requires { Body::kSharedBytes; }) shared = static_cast<size_t>(Body::kSharedBytes);
         const std::function<void(Gpu&)> body = [&args](Gpu& gpu) { Body::run(gpu, args); };
         block.fault = {};
-        // Every kind of neighbours in one order and in the other: blocks must not build on each other.
+        // Blocks run in a mixed order, because they must not depend on each other.
         check(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x < int64_t{1} << 31 && grid.y < 65536 && grid.z < 65536,
               "{}: a GPU refuses a grid of {} x {} x {} blocks", name, grid.x, grid.y, grid.z);
         const int64_t plane = int64_t{grid.x} * grid.y, blocks = plane * grid.z, stride = stride_through(blocks);
@@ -72,7 +72,7 @@ class Launcher {
         if (block.fault.kind != gpu::Fault::kNone) throw gpu::describe(name, block.fault);
     }
 
-    /// Without a common divisor with n, near n / 1.6.
+    /// Returns a number near n / 1.6 that has no common divisor with n.
     static int64_t stride_through(int64_t n) {
         int64_t stride = std::max<int64_t>(1, n * 5 / 8);
         while (std::gcd(stride, n) != 1) ++stride;
@@ -81,7 +81,7 @@ class Launcher {
 
     CpuStream* stream_;
     std::unique_ptr<Block> block_;
-    std::vector<std::shared_ptr<const void>> large_;  // arguments that no closure holds; a graph may ask for them again
+    std::vector<std::shared_ptr<const void>> large_;  // arguments that no closure holds; a graph may use them again
 };
 
 }  // namespace trireme::simt

@@ -1,4 +1,4 @@
-// What the GPU's operations launch: how many kernels of how many blocks, without running them.
+// The kernels and blocks that the GPU's operations launch, recorded without running them.
 
 #include <algorithm>
 #include <string>
@@ -19,7 +19,7 @@ struct Launch {
     std::vector<uint32_t> aligned = {};  // a library's product: w, x, out
 };
 
-/// What gpu_kernels.h calls a Launcher.
+/// A Launcher of gpu_kernels.h that records launches.
 class Recorder {
   public:
     explicit Recorder(std::vector<Launch>& launches) : launches_(&launches) {}
@@ -35,7 +35,7 @@ class Recorder {
     std::vector<Launch>* launches_;
 };
 
-/// Kernels whose operands nobody looks at.
+/// Kernels that are never run, so that their operands need no memory.
 struct Dry {
     explicit Dry(Phase phase)
         : device(open_device("cpu", {.threads = 1})),
@@ -83,7 +83,7 @@ TEST(Launches, PrefillAttentionHasBlocksForTheHeadsThatShareAKvHead) {
     }
 }
 
-// An odd k makes rows of f16 weights begin anywhere. What is multiplied by them does not suffer for it.
+// With an odd k, rows of f16 weights begin at any address. The alignment of the other operands does not suffer.
 TEST(Launches, EveryOperandOfALibrarysProductIsAsAlignedAsItIs) {
     struct Case {
         DType type;
@@ -127,7 +127,8 @@ TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
     }
 }
 
-// A head's tokens are copied by many blocks, and its first entry is written where there is nothing to copy, too.
+// Several blocks copy a head's tokens; one block runs even if there is nothing to copy, to write the head's first
+// entry.
 TEST(Launches, SlotsAreGatheredByRunsOfThem) {
     for (const auto& [cached, runs] : {std::pair<int64_t, int64_t>{0, 1}, {1, 1}, {64, 1}, {65, 2}, {600, 8}}) {
         Dry dry(Phase::kPrefill);

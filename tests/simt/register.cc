@@ -1,4 +1,4 @@
-// A program that is linked with this file knows --device simt.
+// A program that is linked with this file accepts --device simt.
 
 #include "tests/simt/kernels.h"
 

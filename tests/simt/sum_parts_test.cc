@@ -31,11 +31,11 @@ TEST(SumParts, HasTheBitsOfTheOrderedSumOnEveryRank) {
                 std::vector<float> parts(static_cast<size_t>(stride * ranks), NAN),
                     out = given[static_cast<size_t>(own)];
                 for (int r = 0; r < ranks; ++r) {
-                    if (r == own) continue;  // nobody sends to himself
+                    if (r == own) continue;  // no rank sends to itself
                     std::copy(given[static_cast<size_t>(r)].begin(), given[static_cast<size_t>(r)].end(),
                               parts.begin() + r * stride);
                 }
-                out.push_back(-7);  // must stay
+                out.push_back(-7);  // must remain
                 const gpu::SumParts::Args args = {out.data(), parts.data(), stride, n, ranks, own};
                 simt::Block block;
                 for (int64_t b = 0; b < gpu::div_up(n, gpu::SumParts::kThreads); ++b) {

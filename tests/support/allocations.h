@@ -1,12 +1,12 @@
 #pragma once
-/// Counts every allocation of a test program. To be included by one of its files.
+/// Counts every allocation of a test program, one of whose files includes this one.
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
-// Not inlined: GCC would see malloc and free behind new and delete and call them mismatched.
+// Not inlined: otherwise GCC sees malloc and free in new and delete, and warns that they do not match.
 namespace {
 std::atomic<int64_t> allocations{0};
 }

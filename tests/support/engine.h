@@ -13,10 +13,10 @@
 
 namespace trireme::test {
 
-/// What replaces a comm that adds in host memory on a device whose memory the host does not reach. Null: `comm` serves.
+/// Returns the comm to use instead of `comm` if the host cannot reach the device's memory, or null: `comm` can be used.
 std::unique_ptr<Comm> comm_of(Comm& comm, Device& device);
 
-/// How a test holds a model: its weights' type, and LevelOptions.
+/// A test's options for a model: the type of its weights, and LevelOptions.
 struct EngineOptions {
     DType weights = DType::kF16;
     DType k_type = DType::kF16, v_type = DType::kF16;
@@ -37,8 +37,8 @@ struct EngineOptions {
     }
 };
 
-/// Opens, loads and owns everything that a Level stands on, and the level, but not the ranks. Ranks of a device that is
-/// not the CPU, or stands for one that is not, talk through host memory.
+/// Opens, loads and owns a Level and all that it needs, except the ranks. On a device that is not the CPU, or that
+/// emulates another one, ranks communicate through host memory.
 class Engine {
   public:
     Engine(const std::filesystem::path& path, const EngineOptions& options, Comm& comm, int threads = 1,
@@ -53,9 +53,9 @@ class Engine {
     Comm& comm() { return comm_; }
     const Weights& weights() const { return *weights_; }
 
-    /// Logits of every token of `ids`, by the prefill path; the tokens are committed behind what is there.
+    /// Logits of every token of `ids`, by the prefill path; the tokens are committed after the earlier ones.
     std::vector<float> prefill_logits(std::span<const int32_t> ids);
-    /// Logits of one token behind the committed ones, which is then committed.
+    /// Logits of one token after the committed ones; it is then committed.
     std::vector<float> step(int32_t id);
 
   private:
@@ -70,10 +70,10 @@ class Engine {
 /// f32 everywhere: parity with float32 references.
 inline constexpr EngineOptions kExact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32};
 
-/// What a model of tests/data says to a prompt of 33 tokens.
+/// Results of a model of tests/data for a prompt of 33 tokens.
 struct Greedy {
-    std::vector<int32_t> tokens;  // the 24 most likely
-    std::vector<float> logits;    // of the prompt
+    std::vector<int32_t> tokens;  // the 24 greedy ones
+    std::vector<float> logits;    // of all tokens of the prompt
 };
 Greedy greedy(const std::string& model, int ranks, int threads, const std::string& device = "cpu",
               const EngineOptions& options = kExact);

@@ -1,5 +1,6 @@
 #pragma once
-/// Memory that ends where a page does, before one that nobody may touch: a read or write behind it ends the program.
+/// Memory that ends at the end of a page and is followed by an inaccessible one: an access past its end ends the
+/// program.
 
 #include <cstddef>
 #include <new>
@@ -9,7 +10,7 @@ namespace trireme::test {
 
 constexpr size_t kFencePage = 4096, kFenceAlignment = 16;
 
-/// The end is exact where `bytes` is a multiple of kFenceAlignment.
+/// The end is exact if `bytes` is a multiple of kFenceAlignment.
 inline void* fenced_allocate(size_t bytes) {
     const size_t used = (bytes + kFencePage - 1) / kFencePage * kFencePage;
     void* pages = mmap(nullptr, used + kFencePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kDim = 4, kSpread = 8;  // elements of a head, in the formula and here
 
-/// Where an element of a head of kSpread lies in the formula's; -1: it is one of the zeros between.
+/// Maps an element of a head of kSpread to an element of the formula's head; -1: one of the zeros in between.
 int64_t plain(int64_t i) {
     return i % 2 == 0 ? i / kSpread * kDim + i % kSpread / 2 : -1;
 }

@@ -11,13 +11,13 @@ struct HashedShape {
     std::string layer_map;
     bool no_diagonal = false;
     int64_t layers = 4, dim = 8, heads = 2, kv_heads = 1, ffn = 12, vocab = 16;
-    double scale = 0.6;  // of matrices
+    double scale = 0.6;  // scale of matrices
     int64_t sliding_window = 4096;
     int64_t context = 4096;
 };
 
-/// Heads have 4 elements, as in the reference; here they lie spread in heads of 8, the least that is computed, between
-/// zeros. Rotation has the same angles, and queries are scaled so that scores are the same.
+/// Heads have 4 elements in the reference. Here these are spread over heads of 8, the smallest size that is supported,
+/// with zeros in between. RoPE angles are the same, and queries are scaled so that scores are the same.
 class HashedModel final : public WeightSource {
   public:
     explicit HashedModel(const HashedShape& shape);

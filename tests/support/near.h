@@ -34,7 +34,7 @@ testing::AssertionResult near(std::span<const A> got, std::span<const B> want, d
                                        << static_cast<double>(want[f]);
 }
 
-/// The largest magnitude: what relative bounds are stated by.
+/// The largest magnitude, to which relative bounds refer.
 inline double largest(std::span<const float> x) {
     double top = 0;
     for (const float v : x) top = std::max(top, std::fabs(static_cast<double>(v)));

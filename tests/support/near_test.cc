@@ -52,7 +52,7 @@ TEST(Near, NamesTheFirstWrongElement) {
     EXPECT_NE(message.find("first at 1: got 5, want 2"), std::string::npos);
 }
 
-TEST(SameBits, TellsZeroFromMinusZero) {
+TEST(SameBits, DistinguishesZeroFromMinusZero) {
     const std::vector<float> plus{0.0f}, minus{-0.0f}, nan{kNan};
 
     EXPECT_FALSE(same_bits<float>(plus, minus));

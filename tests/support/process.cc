@@ -35,7 +35,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     return p;
 }
 
-// Takes what there is; false at the end of the stream.
+// Reads what is available; returns false at the end of the stream.
 bool drain(int fd, std::string& text) {
     char block[4096];
     const ssize_t n = ::read(fd, block, sizeof block);
@@ -43,7 +43,7 @@ bool drain(int fd, std::string& text) {
     return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// Puts what fits; false when all is written, or nobody reads.
+// Writes what fits; returns false when all is written, or the reader has closed the pipe.
 bool feed(int fd, std::string& rest) {
     const ssize_t n = ::write(fd, rest.data(), rest.size());
     if (n < 0) return errno == EINTR || errno == EAGAIN;

@@ -1,4 +1,4 @@
-/// mpirun's own crash is told from its ranks' (tests/support/process.h).
+/// A crash of mpirun itself is distinguished from a crash of its ranks (tests/support/process.h).
 #include "tests/support/process.h"
 
 #include <csignal>
@@ -8,7 +8,8 @@
 namespace trireme::test {
 namespace {
 
-/// A command that counts its runs in `folder`, and dies of a segmentation fault in all but the `good`th, saying `last`.
+/// Runs a command that counts its runs in `folder`. All but the `good`th run print `last` and end with a segmentation
+/// fault.
 ProcessResult crash_until(int good, const std::string& last, const TempFolder& folder) {
     const std::string runs = folder / "runs";
     return run_mpirun({"bash", "-c",

@@ -25,7 +25,7 @@ uint64_t mixed(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/// Rows of a tensor are runs of `values`, which are rounded already: 13 GB are copied in seconds.
+/// Rows of a tensor are slices of `values`, which are rounded already: 13 GB are copied in seconds.
 template <class T>
 void fill(const Matrix<T>& out, const std::vector<T>& values, uint64_t tensor, int64_t row0, int64_t col0) {
     for (int64_t r = 0; r < out.rows; ++r) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A checkpoint with random weights: of a well-known shape, for timing where no checkpoint can be had, or of any other.
+/// A checkpoint with random weights: of a well-known shape, for timing without the real checkpoint, or of another one.
 
 #include <array>
 #include <map>
@@ -24,7 +24,7 @@ struct RandomShape {
 /// "tiny", "smollm2-135m", "llama-2-7b", "llama-3-8b". Errors: Exit::kUsage naming them.
 const RandomShape& known_shape(const std::string& name);
 
-/// Normal weights with variance 1 / columns, norms of 1; a position's value depends on tensor, row and column alone.
+/// Normal weights with variance 1 / columns, norms of 1; an element depends only on tensor, row and column.
 class RandomModel final : public WeightSource {
   public:
     explicit RandomModel(const RandomShape& shape);
@@ -36,7 +36,7 @@ class RandomModel final : public WeightSource {
     template <class T>
     const std::vector<T>& scaled(float scale) const;
 
-    std::vector<float> normal_;  // a row is a run of it, which begins where tensor and row say
+    std::vector<float> normal_;  // a row is a slice of it; tensor and row give its beginning
     mutable std::mutex mutex_;
     mutable std::tuple<std::map<float, std::vector<f16>>, std::map<float, std::vector<bf16>>,
                        std::map<float, std::vector<float>>>

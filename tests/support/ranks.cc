@@ -26,7 +26,7 @@ void run_ranks(int size, const std::function<void(Comm&)>& body) {
                 const auto* error = dynamic_cast<const Error*>(&e);
                 try {
                     comm->abort(error ? error->code() : Exit::kInternal);
-                } catch (const Error&) {  // that is how a thread's abort ends
+                } catch (const Error&) {  // a thread's abort ends with this error
                 }
             }
             comm.reset();

@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks as threads: what a test needs of mpirun.
+/// Ranks as threads, in place of mpirun.
 
 #include <functional>
 
@@ -7,8 +7,8 @@
 
 namespace trireme::test {
 
-/// body(comm) on `size` ranks at once, each a thread. A rank that throws ends the others as `abort` would; what it
-/// threw, first in time, is thrown again here. A rank that returns early (a failed ASSERT) fails who waits for it.
+/// Runs body(comm) on `size` ranks at once, each a thread. A rank that throws ends the others like abort(), and the
+/// first exception is thrown again here. If a rank returns early (a failed ASSERT), ranks that wait for it fail.
 void run_ranks(int size, const std::function<void(Comm&)>& body);
 
 }  // namespace trireme::test

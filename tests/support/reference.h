@@ -1,5 +1,5 @@
 #pragma once
-/// Every operation in f64: one plain loop each, no cleverness. Kernels are compared with these, never with each other.
+/// Every operation in f64, each as one plain loop. Kernels are compared with these, never with each other.
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-/// Is this a sanitizer build? Tests that repeat the same accesses repeat them less often there.
+/// Whether this is a sanitizer build. Tests that repeat the same accesses repeat them less often there.
 
 namespace trireme::test {
 

@@ -1,12 +1,12 @@
 #pragma once
-/// How often a property is looked at.
+/// The number of seeds of a property test.
 
 #include <cstdint>
 #include <cstdlib>
 
 namespace trireme::test {
 
-/// `usual` seeds in every run, TRIREME_TEST_SEEDS in tests/full.sh.
+/// Returns `usual`, or TRIREME_TEST_SEEDS if that is set (tests/full.sh).
 inline int64_t test_seeds(int64_t usual) {
     const char* many = std::getenv("TRIREME_TEST_SEEDS");
     return many == nullptr ? usual : std::atoll(many);

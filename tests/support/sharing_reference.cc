@@ -81,7 +81,7 @@ std::vector<double> SharingReference::rotated(std::vector<double> heads, int64_t
     return heads;
 }
 
-// The chunk's keys and values, from residual streams as they come into the layer.
+// Computes the chunk's keys and values from the residual streams that enter the layer.
 void SharingReference::write(int64_t layer, const Rows& x) {
     Layer& w = layers_[static_cast<size_t>(layer)];
     w.keys.resize(static_cast<size_t>(before_));

@@ -11,21 +11,22 @@ namespace trireme::test {
 
 class SharingReference {
   public:
-    /// Weights are the source's, as it gives them in f32.
+    /// Weights are the source's, read in f32.
     explicit SharingReference(const WeightSource& source);
 
     using Rows = std::vector<std::vector<double>>;
-    /// Reads a chunk of tokens behind those before: iterated layers so many times. Logits of each, [tokens][vocab].
+    /// Reads a chunk of tokens after the earlier ones, in `passes` passes over iterated layers; returns [tokens][vocab]
+    /// logits.
     Rows read(std::span<const int32_t> tokens, int64_t passes);
-    /// The same token by token: what decoding computes.
+    /// Like read(), but token by token, as decoding computes.
     Rows decode(std::span<const int32_t> tokens);
-    /// What a layer has cached: [tokens][kv_heads * head_dim], keys rotated.
+    /// The keys and values that a layer has cached: [tokens][kv_heads * head_dim], keys rotated.
     const Rows& keys(int64_t layer) const { return layers_[static_cast<size_t>(layer)].keys; }
     const Rows& values(int64_t layer) const { return layers_[static_cast<size_t>(layer)].values; }
 
   private:
     struct Layer {
-        Rows attn_norm, q, k, v, o, ffn_norm, gate, up, down;  // k and v of owners
+        Rows attn_norm, q, k, v, o, ffn_norm, gate, up, down;  // k and v: of owners only
         Rows keys, values;
     };
     void write(int64_t layer, const Rows& x);

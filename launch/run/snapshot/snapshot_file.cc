@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSnapshotKind = "kv snapshot", kPartKind = "kv snapshot part";
 constexpr int kMostRanks = 4096;
 
-// What may be another one where a snapshot is taken up: where memory lies, how much text there will be, what is shown.
+// Settings that may differ when a snapshot is resumed: memory, lengths and output.
 constexpr std::array kFree = {"model",       "model-draft", "commit",           "command",     "ctx-size",
                               "n-predict",   "num-samples", "parallel",         "stop",        "ignore-eos",
                               "print",       "add-special", "kv-on-chip",       "kv-ring",     "device-memory",
                               "host-memory", "link-gbps",   "link-us",          "kv-verify",   "no-graphs",
                               "graphs",      "grace",       "checkpoint-every", "eos_token_id"};
-// Settings of the model; all others are the chain's, or say how tokens are drawn.
+// Settings of the model. All others belong to the chain or to sampling.
 constexpr std::array kModelSettings = {"heads",        "context",      "rms_norm_eps", "rope_theta",  "rope_scaling",
                                        "rope_numbers", "rope_factors", "layer_map",    "sharing",     "tensors",
                                        "tokenizer",    "weights",      "cache-type-k", "cache-type-v"};
@@ -36,10 +36,10 @@ bool in(const List& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
 }
 
-/// "key=theirs (this run: mine)" of the first one that differs among those that `counts`.
+/// Returns "key=theirs (this run: mine)" for the first difference among keys that `counts` accepts; "": none.
 template <class Counts>
 std::string difference(const KeyValues& theirs, const KeyValues& mine, const Counts& counts) {
-    // A flag and what came of it may have one name: the latter is behind the former.
+    // A flag and the value derived from it may have the same name. The derived value comes later, and is compared.
     const std::map<std::string, std::string> there(theirs.begin(), theirs.end());
     std::map<std::string, std::string> here;
     for (const auto& [name, value] : mine) here[name] = value;
@@ -69,10 +69,10 @@ void take(const StoreReader& store, const std::string& name, const Buffer<Space:
 
 void require_full(Engine& engine, const std::string& path) {
     require(full_view_of(engine) != nullptr, Exit::kConfig,
-            "--load-kv {}: with --kv-policy a run goes on as it was, with the same flags and ranks", path);
+            "--load-kv {}: with --kv-policy a run is resumed with the same flags and ranks only", path);
 }
 
-/// "FILE.rank-0-of-2.ID", without its folder.
+/// Returns "FILE.rank-0-of-2.ID", without its folder.
 std::string part_name(const std::string& path, int rank, int ranks, const std::string& id) {
     return fmt::format("{}.rank-{}-of-{}.{}", fs::path(path).filename().string(), rank, ranks, id);
 }
@@ -141,7 +141,7 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& c
     return writer.bytes();
 }
 
-/// Gives the snapshot its name. It has it even if an error follows, when its folder cannot be flushed.
+/// Gives the snapshot its final name. It has this name even if an error follows, when its folder cannot be flushed.
 void SnapshotWriter::publish(StoreWriter& writer) {
     try {
         writer.publish();
@@ -165,7 +165,7 @@ uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs)
         crew_.phase([&] { bytes = write_rank(text, costs, id, parts); });
         crew_.first_only([&] {
             if (parts.empty()) return;
-            // The parts' names are in their folder already: each has been written to the disk with it.
+            // The parts' names are durable: each part was flushed to the disk together with its folder.
             Json about = {{"parts", parts}, {"id", id}};
             StoreWriter manifest(path_, old_, std::string(kSnapshotKind), {}, about.dump());
             publish(manifest);
@@ -185,8 +185,8 @@ uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs)
     return all;
 }
 
-/// Removes the ranks' files of this snapshot, which could not be written; or of all others: nothing names them any
-/// more. Killed runs may have left some.
+/// Removes the ranks' files of this snapshot, which could not be written, or those of all others, which no FILE names
+/// any more. Killed runs may have left some.
 void SnapshotWriter::sweep(const std::string& id, bool of_others) const {
     const std::string begins = fs::path(path_).filename().string() + ".rank-";
     const fs::path folder = fs::path(path_).has_parent_path() ? fs::path(path_).parent_path() : ".";
@@ -309,14 +309,15 @@ void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) c
                 other_backend.empty(), Exit::kConfig,
                 "--load-kv {}: what it has {} for this chain is of another kind of device: {}; load it without --spec",
                 path_, name, other_backend);
-            require(logits_there && store.find(std::string(name) + "/values") != nullptr, Exit::kConfig,
-                    "--load-kv {}: it has nothing {} for this chain{}; save it with this --spec, and as many ranks",
-                    path_, name, behind_prompt ? "" : " behind generated tokens");
+            require(
+                logits_there && store.find(std::string(name) + "/values") != nullptr, Exit::kConfig,
+                "--load-kv {}: it has nothing {} for this chain{}; save it with this --spec, and this number of ranks",
+                path_, name, behind_prompt ? "" : " after generated tokens");
             take(store, name, staging, [s = set](Archive& ar) { s->state(ar); });
         }
     });
     if (!logits_there) {
-        // What follows is said by the last token; its keys and values are computed once more.
+        // The next token's logits come from the last token; its keys and values are computed again.
         const int64_t there = std::min(tokens_, static_cast<int64_t>(ids.size()) - 1);
         level.truncate(0, there);
         level.prefill(0, std::span(ids).subspan(static_cast<size_t>(there)));

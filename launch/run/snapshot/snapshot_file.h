@@ -1,10 +1,9 @@
 #pragma once
-/// The files of a snapshot. One rank: FILE has all of it. Several: FILE, which rank 0 writes last, names a file of each
-/// rank beside it, FILE.rank-R-of-N.ID; the ID is another one for each snapshot, so that the files of one that is
-/// complete are never touched. Formats: model/files/store/sets.h. "about" has what the run was told and how far it is;
-/// "ids" the text, i32; "k" and "v" the tiles of a full view (tiles.h); "chain" and "retrieved", "heavy" what objects
-/// remember, which only the same number of ranks can take up; of a conversation "session" and "level" instead of
-/// "chain".
+/// Snapshot files: reader and writer. With one rank, FILE has all data. With several, rank 0 writes FILE last. It names
+/// one file per rank in the same folder, FILE.rank-R-of-N.ID. Each snapshot has its own ID, so a complete snapshot's
+/// files are never overwritten. Formats: model/files/store/sets.h. "about" has settings and progress; "ids" the
+/// sequence, i32; "k" and "v" the tiles of a full view (tiles.h). "chain", "retrieved" and "heavy" are states of
+/// objects, which only the same number of ranks can resume. Conversations have "session" and "level", not "chain".
 
 #include <functional>
 #include <memory>
@@ -20,7 +19,7 @@
 
 namespace trireme {
 
-/// How far a run is.
+/// The sequence of a run so far.
 struct SnapshotText {
     std::vector<int32_t> prompt, generated;
 
@@ -31,7 +30,7 @@ struct SnapshotText {
     }
 };
 
-/// What a run knows besides the tiles of a full view: "chain", or "session" and "level".
+/// A named part of a run's state besides the tiles of a full view: "chain", or "session" and "level".
 struct Remembered {
     std::string name;
     std::function<void(Archive&)> state;
@@ -39,14 +38,13 @@ struct Remembered {
 
 class SnapshotWriter {
   public:
-    /// `settings`: of the run, compared where the snapshot is taken up. `old`: of the first one; the others take its
-    /// place.
+    /// `settings` are those of the run, compared when the snapshot is resumed. `old` applies to the first snapshot;
+    /// later ones replace it.
     SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine, std::vector<Remembered> known,
                    KeyValues settings);
 
-    /// All ranks pass, or all throw: errors as StoreWriter. Blocks until all of it is on the disk. Returns the bytes of
-    /// all ranks.
-    /// `costs`: that draft lengths go by.
+    /// Writes a snapshot, and blocks until all of it is on the disk. Returns the bytes of all ranks. `costs` are those
+    /// that determine draft lengths. All ranks pass, or all throw: errors as StoreWriter.
     uint64_t write(const SnapshotText& text, const SpecCosts& costs);
     const std::string& path() const { return path_; }
 
@@ -58,7 +56,7 @@ class SnapshotWriter {
 
     std::string path_;
     IfThere old_;
-    bool named_ = false;  // the snapshot that is being written has its name, on rank 0
+    bool named_ = false;  // on rank 0: the snapshot being written has its final name
     const Crew& crew_;
     Engine& engine_;
     std::vector<Remembered> known_;
@@ -72,23 +70,22 @@ class SnapshotReader {
 
     const SnapshotText& text() const { return text_; }
     const SpecCosts& costs() const { return costs_; }
-    /// That wrote it.
+    /// The number of ranks that wrote it.
     int ranks() const { return parts_.empty() ? 1 : static_cast<int>(parts_.size()); }
-    /// Exit::kData, naming what differs, unless the model is the same, and its keys and values are kept in the same
-    /// types.
+    /// Errors: Exit::kData, naming the difference, if the model or the types of its keys and values differ.
     void require_same_model(const KeyValues& mine) const;
-    /// What differs of the chain and of how tokens are drawn; empty: nothing, and the ranks are as many.
+    /// The first difference in the chain or in sampling settings; empty: none. The number of ranks is not compared.
     std::string other_chain(const KeyValues& mine) const;
-    /// Whether that is in it.
+    /// Whether the snapshot contains the state `name`.
     bool remembers(const std::string& name) const;
-    /// Fills the engine, and what it knows: the run goes on as the one that was written would have. All ranks pass, or
-    /// all throw.
+    /// Restores the engine and the `known` states, to resume exactly. All ranks pass, or all throw.
     void load(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const;
-    /// The same of the tiles alone, and of what every rank's file has. Errors: Exit::kConfig for a bounded view.
+    /// Like load(), for tiles and states that are equal in all ranks' files. Errors: Exit::kConfig for an evicting
+    /// view.
     void load_tiles(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const;
-    /// Another chain, or other ranks: they take the text up as one that they have read, with the tokens of its law that
-    /// they draw themselves. Errors: Exit::kConfig where the chain needs what cannot be taken up: what is retrieved or
-    /// kept by heads, of another number of ranks, or behind generated tokens; a bounded view.
+    /// Restores the tiles; another chain or number of ranks then continues the sequence. Tokens may differ from an
+    /// exact resume; their distribution does not. Errors: Exit::kConfig for an evicting view, and if the chain requires
+    /// a KV set that was not saved, or was saved by other ranks, on another backend, or after generated tokens.
     void load_text(Engine& engine, Chain& chain, const Crew& crew) const;
 
   private:
@@ -103,7 +100,7 @@ class SnapshotReader {
     std::vector<TilePart> tiles_;
     KeyValues settings_;
     SnapshotText text_;
-    int64_t tokens_ = 0;  // with keys and values: of a full view
+    int64_t tokens_ = 0;  // tokens that have keys and values, of a full view
     SpecCosts costs_;
 };
 

@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kAssumedRate = 200e6;  // bytes/s, before one has been written
-constexpr double kFixed_s = 0.05;       // names, metadata
+constexpr double kAssumedRate = 200e6;  // bytes/s, before the first snapshot is written
+constexpr double kFixed_s = 0.05;       // for names and metadata
 
 }  // namespace
 
@@ -47,7 +47,7 @@ int Snapshots::round(size_t tokens, int agreed) {
         return kSaved;
     }
     if (agreed == 128 + SIGTERM) {
-        // Ranks must decide alike: rank 0's clock has measured.
+        // All ranks use rank 0's measurement, so that they decide alike.
         const double expected = crew_.comm().gather_values(expected_s())[0];
         if (expected > grace_s_) {
             log::warn(
@@ -64,7 +64,7 @@ int Snapshots::round(size_t tokens, int agreed) {
     } catch (const AgreedError& e) {
         since_ = 0;
         missing_ = e;
-        log::warn("no snapshot: {}; the last whole one stands, and the run goes on", e.what());
+        log::warn("no snapshot: {}; the last complete one remains, and the run continues", e.what());
     }
     return agreed;
 }

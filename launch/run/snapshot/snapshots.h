@@ -1,5 +1,5 @@
 #pragma once
-/// When a run writes snapshots: behind the prompt, every so many tokens, on SIGUSR1, and on SIGTERM if there is time.
+/// Snapshot schedule of a run: after the prompt, every n tokens, on SIGUSR1, and on SIGTERM if there is time.
 
 #include <cstdint>
 #include <functional>
@@ -11,22 +11,22 @@ namespace trireme {
 
 class Snapshots {
   public:
-    /// Of what a snapshot is made, when one is due.
+    /// Sources of a snapshot's content.
     struct Of {
         std::vector<Remembered> known;
         std::function<SnapshotText()> text;
-        std::function<SpecCosts()> costs = {};  // that draft lengths go by; empty: there are none
+        std::function<SpecCosts()> costs = {};  // that determine draft lengths; empty: there are none
     };
-    /// What is at the path may be replaced with --force, or where the run has taken it up.
+    /// An existing file may be replaced with --force, or if the run has resumed it.
     Snapshots(const Options& options, const Crew& crew, Engine& engine, Of of);
 
-    /// A prompt, or a turn, is read, or the run is at its end: writes it. Errors: as SnapshotWriter.
+    /// Writes a snapshot now: after a prompt or a conversation turn is read, or at the end. Errors: as SnapshotWriter.
     void write();
-    /// Behind a round: how many tokens it gave, and what ranks have agreed on. Writes what is due. Returns what the run
-    /// is to do: `agreed`, or kSaved where it is to end because all of it is written. A snapshot that is not asked for
-    /// by a signal and cannot be written leaves the one before, and a warning.
+    /// Called after a round with its number of tokens and the agreed status. Writes a snapshot if one is due. Returns
+    /// `agreed`, or kSaved if the run is to end because its snapshot is written. If a snapshot that no signal requested
+    /// cannot be written, the previous one is kept and a warning is logged.
     int round(size_t tokens, int agreed);
-    /// At the end of a run: an AgreedError if the last snapshot that was due could not be written.
+    /// Called at the end of a run. Throws an AgreedError if the last due snapshot could not be written.
     void require_last() const;
 
   private:
@@ -38,7 +38,7 @@ class Snapshots {
     const Level& model_;
     int64_t every_, since_ = 0;  // tokens
     double grace_s_;
-    double bytes_per_s_ = 0;  // of the last one; 0: there was none
+    double bytes_per_s_ = 0;  // of the last snapshot; 0: there was none
     double bytes_ = 0;
     std::optional<AgreedError> missing_;
 };

@@ -23,7 +23,7 @@ Remembered remembered(Session& session) {
 
 std::vector<Remembered> known_of(Chain& chain, Level& model) {
     std::vector<Remembered> all = {remembered(chain)};
-    // For other chains. What a bounded view keeps is of use to none, and this one tells it.
+    // The level's state is saved for other chains. An evicting view is of no use to them, and the chain's state has it.
     if (dynamic_cast<FullView*>(&model.view()) != nullptr) all.push_back(remembered(model));
     return all;
 }
@@ -41,12 +41,12 @@ std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValu
     const std::string other = s.other_chain(settings);
     const bool same = s.remembers(what);
     taken.goes_on = same && other.empty() && s.ranks() == crew.comm().size();
-    log::info("{}: {} tokens of a prompt, {} behind it; {}", o.load_kv, s.text().prompt.size(),
+    log::info("{}: {} tokens of a prompt, {} generated; {}", o.load_kv, s.text().prompt.size(),
               s.text().generated.size(),
-              taken.goes_on   ? "the run goes on with the very tokens"
-              : !same         ? fmt::format("another run, which has no {}: tokens of its law", what)
-              : other.empty() ? fmt::format("written by {} ranks: tokens of the same law", s.ranks())
-                              : fmt::format("another run: {}: tokens of its law", other));
+              taken.goes_on   ? "the run continues with exactly its tokens"
+              : !same         ? fmt::format("another run, which has no {}: tokens of its distribution", what)
+              : other.empty() ? fmt::format("written by {} ranks: tokens of the same distribution", s.ranks())
+                              : fmt::format("another run: {}: tokens of its distribution", other));
     return taken;
 }
 
@@ -59,7 +59,7 @@ Request Taken::request(const Start& start, const Crew& crew, const Engine& engin
         require(
             given.ids == there, Exit::kConfig,
             "--load-kv {}: its prompt has {} tokens, this one {}, and they differ from token {} on; leave the prompt "
-            "out, or read it anew",
+            "out, or read it again",
             o.load_kv, there.size(), given.ids.size(), mine - given.ids.begin());
         return given;
     }

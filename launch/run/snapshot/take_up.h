@@ -1,5 +1,5 @@
 #pragma once
-/// A run that takes up a snapshot (--load-kv).
+/// Resuming a run from a snapshot (--load-kv).
 
 #include <optional>
 
@@ -12,22 +12,23 @@ namespace trireme {
 
 struct Taken {
     SnapshotReader snapshot;
-    bool goes_on = false;  // as the run that was written would have; else behind its text, with another chain or ranks
+    bool goes_on = false;  // true: exact resume. false: continues the sequence with another chain or rank count
 
-    /// The snapshot's prompt; one that the run is given must be the same, with Exit::kConfig. All ranks pass, or all
+    /// The request of the snapshot's prompt. A given prompt must equal it (Exit::kConfig). All ranks pass, or all
     /// throw.
     Request request(const Start& start, const Crew& crew, const Engine& engine) const;
-    /// Fills engine and chain, and tells the request what is there.
+    /// Restores engine and chain, and sets the resumed tokens in `request`.
     void load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const;
-    /// Fills engine and session: the conversation goes on, or begins behind the snapshot's text. Returns milliseconds.
+    /// Restores engine and session: the conversation continues, or begins after the sequence. Returns milliseconds.
     double load(Engine& engine, Session& session, const Crew& crew) const;
 };
 
-/// What snapshots are told of a run over a chain, and of a conversation.
+/// The states that snapshots contain of a run over a chain, and of a conversation.
 std::vector<Remembered> known_of(Chain& chain, Level& model);
 std::vector<Remembered> known_of(Session& session, Level& model);
 
-/// Nothing without --load-kv. `what` the run is: "chain" or "session". Says how it goes on. Errors: as SnapshotReader.
+/// Opens the snapshot of --load-kv; nothing without this flag. `what` is the kind of run: "chain" or "session". Logs
+/// how the run resumes. Errors: as SnapshotReader.
 std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings, const char* what);
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ size_t head_bytes(const KvLayout& layout, DType type) {
     return static_cast<size_t>(kTileTokens * layout.head_dim) * size_of(type);
 }
 
-/// Gives a view its tiles, in the order in which it asks for them.
+/// Supplies a view with its tiles, in the order in which it reads them.
 class TilesFromStores final : public Archive {
   public:
     TilesFromStores(const KvShape& shape, std::string_view backend, int64_t tokens, int64_t first_head,
@@ -74,7 +74,7 @@ class TilesFromStores final : public Archive {
     const Buffer<Space::kHost>& staging_;
     int64_t first_head_;
     std::vector<Source> sources_;
-    std::vector<size_t> of_head_;  // [KV heads] number of its source
+    std::vector<size_t> of_head_;  // [KV heads] index into sources_
     int64_t next_ = 0;
 };
 

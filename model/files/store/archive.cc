@@ -28,7 +28,7 @@ ArchiveFromStore::ArchiveFromStore(const StoreReader& store, const std::string& 
       values_(store.all<std::byte>(store.set(name + "/values", DType::kU8, 1))) {}
 
 void ArchiveFromStore::bytes(std::span<std::byte> bytes) {
-    require(bytes.size() <= left(), Exit::kData, "{}: {} bytes are wanted, {} are left: it is of another chain",
+    require(bytes.size() <= left(), Exit::kData, "{}: {} bytes are required, {} are left: it is of another chain",
             where(), bytes.size(), left());
     std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(at_), bytes.size(), bytes.begin());
     at_ += bytes.size();
@@ -37,7 +37,7 @@ void ArchiveFromStore::bytes(std::span<std::byte> bytes) {
 void ArchiveFromStore::take(std::span<std::byte> out) {
     const auto n = static_cast<int64_t>(out.size());
     const int64_t left = memory_.set().rows() - memory_at_;
-    require(n <= left, Exit::kData, "{}: {} bytes of memory are wanted, {} are left", where(), n, left);
+    require(n <= left, Exit::kData, "{}: {} bytes of memory are required, {} are left", where(), n, left);
     memory_.read(memory_at_, out);
     memory_at_ += n;
 }

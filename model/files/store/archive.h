@@ -1,5 +1,5 @@
 #pragma once
-/// Archives (runtime/archive.h) in stores. What is in host memory goes to one data set, what is in a device's to
+/// Archives (runtime/archive.h) in stores. Values go to one data set. Tensors, of host memory or a device's, go to
 /// another one, which is read and written piece by piece.
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace trireme {
 
-/// Takes what objects tell, and writes it later: nothing of it may change until then.
+/// Collects the state of objects and writes it later; tensors must not change until then.
 class ArchiveToStore final : public Archive {
   public:
     bool loads() const override { return false; }
     void memory(Stream& stream, const Tensor& tensor) override { pieces_.push_back({&stream, tensor, {}}); }
     void memory(Stream& stream, const HostTensor& tensor) override { pieces_.push_back({&stream, {}, tensor}); }
 
-    /// The data sets "NAME/values" and "NAME/memory", u8.
+    /// Returns the data sets "NAME/values" and "NAME/memory", u8.
     std::vector<StoreSet> sets(const std::string& name) const;
-    /// The first of them is number `first` of the writer's sets. `staging`: host memory of the device.
+    /// Writes these sets; the first one is number `first` of the writer's. `staging`: host memory of the device.
     void write(StoreWriter& writer, size_t first, const Buffer<Space::kHost>& staging) const;
-    /// Of the memory alone, its pieces one by one, as bytes on the host.
+    /// Passes the bytes of the tensors to `body`, piece by piece, on the host.
     template <class Body>
     void for_pieces(const Buffer<Space::kHost>& staging, const Body& body) const {
         for (const Piece& p : pieces_) bring(p, staging, body);
@@ -39,8 +39,8 @@ class ArchiveToStore final : public Archive {
   private:
     struct Piece {
         Stream* stream;
-        Tensor device;    // or
-        HostTensor host;  // one of them
+        Tensor device;    // either this
+        HostTensor host;  // or this
         size_t bytes() const { return device ? device.bytes() : host.bytes(); }
     };
     template <class Body>
@@ -54,7 +54,7 @@ class ArchiveToStore final : public Archive {
                 p.stream->synchronize();
                 from = static_cast<const std::byte*>(to.data());
             } else {
-                if (at == 0) p.stream->synchronize();  // it may be on its way there
+                if (at == 0) p.stream->synchronize();  // a copy to it may be in flight
                 from = static_cast<const std::byte*>(p.host.data()) + at;
             }
             body(std::span(from, static_cast<size_t>(n)));
@@ -65,15 +65,15 @@ class ArchiveToStore final : public Archive {
     std::vector<Piece> pieces_;
 };
 
-/// Gives objects what sets "NAME/values" and "NAME/memory" hold.
+/// Restores objects from the sets "NAME/values" and "NAME/memory".
 class ArchiveFromStore final : public Archive {
   public:
-    /// Errors: Exit::kData where there are no such sets.
+    /// Errors: Exit::kData if there are no such sets.
     ArchiveFromStore(const StoreReader& store, const std::string& name, const Buffer<Space::kHost>& staging);
     bool loads() const override { return true; }
     void memory(Stream& stream, const Tensor& tensor) override;
     void memory(Stream& stream, const HostTensor& tensor) override;
-    /// All of it must have been taken. Errors: Exit::kData.
+    /// Checks that all of it has been read. Errors: Exit::kData.
     void finish() const;
 
   protected:
@@ -82,11 +82,11 @@ class ArchiveFromStore final : public Archive {
     std::string_view where() const override { return store_.name(); }
 
   private:
-    /// The next bytes of the memory.
+    /// Reads the next bytes of the memory set.
     void take(std::span<std::byte> out);
 
     const StoreReader& store_;
-    StoreRows memory_;  // bytes
+    StoreRows memory_;  // a row is a byte
     const Buffer<Space::kHost>& staging_;
     std::vector<std::byte> values_;
     size_t at_ = 0;  // in values_

@@ -1,5 +1,5 @@
 #pragma once
-/// The XXH3 of bytes that come piece by piece.
+/// Digest: the XXH3 of bytes that are added piece by piece.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ class Digest {
     std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(), XXH3_freeState};
 };
 
-/// 16 hexadecimal digits, as Keys::digest() reads them.
+/// Returns 16 hexadecimal digits, as Keys::digest() reads them.
 inline std::string hex(uint64_t digest) {
     return fmt::format("{:016x}", digest);
 }

@@ -39,7 +39,7 @@ Hdf5Id half_type() {
     return type;
 }
 
-/// What HDF5 takes for a file. It remembers pages that are written; the others are zeros, and take no memory.
+/// A file in memory for HDF5. It stores the pages that were written; the others are zeros and use no memory.
 class FileInMemory {
   public:
     static constexpr uint64_t kPage = 4096;
@@ -87,7 +87,7 @@ class FileInMemory {
     uint64_t bytes_ = 0;
 };
 
-/// A file driver of HDF5's whose files are FileInMemory.
+/// An open file of an HDF5 file driver whose files are FileInMemory.
 struct Opened : H5FD_t {
     FileInMemory* file = nullptr;
     haddr_t eoa = 0;

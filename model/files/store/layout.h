@@ -1,5 +1,5 @@
 #pragma once
-/// Where HDF5 puts the data sets of a store, and what it writes around them.
+/// StoreLayout: where HDF5 puts the data sets of a store, and the bytes that it writes around them.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +15,13 @@ struct StoreLayout {
         uint64_t offset = 0;
         std::vector<std::byte> bytes;
     };
-    std::vector<uint64_t> offsets;  // of the sets' first bytes
+    std::vector<uint64_t> offsets;  // positions of the sets' first bytes
     uint64_t file_bytes = 0;
     std::vector<Piece> pieces;  // HDF5's own structures, by offset; between them, and outside of the sets, are zeros
 };
 
-/// Of a file that begins with a user block of so many bytes (a power of two, above 4,096). HDF5 works in memory: it
-/// lays out data sets of any size without their bytes. Errors: Exit::kInternal from the library, kOs.
+/// Lays out a file that begins with a user block of `user_block` bytes (a power of two, above 4,096). HDF5 works in
+/// memory, without the bytes of the data sets, whatever their size. Errors: Exit::kInternal from the library, kOs.
 StoreLayout lay_out(std::span<const StoreSet> sets, uint64_t user_block);
 
 }  // namespace trireme

@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-constexpr uint64_t kHead = kStoreMagic.size() + 2 * sizeof(uint64_t);  // before the text
+constexpr uint64_t kHead = kStoreMagic.size() + 2 * sizeof(uint64_t);  // bytes before the text
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8};
 constexpr size_t kDims = 4;
-constexpr uint64_t kLeastUserBlock = 8192;  // HDF5 wants more than data sets are aligned to
+constexpr uint64_t kLeastUserBlock = 8192;  // HDF5 requires more than the alignment of data sets
 
 uint64_t whole_number(const Json& v, const char* key, std::string_view where) {
     require(v.is_number_unsigned(), Exit::kData, "{}: '{}' is {}, a whole number from 0 was expected", where, key,

@@ -1,5 +1,5 @@
 #pragma once
-/// What a store's user block says (sets.h).
+/// StoreManifest: the content of a store's user block (sets.h).
 
 #include <string>
 #include <string_view>
@@ -15,11 +15,11 @@ struct StoreManifest {
     std::vector<uint64_t> offsets;
     uint64_t file_bytes = 0;
     uint64_t digests = 0;  // XXH3 of the digests
-    uint64_t rest = 0;     // XXH3 of all bytes behind the user block that are in no set
+    uint64_t rest = 0;     // XXH3 of all bytes after the user block that are in no set
 
-    /// The user block's bytes that these sets need at most, a power of two.
+    /// Returns an upper bound of the user block's bytes for these sets, a power of two.
     static uint64_t user_block(const std::string& kind, const std::vector<StoreSet>& sets);
-    /// The user block, zeros behind the text.
+    /// Returns the user block, with zeros after the text.
     std::vector<std::byte> bytes(uint64_t user_block) const;
 };
 
@@ -27,11 +27,11 @@ struct StoreManifest {
 struct StoreRange {
     uint64_t begin = 0, end = 0;
 };
-/// What lies behind the user block and in no set, in order. Errors: Exit::kData where sets overlap or do not lie in the
-/// file. `where` names the file.
+/// Returns the ranges after the user block that are in no set, in order. Errors: Exit::kData if sets overlap or are not
+/// in the file. `where` names the file.
 std::vector<StoreRange> ranges_between(const StoreManifest& manifest, uint64_t user_block, std::string_view where);
 
-/// From the text of a user block. Errors: Exit::kData. Sets are what sets.h says, each once, and in the file.
+/// Parses the text of a user block. Sets are as in sets.h, each once; offsets are not checked. Errors: Exit::kData.
 StoreManifest parse_manifest(std::string_view text, std::string_view where);
 
 }  // namespace trireme

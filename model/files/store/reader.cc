@@ -47,7 +47,7 @@ StoreReader::StoreReader(std::unique_ptr<ByteSource> source, std::string_view ki
             kind);
     damaged(manifest_.file_bytes == source_->size(), "it has another size than was written");
 
-    // The user block's zeros belong to what is between the sets, too: HDF5 looks for its own beginning there.
+    // The user block's zeros are checked as well: HDF5 searches them for its own beginning.
     const uint64_t user_block = StoreManifest::user_block(manifest_.kind, manifest_.sets);
     damaged(sizeof head + head.length <= user_block && user_block <= source_->size(), "its manifest does not fit");
     std::vector<std::byte> bytes(user_block - sizeof head - head.length);
@@ -69,7 +69,7 @@ StoreReader::StoreReader(std::unique_ptr<ByteSource> source, std::string_view ki
     digests_.resize(static_cast<size_t>(last.rows()));
     source_->read(manifest_.offsets.back(), std::as_writable_bytes(std::span(digests_)));
     damaged(XXH3_64bits(digests_.data(), last.bytes()) == manifest_.digests, "its digests are not what was written");
-    manifest_.sets.pop_back();  // nobody reads it but this
+    manifest_.sets.pop_back();  // only this constructor reads it
     manifest_.offsets.pop_back();
     size_t first = 0;
     for (const StoreSet& set : manifest_.sets) {
@@ -132,7 +132,7 @@ const std::byte* StoreRows::row(int64_t i) {
     if (i < begin_ || i >= begin_ + n_) {
         const int64_t begin = i / set_->block_rows() * set_->block_rows();
         const int64_t n = std::min(set_->block_rows(), set_->rows() - begin);
-        n_ = 0;  // none, should what is read be damaged
+        n_ = 0;  // no rows, in case the block is damaged
         block_.resize(static_cast<size_t>(static_cast<uint64_t>(n) * row_bytes));
         store_->read(*set_, begin, n, block_);
         begin_ = begin;

@@ -1,5 +1,5 @@
 #pragma once
-/// Reads a store (sets.h). Nothing is handed out that its digest does not confirm.
+/// StoreReader: reads a store (sets.h). It returns only bytes that their digests confirm.
 
 #include <memory>
 #include <span>
@@ -17,19 +17,19 @@ bool is_store(const ByteSource& source);
 
 class StoreReader {
   public:
-    /// Reads everything but the sets. Errors: Exit::kData for what is no store, is damaged, or is of another kind.
+    /// Reads everything but the sets. Errors: Exit::kData if it is no store, damaged, or of another kind.
     StoreReader(std::unique_ptr<ByteSource> source, std::string_view kind);
 
     const std::string& name() const { return source_->name(); }
     /// The "about" text.
     const Json& about() const { return about_; }
-    /// Errors: Exit::kData where there is none of this name, or of another type, or of another number of dimensions.
+    /// Errors: Exit::kData if no set has this name, type and number of dimensions.
     const StoreSet& set(const std::string& name, DType type, size_t dims) const;
     const StoreSet* find(const std::string& name) const;
     const std::vector<StoreSet>& sets() const { return manifest_.sets; }
 
-    /// Rows [first, first + n) of a set. Reads whole blocks; `out` has n rows. May be called by several threads.
-    /// Errors: Exit::kData where a block is not what its digest says, kIo.
+    /// Reads rows [first, first + n) of a set, in whole blocks; `out` has n rows. Several threads may call it. Errors:
+    /// Exit::kData if a block does not have its digest, kIo.
     void read(const StoreSet& set, int64_t first, int64_t n, std::span<std::byte> out) const;
     template <class T>
     std::vector<T> all(const StoreSet& set) const {
@@ -49,8 +49,8 @@ class StoreReader {
     Json about_;
 };
 
-/// Rows of a set that are asked for mostly in their order: a digest is of a block of rows (about a megabyte), and the
-/// last block that was read is kept.
+/// Rows of a set that are read mostly in order. A digest is of a block of rows (about a megabyte), so the last block
+/// that was read is kept.
 class StoreRows {
   public:
     /// Both must outlive it.
@@ -58,14 +58,14 @@ class StoreRows {
     const StoreSet& set() const { return *set_; }
     /// Row `i`, which is in the set; valid until the next call. Errors: as StoreReader::read.
     const std::byte* row(int64_t i);
-    /// As many rows from `first` on as `out` has room for.
+    /// Fills `out` with rows from `first` on.
     void read(int64_t first, std::span<std::byte> out);
 
   private:
     const StoreReader* store_;
     const StoreSet* set_;
     std::vector<std::byte> block_;
-    int64_t begin_ = 0, n_ = 0;  // rows in it
+    int64_t begin_ = 0, n_ = 0;  // rows in block_
 };
 
 }  // namespace trireme

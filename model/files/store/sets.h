@@ -1,11 +1,11 @@
 #pragma once
-/// What a store holds. A store is an HDF5 file of data sets that are written once, in one piece, for what this program
-/// reads again: snapshots, weights, token ids, records of runs. Any HDF5 program reads it, too.
+/// StoreSet: a data set of a store. A store is an HDF5 file of data sets that are written once, in one piece, for this
+/// program to read again: snapshots, weights, token ids, records of runs. Any HDF5 program can also read it.
 ///
-/// The file begins with a user block (HDF5 leaves it alone): "TRIREME1", the length of a JSON text as u64, little
-/// endian, the XXH3 of that text as u64, the text, zeros. The text says where each data set lies, contiguous and
-/// row-major, and the digest of every byte that is in none of them; the last data set, "digests", has the XXH3 of all
-/// blocks of the others. So a reader needs nothing of HDF5's own structures, and every damaged byte is noticed.
+/// The file begins with a user block, which HDF5 ignores: "TRIREME1", the length of a JSON text as u64, little endian,
+/// the XXH3 of that text as u64, the text, zeros. The text gives the position of each data set, which is contiguous and
+/// row-major. It also gives the digest of all bytes that are in none. The last data set, "digests", has the XXH3 of all
+/// blocks of the others. So a reader needs none of HDF5's own structures, and detects every damaged byte.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct StoreSet {
         return bytes;
     }
     uint64_t bytes() const { return row_bytes() * static_cast<uint64_t>(rows()); }
-    /// Rows that have one digest: as many as make about a megabyte, at least one.
+    /// Rows that have one digest: about a megabyte, at least one row.
     int64_t block_rows() const {
         const uint64_t row = row_bytes();
         return row == 0 ? 1 : static_cast<int64_t>(std::max<uint64_t>(1, kBlockBytes / row));

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// What lies in a range between sets: HDF5's structures, and zeros.
+/// Returns the bytes of a range between sets: HDF5's structures, and zeros.
 std::vector<std::byte> bytes_between(const StoreRange& range, const std::vector<StoreLayout::Piece>& pieces) {
     std::vector<std::byte> bytes(range.end - range.begin);
     for (const StoreLayout::Piece& piece : pieces) {
@@ -65,7 +65,7 @@ void StoreWriter::publish() {
         check(filled_[i].bytes == manifest_.sets[i].bytes(), "store: '{}' has {} of {} bytes", manifest_.sets[i].name,
               filled_[i].bytes, manifest_.sets[i].bytes());
         digests.insert(digests.end(), filled_[i].digests.begin(), filled_[i].digests.end());
-        // Rows without bytes are blocks, too.
+        // Rows without bytes are blocks as well.
         digests.resize(digests.size() + static_cast<size_t>(manifest_.sets[i].blocks()) - filled_[i].digests.size(),
                        XXH3_64bits(nullptr, 0));
     }

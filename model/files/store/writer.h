@@ -1,5 +1,5 @@
 #pragma once
-/// Writes a store (sets.h) without a second copy of its data.
+/// StoreWriter: writes a store (sets.h) without a second copy of its data.
 
 #include <memory>
 #include <span>
@@ -19,9 +19,9 @@ class StoreWriter {
     /// and PartFile::reserve.
     StoreWriter(std::filesystem::path path, IfThere old, std::string kind, std::vector<StoreSet> sets,
                 std::string_view about);
-    /// The same in a part that is held already.
+    /// Like the above, in a part that is locked already.
     StoreWriter(std::unique_ptr<PartFile> file, std::string kind, std::vector<StoreSet> sets, std::string_view about);
-    /// The next bytes of a set, of any number; sets may be filled by turns. Errors: Exit::kIo.
+    /// Appends any number of bytes to a set; calls for several sets may be interleaved. Errors: Exit::kIo.
     void append(size_t set, std::span<const std::byte> bytes);
     /// All sets must be full. Errors: as PartFile::publish.
     void publish();
@@ -32,7 +32,7 @@ class StoreWriter {
     struct Filled {
         uint64_t bytes = 0;
         Digest block;
-        std::vector<uint64_t> digests = {};  // of full blocks
+        std::vector<uint64_t> digests = {};  // those of full blocks
     };
     std::unique_ptr<PartFile> file_;
     StoreManifest manifest_;

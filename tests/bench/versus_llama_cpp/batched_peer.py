@@ -1,9 +1,9 @@
-"""llama.cpp's batched bench through its C interface: samples that share a prompt, a token of each in one batch.
+"""llama.cpp's batched bench through its C interface: samples that share a prompt, one token of each per batch.
 
     batched_peer.py MODEL.gguf PROMPT NEW THREADS 0|1(flash attention) f16|bf16(keys and values) IDS.json B
 
-Prints one JSON object: prefill_ms of the first PROMPT ids, decode_ms of NEW - 1 tokens of each of B sequences behind
-it. As llama-batched-bench with a shared prompt (-pps) it draws nothing: the same token goes on in every sequence.
+Prints one JSON object: prefill_ms of the first PROMPT ids, and decode_ms of NEW - 1 tokens of each of B sequences after
+it. Like llama-batched-bench with a shared prompt (-pps) it samples nothing: every sequence repeats the same token.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ def main() -> None:
     context = lc.llama_init_from_model(model, params)
     memory = lc.llama_get_memory(context)
 
-    decode(context, ids[:16], params.n_batch)  # warm: pages of the weights, the threads
+    decode(context, ids[:16], params.n_batch)  # warms up the pages of the weights and the threads
     lc.llama_memory_clear(memory, True)
     begin = time.perf_counter()
     decode(context, ids, params.n_batch)

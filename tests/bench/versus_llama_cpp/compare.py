@@ -1,4 +1,4 @@
-"""Runs Trireme and llama.cpp by turns and prints one table of medians and ratios. See README.md beside this file."""
+"""Runs Trireme and llama.cpp interleaved and prints one table of medians and ratios. See README.md in this folder."""
 
 import argparse
 import itertools
@@ -10,16 +10,16 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What is asked of the ratio (ours / theirs), by measure and context length.
+# Required ratios (ours / theirs), by measure and context length.
 WANTED = {("decode", 64): 1.05, ("decode", 4096): 1.7, ("decode", 8000): 2.0, ("prefill", 64): 1.1, ("prefill", 4096): 2.3,
           ("prefill", 8000): 3.0}  # fmt: skip
 
 
 def parser_of(description: str) -> argparse.ArgumentParser:
-    """Of what every comparison is told."""
+    """The arguments that all comparisons have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--trireme", required=True, help="the program")
-    parser.add_argument("--model", required=True, type=pathlib.Path, help="the demo model, .f16 and .bf16 beside it")
+    parser.add_argument("--model", required=True, type=pathlib.Path, help="the demo model, .f16 and .bf16 in the same folder")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--kv", default="f16", help="types of keys and values, comma separated; each takes its fastest")
@@ -42,7 +42,7 @@ def output_of(command: list[str]) -> str:
 
 
 class Runner:
-    """Both programs on the same ids; a run gives tokens/s as {"prefill": ..., "decode": ...}."""
+    """Both programs on the same ids; a run returns tokens/s as {"prefill": ..., "decode": ...}."""
 
     def __init__(self, args: argparse.Namespace, folder: pathlib.Path) -> None:
         self.args, self.folder = args, folder
@@ -86,7 +86,7 @@ def main() -> None:
         runner = Runner(args, pathlib.Path(folder))
         if len(runner.ids) < max(contexts):
             sys.exit(f"compare.py: {args.text} has {len(runner.ids)} tokens, want {max(contexts)}")
-        # The best setting may differ by measure and length: each is found by one run of every setting.
+        # The best setting may differ by measure and length, so every setting has one trial run for each.
         trial = {c: {s: runner.theirs(c, s) for s in settings} for c in contexts}
         our_trial = {c: {kv: runner.ours(c, kv) for kv in kv_types} for c in contexts}
         measures = [(m, c) for c in contexts for m in ("decode", "prefill")]
@@ -102,8 +102,8 @@ def main() -> None:
                     ours[m, c].append(run[our_best[m, c]][m])
                     theirs[m, c].append(peer[best[m, c]][m])
 
-    print(f"{args.threads} threads, medians of {args.repeats} runs by turns, tokens/s; ours: {runner.our_type}\n")
-    print("| measure | context | trireme | its KV | llama.cpp | its best setting | ratio | wanted |")
+    print(f"{args.threads} threads, medians of {args.repeats} interleaved runs, tokens/s; ours: {runner.our_type}\n")
+    print("| measure | context | trireme | its KV | llama.cpp | its best setting | ratio | goal |")
     print("|---|---:|---:|---|---:|---|---:|---:|")
     for m, c in measures:
         ratio = statistics.median(a / b for a, b in zip(ours[m, c], theirs[m, c]))

@@ -1,4 +1,4 @@
-"""Samples of one prompt side by side, Trireme and llama.cpp by turns: one table of medians and ratios. See README.md."""
+"""Parallel samples of one prompt, Trireme and llama.cpp interleaved: a table of medians and ratios. See README.md."""
 
 import argparse
 import itertools
@@ -10,7 +10,7 @@ import tempfile
 
 from compare import HERE, Runner, name_of, output_of, parser_of
 
-# What is asked of decode tokens/s over one sample's, and of ours over theirs.
+# Required decode tokens/s relative to one sample, by number of samples.
 WANTED = {8: 4.0, 64: 8.0}
 
 
@@ -54,7 +54,7 @@ def main() -> None:
         if len(runner.ids) < args.prompt:
             sys.exit(f"compare_batched.py: {args.text} has {len(runner.ids)} tokens, want {args.prompt}")
         trial = {b: {s: runner.theirs_beside(b, s) for s in settings} for b in numbers}
-        # One type of keys and values for all numbers of samples, as they are divided by each other.
+        # All numbers of samples use one KV type, because their rates are divided by each other.
         our_kv = max(kv_types, key=lambda kv: runner.ours_beside(numbers[-1], kv))
         best = {b: max(settings, key=lambda s: trial[b][s]) for b in numbers}
         ours, theirs = {b: [] for b in numbers}, {b: [] for b in numbers}
@@ -64,8 +64,8 @@ def main() -> None:
                 theirs[b].append(runner.theirs_beside(b, best[b]))
 
     print(f"{args.threads} threads, {args.prompt} tokens of prompt, {args.new} of each sample, medians of {args.repeats} "
-          f"runs by turns, tokens/s of all samples together; ours: {runner.our_type}, KV {our_kv}\n")  # fmt: skip
-    print("| samples | trireme | over one sample | wanted "
+          f"interleaved runs, tokens/s of all samples together; ours: {runner.our_type}, KV {our_kv}\n")  # fmt: skip
+    print("| samples | trireme | relative to one | goal "
           "| llama.cpp | over one sample | its best setting | ratio |")
     print("|---:|---:|---:|---|---:|---:|---|---:|")
     first = numbers[0]

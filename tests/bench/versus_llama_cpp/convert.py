@@ -1,8 +1,8 @@
-"""Writes a quantised GGUF once more with its matrices in f16 or bf16: the weights Trireme has in memory, for the peer.
+"""Converts the matrices of a quantised GGUF to f16 or bf16: the weights that Trireme has in memory, for the peer.
 
     convert.py IN.gguf f16|bf16 OUT.gguf
 
-Vectors (norms) stay as they are. The values are the dequantised ones, rounded once.
+Vectors (norms) are unchanged. Values are dequantised and rounded once.
 """
 
 import sys
@@ -18,7 +18,7 @@ TYPES = {
 
 def copy_metadata(reader: GGUFReader, writer: GGUFWriter) -> None:
     for field in reader.fields.values():
-        # The writer makes these itself.
+        # The writer adds these fields itself.
         if field.name.startswith("GGUF.") or field.name in ("general.architecture", "general.file_type"):
             continue
         kind = field.types[0]

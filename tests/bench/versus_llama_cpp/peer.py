@@ -1,4 +1,4 @@
-"""One measured run of llama.cpp, through the C interface, so that Python's own cost is a few microseconds a token.
+"""One measured run of llama.cpp, through the C interface, so that Python adds a few microseconds per token only.
 
     peer.py MODEL.gguf CONTEXT NEW THREADS 0|1(flash attention) f16|bf16(keys and values) IDS.json
 
@@ -47,7 +47,7 @@ def main() -> None:
     def best() -> int:
         return int(np.ctypeslib.as_array(lc.llama_get_logits_ith(context, -1), (vocab,)).argmax())
 
-    decode(context, ids[:16], params.n_batch)  # warm: pages of the weights, the threads
+    decode(context, ids[:16], params.n_batch)  # warms up the pages of the weights and the threads
     lc.llama_memory_clear(lc.llama_get_memory(context), True)
 
     begin = time.perf_counter()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Trireme beside llama.cpp on this machine: the same weights in 16 bits, the same threads, one run after the other.
-# Wants the release build. Arguments go to compare.py (--repeats, --threads, --contexts, ...); behind a first argument
-# --batched to compare_batched.py: samples of one prompt side by side.
+# Trireme compared with llama.cpp on this machine: the same weights in 16 bits, the same threads, interleaved runs.
+# Requires the release build. Arguments are passed to compare.py (--repeats, --threads, --contexts, ...). If the first
+# one is --batched, the others are passed to compare_batched.py: parallel samples of one prompt.
 # The first run builds llama-cpp-python from source (about 10 minutes on 2 cores) into a venv in the cache folder;
-# TRIREME_LLAMA_VENV names one that is there already.
+# TRIREME_LLAMA_VENV names an existing one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -25,7 +25,7 @@ if [[ ! -x $venv/bin/python ]]; then
     work=$venv.building
     rm -rf "$work"
     /usr/bin/python3 -m venv "$work"
-    # From source, so that it is compiled for this very CPU; a wheel would be for any.
+    # From source, so that it is compiled for this CPU; a wheel would be for any CPU.
     if ! CMAKE_ARGS=-DGGML_NATIVE=ON "$work/bin/pip" install --no-binary llama-cpp-python -r "$here/requirements.txt" \
         >"$log" 2>&1; then
         cat "$log" >&2

@@ -59,7 +59,8 @@ TEST(AtomicFile, AFailedWriteLeavesTheOldFileAndNoRest) {
     const fs::path path = folder.write("out", "old");
     const std::string big(1 << 20, 'x');
 
-    // In a child, for a limit on the size of files is the process's. Its signal is ignored: write then fails.
+    // In a child process, because the limit on file sizes applies to a process. SIGXFSZ is ignored, so that write()
+    // fails.
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -82,7 +83,7 @@ TEST(AtomicFile, AFailedWriteLeavesTheOldFileAndNoRest) {
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"out"});
 }
 
-/// From here on this process and its children get `error` from these system calls.
+/// After this call, these system calls fail with `error` in this process and its children.
 void deny(std::vector<std::pair<long, int>> calls) {
     std::vector<sock_filter> program = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
     for (const auto& [number, error] : calls) {
@@ -96,9 +97,9 @@ void deny(std::vector<std::pair<long, int>> calls) {
     }
 }
 
-// As several runs that were told the same name: on file systems with a rename that does not replace, on those without
-// (NFS), and on those without hard links, too (exFAT).
-TEST(AtomicFile, OneOfSeveralWritersGetsANewName) {
+// Several runs write the same name: on file systems with a rename that does not replace, on those without (NFS), and on
+// those that also lack hard links (exFAT).
+TEST(AtomicFile, OneOfSeveralWritersGetsAFreshName) {
     const std::vector<std::vector<std::pair<long, int>>> missing = {
         {},
         {{SYS_renameat2, EINVAL}},

@@ -21,7 +21,7 @@ TEST(Checked, RemembersAnOverflow) {
     EXPECT_FALSE((Checked(uint64_t{1} << 32) * (uint64_t{1} << 32)).ok());
     EXPECT_FALSE(Checked(kMax).round_up(32).ok());
 
-    // What follows cannot make it good again, and no limit lets it pass.
+    // An overflow remains: later operations do not make the value valid again, and no limit accepts it.
     const Checked bad = (Checked(kMax) + 1) * 0;
     EXPECT_FALSE(bad.ok());
     EXPECT_FALSE(bad.at_most(kMax));

@@ -64,8 +64,8 @@ TEST(Config, MissingKeysMeanWhatTransformersMeans) {
 }
 
 TEST(Config, TakesWhateverItDoesNotNeed) {
-    EXPECT_NO_THROW(with(R"("torch_dtype": "float8_e4m3fn")"));  // the tensors say what they are stored in
-    EXPECT_NO_THROW(with(R"("bos_token_id": 128000)"));          // the tokenizer's
+    EXPECT_NO_THROW(with(R"("torch_dtype": "float8_e4m3fn")"));  // each tensor has its own type
+    EXPECT_NO_THROW(with(R"("bos_token_id": 128000)"));          // only the tokenizer needs it
 }
 
 TEST(Config, BothSpellingsOfTheRopeAgree) {
@@ -135,7 +135,7 @@ TEST(Config, ReadsMistralWithoutAWindowOnly) {
     Json json = parse_json(small_config(), "config.json");
     json["model_type"] = "mistral";
     json["max_position_embeddings"] = 32768;
-    expect_refused(json.dump(), {"a sliding window of 4096"});  // what the missing key means
+    expect_refused(json.dump(), {"a sliding window of 4096"});  // the default of the missing key
     json["sliding_window"] = nullptr;
     EXPECT_EQ(parse(json.dump()).arch, "mistral");
     json.erase("num_key_value_heads");
@@ -220,7 +220,7 @@ TEST(Config, GenerationConfigHasTheLastWordOnEos) {
     EXPECT_EQ(c.eos, (std::vector<int32_t>{5, 6}));
     apply_generation_config(c, parse_json(R"({"temperature": 0.6})", "g"), "g");
     EXPECT_EQ(c.eos, (std::vector<int32_t>{5, 6}));
-    // Ids that the vocabulary does not have end no text, as in transformers.
+    // Ids outside the vocabulary end no sequence, as in transformers.
     apply_generation_config(c, parse_json(R"({"eos_token_id": [99, 3, -1]})", "g"), "g");
     EXPECT_EQ(c.eos, (std::vector<int32_t>{3}));
     apply_generation_config(c, parse_json(R"({"eos_token_id": -1})", "g"), "g");

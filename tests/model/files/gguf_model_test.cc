@@ -164,7 +164,7 @@ TEST(GgufModel, ReadsFrequencyFactors) {
     EXPECT_EQ(factors.back(), 8.0f);
 }
 
-// As llama-gguf-split --merge leaves it.
+// A file as llama-gguf-split --merge writes it.
 TEST(GgufModel, ReadsAMergedFile) {
     SmallGguf gguf;
     gguf.integers["split.count"] = 0;
@@ -327,7 +327,7 @@ TEST(GgufModel, RefusesFilesThatAreNoSplit) {
     refused([](SplitGguf& s) { s.parts[0].integers["split.count"] = 4; }, {"part 1 of 4, and by its name one of 3"});
     refused([](SplitGguf& s) { s.parts[1].tensors.erase(s.parts[1].tensors.begin()); }, {"'split.tensors.count'"});
     refused([](SplitGguf& s) { s.parts[1].tensors.insert(*s.parts[0].tensors.begin()); },
-            {"is in an earlier part, too"});
+            {"is also in an earlier part"});
 
     const SplitGguf split;
     const TempFolder folder;

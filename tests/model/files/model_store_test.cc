@@ -1,4 +1,4 @@
-// Models in stores: where the bytes lie, that a model goes through a store unchanged, and what is refused.
+// Models in stores: the layout of the bytes, that a model passes through a store unchanged, and refused stores.
 
 #include "model/files/model_store.h"
 
@@ -26,7 +26,7 @@ fs::path store_of(const fs::path& model, const fs::path& path, int ranks = 1, co
     return path;
 }
 
-/// What the manifest, a JSON text behind 24 bytes, says of a data set.
+/// The entry of a data set in the manifest, a JSON text at offset 24.
 Json said_of(const std::string& file, const std::string& name) {
     uint64_t length = 0;
     std::memcpy(&length, file.data() + 8, sizeof length);
@@ -67,7 +67,7 @@ TEST(ModelStore, ARanksColumnsLieTogether) {
     EXPECT_EQ(said_of(file, "files/config.json").at("type"), "u8");
 }
 
-/// Every slice of a tensor that a shard of so many ranks takes is what the folder gives, in every type.
+/// Checks that two models have the same tensors, and that some slices of each are equal, as f32 and as bf16.
 void expect_same(const WeightSource& a, const WeightSource& b) {
     ASSERT_EQ(a.tensors().size(), b.tensors().size());
     EXPECT_EQ(a.natural_dtype(), b.natural_dtype());
@@ -141,7 +141,7 @@ TEST(ModelStore, HasWeightsOfManyBlocks) {
     const fs::path path = store_of(folder.path(), folder.path() / "m.h5");
     expect_same(*open_model(path), *open_model(folder.path()));
 
-    // A bit in the middle of it.
+    // One bit in the middle of the matrix is flipped.
     std::string file = slurp(path);
     const auto at = said_of(file, "model.embed_tokens.weight").at("offset").get<size_t>() + 10'000'003;
     file[at] = static_cast<char>(file[at] ^ 4);
@@ -227,11 +227,11 @@ TEST(ModelStore, ChangesTypesAndMaps) {
     for (int64_t l = 1; l < layers; ++l) map += "_0";
     const auto mapped = open_model(store_of(model, folder.path() / "b.h5", 1, {.layer_map = map}));
     EXPECT_EQ(mapped->config().layer_map.text(), map);
-    // A store of a store, and a folder of one.
+    // A store made from a store.
     expect_same(*open_model(store_of(folder.path() / "b.h5", folder.path() / "c.h5", 2)), *mapped);
 }
 
-/// A store of the small model's sets, changed.
+/// A store of the small model's sets, changed by `change`.
 std::string changed(const std::function<void(std::vector<StoreSet>&)>& change) {
     const TempFolder folder;
     std::vector<StoreSet> sets;
@@ -290,7 +290,7 @@ TEST(ModelStore, RefusesWhatDoesNotFit) {
     refused({"'rope.factors' has 3 numbers, 4 were expected"}, [](auto& s) {
         s.push_back({kRopeFactors, DType::kF32, {3}});
     });
-    refused({"m.h5"}, [](auto& s) { s.push_back({kRopeFactors, DType::kF32, {4}}); });  // zeros divide nothing
+    refused({"m.h5"}, [](auto& s) { s.push_back({kRopeFactors, DType::kF32, {4}}); });  // zeros are refused
 }
 
 TEST(ModelStore, RefusesOtherStores) {

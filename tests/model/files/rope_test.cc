@@ -8,8 +8,8 @@
 namespace trireme::test {
 namespace {
 
-/// Relative to the value: the frequencies span six decades. 4 roundings of a float chain, and the power function of
-/// the other side, which is good to 1 ulp.
+/// Relative to the value, because the frequencies span six decades: 4 roundings of a float chain, and the power
+/// function of the other side, which is good to 1 ulp.
 constexpr double kUlps = 5 * 0x1p-23;
 
 void expect_table(const RopeConfig& rope, int64_t head_dim, int64_t length, const std::vector<double>& want) {
@@ -121,7 +121,7 @@ TEST(RopeTable, Llama3KeepsShortWavesAndStretchesLongOnes) {
     }
     EXPECT_GT(kept, 0);
     EXPECT_GT(blended, 0);
-    // Where blended, the wavelength's own rounding shows in (wave - limit): some ulps more.
+    // Blended frequencies also have the wavelength's rounding in (wave - limit): some ulps more.
     const RopeTable table = rope_table(rope, 128, 64);
     for (size_t i = 0; i < want.size(); ++i) {
         EXPECT_TRUE(std::fabs(static_cast<double>(table.inv_freq[i]) - want[i]) <= 4 * kUlps * want[i]) << i;

@@ -152,7 +152,7 @@ TEST(SafetensorsModel, ATiedHeadIsNotReadWhereItIsTheEmbedding) {
         return model->config().tied_embeddings ? "tied" : "own";
     };
     folder.write("config.json", small_config(R"(, "tie_word_embeddings": true)"));
-    EXPECT_STREQ(head_of(), "own");  // other values: transformers 5 warns, and takes them
+    EXPECT_STREQ(head_of(), "own");  // other values: transformers 5 warns, and uses them
     tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
     EXPECT_STREQ(head_of(), "tied");
     tensors["lm_head.weight"].data.back() ^= 1;  // the last value of all
@@ -163,7 +163,7 @@ TEST(SafetensorsModel, ATiedHeadIsNotReadWhereItIsTheEmbedding) {
     EXPECT_STREQ(head_of(), "tied");
 }
 
-TEST(SafetensorsModel, ATensorThatNobodyNeedsMayHaveAnyType) {
+TEST(SafetensorsModel, AnUnusedTensorMayHaveAnyType) {
     const TempFolder folder;
     for (const auto& [type, bytes] : {std::pair("F8_E8M0", 4), std::pair("F4", 2), std::pair("F6_E2M3", 3),
                                       std::pair("C64", 32), std::pair("F8_E4M3FNUZ", 4), std::pair("NEWER", 7)}) {

@@ -1,4 +1,4 @@
-// What checkpoints whose layers share keys and values say about it.
+// The layer sharing that checkpoints' configs declare.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(SharingConfig, ReadsLckv) {
     EXPECT_TRUE(c.no_diagonal);
     EXPECT_TRUE(c.strict(LayerIndex(5)));
 
-    const LlamaConfig plain = parse("lckv-llama", R"("sliding_window": 3)");  // of no layer
+    const LlamaConfig plain = parse("lckv-llama", R"("sliding_window": 3)");  // no layer uses it
     EXPECT_EQ(plain.layer_map, LayerMap::identity(6));
     EXPECT_EQ(plain.passes, 9);
     EXPECT_FALSE(plain.no_diagonal);
@@ -77,7 +77,7 @@ TEST(SharingConfig, RefusesWhatIsNoMap) {
 
 TEST(SharingConfig, AnotherMapHasNinePassesAndTheDiagonal) {
     LlamaConfig c = parse("lckv-llama", R"("layer_types": "0_4_4_4_4_5", "forward_passes": 1, "force_nodiag": true)");
-    set_layer_map(c, "0_4_4_4_4_5", "map");  // its own
+    set_layer_map(c, "0_4_4_4_4_5", "map");  // the model's own map
     EXPECT_EQ(c.passes, 3);
     EXPECT_TRUE(c.no_diagonal);
     set_layer_map(c, "0_0_2_2_4_4", "map");

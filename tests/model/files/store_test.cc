@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes that tell their place.
+/// Bytes that depend on their position.
 std::vector<std::byte> pattern(uint64_t n, uint64_t seed) {
     std::vector<std::byte> bytes(n);
     for (uint64_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>((i * 2654435761U + seed * 40503) >> 7);
@@ -70,7 +70,7 @@ TEST(Store, GivesBackWhatWasWritten) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
-/// What the HDF5 library itself says of the file.
+/// Reads the file with the HDF5 library itself.
 TEST(Store, IsAnHdf5File) {
     const TempFolder folder;
     const fs::path path = written(folder.path());
@@ -103,7 +103,7 @@ TEST(Store, TheSameDataMakesTheSameFile) {
     EXPECT_EQ(slurp(written(a.path())), slurp(written(b.path())));
 }
 
-/// Whether somebody who reads all of it notices.
+/// True if reading the whole store reports an error.
 bool notices(const std::string& bytes) {
     try {
         const StoreReader reader(memory_source("f", std::as_bytes(std::span(bytes))), "test");
@@ -115,7 +115,7 @@ bool notices(const std::string& bytes) {
     }
 }
 
-/// A store of one small set, all of whose bytes can be tried.
+/// A store of one small set, so that each of its bytes can be tried.
 std::string small_store() {
     const TempFolder folder;
     const fs::path path = folder.path() / "s.h5";
@@ -142,7 +142,7 @@ TEST(Store, NoticesEveryOtherLength) {
     EXPECT_TRUE(notices(bytes + '\0'));
 }
 
-TEST(Store, SaysWhatItIsAndWhatWasWanted) {
+TEST(Store, SaysWhatItIsAndWhatWasExpected) {
     const TempFolder folder;
     const fs::path path = written(folder.path());
     expect_error([&] { StoreReader(open_file(path), "kv snapshot"); }, Exit::kData,
@@ -164,7 +164,7 @@ TEST(Store, AppearsWholeOrNotAtAll) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
     expect_error([&] { StoreWriter(path, IfThere::kRefuse, "test", {}, "{}"); }, Exit::kCantCreate, {"exists"});
 
-    // One at a time; and what a killed process has left is taken over.
+    // Only one writer at a time; the part file of a killed process is reused.
     StoreWriter writer(path, IfThere::kReplace, "test", {{"a", DType::kU8, {3}}}, "{}");
     expect_error([&] { StoreWriter(path, IfThere::kReplace, "test", {}, "{}"); }, Exit::kCantCreate,
                  {"is writing it; wait for that"});

@@ -1,5 +1,5 @@
 #pragma once
-/// Files and models made by hand, and what must be said about them.
+/// Files and models made by hand, and the errors that are expected of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace trireme::test {
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed by the destructor.
 class TempFolder {
   public:
     TempFolder();
@@ -46,14 +46,14 @@ struct MadeTensor {
     std::string data;
 };
 using MadeTensors = std::map<std::string, MadeTensor>;
-/// A well-formed file of them, in order of name.
+/// A well-formed file of these tensors, in order of name.
 std::string safetensors(const MadeTensors& tensors);
 
 /// The config of a model with 2 layers, dim 16, 2 heads of 8, 1 KV head, ffn 24, vocabulary 12, untied; and weights of
 /// F32 that count up: element i of the whole model is i / 1024.
 std::string small_config(const std::string& extra = "");
 MadeTensors small_tensors();
-/// Both in a folder.
+/// Writes both into a folder.
 void write_small_model(const TempFolder& folder, const MadeTensors& tensors);
 
 /// GGUF bytes, piece by piece.
@@ -76,7 +76,7 @@ class GgufBytes {
     GgufBytes& u32(std::string_view key, uint32_t v) { return string(key).raw(uint32_t{4}).raw(v); }
     GgufBytes& f32(std::string_view key, float v) { return string(key).raw(uint32_t{6}).raw(v); }
     GgufBytes& text(std::string_view key, std::string_view v) { return string(key).raw(uint32_t{8}).string(v); }
-    /// `dims` as the file has them: fastest first.
+    /// `dims` in the order of the file: fastest first.
     GgufBytes& tensor(std::string_view name, std::vector<uint64_t> dims, uint32_t type, uint64_t offset) {
         string(name).raw(static_cast<uint32_t>(dims.size()));
         for (const uint64_t d : dims) raw(d);

@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Models, DecodeForwardOf, testing::Values("models/kjv-ta
 
 class BoundedForwardOf : public testing::TestWithParam<const char*> {};
 
-// With every policy of bounded KV, in which a step lets a token go, and counts scores anew now and then.
+// Every eviction policy: a step evicts a token, and some steps re-score.
 TEST_P(BoundedForwardOf, AllocatesNothing) {
     SelfComm comm;
     Engine engine(data_path(GetParam()), {.context = 300}, comm, 2);
@@ -76,7 +76,7 @@ TEST_P(BoundedForwardOf, AllocatesNothing) {
     }
 }
 
-// Of the second model several layers read one owner, most of them from below.
+// In the second model several layers read one owner, and most of them are below it.
 INSTANTIATE_TEST_SUITE_P(Models, BoundedForwardOf, testing::Values("models/kjv-target", "models/kjv-lckv"),
                          [](const auto& param) { return param.index == 0 ? "plain" : "shared"; });
 
@@ -94,7 +94,7 @@ TEST(DecodeForward, DoesNotWaitForTheStream) {
     engine->forward(rows);
     engine->keep(0, first);
 
-    EXPECT_FALSE(engine->stream().reached(engine->stream().record()));  // we are here, the work is not done
+    EXPECT_FALSE(engine->stream().reached(engine->stream().record()));  // the host has returned, the work is not done
     go = true;
     go.notify_all();
     EXPECT_EQ(engine->logits().rows(), 1);

@@ -1,4 +1,4 @@
-// What bounded KV must do to any text and any window: texts, lengths and windows are drawn from seeds.
+// Properties of evicting caches for any sequence and any budget: sequences, lengths and budgets are drawn from seeds.
 
 #include <algorithm>
 #include <memory>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr int64_t kVocab = 48, kSteps = 6;
 
-/// What a level says to a prompt and the tokens behind it, which go on whatever it says.
+/// The results of a level for a prompt and for fixed tokens after it.
 struct Said {
-    std::vector<std::vector<float>> logits;  // behind the prompt, and behind each of the tokens
+    std::vector<std::vector<float>> logits;  // after the prompt, and after each of the tokens
     int64_t kept = 0;                        // at the end
-    bool recent_kept = true;                 // the last tokens, at every time
+    bool recent_kept = true;                 // the last tokens, after every step
 };
 
 class BoundedProperties : public testing::Test {
@@ -90,7 +90,7 @@ class BoundedProperties : public testing::Test {
         }
         return said;
     }
-    // Every head keeps as many tokens as it may, the last ones among them.
+    // Checks that every head retains as many tokens as its budget allows, the last ones among them.
     static void check(const BoundedView& view, const BoundedShape& shape, Said& said) {
         const SlotKv& kv = view.slots();
         const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
@@ -137,12 +137,13 @@ TEST_F(BoundedProperties, OfEveryTextAndWindow) {
         ASSERT_EQ(some.logits[0], full.logits[0]) << "what follows the prompt depends on what is kept of it";
         ASSERT_TRUE(some.recent_kept);
 
-        // All of it: the full cache's bits; the pyramid's last layer keeps a part of W.
+        // With a budget for all tokens, logits have the bits of a full cache. SnapKV replaces PyramidKV, whose last
+        // layer retains a part of W.
         const Said all = says(shape(policy == KvPolicy::kPyramidKv ? KvPolicy::kSnapKv : policy, prompt + kSteps + 1));
         ASSERT_EQ(all.logits, full.logits);
         ASSERT_EQ(all.kept, prompt + kSteps);
 
-        // H2O of nobody is a window, which streaming without sinks is, too.
+        // H2O without heavy hitters is a window, and so is streaming without sinks.
         BoundedShape nobody = shape(KvPolicy::kH2o, window), last = nobody;
         nobody.heavy = 0;
         last.policy = KvPolicy::kStreaming;

@@ -1,5 +1,5 @@
-// Bounded KV of models whose layers share keys and values: owners keep, and all layers that read them follow. Which
-// tokens are kept is compared with an independent float64 implementation by tests/bounded.py.
+// Evicting caches of models whose layers share keys and values: owners evict, and all layers that read them see the
+// retained tokens. tests/bounded.py compares these with an independent float64 implementation.
 
 #include <set>
 
@@ -14,7 +14,7 @@ struct Map {
     const char* text;
     bool no_diagonal = false;
 };
-// Below, above, both, owners that do not read themselves, tokens that do not see themselves.
+// Readers below their owner, above it, both; owners that do not read themselves; tokens that do not see themselves.
 const Map kMaps[] = {{"0_0_2_2"}, {"0_3_3_3_4"}, {"1_2_0"}, {"3_0_5_3_4_5"}, {"0_1_2", true}, {"0_2_2_3", true}};
 
 void PrintTo(const Map& m, std::ostream* out) {
@@ -44,7 +44,7 @@ TEST_P(BoundedSharing, HasTheBitsOfAFullViewWhileEverythingIsKept) {
     for (const KvPolicy policy : kPolicies) {
         for (const auto& [kv, rolling] : {std::pair{DType::kF16, false}, {DType::kF32, true}}) {
             BoundedShape shape = shape_of(policy, 320);
-            if (policy == KvPolicy::kPyramidKv) {  // the last owner keeps a twentieth above its window
+            if (policy == KvPolicy::kPyramidKv) {  // the last owner retains W / 20 and its window
                 shape.tokens = 1200;
                 shape.observe = 300;
             }
@@ -59,7 +59,7 @@ TEST_P(BoundedSharing, HasTheBitsOfAFullViewWhileEverythingIsKept) {
     }
 }
 
-// Positions that roll are those of the text until a token has gone, and others from then on.
+// Rolling positions are those of the sequence until a token is evicted, and others afterwards.
 TEST_P(BoundedSharing, RollsOnlyWhenTokensHaveGone) {
     for (const KvPolicy policy : {KvPolicy::kStreaming, KvPolicy::kH2o, KvPolicy::kKeyNorm}) {
         BoundedShape shape = shape_of(policy, 64);
@@ -68,14 +68,14 @@ TEST_P(BoundedSharing, RollsOnlyWhenTokensHaveGone) {
         p->level.prefill(0, text_of(59));
         p->full.prefill(0, text_of(59));
         EXPECT_EQ(logits_of(p->level), logits_of(p->full));
-        // The step behind 64 tokens sees all of them; then one goes.
+        // The step at length 64 sees all tokens; then one is evicted.
         const auto some = steps(p->level, 8), all = steps(p->full, 8);
         for (size_t i = 0; i < 6; ++i) EXPECT_EQ(some[i], all[i]) << name_of(policy) << " " << i;
         EXPECT_NE(some[7], all[7]) << name_of(policy);
     }
 }
 
-// After as many passes as are asked for, and with each number other logits where layers read later ones.
+// The prompt takes the requested number of passes. If layers read later ones, each number gives other logits.
 TEST_P(BoundedSharing, ReadsThePromptAsTheFullViewDoesWhateverItKeeps) {
     for (const KvPolicy policy : kPolicies) {
         std::set<std::vector<float>> said;
@@ -92,7 +92,7 @@ TEST_P(BoundedSharing, ReadsThePromptAsTheFullViewDoesWhateverItKeeps) {
     }
 }
 
-TEST_P(BoundedSharing, KeepsSoManyTokensAndTheMostRecentOnes) {
+TEST_P(BoundedSharing, KeepsItsBudgetAndTheMostRecentTokens) {
     for (const KvPolicy policy : kPolicies) {
         for (const int64_t prompt : {1, 40}) {
             const BoundedShape shape = shape_of(policy, 24);
@@ -153,13 +153,14 @@ TEST_P(BoundedSharing, ComesBackToTheEndOfThePromptAndMakesRoom) {
         const Kept roomy = kept_by(p->level, 0);
         p->level.prefill(0, text_of(turn));
         for (const auto& [at, kept] : kept_by(p->level, 0)) {
-            EXPECT_TRUE(std::ranges::includes(kept, roomy.at(at))) << "the turn pushed nobody out, " << name_of(policy);
+            EXPECT_TRUE(std::ranges::includes(kept, roomy.at(at))) << "the turn evicted nothing, " << name_of(policy);
         }
         steps(p->level, 8);
     }
 }
 
-// 3 KV heads of which 4 ranks hold some twice: those keep the same tokens, and all together what one rank keeps.
+// 3 KV heads on 4 ranks: some are held twice. Both copies retain the same tokens, and all ranks together retain what
+// one rank does.
 TEST_P(BoundedSharing, RanksKeepTheSameTokens) {
     const KvPolicy policies[] = {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kAdaKv};
     const HeadsBy ways[] = {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax};
@@ -218,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(Maps, BoundedSharing, testing::ValuesIn(kMaps), [](cons
     return fmt::format("m{}{}", param.param.text, param.param.no_diagonal ? "_nodiag" : "");
 });
 
-// A prompt's keys and values wait for the last layer that reads them: a place more for every owner that does at one
-// time, and none for a model of which one after the other does.
+// A prompt's keys and values are stored until the last layer that reads them. Owners that wait at the same time need a
+// place each; a model whose owners wait one after the other needs no more places.
 TEST(BoundedSharingMemory, HasAPlaceForEachOwnerThatWaits) {
     const auto bytes = [](const char* map, KvPolicy policy) {
         const LlamaConfig config = model_of(2, map)->config();
@@ -232,8 +233,8 @@ TEST(BoundedSharingMemory, HasAPlaceForEachOwnerThatWaits) {
     EXPECT_EQ(bytes("0_0_2_2", KvPolicy::kH2o), bytes("0_1_1_1", KvPolicy::kH2o));
     const size_t one = bytes("0_1_2", KvPolicy::kStreaming), three = bytes("1_2_0", KvPolicy::kStreaming);
     EXPECT_GT(three, one + 2 * tiles);
-    EXPECT_LT(three, one + 2 * tiles + 8192);  // tables, and which slot has which rank
-    // Where attention counts, what each entry has got waits, too.
+    EXPECT_LT(three, one + 2 * tiles + 8192);  // tables, and the ranks of slots
+    // If attention counts, the weights of the entries are also stored until then.
     EXPECT_GT(bytes("1_2_0", KvPolicy::kH2o) - bytes("0_1_2", KvPolicy::kH2o), 2 * (tiles + 2 * 5000 * sizeof(float)));
 }
 

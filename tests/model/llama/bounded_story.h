@@ -1,5 +1,5 @@
 #pragma once
-/// A level whose heads keep some tokens each, beside one that keeps all: texts, steps, and what is kept.
+/// A level with an evicting cache and one with a full cache: sequences, steps, and the retained tokens.
 
 #include <algorithm>
 #include <map>
@@ -19,7 +19,7 @@ namespace trireme::test {
 
 inline constexpr int64_t kVocab = 96, kContext = 700;
 
-/// `kv_heads` of 6 query heads: with 3 KV heads and 4 ranks some are held twice. A map: of as many layers.
+/// A model with `kv_heads` of 6 query heads: with 3 KV heads and 4 ranks some are held twice. `map` sets the layers.
 inline std::unique_ptr<RandomModel> model_of(int64_t kv_heads, const std::string& map = "0_1_2",
                                              bool no_diagonal = false) {
     return std::make_unique<RandomModel>(RandomShape{.name = "bounded",
@@ -56,7 +56,7 @@ inline BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
             .every = 7};
 }
 
-/// An engine with a bounded level beside a full one.
+/// An engine with two levels: one with an evicting cache, one with a full cache.
 struct Pair {
     Pair(const BoundedShape& shape, DType kv, Comm& comm, int64_t kv_heads = 2)
         : Pair(shape, kv, comm, model_of(kv_heads), {}) {}
@@ -82,7 +82,7 @@ inline std::vector<float> logits_of(Level& level) {
     return {x, x + kVocab};
 }
 
-/// Steps behind what the level has read, with the tokens that text_of counts on with; the logits of each.
+/// Decodes the next n tokens of text_of() after the level's sequence; returns the logits of each step.
 inline std::vector<std::vector<float>> steps(Level& level, int64_t n) {
     std::vector<std::vector<float>> all;
     const std::vector<int32_t> first = {0}, ids = text_of(level.length() + n);
@@ -96,7 +96,7 @@ inline std::vector<std::vector<float>> steps(Level& level, int64_t n) {
     return all;
 }
 
-/// What every KV head of the model keeps, by (owner, head).
+/// The tokens that each KV head of the model retains, by (owner, head).
 using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
 inline Kept kept_by(Level& level, int64_t first_head) {
     const SlotKv& kv = dynamic_cast<const BoundedView&>(level.view()).slots();

@@ -1,5 +1,5 @@
-// Bounded KV in a level: what it keeps, what it says, and what it takes. What is kept, score by score, is compared with
-// an independent float64 implementation by tests/bounded.py; selection alone by tests/kernels/slots_test.cc.
+// Evicting caches in a level: retained tokens, logits and memory. tests/bounded.py compares retained tokens and scores
+// with an independent float64 implementation; tests/kernels/slots_test.cc tests selection alone.
 
 #include "tests/model/llama/bounded_story.h"
 #include "tests/support/ranks.h"
@@ -14,7 +14,7 @@ TEST(Bounded, HasTheBitsOfAFullViewWhileEverythingIsKept) {
             if (kSanitized && kv != DType::kF16 && !rolling) continue;
             SelfComm comm;
             BoundedShape shape = shape_of(policy, 620);
-            if (policy == KvPolicy::kPyramidKv) {  // the last layer keeps a twentieth above its window
+            if (policy == KvPolicy::kPyramidKv) {  // the last layer retains W / 20 and its window
                 shape.tokens = 2000;
                 shape.observe = 512;
             }
@@ -41,7 +41,7 @@ TEST(Bounded, ReadsThePromptExactlyWhateverItKeeps) {
     }
 }
 
-TEST(Bounded, KeepsSoManyTokensAndTheMostRecentOnes) {
+TEST(Bounded, KeepsItsBudgetAndTheMostRecentTokens) {
     SelfComm comm;
     for (const KvPolicy policy : kPolicies) {
         for (const int64_t prompt : {3, 40, 120}) {
@@ -49,7 +49,7 @@ TEST(Bounded, KeepsSoManyTokensAndTheMostRecentOnes) {
             Pair p(shape, DType::kF32, comm);
             p.level.prefill(0, text_of(prompt));
             for (int64_t step = 0; step <= 40; ++step) {
-                std::map<int64_t, int64_t> of_all;  // owners, of heads that share
+                std::map<int64_t, int64_t> of_all;  // by owner, if heads share slots
                 for (const auto& [at, kept] : kept_by(p.level, 0)) {
                     const int64_t length = prompt + step, budget = shape.budget(OwnerIndex(at.first), 3);
                     const auto n = static_cast<int64_t>(kept.size());
@@ -73,7 +73,7 @@ TEST(Bounded, KeepsSoManyTokensAndTheMostRecentOnes) {
 }
 
 // Without heavy hitters H2O is a sliding window, and so is streaming without sinks.
-TEST(Bounded, H2oOfNobodyIsAWindow) {
+TEST(Bounded, H2oWithoutHeavyHittersIsAWindow) {
     SelfComm comm;
     BoundedShape h2o = shape_of(KvPolicy::kH2o, 24), window = shape_of(KvPolicy::kStreaming, 24);
     h2o.heavy = window.sinks = 0;
@@ -124,7 +124,7 @@ TEST(Bounded, ComesBackToTheEndOfThePrompt) {
     }
 }
 
-// What a turn takes is made free before it: heavy hitters stay, the oldest of the recent tokens go.
+// Slots for a turn are made free before it: heavy hitters are retained, the oldest of the recent tokens are evicted.
 TEST(Bounded, MakesRoomForATurn) {
     SelfComm comm;
     for (const KvPolicy policy : kPolicies) {
@@ -152,7 +152,7 @@ TEST(Bounded, MakesRoomForATurn) {
         for (const auto& [owner, n] : of_all) ASSERT_EQ(n, 2 * (shape.budget(OwnerIndex(owner), 3) - turn));
         p.level.prefill(0, text_of(turn));
         for (const auto& [at, kept] : kept_by(p.level, 0)) {
-            EXPECT_TRUE(std::ranges::includes(kept, after.at(at))) << "the turn pushed nobody out, " << name_of(policy);
+            EXPECT_TRUE(std::ranges::includes(kept, after.at(at))) << "the turn evicted nothing, " << name_of(policy);
         }
         steps(p.level, 20);
     }
@@ -166,11 +166,12 @@ TEST(Bounded, RanksKeepTheSameTokens) {
             shape.heads = static_cast<HeadsBy>(way % 4);
             shape.one_set = way >= 4;
             if ((kSanitized && shape.heads != HeadsBy::kMean) || (shape.one_set && !shape.may_keep_one_set())) continue;
+            const int64_t kv_heads = shape.one_set ? 2 : 3;  // both are held by several of 4 ranks
             std::vector<Kept> of_ranks;
             for (const int ranks : {1, 2, 3, 4}) {
                 std::vector<Kept> mine(static_cast<size_t>(ranks));
                 run_ranks(ranks, [&](Comm& comm) {
-                    Pair p(shape, DType::kF32, comm, 3);
+                    Pair p(shape, DType::kF32, comm, kv_heads);
                     p.level.prefill(0, text_of(80));
                     steps(p.level, 30);
                     mine[static_cast<size_t>(comm.rank())] = kept_by(p.level, p.engine.weights().shard().kv_begin);
@@ -182,7 +183,7 @@ TEST(Bounded, RanksKeepTheSameTokens) {
                         EXPECT_EQ(there->second, kept) << "a head that two ranks hold, " << name_of(policy);
                     }
                 }
-                EXPECT_EQ(all.size(), 9U);
+                EXPECT_EQ(std::ssize(all), 3 * kv_heads);
                 for (const auto& [at, kept] : all) {
                     if (!shape.one_set) continue;
                     EXPECT_EQ(kept, all.at({at.first, 0})) << "a head chose for itself";
@@ -256,7 +257,7 @@ TEST(Bounded, PyramidsFallEvenlyAndKeepTheMean) {
             }
             EXPECT_EQ(all, owners * tokens);
             if (owners == 1) continue;
-            // Of a prompt shorter than the first layer's share, the upper layers have the rest.
+            // If a prompt is shorter than the first layer's budget, the upper layers get the rest.
             for (const int64_t prompt : {tokens + 1, tokens * 3 / 2, tokens * 5}) {
                 BoundedShape shorter = s;
                 shorter.prompt = prompt;

@@ -6,10 +6,10 @@
 
 namespace trireme::test {
 
-/// Registered by then.
+/// The device's name; its backend is registered when this returns.
 std::string engine_device();
-/// Ranks may be threads of this process. Not on a card: a rank's host call waits for another rank's there, and the
-/// driver may run one after the other. tests/gpu.sh runs several ranks as processes.
+/// True if ranks may be threads of this process. They may not on a GPU: there a rank's host call waits for another
+/// rank's, and the driver may run one after the other. tests/gpu.sh runs several ranks as processes.
 bool ranks_as_threads();
 
 }  // namespace trireme::test

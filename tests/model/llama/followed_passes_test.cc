@@ -1,4 +1,4 @@
-// Who follows a view, where a forward takes several passes over layers that read later ones.
+// Observers of a view in forwards that take several passes over layers that read later ones.
 
 #include <map>
 
@@ -7,7 +7,7 @@
 namespace trireme::test {
 namespace {
 
-/// Notes what a view tells of the queries of decode forwards.
+/// Records the queries of decode forwards that a view reports.
 struct Asked final : KvFollower {
     explicit Asked(Level& of) : level(of) { level.view().follow_with(*this); }
     ~Asked() override { level.view().unfollow(*this); }
@@ -28,9 +28,9 @@ struct Asked final : KvFollower {
     std::map<size_t, std::vector<std::pair<OwnerIndex, std::vector<float>>>> of_row;
 };
 
-// Who follows a view (a retrieved set, which chooses by queries) is told once what each row asks of each layer, and
-// that is what it asks when it is decoded alone: not what it asks in a pass that another one follows.
-TEST(FollowedPasses, TellFollowersOfTheLastOne) {
+// An observer of a view (such as a retrieval set, which selects by queries) gets the query of each row in each layer
+// once. It is the query of the last pass, and equals that of the row decoded alone.
+TEST(FollowedPasses, NotifyFollowersOfTheLastOne) {
     SelfComm comm;
     for (const char* map : {"0_3_3_3_4", "1_1_4_4_4", "0_0_2_2_2"}) {
         const HashedShape shape = {.layer_map = map, .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};

@@ -75,7 +75,7 @@ TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     Engine engine(data_path(GetParam().model), options(), comm);
     const std::vector<int32_t>& ids = golden.at("ids").i32;
     const int64_t cols = engine->config().vocab;
-    // Dynamic scaling depends on what was prompt and what was generated; the others do not.
+    // Dynamic scaling depends on which tokens were prompt and which were generated; the others do not.
     size_t prompt = ids.size() / 2;
     if (dynamic) {
         const auto facts = nlohmann::json::parse(read_text(data_path(GetParam().model + "/golden.json")));
@@ -93,10 +93,10 @@ TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     EXPECT_TRUE(close(rows_of(got, golden.at("rows"), cols), want, kF32));
 }
 
-// In 16 bits every weight and every key and value is off by at most half a unit in the last place, u = eps / 2. A layer
-// has seven roundings of operands in a row on its longest path (x into qkv, k, v, wo, gate/up, down, and the weights'
-// own), independent of each other: rms error u / sqrt(3) each, amplified by at most the ratio of residual to logits,
-// about 4 here; the largest of some 10^4 logits lies 4 sigma out: 4 * 4 * u * sqrt(7 layers / 3).
+// In 16 bits every weight, key and value is off by at most half a unit in the last place, u = eps / 2. The longest path
+// of a layer has seven roundings of operands in a row (x into qkv, k, v, wo, gate/up, down, and the weights' own). They
+// are independent: each has an rms error of u / sqrt(3), amplified by at most the ratio of residual to logits, about 4
+// here. The largest of some 10^4 logits is 4 sigma out: 4 * 4 * u * sqrt(7 layers / 3).
 double bound_16(DType t, int64_t layers) {
     return 16 * eps_of(t) / 2 * std::sqrt(7.0 * static_cast<double>(layers) / 3);
 }

@@ -1,4 +1,4 @@
-// The whole engine over the GPU's kernels, on the host (simt) or on a card: they say what the CPU's say.
+// The whole engine over the GPU's kernels, on the host (simt) or on a GPU: its results agree with the CPU's.
 
 #include <cmath>
 
@@ -29,20 +29,20 @@ TEST_P(GpuEngine, GivesTheCpusGreedyTokens) {
 }
 
 TEST_P(GpuEngine, GivesTheCpusGreedyTokensOnTwoRanks) {
-    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a GPU";
     gives_the_cpus_greedy_tokens(GetParam(), 2);
 }
 
 TEST_P(GpuEngine, StaysCloseIn16Bits) {
     const EngineOptions half{.weights = DType::kF16, .k_type = DType::kF16, .v_type = DType::kF16};
     const Greedy cpu = greedy(GetParam(), 1, 1, "cpu", half), gpu = greedy(GetParam(), 1, 1, engine_device(), half);
-    // Inputs of products rounded to 16 bits: half a step each, in a random walk over two products a layer of 6, 4
-    // sigma.
+    // Inputs of products are rounded to 16 bits: half a step each, in a random walk over two products per layer, of 6
+    // layers, 4 sigma.
     const double bound = 4 * eps_of(DType::kF16) / 2 * std::sqrt(2.0 * 2 * 6) * largest(cpu.logits);
     EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound));
 }
 
-// A graph's grids are made for the whole context; its rows are told by device memory alone.
+// A graph's grids are made for the whole context; it reads the inputs of its rows from device memory only.
 std::vector<std::vector<float>> decoded(const std::string& model, int ranks, bool graphs, int64_t prompt_tokens) {
     std::vector<std::vector<float>> logits;
     run_ranks(ranks, [&](Comm& comm) {
@@ -53,7 +53,7 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
         engine->prefill(0, prompt);
         std::vector<std::vector<float>> mine;
         for (int i = 0; i < 4; ++i) mine.push_back(engine.step(i + 7));
-        // Two rows, of which one stays; then one row again, by the graph recorded before.
+        // Two rows, of which one is accepted; then one row again, with the graph recorded before.
         for (int i = 0; i < 3; ++i) {
             const auto at = static_cast<int32_t>(engine->length());
             engine->forward(
@@ -63,7 +63,7 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
             both.insert(both.end(), two.row(1), two.row(1) + two.cols);
             engine->keep(0, std::vector<int32_t>{0});
         }
-        // A row behind two that are staged: the same graph as a row behind none.
+        // A row after two staged rows uses the same graph as a row after none.
         const auto at = static_cast<int32_t>(engine->length());
         engine->forward(std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at}});
         engine->extend(std::vector<Row>{{.token = 13, .position = at + 1, .parent = 1}});
@@ -108,7 +108,7 @@ std::vector<std::vector<float>> decoded_chains(int ranks, bool graphs, const std
 }
 
 TEST(GpuGraphs, OfASizeServeEveryNumberOfRowsUpToIt) {
-    // Of each size the first forward runs op by op, the next one is recorded; both have as few rows as the size serves.
+    // The first forward of each size runs op by op, the next one is recorded; both have the fewest rows of that size.
     std::vector<int64_t> lengths;
     for (int64_t n = 1; n <= kMaxRows; n = graph_rows(n) + 1) lengths.insert(lengths.end(), {n, n, graph_rows(n)});
     EXPECT_EQ(decoded_chains(1, true, lengths), decoded_chains(1, false, lengths));
@@ -132,7 +132,7 @@ TEST(GpuGraphs, ChangeNoBit) {
 }
 
 TEST(GpuGraphs, ChangeNoBitOnTwoRanks) {
-    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a GPU";
     graphs_change_no_bit(2);
 }
 

@@ -7,7 +7,7 @@
 namespace trireme::test {
 namespace {
 
-/// One rank, which counts the sums that the host has asked for: a graph that is launched again asks for none.
+/// One rank, which counts the sums that the host enqueues: a graph that is launched again enqueues none.
 class CountingComm final : public Comm {
   public:
     int rank() const override { return 0; }
@@ -26,7 +26,7 @@ class CountingComm final : public Comm {
     int64_t sums_ = 0;
 };
 
-/// So many rows behind a level's text, of which the first `chain` stand behind each other, the others behind none.
+/// `rows` rows after the level's sequence: the first `chain` form a chain, the others have no parent.
 std::vector<Row> rows_with_chain(const Level& level, size_t rows, size_t chain, std::span<const int32_t> ids) {
     std::vector<Row> all;
     for (size_t r = 0; r < rows; ++r) {
@@ -38,9 +38,9 @@ std::vector<Row> rows_with_chain(const Level& level, size_t rows, size_t chain, 
     return all;
 }
 
-// What is recorded for a number of rows does not grow with the passes that forwards of them take: a pass that another
-// one follows is a graph, launched as often as passes follow. Hence layers are asked for, by the host, once op by op,
-// once for the graphs of one pass, and once for those of several: the pass that is repeated, and the rest.
+// The graphs for a number of rows do not grow with the number of passes: a pass that another one follows is a graph,
+// launched once per such pass. So the host enqueues layers once op by op, once for the graphs of one pass, and once for
+// those of several: the repeated pass, and the rest.
 TEST(GraphPasses, OneGraphServesAnyNumberOfPasses) {
     constexpr size_t kRows = 7;
     for (const char* map : {"0_3_3_3_4", "2_2_2_4_4", "4_4_4_4_4", "0_1_2_2_2"}) {

@@ -1,11 +1,11 @@
-// Rows of a prompt whose logits nobody wants are done with the highest owner's keys and values (reference lckv 6.6).
+// Rows of a prompt whose logits are not requested end with the highest owner's keys and values (reference lckv 6.6).
 
 #include "tests/model/llama/sharing_story.h"
 
 namespace trireme::test {
 namespace {
 
-/// Follows a view, and says whether it wants all rows.
+/// An observer that counts attended rows, and may require all rows.
 struct Counting final : KvFollower {
     bool wants_all_rows() const override { return wants; }
     void attended(Kernels&, OwnerIndex, const LayerKv&, const AttentionCall& call) override { rows += call.q.rows(); }
@@ -18,7 +18,7 @@ struct Counting final : KvFollower {
     std::vector<OwnerIndex> asked;
 };
 
-/// A prompt's last logits, where they alone are wanted.
+/// Prefills a prompt of which only the last logits are requested, and returns these.
 std::vector<float> last_logits(Level& level, std::span<const int32_t> ids) {
     level.prefill(0, ids);
     const Matrix<float> m = level.logits().as<float>();
@@ -44,9 +44,9 @@ TEST(LastRow, IsTheTextsLastTokenInEveryKindOfMap) {
     }
 }
 
-// A follower that counts what all rows attend to gets them; one that wants the last row's query gets that, of every
+// An observer that needs the attention of all rows gets it; one that needs the last row's query gets that, from every
 // reader in order.
-TEST(LastRow, DoesNotGoAloneWhereAFollowerWantsAllRows) {
+TEST(LastRow, IsNotAloneWhereAFollowerRequiresAllRows) {
     const std::vector<int32_t> ids = hashed_ids(9, 16);
     const HashedShape shape = {.layer_map = "0_1_1_3", .scale = 0.4};
     SelfComm comm;

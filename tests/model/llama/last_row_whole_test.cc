@@ -1,4 +1,4 @@
-// A prompt's last row goes alone from the highest owner on: any map, any length, wherever keys and values lie.
+// From the highest owner on, a prompt's last row is computed alone: any map, any length, any KV placement.
 
 #include "tests/model/llama/sharing_story.h"
 #include "tests/support/sanitized.h"
@@ -9,10 +9,10 @@ namespace {
 struct Work {
     const char* map;
     int64_t passes;
-    int64_t attentions;  // of a prompt of three batches, where the last token's logits alone are wanted
+    int64_t attentions;  // of a prompt of three batches, with only the last token's logits requested
 };
-// Written with b = 3 batches: layers below the highest owner b each, those from it on 1; of iterated ones, all but the
-// last of the block in passes before the last one.
+// Written with b = 3 batches: each layer below the highest owner takes b attentions, each layer from it on 1. In passes
+// before the last one, each iterated layer except the block's last takes b.
 const Work kWork[] = {
     {"0_1_2_3_4", 1, 3 * 4 + 1},                  // Llama
     {"0_1_1_1_1", 1, 3 * 1 + 4},                  // YOCO
@@ -53,8 +53,7 @@ TEST(LastRowWhole, GoesAloneFromTheHighestOwnerOn) {
     }
 }
 
-/// What a level says of a prompt's last token, of the last one of a second prompt behind it, and of tokens decoded
-/// then.
+/// Logits of a prompt's last token, of the last token of a second prompt after it, and of tokens decoded after both.
 Logits said(Level& level, std::span<const int32_t> ids, size_t first, size_t second) {
     Logits all;
     for (const std::span<const int32_t> part : {ids.first(first), ids.subspan(first, second)}) {
@@ -67,14 +66,15 @@ Logits said(Level& level, std::span<const int32_t> ids, size_t first, size_t sec
     return all;
 }
 
-/// The same of all rows, where everybody's logits are wanted.
+/// Like said(), but the logits of all rows are requested.
 Logits said_of_all(Level& level, std::span<const int32_t> ids, size_t first, size_t second) {
     Logits all = {read(level, ids.first(first)).back(), read(level, ids.subspan(first, second)).back()};
     for (std::vector<float>& row : decode(level, ids.subspan(first + second))) all.push_back(std::move(row));
     return all;
 }
 
-// Of any map by definition, on any number of ranks, on chip and streamed with the same bits.
+// Any map gives the results of its definition, on several numbers of ranks; KV on chip and streamed gives the same
+// bits.
 TEST(LastRowWhole, IsItsDefinition) {
     uint32_t seed = 40;
     for (const size_t n : {1, 2, 255, 256, 257, 511, 512, 513, 1024, 1025}) {
@@ -114,8 +114,8 @@ TEST(LastRowWhole, IsItsDefinition) {
     }
 }
 
-// The CPU's prefill gives a row the same bits in a batch and alone: who wants the other rows' logits changes none. A
-// GPU's library may multiply one row otherwise than 512.
+// The CPU's prefill gives a row the same bits in a batch and alone: a request for the other rows' logits changes none.
+// A GPU's library may multiply one row otherwise than 512.
 TEST(LastRowWhole, HasTheBitsThatItHasAmongAllOnTheCpu) {
     if (engine_device() != "cpu") GTEST_SKIP() << "on " << engine_device() << " nothing is promised";
     SelfComm comm;

@@ -1,4 +1,4 @@
-// Levels share the weights and nothing else: used by turns, each says what it says alone.
+// Levels share the weights and nothing else: interleaved, each gives the logits that it gives alone.
 
 #include <fstream>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace trireme::test {
 namespace {
 
-/// Steps of one level: what a request does to it, a call at a time.
+/// A request on one level, one call at a time.
 class Request {
   public:
     Request(Engine& engine, const LevelOptions& options, uint32_t seed)
@@ -25,7 +25,7 @@ class Request {
         level_->prefill(0, some_ids(prompt, seed_));
         keep_logits(all_, level_->logits());
     }
-    /// Enqueues a forward of a few rows, of which half stay. The host waits for nothing.
+    /// Enqueues a forward of a few rows, of which half are kept. The host does not wait.
     void forward(int turn) {
         std::vector<Row> rows;
         const int32_t n = 1 + (turn + static_cast<int32_t>(seed_)) % 5;
@@ -63,7 +63,7 @@ Logits alone(Engine& engine, const LevelOptions& options, uint32_t seed, int64_t
 void by_turns_as_alone(int ranks) {
     run_ranks(ranks, [](Comm& comm) {
         Engine engine(std::make_unique<RandomModel>(kShape), {.context = 256}, comm, 1, engine_device());
-        // A GPU has a link of its own.
+        // A GPU's link is not emulated.
         const Link link = engine.device().backend() == "cuda" ? Link{} : Link{.gbps = 2, .us = 5};
         const LevelOptions streamed{.context = 1200,
                                     .residency = residency({false, true, false, true, false}, 3, link)};
@@ -75,7 +75,7 @@ void by_turns_as_alone(int ranks) {
         second.begin(250);
         for (int turn = 0; turn < kTurns; ++turn) {
             first.forward(turn);
-            second.forward(turn);  // while the first one's forward is under way
+            second.forward(turn);  // while the first one's forward is in flight
             first.look();
             second.look();
         }
@@ -84,12 +84,12 @@ void by_turns_as_alone(int ranks) {
     });
 }
 
-TEST(Levels, UsedByTurnsSayWhatEachSaysAlone) {
+TEST(Levels, InterleavedGiveWhatEachGivesAlone) {
     by_turns_as_alone(1);
 }
 
-TEST(Levels, UsedByTurnsSayWhatEachSaysAloneOnTwoRanks) {
-    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+TEST(Levels, InterleavedGiveWhatEachGivesAloneOnTwoRanks) {
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a GPU";
     by_turns_as_alone(2);
 }
 

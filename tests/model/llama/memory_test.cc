@@ -1,4 +1,4 @@
-// What a model asks of memory: as planned, and what happens where there is none.
+// The memory of a model is as planned, and a failed allocation leaks nothing.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const RandomShape kShape{.name = "memory",
                          .vocab = 96,
                          .context = 8192};
 
-/// A device of which one allocation fails.
+/// A device on which one allocation fails.
 class ShortDevice final : public CpuDevice {
   public:
     explicit ShortDevice(int64_t fails = -1) : CpuDevice(1), fails_(fails) {}

@@ -1,4 +1,4 @@
-// The same in little, for devices that take their time: two tiles of two layers are streamed.
+// A short residency_test for slow devices: two tiles of two layers are streamed.
 
 #include <gtest/gtest.h>
 

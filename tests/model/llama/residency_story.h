@@ -1,5 +1,5 @@
 #pragma once
-/// A request's life on a small random model, and where its KV lives meanwhile.
+/// A request on a small random model, and the placement of its KV.
 
 #include <algorithm>
 #include <random>
@@ -27,7 +27,7 @@ inline const RandomShape kShape{.name = "residency",
                                 .ffn = 96,
                                 .vocab = 96,
                                 .context = 16384};
-/// Layers that read the keys and values of another.
+/// A model in which some layers read the keys and values of another.
 inline RandomShape shared() {
     RandomShape s = kShape;
     s.layer_map = "0_0_2_0_2";
@@ -48,7 +48,7 @@ inline void keep_logits(Logits& all, const HostTensor& logits) {
     for (int64_t r = 0; r < m.rows; ++r) all.emplace_back(m.row(r), m.row(r) + m.cols);
 }
 
-/// A verify of a tree behind the committed tokens, of which one path is kept.
+/// Verifies a tree after the committed tokens, and keeps one path.
 inline void grow(Engine& engine, Logits& all, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Row> rows;
@@ -66,7 +66,7 @@ inline void grow(Engine& engine, Logits& all, uint32_t seed) {
     engine->keep(0, path);
 }
 
-/// Everything a request does to its KV: a prompt, steps, trees, forgetting, growing again, a second prompt behind.
+/// Everything that a request does to its KV: a prompt, steps, trees, truncation, growth, and a second prompt.
 inline Logits story(Engine& engine, int64_t prompt, int64_t steps) {
     Logits all;
     engine->prefill(0, some_ids(prompt, 7));
@@ -94,7 +94,7 @@ inline Logits tell(const RandomShape& shape, const EngineOptions& options, int r
     return logits;
 }
 
-/// Spans of two tiles: many of them, and every ring goes round.
+/// Streams spans of two tiles, so that there are many and every ring wraps around.
 inline Residency residency(const std::vector<bool>& on_chip, int64_t ring, const Link& link = {}) {
     return {.on_chip = on_chip, .ring = ring, .span_bytes = size_t{32} << 10, .link = link, .verify = true};
 }

@@ -1,4 +1,4 @@
-// Wherever tiles live and however they travel, the bits are those of a model whose KV is all on chip.
+// Wherever tiles are stored and however they are copied, the bits are those of a model with all KV on chip.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Residency, ChangesNoBitForAnyRingOrLink) {
 }
 
 TEST(Residency, ChangesNoBitOnTwoAndFourRanks) {
-    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a card";
+    if (!ranks_as_threads()) GTEST_SKIP() << "ranks are processes on a GPU";
     const int64_t prompt = 900;
     for (const int ranks : {2, 4}) {
         const Logits on_chip = tell(kShape, options(1600), ranks, prompt, 30);
@@ -54,7 +54,7 @@ TEST(Residency, ChangesNoBitWhereLayersShareKeysAndValues) {
     }
 }
 
-// Layers 1 and 3 have keys and values that others read, and read others' themselves.
+// Layers 1, 2 and 3 own keys and values that others read, and read another owner's themselves.
 TEST(Residency, ChangesNoBitWhereOwnersReadOthers) {
     RandomShape shape = kShape;
     shape.layer_map = "0_0_1_2_3";
@@ -69,7 +69,7 @@ TEST(Residency, ChangesNoBitWhereOwnersReadOthers) {
 }
 
 TEST(Residency, HiddenStatesOnTheHostChangeNoBit) {
-    for (const int64_t prompt : {300, 1500, 2300}) {  // blocks that stay in their places, and that do not
+    for (const int64_t prompt : {300, 1500, 2300}) {  // blocks that remain in place, and blocks that do not
         const Logits on_chip = tell(kShape, options(3200), 1, prompt);
         Residency r = residency(kResidencies[2], 3);
         r.hidden_on_host = true;

@@ -28,7 +28,7 @@ std::vector<int32_t> some_ids(size_t n, uint32_t seed) {
     return ids;
 }
 
-/// k rows behind `committed` tokens: a chain, or a tree whose parents are drawn among the earlier rows.
+/// k rows after `committed` tokens: a chain, or a tree whose parents are drawn among the earlier rows.
 std::vector<Row> make_rows(int k, int64_t committed, bool tree, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Row> rows;
@@ -57,7 +57,7 @@ std::vector<int32_t> path_to(const std::vector<Row>& rows, int r) {
     return path;
 }
 
-/// All rows at once, against every row's own path computed one row a forward from the same committed tokens.
+/// Compares all rows in one forward with each row's own path, one row per forward, from the same committed tokens.
 void expect_rows_independent(Engine& engine, std::span<const int32_t> prompt, int k, bool tree, uint32_t seed) {
     engine->truncate(0, 0);
     engine->prefill(0, prompt);
@@ -68,14 +68,14 @@ void expect_rows_independent(Engine& engine, std::span<const int32_t> prompt, in
     const std::vector<float> together = copy(engine->logits());
 
     std::vector<bool> checked(rows.size(), false);
-    for (int leaf = k - 1; leaf >= 0; --leaf) {  // deepest paths first: each checks every row on its way
+    for (int leaf = k - 1; leaf >= 0; --leaf) {  // deepest paths first: each checks every row in it
         if (checked[static_cast<size_t>(leaf)]) continue;
         engine->truncate(0, committed);
         for (const int32_t r : path_to(rows, leaf)) {
             const std::vector<float> alone = engine.step(rows[static_cast<size_t>(r)].token);
             ASSERT_TRUE(same_bits(std::span<const float>(together).subspan(static_cast<size_t>(r) * kVocab, kVocab),
                                   std::span<const float>(alone)))
-                << "row " << r << " of " << k << (tree ? " (tree)" : " (chain)") << " behind " << committed;
+                << "row " << r << " of " << k << (tree ? " (tree)" : " (chain)") << " after " << committed;
             checked[static_cast<size_t>(r)] = true;
         }
     }
@@ -113,7 +113,7 @@ TEST_P(Rows, AreIndependent) {
     });
 }
 
-// Every k from 1 to 64 once as a chain and once as a tree, at a prompt whose rows cross a tile's edge.
+// Every k from 1 to 64 once as a chain and once as a tree, after a prompt such that the rows cross a tile's edge.
 TEST_P(Rows, OfEveryCountAreIndependent) {
     const Setting s = GetParam();
     run_ranks(s.ranks, [&](Comm& comm) {

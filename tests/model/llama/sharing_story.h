@@ -1,5 +1,5 @@
 #pragma once
-/// A level over a hashed model, and what it says of tokens.
+/// A level over a hashed model, and its logits.
 
 #include <algorithm>
 #include <random>
@@ -21,7 +21,7 @@ namespace trireme::test {
 
 using Logits = std::vector<std::vector<float>>;
 
-inline constexpr double kTolerance = 2e-5;  // of logits in f32, of the largest one
+inline constexpr double kTolerance = 2e-5;  // relative to the largest logit, in f32
 
 /// A hashed model's weights on a rank.
 struct Loaded {
@@ -40,7 +40,7 @@ struct Loaded {
     Weights weights;
 };
 
-/// f32 throughout; owners on chip as `residency` says.
+/// f32 throughout; `residency` selects the owners on chip.
 inline LevelOptions sharing_options(const Passes& passes, const Residency& residency = {}, int64_t context = 2048) {
     return {.k_type = DType::kF32, .v_type = DType::kF32, .context = context, .residency = residency, .passes = passes};
 }
@@ -60,7 +60,7 @@ inline Logits read(Level& level, std::span<const int32_t> ids) {
     });
     return all;
 }
-/// The same, token by token.
+/// Like read(), but token by token.
 inline Logits decode(Level& level, std::span<const int32_t> ids) {
     Logits all;
     for (const int32_t id : ids) {
@@ -78,7 +78,7 @@ inline std::vector<int32_t> hashed_ids(int64_t n, int64_t vocab, uint32_t seed =
     for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<uint32_t>(vocab));
     return ids;
 }
-/// Any function of the layers; layers that read later ones are as likely as others.
+/// A random function of the layers; layers that read later ones are as likely as others.
 inline std::string random_map(int64_t layers, uint32_t seed) {
     std::mt19937 random(seed);
     std::string map;
@@ -87,7 +87,7 @@ inline std::string random_map(int64_t layers, uint32_t seed) {
     return map;
 }
 
-/// With such a map.
+/// A model with a random map.
 inline HashedShape random_shape(uint32_t seed) {
     const int64_t layers = 2 + seed % 5;
     return {.layer_map = random_map(layers, seed),
@@ -101,7 +101,7 @@ inline HashedShape random_shape(uint32_t seed) {
             .scale = 0.25};
 }
 
-/// The largest difference, relative to the largest logit of `want`; 1 at least.
+/// The largest difference, relative to the largest logit of `want` or to 1, whichever is larger.
 inline double difference(const std::vector<float>& got, const std::vector<double>& want) {
     double most = 0, scale = 1;
     for (size_t i = 0; i < want.size(); ++i) {

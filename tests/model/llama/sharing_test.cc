@@ -1,4 +1,4 @@
-// Layers that read other layers' keys and values: against the worked example of the reference (lckv 7.2), and against
+// Layers that read other layers' keys and values, compared with the worked example of the reference (lckv 7.2) and with
 // float64.
 
 #include "tests/model/llama/sharing_story.h"
@@ -62,7 +62,7 @@ TEST(LayerSharing, TheReferenceSaysWhatItsExampleSays) {
     EXPECT_NEAR(a.values(2)[5][6], 3.2363879, 2e-6);
 }
 
-// Decoded token by token, and read with as many passes as tokens; both go on greedily.
+// The tokens are decoded one by one, or read with as many passes as tokens; both continue greedily.
 TEST(LayerSharing, TheEngineSaysWhatTheExampleSays) {
     SelfComm comm;
     for (const Golden& g : kGoldens) {
@@ -90,7 +90,7 @@ TEST(LayerSharing, IsNotThePublishedDecodersMistake) {
               0.1);
 }
 
-// How far each token is from being decoded after so many passes: the table of the reference.
+// The difference of each token from decoding, after each number of passes: the table of the reference.
 TEST(LayerSharing, PassesBringOneTokenMoreEach) {
     const std::vector<std::vector<double>> errors = {
         {0, 1.30, 0.219, 0.198, 1.16, 3.43}, {0, 0, 0.774, 0.493, 1.14, 2.98}, {0, 0, 0, 2.47e-2, 0.216, 3.01},
@@ -139,7 +139,7 @@ TEST(LayerSharing, WindowsAreTheLastTokensItselfIncluded) {
     }
 }
 
-// Rows that are proposed behind each other, and trees of them.
+// Chains of proposed rows, and trees of them.
 TEST(LayerSharing, SeveralRowsAreDecodedExactly) {
     const HashedShape shape = {.layer_map = "0_3_3_3_4", .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};
     const std::vector<int32_t> ids = hashed_ids(40, shape.vocab, 9);

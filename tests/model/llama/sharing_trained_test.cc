@@ -1,4 +1,4 @@
-// The trained model whose layers 0 to 4 read layer 4's keys and values: what it says of its text.
+// The trained model whose layers 0 to 4 read layer 4's keys and values: its cross entropy on its own text.
 
 #include "model/tokenizer/tokenizer.h"
 #include "tests/model/llama/sharing_story.h"
@@ -37,14 +37,14 @@ class TrainedSharing : public testing::Test {
     Weights weights{*device, *source, make_shard(source->config(), 0, 1), DType::kF32};
 };
 
-// Mean log probabilities of float32: each is off by some 1e-5 at most, and not all to one side.
+// Mean log probabilities in float32: each is off by about 1e-5 at most, and not all in one direction.
 TEST_F(TrainedSharing, ExactPassesSayWhatDecodingSays) {
     Level decoding(*device, comm, weights, sharing_options({})),
         exact(*device, comm, weights, sharing_options({.how = Passes::How::kExact}));
     EXPECT_NEAR(of(exact, false), of(decoding, true), 1e-5);
 }
 
-// It was trained with 9 passes: they say nearly what decoding says; one pass does not.
+// The model was trained with 9 passes: they give nearly what decoding gives; one pass does not.
 TEST_F(TrainedSharing, ReadsWithItsOwnPassesAsItWasTrained) {
     EXPECT_EQ(source->config().passes, 9);
     Level nine(*device, comm, weights, sharing_options({})), once(*device, comm, weights, sharing_options(exactly(1))),

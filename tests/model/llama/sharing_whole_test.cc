@@ -1,4 +1,4 @@
-// Layers that read other layers' keys and values: any map, long prompts, several ranks, wherever keys and values lie.
+// Layers that read other layers' keys and values: any map, long prompts, several ranks, any KV placement.
 
 #include "tests/model/llama/sharing_story.h"
 #include "tests/support/sanitized.h"
@@ -6,7 +6,7 @@
 namespace trireme::test {
 namespace {
 
-// Any map, by definition: after r passes as after r passes, also behind a text, and however many ranks.
+// Any map gives the results of its definition after r passes, also after earlier tokens, on several numbers of ranks.
 TEST(LayerSharingWhole, AnyMapIsItsDefinition) {
     for (uint32_t seed = 0; seed < 12; ++seed) {
         HashedShape shape = random_shape(seed);
@@ -58,8 +58,8 @@ TEST(LayerSharingWhole, LongPromptsAreTheirDefinition) {
     }
 }
 
-// Until nothing changes: decoding's keys and values, to the last bit those of more passes; fewer where changes become
-// small enough.
+// kExact takes passes until nothing changes: the results are decoding's, and more passes change no bit. kAuto takes
+// fewer passes, until changes are small enough.
 TEST(LayerSharingWhole, ExactIsDecodingAndAutoStopsBefore) {
     const HashedShape shape = {.layer_map = "0_3_3_3_4", .layers = 5, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.25};
     const std::vector<int32_t> ids = hashed_ids(60, shape.vocab, 3);
@@ -83,8 +83,8 @@ TEST(LayerSharingWhole, ExactIsDecodingAndAutoStopsBefore) {
     }
 }
 
-// Where keys and values lie changes no bit; a step fetches a streamed owner once, however many layers read it, and
-// whether these follow each other: with frames for those that do not.
+// KV placement changes no bit. A step fetches a streamed owner once, however many layers read it, also if these do not
+// follow each other: then frames hold it.
 TEST(LayerSharingWhole, ResidencyChangesNoBit) {
     const HashedShape shape = {
         .layer_map = "0_4_4_4_4_5", .layers = 6, .dim = 16, .ffn = 12, .vocab = 24, .scale = 0.45};
@@ -119,7 +119,7 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
             level->stream().synchronize();
             level->view().transport()->drain();
             const KvShape& kv = level->view().shape();
-            // Without frames an owner crosses again for each reader that does not follow the one before.
+            // Without frames an owner crosses the link again for each reader that does not follow the one before.
             const LayerMap layers = HashedModel(s).config().layer_map;
             int64_t crosses = 0;
             for (LayerIndex l; l.i < layers.layers(); ++l) {
@@ -127,7 +127,7 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
                 crosses += streamed == 4 && !follows ? 1 : 0;
             }
             if (streamed < 4) crosses = std::ranges::count(chip, false);
-            // 1,500 tokens: tiles below the newest two lie in host memory.
+            // 1,500 tokens: tiles below the newest two are in host memory.
             EXPECT_EQ((level->view().transport()->use() - before).h2d_bytes,
                       static_cast<uint64_t>(crosses * 4) * kv.layout.tile_bytes())
                 << map << " " << streamed;
@@ -135,7 +135,7 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
     }
 }
 
-// Several owners of a block exchange the window in every pass, and are compared all the same.
+// Several owners of a block alternate in the prefill window in every pass, and their passes are compared even so.
 TEST(LayerSharingWhole, PassesEndAsTheyEndOnChip) {
     const std::vector<int32_t> ids = hashed_ids(70, 24, 6);
     for (const char* map : {"3_0_5_3_4_5", "0_4_4_4_4_5", "5_5_3_5_5_5"}) {

@@ -1,4 +1,5 @@
-// A model in a store says to the bit what its folder says, on any number of ranks, for whomever it was laid out.
+// A model in a store gives the same bits as its folder, on any number of ranks, whatever ranks the store was written
+// for.
 
 #include <cctype>
 #include <filesystem>

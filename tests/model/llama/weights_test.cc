@@ -1,4 +1,4 @@
-// Weights: what happens to copies under way when a read fails.
+// Weights: copies in flight are completed when a read fails.
 
 #include "model/weights.h"
 
@@ -15,7 +15,7 @@
 namespace trireme::test {
 namespace {
 
-/// A checkpoint whose first tensor reads well and whose second does not.
+/// A checkpoint whose first tensor can be read and whose second cannot.
 class FailingSource final : public WeightSource {
   public:
     FailingSource() {
@@ -39,11 +39,11 @@ class FailingSource final : public WeightSource {
     }
 };
 
-/// A device whose streams begin with a nap, and which looks whether copies are done when their source is given back.
+/// A device whose streams begin with a sleep, and which checks that copies are done when their source is released.
 class NappingDevice final : public CpuDevice {
   public:
     NappingDevice() : CpuDevice(1) {}
-    bool host_reaches_memory() const override { return false; }  // as on a card: through pinned buffers
+    bool host_reaches_memory() const override { return false; }  // as on a GPU: through pinned buffers
     std::unique_ptr<Stream> make_stream(const char* name) override {
         auto stream = std::make_unique<CpuStream>(name, 1);
         stream->enqueue("nap", 0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });

@@ -1,4 +1,4 @@
-// A level that sees a window: sinks and recent tokens, as if they stood behind each other.
+// A level with a window: it sees sinks and recent tokens as if they were consecutive.
 
 #include <memory>
 #include <vector>
@@ -51,7 +51,7 @@ std::vector<float> last_logits(Level& level, int64_t row = 0) {
     return {x, x + 96};
 }
 
-/// |a - b| is below what rotations by other angles and f32 sums in another order make of logits of this size.
+/// Checks that |a - b| is below the error of rotations by other angles and of f32 sums in another order.
 void expect_close(const std::vector<float>& a, const std::vector<float>& b, const std::string& what) {
     double most = 0, off = 0;
     for (size_t i = 0; i < a.size(); ++i) {
@@ -71,7 +71,7 @@ class WindowTest : public testing::Test {
     Level window{engine.device(), comm, engine.weights(), options};
     Level full{engine.device(), comm, engine.weights(), {.k_type = DType::kF32, .v_type = DType::kF32, .context = 512}};
 
-    /// What a level says that sees the sinks of the text, if it had them in its prompt, and so many recent tokens.
+    /// Logits of a full level that reads only the first `sinks` tokens, if there are more, and the last `recent` ones.
     std::vector<float> wanted(const std::vector<int32_t>& text, int64_t sinks, int64_t recent) {
         std::vector<int32_t> seen = text;
         const auto n = static_cast<int64_t>(text.size());
@@ -118,7 +118,7 @@ TEST_F(WindowTest, MovesWithTheText) {
     }
 }
 
-TEST_F(WindowTest, BeginsAgainBehindThePrompt) {
+TEST_F(WindowTest, BeginsAgainAfterThePrompt) {
     const std::vector<int32_t> text = text_of(200);
     TextLevel level(window);
     level.prefill(text, {});

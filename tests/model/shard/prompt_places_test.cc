@@ -1,5 +1,5 @@
-// Where the keys and values of a prompt may lie, against a play of what a prompt does with them: every map of up to
-// five layers, and maps that are published.
+// Compares prompt_places() with a simulation of what a prompt does with keys and values: every map of up to five
+// layers, and published maps.
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@
 namespace trireme::test {
 namespace {
 
-/// What layer `at` does with an owner's keys and values, for the whole prompt.
+/// An access of layer `at` to an owner's keys and values, over the whole prompt.
 struct Event {
     LayerIndex at, owner;
     bool reads = false, writes = false;  // both: row by row
@@ -19,7 +19,7 @@ struct Event {
     bool last = false;                   // in the last pass
 };
 
-/// A prompt in order, with so many passes over iterated layers (model/prefill.cc, iterate.cc).
+/// The accesses of a prompt in order, with `passes` passes over iterated layers (model/prefill.cc, iterate.cc).
 std::vector<Event> play(const LayerMap& map, int64_t passes) {
     std::vector<Event> all;
     const auto write = [&](LayerIndex l, bool last) {
@@ -48,8 +48,8 @@ std::vector<Event> play(const LayerMap& map, int64_t passes) {
     return all;
 }
 
-/// [events] whether an owner's keys and values must be there: until they are rewritten, if they are read or compared
-/// before that, and from when they are what stays until its heads have chosen.
+/// [events] True while an owner's keys and values must be stored: until they are rewritten, if they are read or
+/// compared before that; and from their final write to their last use.
 std::vector<bool> needed(const std::vector<Event>& all, LayerIndex owner) {
     std::vector<bool> there(all.size());
     bool used_later = false;
@@ -70,7 +70,7 @@ std::vector<bool> needed(const std::vector<Event>& all, LayerIndex owner) {
     return there;
 }
 
-/// Checks a map, and returns how many places it asks for.
+/// Checks a map, and returns the number of places that it needs.
 int64_t check(const LayerMap& map) {
     const std::vector<int64_t> places = prompt_places(map);
     EXPECT_EQ(static_cast<int64_t>(places.size()), map.owners());

@@ -49,7 +49,12 @@ TEST(Shard, OwnsEveryQueryHeadOnceInRankOrder) {
 TEST(Shard, HoldsEveryKvHeadItsQueryHeadsReadAndNoOther) {
     for_each_case([](int64_t heads, int64_t kv, int ranks) {
         const int64_t group = heads / kv;
+        int64_t kv_heads_so_far = 0;
         for (const Shard& s : shards(heads, kv, 320, 1000, ranks)) {
+            // Lower ranks hold all KV heads before kv_first, and no other rank those from there on.
+            ASSERT_EQ(s.kv_first, kv_heads_so_far);
+            ASSERT_GE(s.kv_first, s.kv_begin);
+            kv_heads_so_far = s.kv_begin + s.n_kv_heads;
             ASSERT_EQ(std::ssize(s.kv_of_head), s.n_heads);
             std::vector<bool> read(static_cast<size_t>(s.n_kv_heads), false);
             for (int64_t h = 0; h < s.n_heads; ++h) {

@@ -1,4 +1,4 @@
-// What a BPE model does with words, read from a tokenizer.json made by hand.
+// BPE models, read from tokenizer.json files made by hand.
 
 #include <gtest/gtest.h>
 
@@ -119,7 +119,7 @@ TEST(Bpe, LongTextIsTheSumOfItsParts) {
     EXPECT_EQ(tokenizer->encode(text, false), ids);
 }
 
-// Quadratic time would be a matter of hours; the test's own time limit is the assertion.
+// Quadratic time would take hours; the test's own time limit is the assertion.
 TEST(Bpe, AMegabyteOfOneLetterIsNoTrouble) {
     std::vector<std::string> tokens, merges;
     std::string run = "a";

@@ -58,7 +58,7 @@ TEST(GgufByteLevel, SpecialTokensBeginAndEnd) {
     GgufTokenizer gguf = gguf_byte_level("llama-bpe", {}, {});
     const auto bos = static_cast<int32_t>(gguf.bos);
     auto tokenizer = make_tokenizer(gguf);
-    EXPECT_EQ(tokenizer->encode("a</s>", true), (Ids{bos, 'a', bos}));  // Llama 3 begins with BOS unless told otherwise
+    EXPECT_EQ(tokenizer->encode("a</s>", true), (Ids{bos, 'a', bos}));  // Llama 3 begins with BOS by default
     EXPECT_EQ(tokenizer->bos(), bos);
     EXPECT_EQ(tokenizer->eos_ids(), Ids{bos});
     EXPECT_TRUE(tokenizer->is_special(bos));
@@ -120,7 +120,7 @@ TEST(GgufByteLevel, RefusesBadMetadata) {
     expect_refused(bad, {"token 256 has 1048576 bytes"});
     for (const int64_t id : {int64_t{-2}, int64_t{258}, std::numeric_limits<int64_t>::min(), int64_t{1} << 32}) {
         GgufTokenizer odd = good;
-        odd.bos = odd.eos = odd.eot = id;  // as if they were not said
+        odd.bos = odd.eos = odd.eot = id;  // as if they were absent
         EXPECT_EQ(make_tokenizer(odd)->bos(), -1);
         EXPECT_TRUE(make_tokenizer(odd)->eos_ids().empty());
     }
@@ -130,14 +130,14 @@ TEST(GgufByteLevel, RefusesBadMerges) {
     const auto refuse = [](const std::string& merge, const std::string& part) {
         expect_refused(gguf_byte_level("gpt-2", {"ab"}, {"a b", merge}), {"merge 1", part});
     };
-    refuse("", "two tokens were wanted");
-    refuse("ab", "two tokens were wanted");
+    refuse("", "expected two tokens");
+    refuse("ab", "expected two tokens");
     refuse("a zz", "'zz', which is not in the vocabulary");
     refuse("b a", "'ba', which is not in the vocabulary");
-    refuse(" a", "two tokens were wanted");
+    refuse(" a", "expected two tokens");
 }
 
-TEST(GgufSpm, PutsASpaceBeforeAndBehindSpecialTokens) {
+TEST(GgufSpm, PutsASpaceBeforeAndAfterSpecialTokens) {
     GgufTokenizer gguf =
         gguf_spm({"\u2581"
                   "a",

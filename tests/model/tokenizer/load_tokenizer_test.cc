@@ -26,7 +26,7 @@ TEST(LoadTokenizer, TakesAFolderOrAFile) {
     EXPECT_EQ(load_tokenizer(other.path())->vocab(), 261);
     EXPECT_EQ(load_tokenizer(model)->vocab(), 261);
     other.write("tokenizer.json", small_json().dump());
-    EXPECT_EQ(load_tokenizer(other.path())->vocab(), 4);  // tokenizer.json goes first
+    EXPECT_EQ(load_tokenizer(other.path())->vocab(), 4);  // tokenizer.json has precedence
 }
 
 TEST(LoadTokenizer, SaysWhatIsMissing) {
@@ -43,7 +43,7 @@ TEST(LoadTokenizer, SaysWhatIsMissing) {
     expect_error([&] { load_tokenizer(model); }, Exit::kData, {"tokenizer.model"});
 }
 
-TEST(LoadTokenizer, ReadsTheFilesBeside) {
+TEST(LoadTokenizer, ReadsTheFilesOfTheFolder) {
     const TempFolder folder;
     folder.write("tokenizer.json", small_json().dump());
     folder.write(
@@ -68,7 +68,7 @@ TEST(LoadTokenizer, FallsBackToTheModelsConfig) {
 
     EXPECT_EQ(tokenizer->bos(), 1);
     EXPECT_EQ(tokenizer->eos(), 3);
-    EXPECT_EQ(tokenizer->encode("a", true), Ids{0});  // nothing asks for BOS
+    EXPECT_EQ(tokenizer->encode("a", true), Ids{0});  // nothing requests BOS
 }
 
 TEST(LoadTokenizer, AddsTokensToATokenizerModel) {
@@ -92,7 +92,7 @@ TEST(SpecialFiles, RefuseNonsense) {
         folder.write(name, text);
         expect_error([&] { read_special_files(folder.path()); }, Exit::kData, {name, part});
     };
-    refuse("tokenizer_config.json", "[]", "an object was wanted");
+    refuse("tokenizer_config.json", "[]", "expected an object");
     refuse("tokenizer_config.json", R"({"bos_token": 3})", "'bos_token' is number");
     refuse("tokenizer_config.json", R"({"bos_token": {"text": "x"}})", "'content' is missing");
     refuse("tokenizer_config.json", R"({"add_bos_token": "yes"})", "'add_bos_token' is string");

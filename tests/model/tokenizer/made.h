@@ -18,7 +18,7 @@ using Ids = std::vector<int32_t>;
 
 /// A tokenizer.json with nothing but a BPE model: these tokens have the ids 0, 1, ...; merges are "left right".
 Json json_tokenizer(const std::vector<std::string>& tokens, const std::vector<std::string>& merges);
-/// The same, byte-level: the 256 letters come first (see byte_letter), then `tokens`.
+/// Like json_tokenizer(), but byte-level: the 256 letters come first (see byte_letter), then `tokens`.
 Json json_byte_level(const std::vector<std::string>& tokens, const std::vector<std::string>& merges);
 /// {"id": .., "content": .., ...} with `flags` set to true.
 Json json_added(int id, const std::string& text, const std::vector<std::string>& flags = {});

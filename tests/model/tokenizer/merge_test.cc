@@ -24,7 +24,7 @@ std::vector<int32_t> merged(const std::vector<int32_t>& ids, const PairTable& ta
     return out;
 }
 
-/// The definition: look for the best pair, leftmost first, join it, start again.
+/// The definition: find the best pair, leftmost first, join it, start again.
 std::vector<int32_t> merged_by_definition(std::vector<int32_t> ids, const PairTable& table) {
     for (;;) {
         size_t best = ids.size();
@@ -85,7 +85,7 @@ TEST(Merge, EqualsItsDefinition) {
     }
 }
 
-// Quadratic time would be a matter of hours here; the test's own time limit is the assertion.
+// Quadratic time would take hours here; the test's own time limit is the assertion.
 TEST(Merge, AMillionEqualSymbolsAreNoTrouble) {
     PairTable table(20);
     for (int32_t level = 0; level < 19; ++level) table.insert(level, level, {static_cast<uint32_t>(level), level + 1});

@@ -19,7 +19,7 @@ Parts cut(const std::string& pattern, SplitBehavior behavior, const std::string&
     return words_of({split_at(Regex(pattern, "x"), behavior, invert).get()}, text);
 }
 
-// The five behaviours on one text, as the reference documents and does them.
+// The five behaviours on one text, as the reference documents and implements them.
 TEST(Split, HasFiveBehaviours) {
     const std::string text = "the-final--countdown";
     EXPECT_EQ(cut("-", SplitBehavior::kIsolated, text), (Parts{"the", "-", "final", "-", "-", "countdown"}));

@@ -29,7 +29,7 @@ TEST(Regex, TakesAnEmptyMatchOnlyBetweenOthers) {
     EXPECT_EQ(matches("x*", "\u00E9"), (Parts{"", ""}));
 }
 
-// What the reference (Oniguruma by way of HF tokenizers 0.23.3) was seen to match.
+// Matches that were observed with the reference (Oniguruma by way of HF tokenizers 0.23.3).
 TEST(Regex, MatchesWhatOnigurumaMatches) {
     EXPECT_EQ(matches(R"(\p{N}{1,3}+)", "1234567"), (Parts{"1234567"}));  // repeated, not possessive
     EXPECT_EQ(matches(R"(\p{N}{1,3})", "1234567"), (Parts{"123", "456", "7"}));

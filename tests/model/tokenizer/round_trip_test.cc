@@ -1,4 +1,4 @@
-// decode(encode(x)) == x, for bytes nobody chose.
+// decode(encode(x)) == x, for random bytes.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -16,7 +16,7 @@ struct Named {
     std::unique_ptr<Tokenizer> tokenizer;
 };
 
-/// All that promise to keep every byte string (but U+2581, which SentencePiece writes for a space).
+/// All tokenizers that keep every byte string (except U+2581, which SentencePiece writes for a space).
 const std::vector<Named>& tokenizers() {
     static const std::vector<Named> all = [] {
         const std::filesystem::path data = std::filesystem::path(TRIREME_TEST_DATA) / "tokenizers";

@@ -25,7 +25,7 @@ std::string little_endian(const std::vector<uint32_t>& words) {
     return bytes;
 }
 
-/// A character map that maps "a" to `text`: the root's children lie in the second block of 256 units, the leaf of "a"
+/// A character map that maps "a" to `text`: the root's children are in the second block of 256 units, the leaf of "a"
 /// in the third.
 std::string charsmap(const std::string& texts, uint32_t value = 0, uint32_t leaf_offset = 0x200 ^ (0x100 ^ 'a')) {
     std::vector<uint32_t> units(0x300);

@@ -15,7 +15,7 @@ std::unique_ptr<Tokenizer> by_library(const SpmModel& model, const SpecialFiles&
     return tokenizer_from_spm(serialize(model), "x.model", files);
 }
 
-/// The same without the library: with sentencepiece's rule for the prefix.
+/// Like by_library(), but with the project's own merging, and sentencepiece's rule for the prefix.
 std::unique_ptr<Tokenizer> by_hand(const SpmModel& model) {
     TokenTable table;
     for (const SpmPiece& piece : model.pieces) table.pieces.push_back(text_of(piece));
@@ -103,7 +103,7 @@ TEST(SentencePiece, PutsASpaceOnlyBeforeTheText) {
     EXPECT_EQ(tokenizer->encode("a<s>a", false), (Ids{260, 1, 261}));
     EXPECT_EQ(tokenizer->encode("<s>a", false), (Ids{1, 261}));
     EXPECT_EQ(tokenizer->encode(" a", false), (Ids{259, 260}));
-    EXPECT_EQ(tokenizer->encode("a", true), (Ids{1, 260}));  // Llama's models want BOS
+    EXPECT_EQ(tokenizer->encode("a", true), (Ids{1, 260}));  // Llama's models require BOS
     for (const char* text : {"a", " a", "  a", "a<s> a", "<s> a", "<unk></s>", " "})
         EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, false)), text);
     EXPECT_EQ(tokenizer->piece(260), " a");
@@ -146,7 +146,7 @@ TEST(SentencePiece, TakesUnigramModels) {
     EXPECT_EQ(by_library(model)->encode("aab", false), (Ids{259, 260, 262}));
 }
 
-TEST(SentencePiece, TakesTokensFromTheFilesBeside) {
+TEST(SentencePiece, TakesTokensFromTheFilesOfTheFolder) {
     const SpmModel model = spm_model({"a"});
     SpecialFiles files;
     files.what = "folder";

@@ -17,7 +17,7 @@ class Pieces final : public Tokenizer {
     std::vector<std::string> pieces_;
 };
 
-/// What each push gives, then the flush.
+/// Returns the output of each push, then that of the flush.
 std::vector<std::string> stream(const std::vector<std::string>& pieces) {
     const Pieces tokenizer(pieces);
     StreamDecoder decoder(tokenizer);
@@ -40,7 +40,7 @@ TEST(StreamDecoder, HoldsBackHalfACharacter) {
     EXPECT_EQ(stream({"\xF0", "\x9F", "\x98", "\x80"}), (Parts{"", "", "", "\U0001F600", ""}));
 }
 
-TEST(StreamDecoder, LetsInvalidBytesGoOnceTheyAreKnownToBe) {
+TEST(StreamDecoder, EmitsInvalidBytesOnceTheyAreKnown) {
     EXPECT_EQ(stream({"\xFF"}), (Parts{"\xFF", ""}));
     EXPECT_EQ(stream({"\xE4", "a"}), (Parts{"",
                                             "\xE4"

@@ -1,4 +1,4 @@
-// Whatever texts are put into a token store come back, in any piece.
+// Texts that are put into a token store come back unchanged, in any pieces.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -19,7 +19,7 @@ TokenizerIdentity identity() {
 TEST(TokenStore, GivesBackWhatWasAdded) {
     const TempFolder folder;
     const fs::path path = folder.path() / "t.h5";
-    std::vector<int32_t> huge(700001);  // of several blocks
+    std::vector<int32_t> huge(700001);  // several blocks
     for (size_t i = 0; i < huge.size(); ++i) huge[i] = static_cast<int32_t>(i * 7 % 257);
     TokenStoreWriter writer(path, IfThere::kRefuse, identity(), /*add_special=*/true);
     writer.add("a.txt", std::vector<int32_t>{1, 2, 256});
@@ -51,7 +51,7 @@ TEST(TokenStore, GivesBackWhatWasAdded) {
     expect_error([&] { (void)store.ids(4); }, Exit::kInternal, {"text 4 of 4"});
 }
 
-// Texts of some 100,000 ids, whose ends lie in all places of blocks (262,144), in every order of reading.
+// Texts of about 100,000 ids, which end at many positions of blocks (262,144 ids), read in several orders.
 TEST(TokenStore, GivesTextsInAnyOrder) {
     const TempFolder folder;
     TokenStoreWriter writer(folder.path() / "t.h5", IfThere::kRefuse, identity(), false);
@@ -106,7 +106,7 @@ TEST(TokenStore, AppearsWholeOrNotAtAll) {
     expect_error([&] { writer.publish([] {}); }, Exit::kCantCreate, {"exists"});
 }
 
-/// What a store by somebody else may hold: digests are right, and nothing else need be.
+/// A store that another program may have written: its digests are right, and nothing else need be.
 struct Made {
     std::string kind = std::string(kTokenStore);
     std::vector<int32_t> ids = {5, 6, 7};
@@ -114,7 +114,7 @@ struct Made {
     std::string names = "ab";
     std::vector<int64_t> name_offsets = {0, 1, 2};
     DType type = DType::kI32;
-    std::string without;  // a set
+    std::string without;  // the name of a set
     Json about = {{"texts", 2}, {"tokens", 3}, {"add_special", false}, {"tokenizer", identity().to_json()}};
 
     fs::path write(const fs::path& folder) const {
@@ -140,7 +140,7 @@ struct Made {
     }
 };
 
-/// Reading all of it is refused with these words.
+/// Checks that reading the whole store is refused, with these words in the message.
 template <class F>
 void expect_refused(F change, const std::vector<std::string>& words) {
     const TempFolder folder;
@@ -175,10 +175,10 @@ TEST(TokenStore, TrustsNoNumber) {
     expect_refused([](Made& m) { m.offsets = {1, 2, 3}; }, {"'offsets' goes from 1 to 3, not from 0 to 3"});
     expect_refused([](Made& m) { m.offsets = {0, 2, 2}; }, {"not from 0 to 3"});
     expect_refused([](Made& m) { m.offsets = {0, 2, 4}; }, {"not from 0 to 3"});
-    expect_refused([](Made& m) { m.offsets = {0, 4, 3}; }, {"'offsets' has 3 behind 4: out of order"});
-    expect_refused([](Made& m) { m.offsets = {0, -1, 3}; }, {"'offsets' has -1 behind 0: out of order"});
+    expect_refused([](Made& m) { m.offsets = {0, 4, 3}; }, {"'offsets' has 3 after 4: out of order"});
+    expect_refused([](Made& m) { m.offsets = {0, -1, 3}; }, {"'offsets' has -1 after 0: out of order"});
     expect_refused([](Made& m) { m.offsets = {0, INT64_MIN, 3}; }, {"out of order"});
-    expect_refused([](Made& m) { m.name_offsets = {0, 3, 2}; }, {"'name_offsets' has 2 behind 3"});
+    expect_refused([](Made& m) { m.name_offsets = {0, 3, 2}; }, {"'name_offsets' has 2 after 3"});
     expect_refused([](Made& m) { m.name_offsets = {0, 1, 1}; }, {"'name_offsets' goes from 0 to 1, not from 0 to 2"});
     expect_refused([](Made& m) { m.ids[2] = 257; },
                    {"text 1 has the id 257 at index 0, outside its vocabulary of 257"});

@@ -18,7 +18,7 @@ GgufTokenizer made() {
     return gguf_byte_level("gpt-2", {"ab", "abc", "12"}, {"1 2", "a b", "ab c"});
 }
 
-/// In what a tokenizer differs that `change` has changed.
+/// The reported difference of a tokenizer that `change` has changed.
 template <class F>
 std::string difference(F change) {
     GgufTokenizer gguf = made();
@@ -41,7 +41,7 @@ TEST(TokenizerIdentity, SaysWhatIsAnother) {
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.eos = 2; }), "its EOS is 259, not 2");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.eot = 7; }), "texts end with [259], not [7, 259]");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.add_bos = true; }), "special tokens around a text are [], not [259]");
-    // What only the ids of texts show: a pre-tokenizer, the order of merges, a merge.
+    // Differences that only the ids of texts show: a pre-tokenizer, the order of merges, a merge.
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.pre = "smollm"; }), "its rules cut texts in another way");
     EXPECT_EQ(difference([](GgufTokenizer& g) { g.merges.pop_back(); }), "its rules cut texts in another way");
 }
@@ -78,7 +78,7 @@ TEST(TokenizerIdentity, ComesBackFromJson) {
 }
 
 // Tokenizers of known families, and one model's in two formats.
-TEST(TokenizerIdentity, TellsFamiliesApart) {
+TEST(TokenizerIdentity, DistinguishesFamilies) {
     const std::filesystem::path data = std::filesystem::path(TRIREME_TEST_DATA) / "tokenizers";
     std::vector<TokenizerIdentity> all;
     for (const char* name :

@@ -16,7 +16,7 @@ TEST(TokenizerJson, NamesTheComponentItDoesNotKnow) {
         json[where] = {{"kind", 1}};
         expect_json_refused(json, {where, "'type' is missing"});
         json[where] = 3;
-        expect_json_refused(json, {where, "an object was wanted"});
+        expect_json_refused(json, {where, "expected an object"});
     }
     for (const char* type : {"Unigram", "WordPiece", "WordLevel"}) {
         Json json = small_json_tokenizer();
@@ -88,11 +88,11 @@ TEST(TokenizerJson, RefusesBadMerges) {
         json["model"]["merges"] = Json::array({"a b", merge});
         expect_json_refused(json, {"merge 1", part});
     };
-    refuse("ab", "two tokens were wanted");
-    refuse("a b c", "two tokens were wanted");
-    refuse(Json::array({"a"}), "two tokens were wanted");
-    refuse(Json::array({"a", 3}), "two tokens were wanted");
-    refuse(7, "two tokens were wanted");
+    refuse("ab", "expected two tokens");
+    refuse("a b c", "expected two tokens");
+    refuse(Json::array({"a"}), "expected two tokens");
+    refuse(Json::array({"a", 3}), "expected two tokens");
+    refuse(7, "expected two tokens");
     refuse("a z", "'z', which is not in the vocabulary");
     refuse("b a", "'ba', which is not in the vocabulary");
 }
@@ -114,7 +114,7 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
     refuse({{{"id", 5}, {"content", "x"}, {"special", 1}}}, "'special' is number");
     Json json = small_json_tokenizer();
     json["added_tokens"] = {{"x", 1}};
-    expect_json_refused(json, {"added_tokens is object, a list was wanted"});
+    expect_json_refused(json, {"added_tokens is object, expected a list"});
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ TEST(TokenizerJson, TheTemplateSaysWhatStandsAroundAText) {
     post["special_tokens"] = Json::object();
     expect_json_refused(json, {"special_tokens", "'<s>' is missing"});
 
-    // A name of the file's own: it may hold anything, and a prefix of it is another name.
+    // A name that the file defines: it may contain any bytes, and a prefix of it is another name.
     post["single"][0]["SpecialToken"]["id"] = "<s\x7f\n>";
     expect_json_refused(json, {"special_tokens", R"('<s\x7f\x0a>' is missing)"});
     post["special_tokens"] = ids;
@@ -140,7 +140,7 @@ TEST(TokenizerJson, HolesInTheVocabularyAreAllowed) {
     EXPECT_EQ(tokenizer->piece((1 << 21) - 1), "far");
 }
 
-TEST(TokenizerJson, ItsTemplateWinsOverFlagsBesideIt) {
+TEST(TokenizerJson, ItsTemplateWinsOverFlagsOfTheFolder) {
     Json json = small_json_tokenizer();
     json["added_tokens"] = {json_added(4, "<s>", {"special"}), json_added(5, "</s>", {"special"})};
     const std::optional<bool> any[] = {std::nullopt, false, true};

@@ -1,5 +1,5 @@
-// The law of a row in whole numbers, and the tokens drawn from it: exactly what kernels/sampling.h says of the weights
-// of kernels/law.h, on every backend.
+// The distribution of a row in integers, and the tokens sampled from it: exactly as kernels/sampling.h specifies, on
+// every backend.
 
 #include <algorithm>
 #include <numeric>
@@ -9,9 +9,9 @@
 namespace trireme::test {
 namespace {
 
-/// A row's law by sorting all of it.
-struct SortedLaw {
-    SortedLaw(const Logits& logits, const SamplingRule& rule) {
+/// A row's distribution, computed by sorting the whole row.
+struct SortedDistribution {
+    SortedDistribution(const Logits& logits, const SamplingRule& rule) {
         const float top = *std::max_element(logits.begin(), logits.end());
         for (size_t i = 0; i < logits.size(); ++i) {
             if (logits[i] > -kInf) keys.push_back(order_key(logits[i], static_cast<int64_t>(i)));
@@ -32,7 +32,7 @@ struct SortedLaw {
         for (uint64_t& w : weights) w = w < rule.min_weight ? 0 : w;
     }
     uint64_t sum() const { return std::accumulate(weights.begin(), weights.end(), uint64_t{0}); }
-    /// Draws, and leaves the token out from then on.
+    /// Samples a token, and excludes it from later draws.
     int32_t draw(uint64_t u) {
         const uint64_t all = sum(), before = part_of(all, u, /*up=*/false);
         uint64_t running = 0;
@@ -62,7 +62,7 @@ std::vector<Logits> rows_of(int64_t vocab) {
     return rows;
 }
 
-TEST(Law, IsThatOfTheSortedRowToTheLastUnit) {
+TEST(Distribution, IsThatOfTheSortedRowToTheLastUnit) {
     on_every_target([] {
         for (const int64_t vocab : {1, 15, 16, 17, 515, 4099}) {
             const std::vector<Logits> rows = rows_of(vocab);
@@ -80,17 +80,18 @@ TEST(Law, IsThatOfTheSortedRowToTheLastUnit) {
                 for (const int64_t parts : {1, 3}) {
                     const Drawn d = drawn(rows, p, u, parts);
                     for (size_t r = 0; r < rows.size(); ++r) {
-                        SortedLaw law(rows[r], rule_of(p));
-                        EXPECT_EQ(d.laws[r].sum, law.sum()) << vocab << " ids, row " << r << ", T " << p.temperature;
+                        SortedDistribution distribution(rows[r], rule_of(p));
+                        EXPECT_EQ(d.distributions[r].sum, distribution.sum())
+                            << vocab << " ids, row " << r << ", T " << p.temperature;
                         for (size_t i = 0; i < u[r].size(); ++i) {
-                            EXPECT_EQ(d.siblings[r][i], law.draw(static_cast<uint64_t>(fraction_of(u[r][i]))))
+                            EXPECT_EQ(d.siblings[r][i], distribution.draw(static_cast<uint64_t>(fraction_of(u[r][i]))))
                                 << vocab << " ids, row " << r << ", T " << p.temperature << ", draw " << i;
                         }
-                        // What the law says that a token weighs.
-                        const SortedLaw whole(rows[r], rule_of(p));
+                        // The sum of the weights that the reported distribution gives to the ids.
+                        const SortedDistribution whole(rows[r], rule_of(p));
                         uint64_t sum = 0;
                         for (int64_t id = 0; id < vocab; ++id)
-                            sum += weight_at(d.laws[r], {rows[r].data(), vocab, 0}, id);
+                            sum += weight_at(d.distributions[r], {rows[r].data(), vocab, 0}, id);
                         EXPECT_EQ(sum, whole.sum()) << vocab << " ids, row " << r << ", T " << p.temperature;
                     }
                 }
@@ -99,7 +100,7 @@ TEST(Law, IsThatOfTheSortedRowToTheLastUnit) {
     });
 }
 
-TEST(Law, PowersOfTwoAreWithinTwoUnits) {
+TEST(Distribution, PowersOfTwoAreWithinTwoUnits) {
     float worst = 0;
     for (int i = 0; i <= 1 << 20; ++i) {
         const float x = -41.0F * static_cast<float>(i) / (1 << 20);

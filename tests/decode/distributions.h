@@ -1,6 +1,6 @@
 #pragma once
-/// Do a decoder's continuations have the law of the model? A G-test against probabilities that are multiplied up, in
-/// f64, from the model's logits; of models that know few tokens, so that every continuation can be counted.
+/// G-test: do a decoder's continuations have the model's distribution? Expected probabilities are products, in f64, of
+/// the model's token probabilities. The models have few tokens, so every continuation can be counted.
 
 #include <algorithm>
 #include <cmath>
@@ -22,9 +22,9 @@
 namespace trireme::test {
 
 inline constexpr int64_t kVocab = 5, kTokens = 4;
-inline constexpr double kUnlikely = 1e-3;  // p of the G-test below which a law counts as another one; seeds are fixed
+inline constexpr double kUnlikely = 1e-3;  // below this p of the G-test, distributions differ; seeds are fixed
 
-/// Models of other widths say other things.
+/// Random models of different widths have different distributions.
 inline std::unique_ptr<RandomModel> few_tokens_model(int64_t dim, int64_t context = 64) {
     return std::make_unique<RandomModel>(RandomShape{.name = "tiny",
                                                      .layers = 2,
@@ -37,14 +37,14 @@ inline std::unique_ptr<RandomModel> few_tokens_model(int64_t dim, int64_t contex
                                                      .context = context});
 }
 
-/// Continuations that are counted.
+/// Number of continuations that are counted.
 inline int64_t samples() {
     const char* many = std::getenv("TRIREME_TEST_SAMPLES");
     return many == nullptr ? 20'000 : std::atoll(many);
 }
 
-/// The law that the filters leave of a row of logits, in f64.
-inline std::vector<double> law_of(const float* logits, const SamplingParams& p) {
+/// Distribution of a row of logits after temperature and top-p, in f64.
+inline std::vector<double> distribution_of(const float* logits, const SamplingParams& p) {
     std::vector<double> w;
     std::vector<size_t> order;
     for (int64_t i = 0; i < kVocab; ++i) {
@@ -63,48 +63,48 @@ inline std::vector<double> law_of(const float* logits, const SamplingParams& p) 
     return w;
 }
 
-/// Probability of every continuation of `prompt` by kTokens tokens.
-inline std::map<std::vector<int32_t>, double> laws_of(Level& level, const std::vector<int32_t>& prompt,
-                                                      const SamplingParams& p) {
-    std::map<std::vector<int32_t>, double> laws;
+/// Probability of every continuation of `prompt` that has kTokens tokens.
+inline std::map<std::vector<int32_t>, double> distributions_of(Level& level, const std::vector<int32_t>& prompt,
+                                                               const SamplingParams& p) {
+    std::map<std::vector<int32_t>, double> distributions;
     std::vector<int32_t> text;
     const std::function<void(double)> walk = [&](double probability) {
         if (text.size() == kTokens) {
-            laws[text] = probability;
+            distributions[text] = probability;
             return;
         }
         std::vector<int32_t> ids = prompt;
         ids.insert(ids.end(), text.begin(), text.end());
         level.truncate(0, 0);
         level.prefill(0, ids);
-        const std::vector<double> law = law_of(static_cast<const float*>(level.logits().data()), p);
+        const std::vector<double> distribution = distribution_of(static_cast<const float*>(level.logits().data()), p);
         for (int32_t id = 0; id < kVocab; ++id) {
-            if (law[static_cast<size_t>(id)] == 0) continue;
+            if (distribution[static_cast<size_t>(id)] == 0) continue;
             text.push_back(id);
-            walk(probability * law[static_cast<size_t>(id)]);
+            walk(probability * distribution[static_cast<size_t>(id)]);
             text.pop_back();
         }
     };
     walk(1);
-    return laws;
+    return distributions;
 }
 
-/// p of the G-test: how likely it is that counts are that far from the law.
-inline double likelihood_of(const std::map<std::vector<int32_t>, double>& laws, Decoder& decoder,
+/// p of the G-test: the probability that counts differ this much from the distribution by chance.
+inline double likelihood_of(const std::map<std::vector<int32_t>, double>& distributions, Decoder& decoder,
                             const std::vector<int32_t>& prompt) {
     const GenerateRequest request{.prompt = prompt, .max_new = kTokens, .num_samples = samples()};
     GenerateStats stats;
     std::map<std::vector<int32_t>, int64_t> counts;
     for (const Continuation& c : trireme::generate(decoder, nullptr, request, stats)) ++counts[c.ids];
 
-    // Rare ones are counted together: the test wants some five of each.
+    // Rare continuations share a cell: the test requires an expected count of about five.
     double g = 0, rare_expected = 0;
     int64_t rare = 0, cells = 0;
     const auto cell = [&](double expected, int64_t n) {
         ++cells;
         if (n > 0) g += 2 * static_cast<double>(n) * std::log(static_cast<double>(n) / expected);
     };
-    for (const auto& [ids, probability] : laws) {
+    for (const auto& [ids, probability] : distributions) {
         const double expected = probability * static_cast<double>(samples());
         const auto found = counts.find(ids);
         const int64_t n = found == counts.end() ? 0 : found->second;
@@ -116,7 +116,7 @@ inline double likelihood_of(const std::map<std::vector<int32_t>, double>& laws, 
             cell(expected, n);
         }
     }
-    EXPECT_TRUE(counts.empty()) << "continuations that the law has not";
+    EXPECT_TRUE(counts.empty()) << "continuations that the distribution does not have";
     if (rare_expected > 0) cell(rare_expected, rare);
     EXPECT_GT(cells, 10);
     return boost::math::cdf(boost::math::complement(boost::math::chi_squared(static_cast<double>(cells - 1)), g));

@@ -1,5 +1,5 @@
-// At temperature > 0 the continuations of every chain have the law of plain decoding: a G-test against probabilities
-// that are multiplied up, in f64, from the model's logits.
+// At temperature > 0 the continuations of every chain have the distribution of plain decoding. A G-test compares them
+// with probabilities that are multiplied, in f64, from the model's logits.
 
 #include <algorithm>
 #include <array>
@@ -15,15 +15,15 @@
 #include "decode/text_level.h"
 #include "decode/tree_drafter.h"
 #include "runtime/random.h"
-#include "tests/decode/laws.h"
+#include "tests/decode/distributions.h"
 
 namespace trireme::test {
 namespace {
 
 const std::vector<int32_t> kPrompt = {1, 2, 3, 1};
 
-/// TriForce's middle level as it was released (triforce.md 5.4): where the draft's token is refused, what stands there
-/// is drawn from r itself and not from the residual, though it is passed on as drawn from r. Biased at temperature > 0.
+/// TriForce's middle level as it was released (triforce.md 5.4). If the draft's token is rejected, it samples from r
+/// itself instead of the residual, and proposes the token as sampled from r. Biased at temperature > 0.
 class ReleasedMiddle final : public Proposer {
   public:
     ReleasedMiddle(Drafter& draft, Engine& middle, const SamplingParams& sampling, uint64_t seed, int64_t length)
@@ -78,19 +78,19 @@ class ReleasedMiddle final : public Proposer {
                         .position = rows.back().position + 1,
                         .parent = middle.view().staged().size() + static_cast<int32_t>(root)});
         middle.extend(rows);
-        middle.stream().wait(x.law.ready);
+        middle.stream().wait(x.distribution.ready);
         const std::array<Proposal, 2> proposals = {
             Proposal{.uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kResidual)))},
             Proposal{.token = x.token,
-                     .law = x.law.law,
-                     .row = x.law.row,
+                     .distribution = x.distribution.distribution,
+                     .row = x.distribution.row,
                      .uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kAccept)))}};
         const Level::Accepted answer = middle.accept(sampling_, proposals);
         const bool stays = !answer.stays.empty();
         int32_t next = answer.next;
         if (!stays) {
             const std::vector<double> u(rows.size(), draw(Purpose::kBonus));
-            next = middle.sample(sampling_, u, /*laws=*/true)[static_cast<size_t>(root)];
+            next = middle.sample(sampling_, u, /*distributions=*/true)[static_cast<size_t>(root)];
         }
         if (stays) take(x.token, root);
         take(next, stays ? root + 1 : root);
@@ -103,13 +103,13 @@ class ReleasedMiddle final : public Proposer {
     }
     void take(int32_t token, int64_t row) {
         const auto i = static_cast<int32_t>(proposal_.size());
-        proposal_.push_back({.token = token, .parent = i - 1, .law = held_.hold(i, row)});
+        proposal_.push_back({.token = token, .parent = i - 1, .distribution = held_.hold(i, row)});
         ++taken_;
     }
 
     Drafter& draft_;
     TextLevel text_;
-    HeldLaws held_;
+    DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;
     int64_t length_;
@@ -118,31 +118,32 @@ class ReleasedMiddle final : public Proposer {
     std::vector<Proposed> proposal_;
 };
 
-class SpeculationLaw : public testing::Test {
+class SpeculationDistribution : public testing::Test {
   protected:
     SelfComm comm;
     EngineOptions exact{.weights = DType::kF32, .k_type = DType::kF32, .v_type = DType::kF32, .context = 64};
     Engine target{few_tokens_model(32), exact, comm};
     Engine draft{few_tokens_model(48), exact, comm};
     const SamplingParams sampling{.temperature = 0.6, .top_k = 0, .top_p = 0.9, .min_p = 0};
-    const std::map<std::vector<int32_t>, double> laws = laws_of(*target, kPrompt, sampling);
+    const std::map<std::vector<int32_t>, double> distributions = distributions_of(*target, kPrompt, sampling);
 
-    double likelihood(Decoder& decoder) { return likelihood_of(laws, decoder, kPrompt); }
+    double likelihood(Decoder& decoder) { return likelihood_of(distributions, decoder, kPrompt); }
 };
 
-TEST_F(SpeculationLaw, PlainDecodingHasIt) {
+TEST_F(SpeculationDistribution, PlainDecodingHasIt) {
     Plain plain(*target, sampling, 1);
     EXPECT_GT(likelihood(plain), kUnlikely);
 }
 
-TEST_F(SpeculationLaw, TheDraftHasAnother) {
-    const auto others = laws_of(*draft, kPrompt, sampling);
+TEST_F(SpeculationDistribution, TheDraftHasAnother) {
+    const auto others = distributions_of(*draft, kPrompt, sampling);
     double distance = 0;
-    for (const auto& [ids, p] : laws) distance += std::abs(p - (others.contains(ids) ? others.at(ids) : 0)) / 2;
+    for (const auto& [ids, p] : distributions)
+        distance += std::abs(p - (others.contains(ids) ? others.at(ids) : 0)) / 2;
     EXPECT_GT(distance, 0.2);
 }
 
-TEST_F(SpeculationLaw, NgramsLeaveIt) {
+TEST_F(SpeculationDistribution, NgramsLeaveIt) {
     Ngram ngram(3);
     Speculate speculate(ngram, *target, sampling, 2);
     EXPECT_GT(likelihood(speculate), kUnlikely);
@@ -150,7 +151,7 @@ TEST_F(SpeculationLaw, NgramsLeaveIt) {
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
 }
 
-TEST_F(SpeculationLaw, ADraftLeavesIt) {
+TEST_F(SpeculationDistribution, ADraftLeavesIt) {
     for (const int64_t length : {1, 3}) {
         Drafter drafter("draft", draft.device(), *draft, sampling, 3, 1, length);
         Speculate speculate(drafter, *target, sampling, 3);
@@ -160,11 +161,11 @@ TEST_F(SpeculationLaw, ADraftLeavesIt) {
     }
 }
 
-TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
+TEST_F(SpeculationDistribution, AChainOfThreeLeavesIt) {
     Engine between(few_tokens_model(64), exact, comm);
     for (const int64_t inner : {1, 2}) {
         Drafter drafter("draft", draft.device(), *draft, sampling, 4, 2, inner);
-        HeldLaws held(between.device(), *between, 8);
+        DraftDistributions held(between.device(), *between, 8);
         Speculate retrieval(drafter, *between, sampling, 4,
                             {.verifier = "retrieval", .level = 1, .length = 3, .held = &held});
         Speculate speculate(retrieval, *target, sampling, 4);
@@ -174,8 +175,8 @@ TEST_F(SpeculationLaw, AChainOfThreeLeavesIt) {
     }
 }
 
-// Costs at which a single token that does not stay switches speculation off.
-TEST_F(SpeculationLaw, LengthsThatAdaptLeaveIt) {
+// With these costs a single rejected token turns speculation off.
+TEST_F(SpeculationDistribution, LengthsThatAdaptLeaveIt) {
     Drafter drafter("draft", draft.device(), *draft, sampling, 6, 1, 3);
     DraftLength lengths;
     lengths.know({"full", {{1, 10}}}, nullptr, 6);
@@ -187,10 +188,10 @@ TEST_F(SpeculationLaw, LengthsThatAdaptLeaveIt) {
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
 }
 
-TEST_F(SpeculationLaw, LengthsThatAdaptInAChainOfThreeLeaveIt) {
+TEST_F(SpeculationDistribution, LengthsThatAdaptInAChainOfThreeLeaveIt) {
     Engine between(few_tokens_model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 7, 2, 3);
-    HeldLaws held(between.device(), *between, 3);
+    DraftDistributions held(between.device(), *between, 3);
     std::vector<DraftLength> lengths(2);
     know(lengths, {{"full", {{1, 10}}}, {"retrieval", {{1, 2}}}, {"draft", {{1, 1}}}});
     Speculate retrieval(drafter, *between, sampling, 7,
@@ -201,10 +202,10 @@ TEST_F(SpeculationLaw, LengthsThatAdaptInAChainOfThreeLeaveIt) {
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
 }
 
-// Wide trees: of a law's five tokens, of which top-p leaves three or four, most are proposed.
+// Acceptance rates by sibling for wide trees: top-p leaves three or four of the five tokens, and most are proposed.
 constexpr double kWide[] = {0.4, 0.3, 0.2, 0.1, 0.05};
 
-TEST_F(SpeculationLaw, ATreeLeavesIt) {
+TEST_F(SpeculationDistribution, ATreeLeavesIt) {
     for (const auto& [size, depth] : {std::pair<int64_t, int64_t>{2, 1}, {5, 1}, {4, 2}, {12, 3}}) {
         TreeDrafter tree("tree", draft.device(), *draft, sampling, 6,
                          {.size = size, .depth = depth, .acceptance = kWide});
@@ -215,7 +216,7 @@ TEST_F(SpeculationLaw, ATreeLeavesIt) {
     }
 }
 
-/// Of two siblings the younger one comes first: it is not drawn from the law that it is checked against.
+/// Proposes two siblings in reverse order, so the first was not sampled from the distribution that it is verified with.
 class Swapped final : public Proposer {
   public:
     explicit Swapped(TreeDrafter& tree) : tree_(tree) {}
@@ -243,14 +244,14 @@ class Swapped final : public Proposer {
     std::vector<Proposed> proposal_;
 };
 
-TEST_F(SpeculationLaw, SiblingsInAnotherOrderDoNotLeaveIt) {
+TEST_F(SpeculationDistribution, SiblingsInAnotherOrderDoNotLeaveIt) {
     TreeDrafter tree("tree", draft.device(), *draft, sampling, 7, {.size = 2, .depth = 1, .acceptance = kWide});
     Swapped swapped(tree);
     Speculate speculate(swapped, *target, sampling, 7);
     EXPECT_LT(likelihood(speculate), kUnlikely);
 }
 
-TEST_F(SpeculationLaw, TheReleasedRuleOfTriForceDoesNotLeaveIt) {
+TEST_F(SpeculationDistribution, TheReleasedRuleOfTriForceDoesNotLeaveIt) {
     Engine between(few_tokens_model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 5, 2, 1);
     ReleasedMiddle released(drafter, between, sampling, 5, 2);

@@ -1,4 +1,4 @@
-#include "kernels/cpu/row_law.h"
+#include "kernels/cpu/row_distribution.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr float kFirstDepth = 2;  // a token found first weighs a quarter of the heaviest or more
+constexpr float kFirstDepth = 2;  // the first scan finds tokens with at least a quarter of the largest weight
 constexpr size_t kFirstOrdered = 64;
 
 }  // namespace
@@ -32,19 +32,19 @@ OrderedRow::OrderedRow(const LogitsRow& row, int64_t vocab, const SamplingRule& 
         nan |= part.nan;
         if (part.top > top) top = part.top, best = first + part.at;
     });
-    require(!nan && std::isfinite(top), Exit::kData, "{}", kNoLaw);
-    law_ = {.floor = kLowestKey, .least = rule.min_weight, .top = top, .scale = rule.scale};
+    require(!nan && std::isfinite(top), Exit::kData, "{}", kNoDistribution);
+    distribution_ = {.floor = kLowestKey, .least = rule.min_weight, .top = top, .scale = rule.scale};
     if (rule.scale != 0) {
         apply_filters(rule);
         return;
     }
-    law_.floor = order_key(top, best);
-    law_.sum = weight_of(top, top, 0.0F);
+    distribution_.floor = order_key(top, best);
+    distribution_.sum = weight_of(top, top, 0.0F);
     if (draws > 1) {
         order(static_cast<size_t>(draws));
         kept_ = ordered_;
     } else {
-        keys_[0] = law_.floor;
+        keys_[0] = distribution_.floor;
         kept_ = 1;
     }
 }
@@ -54,32 +54,35 @@ void OrderedRow::apply_filters(const SamplingRule& rule) {
         order(static_cast<size_t>(rule.top_k));
         keep(ordered_);
     } else if (rule.top_p < SamplingRule::kOne || rule.min_weight == 0) {
-        parts([&](const float* x, int64_t n, int64_t) { law_.sum += row_weight(x, n, law_.top, law_.scale); });
+        parts([&](const float* x, int64_t n, int64_t) {
+            distribution_.sum += row_weight(x, n, distribution_.top, distribution_.scale);
+        });
     }
-    if (rule.top_p < SamplingRule::kOne) keep(head(part_of(law_.sum, rule.top_p, /*up=*/true)));
+    if (rule.top_p < SamplingRule::kOne) keep(head(part_of(distribution_.sum, rule.top_p, /*up=*/true)));
     if (rule.min_weight > 0) {
-        // Weights fall: what min-p leaves is a head, of the first token at least.
+        // Weights fall: min-p keeps a prefix, which has at least the first token.
         size_t n = 0;
         while (reach(n) && weights_[n] >= rule.min_weight) ++n;
         keep(n);
     }
-    left_ = law_.sum;
+    left_ = distribution_.sum;
 }
 
 void OrderedRow::keep(size_t n) {
     kept_ = n;
-    law_.floor = keys_[n - 1];
-    law_.sum = 0;
-    for (size_t i = 0; i < n; ++i) law_.sum += weights_[i];
+    distribution_.floor = keys_[n - 1];
+    distribution_.sum = 0;
+    for (size_t i = 0; i < n; ++i) distribution_.sum += weights_[i];
 }
 
 bool OrderedRow::find() {
     constexpr float kLast = std::numeric_limits<float>::lowest();
     if (from_ == kLast) return false;
     depth_ = std::max(kFirstDepth, 2 * depth_);
-    // Deeper than -kLeastPower nothing weighs anything: the rest is found at once. So it is where depth_ / scale is
-    // infinite (scale 0, or tiny).
-    const float next = depth_ > -kLeastPower ? kLast : std::max(kLast, law_.top - depth_ / law_.scale);
+    // Deeper than -kLeastPower all weights are 0: the rest is found at once. It is also found at once if depth_ / scale
+    // is infinite (scale 0, or tiny).
+    const float next =
+        depth_ > -kLeastPower ? kLast : std::max(kLast, distribution_.top - depth_ / distribution_.scale);
     parts([&](const float* x, int64_t n, int64_t first) {
         found_ += static_cast<size_t>(row_keys(x, n, first, next, from_, keys_ + found_));
     });
@@ -91,17 +94,17 @@ void OrderedRow::order(size_t n) {
     while (found_ < n && find()) continue;
     n = std::min(n, found_);
     if (n <= ordered_) return;
-    // What was found earlier comes before what was found later; within that, what is sorted before what is not.
+    // Tokens found earlier come before those found later; among the latter, sorted ones come before the others.
     if (n < found_) std::nth_element(keys_ + ordered_, keys_ + n, keys_ + found_, std::greater<>());
     std::sort(keys_ + ordered_, keys_ + n, std::greater<>());
-    for (size_t i = ordered_; law_.scale != 0 && i < n; ++i) {
-        weights_[i] = weight_of(logit_of_key(keys_[i]), law_.top, law_.scale);
+    for (size_t i = ordered_; distribution_.scale != 0 && i < n; ++i) {
+        weights_[i] = weight_of(logit_of_key(keys_[i]), distribution_.top, distribution_.scale);
     }
     ordered_ = n;
 }
 
 bool OrderedRow::reach(size_t i) {
-    check(i <= ordered_, "sample: token {} is asked for, {} are in their order", i, ordered_);
+    check(i <= ordered_, "sample: token {} is requested, {} are in order", i, ordered_);
     if (i >= kept_) return false;
     if (i < ordered_) return true;
     while (found_ == ordered_) {
@@ -123,7 +126,7 @@ size_t OrderedRow::head(uint64_t least) {
 
 int32_t OrderedRow::draw(uint64_t u) {
     size_t at = taken_;
-    if (law_.scale == 0) {
+    if (distribution_.scale == 0) {
         if (at == kept_) return -1;
         ++taken_;
     } else {

@@ -1,0 +1,30 @@
+#pragma once
+/// Draft distributions: a level that proposes several tokens keeps the distributions that it sampled them from until
+/// its verifier has decided.
+
+#include <cstdint>
+
+#include "decode/proposer.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+class DraftDistributions {
+  public:
+    /// Allocates n slots for distributions of `level`. Errors: Exit::kOs.
+    DraftDistributions(Device& device, Level& level, int64_t n);
+    ~DraftDistributions();  // waits for copies in flight
+    static size_t bytes_for(const Shard& shard, int64_t n);
+
+    int64_t size() const { return n_; }
+    /// Copies the distribution of a row of the level's current logits into this slot. Enqueues only.
+    Distribution hold(int64_t slot, int64_t row);
+
+  private:
+    Level& level_;
+    int64_t n_, parts_, cols_;
+    Buffer<Space::kDevice> logits_;         // f32 [n, parts, cols]
+    Buffer<Space::kDevice> distributions_;  // i64 [n, kRowDistributionWords]
+};
+
+}  // namespace trireme
