@@ -20,8 +20,9 @@ struct Message {
     size_t bytes;
 };
 
-/// One communicator and its requests. Two share a mutex, since MPI runs as SERIALIZED (MULTIPLE costs 0.3 us per call).
-/// A device call holds it until done; a control call releases it between polls, so it never blocks the other.
+/// MpiExchange owns a duplicate of MPI_COMM_WORLD and the requests of the running call. The device exchange and the
+/// control exchange share a mutex: MPI is initialised as SERIALIZED, because MULTIPLE costs 0.3 us per call. A device
+/// call holds the mutex until it is done. A control call releases it between polls, so it never blocks device calls.
 class MpiExchange {
   public:
     /// `crowded`: the node has more ranks than cores, so a waiting rank yields its core.
@@ -33,7 +34,8 @@ class MpiExchange {
     int rank() const { return rank_; }
     int size() const { return size_; }
 
-    /// Sends to(q) to every other rank q, and receives from(q) from it: exactly its bytes, else Exit::kInternal.
+    /// Sends to(q) to every other rank q, and receives from(q) from it. Errors: Exit::kInternal for a shorter message
+    /// than expected, or one above INT_MAX bytes; kUnavailable for a longer one.
     template <class To, class From>
     void run(const char* call, const To& to, const From& from) {
         const Watchdog::Watch watch(watchdog_, lane_, call);

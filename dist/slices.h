@@ -1,5 +1,6 @@
 #pragma once
-/// Slicing: how ranks divide a long vector that they add together. Each adds its slice, and gathers the others'.
+/// Slicing: the division of an all-reduce. Each rank sums one slice over all ranks, then receives the other summed
+/// slices.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,10 +12,11 @@ struct Slice {
 };
 
 struct Slicing {
-    int64_t whole;  // elements: up to this length every rank gets all parts and adds everything
+    int64_t whole;  // elements: up to this length every rank receives all vectors and sums them whole
     int64_t unit;   // slices begin at multiples of this
 
-    /// Returns the elements that `rank` adds: all n, or a slice. Slices are equal, except for the last ones.
+    /// Returns the elements that `rank` sums: all n, or a slice. Slices are equal, except that the last one may be
+    /// shorter and those after it are empty.
     Slice of(int64_t n, int rank, int ranks) const {
         if (n <= whole) return {0, n};
         const int64_t length = ((n + ranks - 1) / ranks + unit - 1) / unit * unit;

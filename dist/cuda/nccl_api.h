@@ -1,5 +1,5 @@
 #pragma once
-/// NcclApi: NCCL's functions, which are found at run time because one GPU needs no NCCL.
+/// NcclApi: NCCL's functions, looked up at run time, so that a run on one GPU works without NCCL.
 
 #include <string>
 
@@ -23,7 +23,8 @@ struct NcclApi {
     decltype(&ncclGetErrorString) get_error_string;
 };
 
-/// Returns null if libnccl.so.2 is not loaded, or lacks a function that is used here.
+/// Returns null if runtime/module.cc has not opened libnccl.so.2 before, or it lacks a function that is used here. The
+/// first result is kept.
 const NcclApi* nccl_api();
 /// Returns a string like "2.28.9".
 std::string nccl_version(const NcclApi& api);

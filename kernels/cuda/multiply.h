@@ -1,5 +1,5 @@
 #pragma once
-/// Multiply: products of many rows, by cuBLASLt.
+/// Multiply: matrix products with many rows (prefill), by cuBLASLt. Decode has kernels of its own.
 
 #include <map>
 #include <memory>
@@ -19,7 +19,8 @@ class Multiply {
     Multiply(const Multiply&) = delete;
     Multiply& operator=(const Multiply&) = delete;
 
-    /// out = x w^T with sums in f32.  out f32 [rows, n], x of w's type [rows, k], w f32, f16 or bf16 [n, k] contiguous.
+    /// out = x w^T with sums in f32.  out f32 [rows, n] and x [rows, k] of w's type may have row strides; w f32, f16 or
+    /// bf16 [n, k] is contiguous. `name`, `bytes`: for traces (CudaStream::run). Errors: Exit::kUnavailable.
     /// The algorithm depends on shapes, types, strides, alignment and GPU alone; f32 is multiplied as f32, never as
     /// TF32.
     void operator()(CudaStream& stream, const char* name, size_t bytes, const Tensor& out, const Tensor& x,

@@ -88,7 +88,8 @@ void run_batch(const Start& start, const Crew& crew) {
     work = crew.comm().gather_values(work).front();
     const int status = work > 0 ? run_requests(start, crew, books) : 0;
     if (status > 128 && crew.first()) {
-        log::info("stopped by signal {}; the same command continues after what is done", status - 128);
+        log::info("stopped by signal {}; the same command{} continues after what is done", status - 128,
+                  o.force ? " without --force" : "");
     }
     if (!books.rouge.empty()) log_rouge(books.rouge);
     if (status != 0) throw Stopped{status};

@@ -235,6 +235,7 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
             if (done[next]) continue;
             Start own = start;
             std::tie(own.call.options.kv_on_chip, own.call.options.bounded.policy) = place_of(o.modes[next]);
+            own.call.options.bounded.one_set = options_of(o, o.modes[next]).bounded.one_set;
             own.call.options.modes.clear();
             std::vector<BenchResult*> results;
             for (size_t m = next; m < done.size(); ++m) {

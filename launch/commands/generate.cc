@@ -134,7 +134,8 @@ void run_generate(const Start& start, const Crew& crew) {
                                         .costs = [&] { return chain.costs(); }});
     }
     request.begun = [&] {
-        if (dump) dump->take();
+        const bool dumped = taken && taken->goes_on && !request.resumed.empty();  // by the run that is resumed
+        if (dump) dumped ? dump->skip() : dump->take();
         if (snapshots && (!taken || !taken->goes_on)) snapshots->write();
     };
     GenerateStats stats;

@@ -72,9 +72,11 @@ constexpr Page kPages[] = {
 
 constexpr size_t kColumn = 30;  // of a description that stands on its flag's line
 
-std::string lower(std::string_view text) {
+/// In lower case, with '-' for '_', as flags are compared.
+std::string folded(std::string_view text) {
     std::string s(text);
-    std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(s.begin(), s.end(), s.begin(),
+                   [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
     return s;
 }
 
@@ -189,21 +191,20 @@ std::string_view examples(Command command) {
 
 std::string help_text(std::optional<Command> command, std::string_view keyword, size_t width) {
     if (!command && keyword.empty()) return std::string(kOverview);
-    const std::string wanted = lower(keyword);
+    const std::string wanted = folded(keyword);
     std::string text, found;
     std::set<std::string_view> listed;
     const auto entry = [&](const Flag& flag) {
         if ((command && !flag.belongs_to(*command)) || listed.contains(flag.name)) return std::string();
         std::string e = help_entry(flag, width);
-        if (!wanted.empty() &&
-            lower(fmt::format("{} {}", fmt::join(flag.spellings, " "), flag.help)).find(wanted) == std::string::npos) {
-            return std::string();
-        }
+        const std::string searched = fmt::format("{} {} {} {} {} {}", fmt::join(flag.spellings, " "), flag.value,
+                                                 flag.help, flag.show(Options{}), flag.fallback, flag.env_name());
+        if (folded(searched).find(wanted) == std::string::npos) return std::string();
         listed.insert(flag.name);
         return e;
     };
-    if (command) text += wrapped(about(*command), 0, 0, width) + "\nExamples\n" + std::string(examples(*command));
     if (wanted.empty()) {
+        text += wrapped(about(*command), 0, 0, width) + "\nExamples\n" + std::string(examples(*command));
         for (const std::string_view name : kCommon) found += entry(*find_key(name));
         text += "\nCommon flags\n" + found;
     }
@@ -214,13 +215,13 @@ std::string help_text(std::optional<Command> command, std::string_view keyword, 
     }
     std::string others;
     for (const Command c : commands()) {
-        if (wanted.empty() || command || lower(about(c)).find(wanted) == std::string::npos) continue;
+        if (wanted.empty() || command || folded(about(c)).find(wanted) == std::string::npos) continue;
         others += "  " + wrapped(about(c).substr(0, about(c).size() - 1), 2, 4, width) + "\n";
     }
     if (!others.empty()) text += "\nCommands\n" + std::exchange(others, "");
     for (const Page& page : kPages) {
-        if (!wanted.empty() && lower(page.title).find(wanted) != std::string::npos) {
-            others += fmt::format("  {}: {}\n", page.path, page.title);
+        if (!wanted.empty() && folded(page.title).find(wanted) != std::string::npos) {
+            others += "  " + wrapped(fmt::format("{}: {}", page.path, page.title), 2, 4, width) + "\n";
         }
     }
     if (!others.empty()) text += "\nDocuments\n" + others;

@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-/// Returns the list of commands, or the flags of one: common ones first, each with unit and default, in lines of at
-/// most `width` characters. A keyword selects flags that mention it; without a command also commands and documents.
+/// Returns the list of commands, or the flags of one: common ones first, each with unit and default, wrapped at
+/// `width` characters; examples and the list of commands have up to 80. A keyword selects flags that mention it;
+/// without a command also commands and documents.
 std::string help_text(std::optional<Command> command, std::string_view keyword, size_t width = 80);
 
 /// Returns the description that begins --help: "trireme <command>: <sentences>", ending in a line end.

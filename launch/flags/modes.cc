@@ -9,6 +9,9 @@ Options options_of(const Options& o, const Mode& mode) {
     set_spec(of, {"--modes", mode.chain});
     of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
     of.bounded.policy = mode.policy;
+    // A mode whose heads cannot retain one set ignores the flag; others of the same bench use it.
+    if (mode.policy != KvPolicy::kFull && !BoundedShape{.policy = mode.policy}.may_keep_one_set())
+        of.bounded.one_set = {};
     return of;
 }
 

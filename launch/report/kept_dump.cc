@@ -40,6 +40,10 @@ void KeptDump::resumed(int64_t number, int64_t answer) {
     taken_ = engine_.model().length() - prompt_;
 }
 
+void KeptDump::skip() {
+    taken_ = engine_.model().length() - prompt_;
+}
+
 void KeptDump::take() {
     Level& model = engine_.model();
     const int64_t step = model.length() - prompt_;

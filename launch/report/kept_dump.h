@@ -22,6 +22,7 @@ class KeptDump final : public KvDump {
     void resumed(int64_t number, int64_t answer);
     /// Dumps each step once.
     void take() override;
+    void skip() override;
 
   private:
     std::string own_lines(int64_t step) const;

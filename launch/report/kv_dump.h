@@ -21,7 +21,7 @@ class KvDump {
     /// Like take(), but called after a round.
     virtual void round() { take(); }
     /// A warm-up ran after the prompt. Its changes belong to no round and are not dumped.
-    virtual void skip() {}
+    virtual void skip() = 0;
     /// The lines, in the order of rounds or steps, owner layers, and the model's KV heads. Empty except on rank 0.
     const std::string& lines() const { return lines_; }
 

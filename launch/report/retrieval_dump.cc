@@ -6,10 +6,8 @@
 
 namespace trireme {
 
-RetrievalDump::RetrievalDump(const Engine& engine, const Crew& crew, RetrievalSet& set)
-    : KvDump(engine, crew), set_(set) {
-    set.record_choices(engine.device());
-}
+RetrievalDump::RetrievalDump(const Engine& engine, const Crew& crew, const RetrievalSet& set)
+    : KvDump(engine, crew), set_(set) {}
 
 void RetrievalDump::take() {
     const int64_t number = set_.choice().number;

@@ -121,7 +121,8 @@ void warn_of_unused_bounded(const Options& o, const BoundedShape& shape, int64_t
     unless(b.rolling, "--kv-positions rolling", bounded, all);
     unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
            shape.attentive());
-    unless(b.one_set.has_value(), "--kv-heads-share", "a --kv-policy, or --spec h2o", any);
+    unless(b.one_set.has_value(), "--kv-heads-share", "--kv-policy h2o, tova, snapkv or pyramidkv, or --spec h2o",
+           shape.may_keep_one_set());
     unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
     unless(b.decay != fresh.decay, "--kv-decay", attended, h2o);
     unless(b.normalise, "--kv-normalise", attended, h2o);

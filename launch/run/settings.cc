@@ -65,6 +65,15 @@ void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& setti
 
 }  // namespace
 
+namespace {
+
+/// Returns "layer", or "" where each head retains its own tokens, whether by the flag or by the policy's own rule.
+std::string heads_share(const Options& o) {
+    return o.bounded.one_set.value_or(o.bounded.policy == KvPolicy::kTova) ? "layer" : "";
+}
+
+}  // namespace
+
 KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint, const SpecLevels* proposing) {
     constexpr std::array own = {"prompt",  "file",    "prompt-ids",  "session",     "input",   "output-path", "limit",
                                 "skip",    "shuffle", "rouge",       "data",        "dataset", "spec-costs",  "config",
@@ -73,7 +82,7 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
-        all.emplace_back(flag.name, flag.show(o));
+        all.emplace_back(flag.name, flag.name == "kv-heads-share" ? heads_share(o) : flag.show(o));
     }
     add_config(checkpoint.config(), "", all);
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));

@@ -21,6 +21,7 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
             .every = o.reselect,
             .generated = o.load_kv.empty() ? o.n_predict : -1,  // a snapshot may hold more generated tokens than -n
             .queries = o.reselect == RetrievalShape::kNever ? 1 : o.reselect_queries,
+            .recorded = !o.kv_dump.empty(),
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Proposing levels of speculative runs: a draft model's, and levels over the target's weights that see a window, heavy
-/// hitters or a retrieved set. Each exists at most once; several chains may use it, one after the other.
+/// Proposing levels of speculative runs: the draft model, and levels that use the target's weights but attend only a
+/// part of the KV cache: a window, heavy hitters, or retrieved chunks. Each exists at most once; chains use it in turn.
 
 #include <map>
 #include <memory>
@@ -16,22 +16,24 @@ namespace trireme {
 
 class SpecLevels {
   public:
-    /// Prepares every part that one of these options' chains has. `again`: a prompt is continued several times,
-    /// whatever the options state. Reads no weights yet. Errors: as DraftModel.
+    /// Prepares every part that any of these chains uses. `again`: prompts are continued several times, also with
+    /// --num-samples 1 (bench). Reads no weights yet. Errors: as DraftModel, proposing_shape and retrieval_shape.
     SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target);
     ~SpecLevels();
 
-    /// Selects the parts of these chains for load(), for prompts of `prompt_tokens` tokens. Errors: as proposing_shape.
+    /// Selects the parts of these chains for load(), for prompts of `prompt_tokens` tokens. The constructor has seen
+    /// the chains, and nothing is loaded. Errors: as proposing_shape.
     void want(const std::vector<Options>& chains, int64_t prompt_tokens);
-    /// The shape of the retrieved set on the largest of `ranks` ranks; budget 0: no chain retrieves.
+    /// The shape of the retrieved set on the rank with the largest shard, of `ranks` ranks; budget 0: no chain
+    /// retrieves.
     RetrievalShape retrieval(int ranks) const;
-    /// The policy of the heavy-hitter set of a chain with h2o; kFull: no chain has h2o.
+    /// The shape of the heavy-hitter set; its policy is kFull if no chain has h2o.
     const BoundedShape& heavy() const { return heavy_; }
     /// The memory of levels and draft distributions on each of `ranks` ranks, on a device of `backend` with `threads`
     /// threads. The retrieved and heavy-hitter sets are not included.
     MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
-    /// Makes the levels for sequences of at most `context` tokens that `target` reads. All arguments must outlive the
-    /// object. Errors: as Weights and Level.
+    /// Makes the levels. Sequences have at most `context` tokens; `target` is the level that verifies. All arguments
+    /// must outlive the object. Errors: as Weights and Level.
     void load(Device& device, Level& target, Comm& comm, int64_t context);
 
     /// Destroys the levels. Call it before their target is destroyed.
@@ -43,7 +45,7 @@ class SpecLevels {
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
     /// The retrieved set; null: no chain retrieves.
     RetrievalSet* retrieved() const { return set_.get(); }
-    /// The KV sets that observe the target's view and are read by levels here, by name; null: no chain has it.
+    /// The KV sets, with their names, that the target's view fills and levels here attend; null: no chain uses it.
     std::vector<std::pair<const char*, KvSet*>> sets() const {
         return {{"retrieved", set_.get()}, {"heavy", heavy_set_.get()}};
     }

@@ -1,6 +1,6 @@
 #pragma once
-/// Upper limits for everything that is read from files. Overflow checks alone do not stop false sizes that fit into 64
-/// bits.
+/// Upper limits of sizes that are read from model and tokenizer files. A corrupt size can fit into 64 bits and pass
+/// overflow checks, and still request an absurd allocation.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +19,13 @@ inline constexpr size_t kEosTokens = 64;
 
 // Files.
 inline constexpr uint64_t kConfigBytes = uint64_t{1} << 20;         // config.json, generation_config.json
-inline constexpr uint64_t kTokenizerBytes = uint64_t{256} << 20;    // each file of a tokenizer that is copied
+inline constexpr uint64_t kTokenizerBytes = uint64_t{256} << 20;    // each tokenizer file that a conversion copies
 inline constexpr uint64_t kIndexBytes = uint64_t{16} << 20;         // model.safetensors.index.json
-inline constexpr uint64_t kSafetensorsHeader = uint64_t{16} << 20;  // a 405B model's largest shard has 0.1 MB
+inline constexpr uint64_t kSafetensorsHeader = uint64_t{16} << 20;  // the largest header of a 405B model has 0.1 MB
 inline constexpr size_t kShards = 1024;
 inline constexpr size_t kTensors = 65536;
 inline constexpr size_t kNameBytes = 512;
-inline constexpr size_t kSafetensorsDims = 8;  // only tensors that are not read have more than 4
+inline constexpr size_t kSafetensorsDims = 8;  // tensors of more than 4 dimensions are not read
 
 // GGUF.
 inline constexpr uint64_t kGgufKeys = 65536;

@@ -61,6 +61,7 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
         history_ =
             std::make_unique<QueryHistory>(device, compute_, kv_.owner_layers, shape.queries - 1, shape.query_columns);
     }
+    if (shape.recorded) choice_.places = host_.take(DType::kI32, shape.selections(kv_));
     if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
     full_.follow_with(*this);
 }
@@ -118,12 +119,6 @@ void RetrievalSet::tiles_state(Archive& ar, const T& tiles, int64_t slots) {
     for (int64_t owner = 0; used > 0 && owner < kv_.owner_layers; ++owner) {
         ar.memory(compute_, tiles.slice_rows(owner * each, used));
     }
-}
-
-void RetrievalSet::record_choices(Device& device) {
-    const Shape by_owner{kv_.owner_layers, kv_.layout.kv_heads, shape_.chunks(kv_)};
-    choices_ = Buffer<Space::kHost>(device, static_cast<size_t>(by_owner.elements()) * sizeof(int32_t));
-    choice_.places = choices_.tensor(DType::kI32, by_owner);
 }
 
 int64_t RetrievalSet::slots_of(int64_t tokens) const {

@@ -52,9 +52,8 @@ class RetrievalSet final : public KvFollower, public KvSet {
         ChunkPick pick;
         HostTensor places;  // i32 [owners, kv_heads, chunks]: Kernels::choose_chunks
     };
-    /// Copies later selections to host memory, for dumps. Call it before the first forward: graphs hold the copies.
-    /// Errors: Exit::kOs.
-    void record_choices(Device& device);
+    /// Where the shape has them recorded: graphs hold the copies, and choice() is that of the last forward that
+    /// selected, until the next forward.
     const Choice& choice() const { return choice_; }
 
     void state(Archive& ar) override;
@@ -97,7 +96,6 @@ class RetrievalSet final : public KvFollower, public KvSet {
     Tensor pick_;                            // i32 [kChunkPickWords]
     std::array<Sent, RetrievalShape::kSent> sent_;
     size_t next_sent_ = 0;
-    Buffer<Space::kHost> choices_;  // empty unless they are recorded
     Choice choice_;
 
     int64_t tokens_ = 0;

@@ -42,6 +42,7 @@ MemoryBytes RetrievalShape::memory(const KvShape& kv) const {
                                  DeviceArena::bytes_of(DType::kI64, by_chunk(kv)) +
                                  DeviceArena::bytes_of(DType::kI32, pick_words),
                        .host = kSent * HostArena::bytes_of(DType::kI32, pick_words)};
+    if (recorded) all.host += HostArena::bytes_of(DType::kI32, selections(kv));
     if (comes_back) all.host += HostArena::bytes_of(DType::kU8, all_tiles(kv));
     if (queries > 1) all += QueryHistory::memory(kv.owner_layers, queries - 1, query_columns);
     return all + KeptLists::memory();

@@ -20,6 +20,7 @@ struct RetrievalShape {
     int64_t generated = -1;     // the most tokens after the prompt; -1: to the end of the context
     int64_t queries = 1;        // queries whose mean selects: the last token's, and those committed before it
     int64_t query_columns = 0;  // columns of a layer's query, heads * head_dim; if several select
+    bool recorded = false;      // each selection is copied to host memory, for dumps
     bool comes_back = false;    // the sequence may be truncated to the prompt: host memory keeps what it selected
 
     /// The selection in a sequence of `tokens` tokens.
@@ -37,6 +38,7 @@ struct RetrievalShape {
     // Shapes of the allocated tensors.
     int64_t chunks(const KvShape& kv) const { return kv.tiles_per_sequence() * (kTileTokens / chunk); }
     Shape means(const KvShape& kv) const { return {kv.layout.kv_heads, chunks(kv), kv.layout.head_dim}; }
+    Shape selections(const KvShape& kv) const { return {kv.owner_layers, kv.layout.kv_heads, chunks(kv)}; }
     Shape by_chunk(const KvShape& kv) const { return {kv.layout.kv_heads, chunks(kv)}; }
     Shape table(const KvShape& kv) const { return {1, tiles(kv.context)}; }
     Shape all_tiles(const KvShape& kv) const {

@@ -21,8 +21,8 @@
 
 namespace trireme {
 
-/// Used by one host thread, like every stream. Work that is enqueued after an error still runs, on its own memory; its
-/// results are never used, because synchronize() throws.
+/// CudaStream is used by one host thread, like every stream. After an error, kernels and copies still run; they touch
+/// only valid memory. Host calls are skipped once one has thrown. synchronize() throws, so no result is used.
 class CudaStream final : public Stream {
   public:
     CudaStream(const char* name, int device);

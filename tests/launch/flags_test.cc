@@ -269,6 +269,11 @@ TEST(Help, FindsAWord) {
     EXPECT_THAT(help_text(Command::kGenerate, "temper"), HasSubstr("--temperature"));
     EXPECT_THAT(help_text(Command::kGenerate, "temper"), testing::Not(HasSubstr("--model")));
     EXPECT_THAT(help_text(std::nullopt, "hdf5"), HasSubstr("--dump-logits"));
+    // Values, variables, and other spellings of a name.
+    EXPECT_THAT(help_text(Command::kBench, "jsonl"), HasSubstr("--output"));
+    for (const char* word : {"TRIREME_TOP_K", "top_k", "--top-k"}) {
+        EXPECT_THAT(help_text(Command::kGenerate, word), HasSubstr("--top-k N"));
+    }
 }
 
 TEST(Version, NamesCommitAndLibraries) {

@@ -1,11 +1,12 @@
 #pragma once
-/// StoreSet: a data set of a store. A store is an HDF5 file of data sets that are written once, in one piece, for this
-/// program to read again: snapshots, weights, token ids, records of runs. Any HDF5 program can also read it.
+/// StoreSet: a data set of a store. A store is an HDF5 file of data sets that are written once and contiguously, for
+/// this program to read again: snapshots, weights, token ids, records of runs. Any HDF5 program can also read it.
 ///
 /// The file begins with a user block, which HDF5 ignores: "TRIREME1", the length of a JSON text as u64, little endian,
 /// the XXH3 of that text as u64, the text, zeros. The text gives the position of each data set, which is contiguous and
-/// row-major. It also gives the digest of all bytes that are in none. The last data set, "digests", has the XXH3 of all
-/// blocks of the others. So a reader needs none of HDF5's own structures, and detects every damaged byte.
+/// row-major. It also gives one digest of all other bytes after the user block (HDF5's structures), and that of the
+/// last data set, "digests", which has one XXH3 for each block of each other data set. So a reader needs none of HDF5's
+/// own structures, and detects every damaged byte.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,8 +18,8 @@
 
 namespace trireme {
 
-/// A data set: f32, f16, bf16, i32, i64 or u8 [shape], row-major. HDF5 has no bf16: it sees u16. '/' in a name makes
-/// groups.
+/// A data set: f32, f16, bf16, i32, i64 or u8 [shape], row-major. bf16 is stored as u16. '/' in a name separates
+/// HDF5 groups.
 struct StoreSet {
     std::string name;
     DType type = DType::kU8;
@@ -42,6 +43,7 @@ struct StoreSet {
 };
 
 constexpr std::string_view kStoreMagic = "TRIREME1";
+/// Names of data sets that every store has: a JSON text about the content, and the digests.
 constexpr const char *kStoreAbout = "about", *kStoreDigests = "digests";
 
 }  // namespace trireme
