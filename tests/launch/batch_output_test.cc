@@ -357,5 +357,22 @@ TEST(BatchOutput, KnowsARequestThatIsWrittenOtherwise) {
     EXPECT_THAT(files.results(), SizeIs(2));
 }
 
+// What decides is the rule, whether a flag or the policy gives it.
+TEST(BatchOutput, ComparesTheRuleOfOneSetNotItsSpelling) {
+    const BatchFiles files(requests(2));
+    const Words tova = {"--kv-policy", "tova", "--kv-window", "16"};
+    const auto run = [&](const Words& more) {
+        Words words = files.command(tova);
+        words.insert(words.end(), more.begin(), more.end());
+        return trireme(words);
+    };
+    ASSERT_EQ(run({"--limit", "1"}).status, 0);
+    const ProcessResult other = run({"--kv-heads-share", "head"});
+    EXPECT_EQ(other.status, 65) << other.err;
+    EXPECT_THAT(other.err, HasSubstr("--kv-heads-share"));
+    EXPECT_EQ(run({"--kv-heads-share", "layer"}).status, 0);
+    EXPECT_EQ(files.texts().size(), 2u);
+}
+
 }  // namespace
 }  // namespace trireme::test

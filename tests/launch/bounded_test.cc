@@ -292,5 +292,35 @@ TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
     EXPECT_EQ(json::parse(bench.out)[1].at("mode"), "h2o+full");
 }
 
+// The run that is resumed has dumped the steps so far.
+TEST(BoundedCommand, AResumedDumpRepeatsNoStep) {
+    const TempFolder folder;
+    const Words flags = {"--kv-policy", "h2o", "--kv-window", "24", "--kv-dump"};
+    const auto steps_of = [&](const Words& more, const std::string& dump) {
+        const ProcessResult r = trireme(generate(words_of(words_of(flags, {folder / dump}), more)));
+        EXPECT_EQ(r.status, 0) << r.err;
+        std::vector<int64_t> steps;
+        for (const json& line : lines_of(folder / dump)) {
+            if (line.at("layer") == 0 && line.at("head") == 0) steps.push_back(line.at("step"));
+        }
+        return steps;
+    };
+    const std::vector<int64_t> all = steps_of({"--save-kv", folder / "s.h5", "--checkpoint-every", "16"}, "all.jsonl");
+    ASSERT_EQ(all.size(), 40U);
+    const std::vector<int64_t> rest = steps_of({"--load-kv", folder / "s.h5"}, "rest.jsonl");
+    // The last snapshot has 32 tokens, of which 31 have been computed.
+    EXPECT_EQ(rest, std::vector(all.begin() + 32, all.end()));
+}
+
+// Modes whose heads have scores of their own ignore the flag.
+TEST(BoundedCommand, BenchUsesOneSetWhereAPolicyHasIt) {
+    const ProcessResult r =
+        trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "4", "-r", "1", "--modes", "none,h2o,streaming,adakv",
+                 "--kv-window", "70", "--kv-heads-share", "layer", "-t", "1", "-o", "json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(json::parse(r.out).size(), 4U);
+    EXPECT_THAT(r.err, Not(HasSubstr("warning: --kv-heads-share")));
+}
+
 }  // namespace
 }  // namespace trireme::test
