@@ -181,8 +181,8 @@ FlagGroup bounded_flags() {
              {"--kv-dump"},
              kGenerate,
              "FILE",
-             "write what each KV head retains after the prompt and each step, or what --spec retrieval and "
-             "triforce select in each round, as JSON Lines; held in memory until the end",
+             "write what each KV head retains after the prompt and each step, or the chunks that --spec retrieval "
+             "and triforce select in each round, as JSON Lines; held in memory until the end",
              [](O& o, const S& s) { o.kv_dump = s.word(); },
              [](const O& o) { return o.kv_dump; },
              "none"},

@@ -133,8 +133,12 @@ std::vector<po::option> take_flag(Command command, std::vector<std::string>& wor
             if (equals == std::string::npos && !elsewhere->is_switch()) {
                 drop_value(ForeignFlags::Harmless::kValue, words);
             }
-            unknown.errors.push_back(fmt::format("{}: not a flag of trireme {}; see trireme {} --help", spelling,
-                                                 name_of(command), name_of(command)));
+            std::vector<std::string_view> owners;
+            for (const Command c : commands()) {
+                if (elsewhere->belongs_to(c)) owners.push_back(name_of(c));
+            }
+            unknown.errors.push_back(fmt::format("{}: not a flag of trireme {}, but of {}", spelling, name_of(command),
+                                                 fmt::join(owners, ", ")));
         }
         taken.string_key = kNobodys;
         taken.value = {""};

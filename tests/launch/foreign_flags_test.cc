@@ -102,7 +102,7 @@ TEST(ForeignFlags, AreAllReportedAtOnce) {
     EXPECT_EQ(refusal({"--lora", "x", "--wibble", "3", "-t", "1", "--records", "f", "--host", "h"}),
               "64 --lora: not supported here: merge what was trained into the checkpoint; --wibble: unknown flag; see "
               "trireme "
-              "generate --help; --records: not a flag of trireme generate; see trireme generate --help; --host: not "
+              "generate --help; --records: not a flag of trireme generate, but of report; --host: not "
               "supported "
               "here: this is no server");
 }
