@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
-#include "decode/text_level.h"
 
 namespace trireme {
 
@@ -30,7 +30,7 @@ class Drafter final : public Proposer {
 
   private:
     const char* name_;
-    TextLevel text_;
+    DecodeState text_;
     DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;

@@ -128,15 +128,15 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     return out;
 }
 
-SecondHalf::SecondHalf(Level& model, GenerateStats& stats)
+DecodeTimer::DecodeTimer(Level& model, GenerateStats& stats)
     : model_(model), stats_(stats), link_before_(link_use(model)), begin_ns_(trace::now()) {}
 
-void SecondHalf::first_token() {
+void DecodeTimer::first_token() {
     first_ns_ = trace::now();
     stats_.ttft_ms = stats_.prefill_ms + stats_.warmup_ms + ms_between(begin_ns_, first_ns_);
 }
 
-void SecondHalf::end(int64_t samples) {
+void DecodeTimer::end(int64_t samples) {
     if (first_ns_ != 0) stats_.decode_ms += ms_between(first_ns_, trace::now());
     if (Transport* transport = model_.view().transport()) transport->settle();
     stats_.decode_link = link_use(model_) - link_before_;

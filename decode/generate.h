@@ -67,9 +67,9 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
                                           const Interrupt& interrupt = {});
 
 /// Timer of the second half when samples are decoded together: adds its time and its link traffic to `stats`.
-class SecondHalf {
+class DecodeTimer {
   public:
-    SecondHalf(Level& model, GenerateStats& stats);
+    DecodeTimer(Level& model, GenerateStats& stats);
     void first_token();
     /// Blocks until all tiles that are being copied have arrived in host memory.
     void end(int64_t samples);

@@ -4,9 +4,9 @@
 #include <array>
 #include <vector>
 
+#include "decode/decode_state.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
-#include "decode/text_level.h"
 
 namespace trireme {
 
@@ -26,7 +26,7 @@ class Plain final : public Decoder {
     void state(Archive& ar) override;
 
   private:
-    TextLevel text_;
+    DecodeState text_;
     SamplingParams sampling_;
     uint64_t seed_;
     uint32_t sample_ = 0, round_ = 0;

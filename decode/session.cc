@@ -61,7 +61,7 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
     require(!ids.empty(), Exit::kConfig, "turn {} is empty: give at least one token", turn_ + 1);
     Turn turn;
     if (turn_ == said_.size() && !read(ids, turn, interrupt)) return std::nullopt;
-    Said& said = said_[turn_];
+    TurnRecord& said = said_[turn_];
     require(std::ranges::equal(said.ids, ids), Exit::kConfig,
             "turn {}: {} tokens, where the resumed conversation has {} others; give it the same turns, and "
             "more after them",
@@ -115,7 +115,7 @@ void Session::state(Archive& ar) {
     ar.value(turns);
     for (uint64_t t = 0; t < turns; ++t) {
         if (ar.loads()) said_.emplace_back();  // one by one: a wrong count ends with the data, before it allocates much
-        Said& said = said_[t];
+        TurnRecord& said = said_[t];
         auto reserved = static_cast<uint8_t>(said.reserved), done = static_cast<uint8_t>(said.done);
         auto stop = static_cast<uint8_t>(said.stop);
         ar.values(said.ids);
@@ -134,9 +134,9 @@ void Session::state(Archive& ar) {
 
 void Session::taken_up(bool logits) {
     check_ids(text_, model_.config().vocab);
-    for (const Said& said : said_) check_ids(said.answer, model_.config().vocab);
+    for (const TurnRecord& said : said_) check_ids(said.answer, model_.config().vocab);
     const auto tokens = static_cast<int64_t>(text_.size());
-    const auto open = static_cast<size_t>(std::ranges::count(said_, false, &Said::done));
+    const auto open = static_cast<size_t>(std::ranges::count(said_, false, &TurnRecord::done));
     const auto of_answer = said_.empty() ? 0 : static_cast<int64_t>(said_.back().answer.size());
     require(tokens >= model_.length() && tokens <= model_.length() + 1 && answer_begin_ <= tokens &&
                 tokens <= answer_begin_ + of_answer && open <= 1 && (open == 0 || !said_.back().done),

@@ -56,7 +56,7 @@ class Session {
     void taken_up(bool logits);
 
   private:
-    struct Said {
+    struct TurnRecord {
         std::vector<int32_t> ids, answer;
         int64_t prompt_tokens = 0;
         bool reserved = true, done = false;
@@ -70,8 +70,8 @@ class Session {
     SamplingParams sampling_;
     uint64_t seed_;
     std::function<void()> read_;
-    uint32_t turn_ = 0;       // number of the next turn
-    std::vector<Said> said_;  // turn_ entries, or more in a resumed session
+    uint32_t turn_ = 0;             // number of the next turn
+    std::vector<TurnRecord> said_;  // turn_ entries, or more in a resumed session
     std::vector<int32_t> text_;
     int64_t answer_begin_ = 0;
 };

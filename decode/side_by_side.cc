@@ -128,7 +128,7 @@ std::vector<Continuation> continue_side_by_side(Decoder& plain, int64_t parallel
                                                 uint64_t seed, const Tokenizer* tokenizer,
                                                 const GenerateRequest& request, GenerateStats& stats,
                                                 const OnToken& on_token, const Interrupt& interrupt) {
-    SecondHalf half(plain.target(), stats);
+    DecodeTimer half(plain.target(), stats);
     Samples samples(plain, parallel, sampling, seed, tokenizer, request, on_token);
     std::vector<int32_t> round(samples.first_tokens().begin(), samples.first_tokens().end());
     const auto first_tokens = static_cast<int64_t>(round.size());

@@ -181,15 +181,15 @@ void Speculate::round(int64_t limit) {
 
     path_.clear();
     int64_t place = pending - 1;  // the row whose logits give the next token
-    for (const int32_t i : answer.stays) {
+    for (const int32_t i : answer.accepted) {
         collect(proposed[static_cast<size_t>(i)].token, place, Origin::kAccepted);
         place = pending + i;
         path_.push_back(static_cast<int32_t>(place));
     }
-    const int32_t last = answer.stays.empty() ? -1 : answer.stays.back();
+    const int32_t last = answer.accepted.empty() ? -1 : answer.accepted.back();
     const bool refused = std::ranges::any_of(proposed, [&](const Proposed& p) { return p.parent == last; });
     collect(answer.next, place, refused ? Origin::kResidual : Origin::kOther);
-    count(proposed, answer.stays);
+    count(proposed, answer.accepted);
     digest(proposed, answer);
     text_.computed(path_);
     text_.append(answer.next);
@@ -197,13 +197,13 @@ void Speculate::round(int64_t limit) {
         kept_.push_back({.sample = sample_,
                          .asked = asked_for_,
                          .proposed = static_cast<int64_t>(proposed.size()),
-                         .accepted = static_cast<int64_t>(answer.stays.size()),
+                         .accepted = static_cast<int64_t>(answer.accepted.size()),
                          .length = text_.length(),
                          .begin_ns = begin,
                          .drafted_ns = drafted,
                          .verified_ns = verified});
     }
-    inner_.commit(answer.stays, answer.next);
+    inner_.commit(answer.accepted, answer.next);
 }
 
 // The collected tokens were already appended: rejected ones are rolled back before any lower level settles. The
@@ -261,7 +261,7 @@ void Speculate::rewind(int64_t n, int32_t next) {
 void Speculate::digest(std::span<const Proposed> proposed, const Level::Accepted& answer) {
     digested_.assign({static_cast<int32_t>(asked_for_), static_cast<int32_t>(proposed.size()), answer.next});
     for (const Proposed& p : proposed) digested_.insert(digested_.end(), {p.token, p.parent});
-    digested_.insert(digested_.end(), answer.stays.begin(), answer.stays.end());
+    digested_.insert(digested_.end(), answer.accepted.begin(), answer.accepted.end());
     digest_ = XXH3_64bits_withSeed(digested_.data(), digested_.size() * sizeof(int32_t), digest_);
 }
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
 #include "decode/draft_length.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
-#include "decode/text_level.h"
 
 namespace trireme {
 
@@ -97,7 +97,7 @@ class Speculate final : public Decoder {
     void digest(std::span<const Proposed> proposed, const Level::Accepted& answer);
 
     Proposer& inner_;
-    TextLevel text_;
+    DecodeState text_;
     SamplingParams sampling_;
     uint64_t seed_;
     Options options_;

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
 #include "decode/draft_length.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
-#include "decode/text_level.h"
 #include "decode/tree_shape.h"
 
 namespace trireme {
@@ -53,7 +53,7 @@ class TreeDrafter final : public Proposer {
     void extend(int32_t depth);
 
     const char* name_;
-    TextLevel text_;
+    DecodeState text_;
     DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;

@@ -89,17 +89,17 @@ void settle(Start& start, const RankEnv& rank) {
 }
 
 // Rank 0 draws the seed for all ranks, so that all use the same random numbers.
-void draw_seed(Start& start, const Crew& crew) {
+void draw_seed(Start& start, const RankGroup& rank_group) {
     uint64_t drawn = 0;
-    crew.first_only([&] { drawn = drawn_by_system("--seed -1"); });
-    drawn = crew.comm().gather_values(drawn).front();
+    rank_group.first_only([&] { drawn = drawn_by_system("--seed -1"); });
+    drawn = rank_group.comm().gather_values(drawn).front();
     start.seed_drawn = !start.call.options.seed;
     if (start.seed_drawn) start.call.options.seed = drawn;
 }
 
-void run_command(const Start& start, const Crew& crew) {
-    crew.phase([&] {
-        const int64_t wanted = start.call.options.tensor_parallel, ranks = crew.comm().size();
+void run_command(const Start& start, const RankGroup& rank_group) {
+    rank_group.phase([&] {
+        const int64_t wanted = start.call.options.tensor_parallel, ranks = rank_group.comm().size();
         const bool planned = *start.call.command == Command::kPlan;  // a plan assumes this number of ranks
         require(wanted == 0 || wanted == ranks || planned, Exit::kConfig,
                 "--tensor-parallel-size {}: the run has {} rank{}; start it with mpirun -n {}", wanted, ranks,
@@ -107,21 +107,21 @@ void run_command(const Start& start, const Crew& crew) {
     });
     switch (*start.call.command) {
         case Command::kGenerate:
-            return run_generate(start, crew);
+            return run_generate(start, rank_group);
         case Command::kTokenize:
-            return run_tokenize(start, crew);
+            return run_tokenize(start, rank_group);
         case Command::kScore:
-            return run_score(start, crew);
+            return run_score(start, rank_group);
         case Command::kBench:
-            return run_bench(start, crew);
+            return run_bench(start, rank_group);
         case Command::kBatch:
-            return run_batch(start, crew);
+            return run_batch(start, rank_group);
         case Command::kPlan:
-            return run_plan(start, crew);
+            return run_plan(start, rank_group);
         case Command::kDoctor:
-            return run_doctor(start, crew);
+            return run_doctor(start, rank_group);
         case Command::kConvert:
-            return run_convert(start, crew);
+            return run_convert(start, rank_group);
         case Command::kReport:
             break;  // no ranks were started for it
     }
@@ -133,7 +133,7 @@ constexpr std::chrono::milliseconds kHeadStart(100);
 /// code. The signal may have reached one rank only; when that one exits, the launcher ends the others by a signal.
 /// Ranks other than 0 therefore wait for kHeadStart first (LeaveOnSignal's delay), so that rank 0 can log its line.
 /// abort() may hang while the launcher is already ending the ranks: after kHeadStart the process exits without it.
-void leave_for(int number, Comm& comm) {
+void exit_on_signal(int number, Comm& comm) {
     const ProgressSink sink = stderr_progress(true);
     if (comm.rank() == 0 && sink.terminal) sink.draw("\r\033[K");
     log::info("stopped by signal {}: there is no new output yet", number);
@@ -172,15 +172,15 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
         comm = make_comm();
         log::configure(comm->rank(), comm->size(), start.call.options.log_level);
         const LeaveOnSignal leave(comm->rank() == 0 ? kHeadStart * 0 : kHeadStart,
-                                  [&](int number) { leave_for(number, *comm); });
-        const Crew crew(*comm);
-        crew.phase([&] {
+                                  [&](int number) { exit_on_signal(number, *comm); });
+        const RankGroup rank_group(*comm);
+        rank_group.phase([&] {
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
         // Commands with chains use random numbers.
-        if (!chains_of(*start.call.command, start.call.options).empty()) draw_seed(start, crew);
-        run_command(start, crew);
+        if (!chains_of(*start.call.command, start.call.options).empty()) draw_seed(start, rank_group);
+        run_command(start, rank_group);
     });
     if (outcome.status == 0) return 0;
 

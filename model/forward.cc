@@ -48,7 +48,7 @@ void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
 }
 
 // x += Wo att.  A rank holds some heads, so Wo gives a partial sum.
-void Level::mix(Kernels& op, LayerIndex layer, const Tensor& x) {
+void Level::output_projection(Kernels& op, LayerIndex layer, const Tensor& x) {
     const Tensor h = s_.h.first_rows(x.rows());
 
     op.matmul(h, s_.att.first_rows(x.rows()), layer_weights(layer).wo);

@@ -18,7 +18,7 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     const double tolerance = asked_.how == Passes::How::kAuto ? asked_.tolerance : 0;
     const LayerIndex last(block.end.i - 1);
 
-    view_->repeat_passes(true);
+    view_->set_provisional(true);
     for (LayerIndex l = block.first; l < block.end; ++l) {
         if (map_.read_from_below(l)) clear_layer(l, batches);
     }
@@ -33,7 +33,7 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
         settled = compares && static_cast<double>(largest_change()) <= tolerance;
         measures_ = false;
     }
-    view_->repeat_passes(false);
+    view_->set_provisional(false);
     for (LayerIndex l = block.first; l < block.end; ++l) prefill_layer(l, batches);
     passes_ = std::max(passes_, pass);
 }

@@ -125,7 +125,7 @@ void Level::decode(const Batch& batch, int64_t passes) {
     const Steps& steps = passes > 1 ? repeated_ : once_;
     size_t begin = 0, pass_begin = 0;
     int64_t to_repeat = 0;
-    if (passes != decode_passes_) view_->will_read(forward_reads(map_, passes));
+    if (passes != decode_passes_) view_->set_read_order(forward_reads(map_, passes));
     decode_passes_ = passes;
     comm_.turn(*compute_);
     view_->begin(groups_);
@@ -135,12 +135,12 @@ void Level::decode(const Batch& batch, int64_t passes) {
             replay(batch, steps, begin, i + 1);
             begin = pass_begin = i + 1;
             to_repeat = passes - 1;
-            view_->repeat_passes(true);
+            view_->set_provisional(true);
         } else if (does == Does::kReturn) {
             replay(batch, steps, begin, i + 1);
             if (--to_repeat > 0) i = pass_begin - 1;
             begin = i + 1;
-            view_->repeat_passes(to_repeat > 0);
+            view_->set_provisional(to_repeat > 0);
         } else if (does == Does::kLayer && !view_->recordable(map_.reads(layer))) {
             replay(batch, steps, begin, i);
             attention(*decode_op_, layer, batch);
@@ -155,12 +155,12 @@ void Level::decode(const Batch& batch, int64_t passes) {
 // Enqueues steps [begin, end). If the step before `begin` is a layer, the segment starts after its attention. If step
 // `end` is a layer, the segment stops before its attention, unless step end - 1 is kKeep or kReturn. Step 0 follows the
 // embedding; the head follows the last step.
-void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
+void Level::run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
     using Does = ForwardStep::Does;
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
     const auto rest = [&](LayerIndex layer) {
-        mix(op, layer, x);
+        output_projection(op, layer, x);
         feed_forward(op, layer, x);
     };
     if (begin == 0) {
@@ -186,7 +186,7 @@ void Level::stretch(const Batch& batch, const Steps& steps, size_t begin, size_t
 }
 
 void Level::replay(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
-    const auto enqueue = [&] { stretch(batch, steps, begin, end); };
+    const auto enqueue = [&] { run_segment(batch, steps, begin, end); };
     // The first forward of a size runs op by op: it loads kernels and allocates messages, and a capture must not.
     if (!graphs_ || !warm_[static_cast<size_t>(batch.rows - 1)]) return enqueue();
     std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &steps == &repeated_}];

@@ -90,8 +90,8 @@ class Level {
     /// The result of verifying a proposal. The logits' last rows are those of the sequence's last token and of the
     /// proposed tokens.
     struct Accepted {
-        std::span<const int32_t> stays;  // accepted tokens: a path of indices into the proposed tokens
-        int32_t next;                    // the token that was sampled after them
+        std::span<const int32_t> accepted;  // tokens: a path of indices into the proposed tokens
+        int32_t next;                       // the token that was sampled after them
     };
     /// Accepts or rejects on the device and waits for the result; valid until the next call. proposals[0] represents
     /// the sequence's last token (Proposal). All ranks decide alike. Errors: as sample().
@@ -130,7 +130,7 @@ class Level {
     using Steps = std::vector<ForwardStep>;
     int64_t passes_over(std::span<const Row> rows, int32_t first) const;
     void decode(const Batch& batch, int64_t passes);
-    void stretch(const Batch& batch, const Steps& steps, size_t begin, size_t end);
+    void run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end);
     void replay(const Batch& batch, const Steps& steps, size_t begin, size_t end);
     void prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress, const EachLogits& each);
     Batch prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows);
@@ -153,7 +153,7 @@ class Level {
     void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
     bool by_layers() const { return view_->by_layers() || map_.upward(); }
-    void mix(Kernels& op, LayerIndex layer, const Tensor& x);
+    void output_projection(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
     std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms,

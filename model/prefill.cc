@@ -48,7 +48,7 @@ void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, 
     Kernels& op = *prefill_op_;
     project(op, layer, batch, x, writes);
     attention(op, layer, batch);
-    mix(op, layer, x);
+    output_projection(op, layer, x);
     feed_forward(op, layer, x);
 }
 

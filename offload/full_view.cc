@@ -138,7 +138,7 @@ MemoryBytes FullView::memory() const {
 }
 
 void FullView::begin(std::span<const RowGroup> groups) {
-    for (KvFollower* f : followers()) f->begin(groups[0].sequence, length(groups[0].sequence));
+    for (KvObserver* f : observers()) f->begin(groups[0].sequence, length(groups[0].sequence));
     groups_.assign(groups.begin(), groups.end());
     rows_ = groups.back().first + groups.back().rows;
     first_row_ = staged().size() - rows_;
@@ -147,7 +147,7 @@ void FullView::begin(std::span<const RowGroup> groups) {
     const int64_t common = shape().common_tiles();
     if (common > 0) readings_.push_back({0, {0, common}});
     for (const RowGroup& g : groups) {
-        readings_.push_back({g.sequence, {common, std::max(common, Tails::first_tile(length(g.sequence)))}});
+        readings_.push_back({g.sequence, {common, std::max(common, TailTiles::first_tile(length(g.sequence)))}});
     }
     streaming_->ring.begin(readings_);
 }
@@ -156,7 +156,7 @@ void FullView::end() {
     if (streaming_) streaming_->ring.end();
 }
 
-void FullView::will_read(std::span<const OwnerIndex> reads) {
+void FullView::set_read_order(std::span<const OwnerIndex> reads) {
     if (streaming_) streaming_->ring.set_reads(streamed_reads(reads, streamed_));
 }
 
@@ -174,25 +174,25 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     // The queries of a decode forward's rows, or a prompt's last one.
-    const std::span<KvFollower* const> all = told();
-    const std::span<KvFollower* const> follow = prefill && !last_batch ? std::span<KvFollower* const>() : all;
-    const KvFollower::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
+    const std::span<KvObserver* const> all = told();
+    const std::span<KvObserver* const> follow = prefill && !last_batch ? std::span<KvObserver* const>() : all;
+    const KvObserver::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
                                               : recordable(owner) ? a.q
                                                                   : a.q.first_rows(rows_),
                                          .first = prefill ? 0 : first_row_};
-    for (KvFollower* f : follow) f->query(op, owner, a.layer, queries, a.kv_of_head);
+    for (KvObserver* f : follow) f->query(op, owner, a.layer, queries, a.kv_of_head);
     if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
     if (!prefill && shape().common > 0) return attend_common(op, owner, a);
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
     AttentionReport report;
-    for (KvFollower* f : all) {
+    for (KvObserver* f : all) {
         if (const Tensor totals = prefill ? f->totals(a.q.rows()) : Tensor()) report.totals = totals;
     }
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, report);
-    for (KvFollower* f : all) {
+    for (KvObserver* f : all) {
         if (prefill) f->attended(op, owner, kv, a);
     }
-    for (KvFollower* f : follow) f->passing(op, owner, kv, {});
+    for (KvObserver* f : follow) f->passing(op, owner, kv, {});
 }
 
 /// The rows of a forward with sequence 0 for all of them: for tiles that all sequences share.
@@ -217,7 +217,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
     const LayerKv& kv = layer(owner);
     // Followers are notified of the first sequence's tiles: they follow only one sequence.
     const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
-        for (KvFollower* f : told()) {
+        for (KvObserver* f : told()) {
             if (first) f->passing(op, owner, at, tiles);
         }
     };
@@ -262,7 +262,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     if (streaming_) streaming_->tails.open(sequence, first, n);
     op.kv_keep(layers_, kept);
     kept_.used();
-    for (KvFollower* f : followers()) f->kept(op, sequence, first, rows);
+    for (KvObserver* f : observers()) f->kept(op, sequence, first, rows);
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);
@@ -277,7 +277,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->tails.truncate(sequence, n);
     }
     prefill_.running = false;  // still set if a prefill has failed
-    for (KvFollower* f : followers()) f->truncated(sequence, n);
+    for (KvObserver* f : observers()) f->truncated(sequence, n);
     commit(sequence, n);
 }
 
@@ -322,7 +322,7 @@ void FullView::tiles(Archive& ar, int64_t n) {
             streaming_->window.open_rows(0, n);
         }
         for (int64_t t = 0; t < tiles_for(n); ++t) {
-            const bool on_host = !on_chip(owner) && !fills && t < Tails::first_tile(n);
+            const bool on_host = !on_chip(owner) && !fills && t < TailTiles::first_tile(n);
             if (on_host) {
                 ar.memory(compute_,
                           bytes_on_host(streaming_->transport.stored_at(streamed, 0, t), s.layout.tile_bytes()));
@@ -345,7 +345,7 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
     prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
-    for (KvFollower* f : followers()) f->begin(sequence, before + n);
+    for (KvObserver* f : observers()) f->begin(sequence, before + n);
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
@@ -353,7 +353,7 @@ void FullView::open_layer(OwnerIndex owner, Pass pass) {
     if (on_chip(owner)) return;
     prefill_.open = layer(owner);
     prefill_.open.tiles =
-        streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites, /*stores=*/!will_be_repeated());
+        streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites, /*stores=*/!provisional());
 }
 
 void FullView::close_layer(OwnerIndex owner) {
@@ -363,7 +363,7 @@ void FullView::close_layer(OwnerIndex owner) {
 void FullView::end_prefill() {
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
-    for (KvFollower* f : followers()) f->prefilled(prefill_.sequence);
+    for (KvObserver* f : observers()) f->prefilled(prefill_.sequence);
 }
 
 }  // namespace trireme

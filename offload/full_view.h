@@ -10,7 +10,7 @@
 
 #include "offload/kept_lists.h"
 #include "offload/stream/prefill_window.h"
-#include "offload/stream/tails.h"
+#include "offload/stream/tail_tiles.h"
 #include "offload/stream/tile_ring.h"
 #include "offload/stream/transport.h"
 #include "offload/view.h"
@@ -29,7 +29,7 @@ struct Residency {
     size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
     bool hidden_on_host = false;  // a prompt's residual streams are in host memory; ignored if no layer is streamed
-    bool by_layers = false;       // prefill layer by layer even if none is streamed: a follower requires it
+    bool by_layers = false;       // prefill layer by layer even if none is streamed: a observer requires it
     bool verify = false;          // compare digests of tiles when they are written and when they arrive
 };
 
@@ -47,7 +47,7 @@ class FullView final : public KvView {
     bool on_chip(OwnerIndex owner) const { return streamed_[owner.at()].i < 0; }
     int64_t streamed_layers() const { return streamed_layers_; }
     /// An owner's staging buffers and the tiles that keep() writes: all of its tiles if it is on chip, else the newest
-    /// ones (Tails).
+    /// ones (TailTiles).
     const LayerKv& layer(OwnerIndex owner) const { return layers_[owner.at()]; }
     /// The staging buffers of all owners, [owners, kv_heads, kMaxRows, head_dim].
     const Tensor& staged_k() const { return staged_k_; }
@@ -63,7 +63,7 @@ class FullView final : public KvView {
     void begin(std::span<const RowGroup> groups) override;
     void end() override;
     bool recordable(OwnerIndex owner) const override { return on_chip(owner); }
-    void will_read(std::span<const OwnerIndex> reads) override;
+    void set_read_order(std::span<const OwnerIndex> reads) override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
@@ -72,7 +72,7 @@ class FullView final : public KvView {
     void truncate(int64_t sequence, int64_t n) override;
     void fork(int64_t sequence) override;
 
-    /// Serialises one sequence, wherever its tiles are stored. Reading notifies followers only of a truncation to 0.
+    /// Serialises one sequence, wherever its tiles are stored. Reading notifies observers only of a truncation to 0.
     void state(Archive& ar) override;
     /// Serialises only the tiles of the first n tokens, owner by owner, each [k and v of every head] as KvLayout has
     /// it. After reading, the sequence has n tokens.
@@ -90,7 +90,7 @@ class FullView final : public KvView {
         ~Streaming();  // waits for copies in flight
         Transport transport;
         TileRing ring;
-        Tails tails;
+        TailTiles tails;
         PrefillWindow window;
     };
     struct Prefill {
@@ -102,10 +102,8 @@ class FullView final : public KvView {
     void place_on_chip(Device& device);
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;
-    /// The followers to notify of an attention: none if its pass will be repeated.
-    std::span<KvFollower* const> told() const {
-        return will_be_repeated() ? std::span<KvFollower* const>() : followers();
-    }
+    /// The observers to notify of an attention: none if its pass will be repeated.
+    std::span<KvObserver* const> told() const { return provisional() ? std::span<KvObserver* const>() : observers(); }
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 

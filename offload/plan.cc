@@ -82,12 +82,12 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
     p.ring_bytes = TileRing::bytes(shape, in.ring);
     p.frames = frames;
     p.frame_bytes = TileRing::frame_bytes(shape, frames);
-    p.tail_bytes = Tails::bytes(shape);
+    p.tail_bytes = TailTiles::bytes(shape);
     p.kv.host = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     p.hidden_on_host = hidden_on_host;
     if (hidden_on_host) p.hidden = in.hidden_on_host;
-    p.work.device +=
-        TileRing::table_bytes(shape, in.ring, frames) + Tails::table_bytes(shape) + PrefillWindow::table_bytes(shape);
+    p.work.device += TileRing::table_bytes(shape, in.ring, frames) + TailTiles::table_bytes(shape) +
+                     PrefillWindow::table_bytes(shape);
     const StreamedReads s = streamed_reads_of(in, p.on_chip);
     p.runs = read_runs(s.reads, frames, s.ring_holds);
     const std::vector<int64_t> times = crossings(p.runs, streamed, s.ring_holds);

@@ -27,7 +27,7 @@ std::vector<int64_t> spans_of(const PlanInput& in, const Plan& plan, int64_t len
     };
     if (plan.streamed_layers == 0) return spans;
     add(in.kv.common_tiles());
-    for (int64_t i = 0; i < in.kv.sequences; ++i) add(Tails::first_tile(length) - in.kv.common_tiles());
+    for (int64_t i = 0; i < in.kv.sequences; ++i) add(TailTiles::first_tile(length) - in.kv.common_tiles());
     return spans;
 }
 

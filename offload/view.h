@@ -52,11 +52,11 @@ struct AttentionCall {
     LayerIndex layer = {};  // the layer that the queries belong to
 };
 
-/// A follower of a view is notified of its events. It summarises keys, or copies some of the keys and values that
+/// A observer of a view is notified of its events. It summarises keys, or copies some of the keys and values that
 /// attention reads. Kernels that are enqueued on `op` run in the order of the calls.
-class KvFollower {
+class KvObserver {
   public:
-    virtual ~KvFollower() = default;
+    virtual ~KvObserver() = default;
     /// A decode forward begins at this length, or a prefill that will end at it.
     virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
     /// Queries of the rows that are about to attend an owner's tiles: f32 [rows, heads * head_dim].
@@ -130,9 +130,9 @@ class KvView {
     /// Whether a prefill must go layer by layer: a layer's last rows before the next layer's first.
     virtual bool by_layers() const { return transport() != nullptr; }
     /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the view,
-    /// or one of its followers, sums attention weights.
+    /// or one of its observers, sums attention weights.
     virtual bool wants_all_rows() const {
-        return std::ranges::any_of(followers_, [](const KvFollower* f) { return f->wants_all_rows(); });
+        return std::ranges::any_of(observers_, [](const KvObserver* f) { return f->wants_all_rows(); });
     }
     /// Whether write() takes unrotated keys, and attention rotates them when it reads them.
     virtual bool rotates() const { return false; }
@@ -142,16 +142,16 @@ class KvView {
     };
     virtual Place place(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
     /// Whether truncate(n) is possible; truncate(0) always is.
-    virtual bool reaches(int64_t sequence, int64_t n) const { return n <= length(sequence); }
+    virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
     const StagedRows& staged() const { return staged_; }
     /// Stages one more row of a sequence and returns its number (StagedRows::add).
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Discards all staged rows.
     void drop() { staged_.clear(); }
-    /// Adds a follower, which must outlive the view or be removed first. At most one requests totals.
-    void follow_with(KvFollower& follower) { followers_.push_back(&follower); }
-    void unfollow(const KvFollower& follower) { std::erase(followers_, &follower); }
+    /// Adds a observer, which must outlive the view or be removed first. At most one requests totals.
+    void add_observer(KvObserver& observer) { observers_.push_back(&observer); }
+    void remove_observer(const KvObserver& observer) { std::erase(observers_, &observer); }
     /// For a view that another view fills: adopts that view's length, discards all staged rows, and returns the length.
     /// -1: prefills and keep() fill this view.
     virtual int64_t follow() { return -1; }
@@ -171,7 +171,7 @@ class KvView {
 
     /// Sets the owners that the attentions of later forwards read, in order. Initially those that the view was made
     /// with.
-    virtual void will_read(std::span<const OwnerIndex> /*reads*/) {}
+    virtual void set_read_order(std::span<const OwnerIndex> /*reads*/) {}
     /// Begins a decode forward of these groups, whose rows have been staged.
     virtual void begin(std::span<const RowGroup> groups) = 0;
     virtual void end() = 0;
@@ -205,8 +205,8 @@ class KvView {
     /// pass.
     enum class Pass : uint8_t { kWrites, kReads };
     /// Sets whether the following passes of a prefill or a decode forward will be repeated: their queries, keys and
-    /// values are provisional. Repeated passes notify followers of completed tiles only.
-    void repeat_passes(bool will_be) { will_be_repeated_ = will_be; }
+    /// values are provisional. Repeated passes notify observers of completed tiles only.
+    void set_provisional(bool will_be) { provisional_ = will_be; }
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     virtual void close_layer(OwnerIndex owner) = 0;
     virtual void end_prefill() = 0;
@@ -220,25 +220,25 @@ class KvView {
         staged_.drop(sequence);
     }
     /// Call this when the kernels that write slots [first, first + n) of a sequence have been enqueued. It notifies the
-    /// followers of these slots and of the tiles that they complete.
+    /// observers of these slots and of the tiles that they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
-        for (KvFollower* follower : followers_) {
-            if (!will_be_repeated_) follower->wrote(op, owner, sequence, kv, first, n);
+        for (KvObserver* observer : observers_) {
+            if (!provisional_) observer->wrote(op, owner, sequence, kv, first, n);
         }
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
         if (complete.first >= complete.end) return;
-        for (KvFollower* follower : followers_) follower->complete(op, owner, sequence, kv, complete);
+        for (KvObserver* observer : observers_) observer->complete(op, owner, sequence, kv, complete);
     }
 
-    std::span<KvFollower* const> followers() const { return followers_; }
-    bool will_be_repeated() const { return will_be_repeated_; }
+    std::span<KvObserver* const> observers() const { return observers_; }
+    bool provisional() const { return provisional_; }
 
   private:
-    bool will_be_repeated_ = false;
+    bool provisional_ = false;
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;
-    std::vector<KvFollower*> followers_;
+    std::vector<KvObserver*> observers_;
 };
 
 /// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on

@@ -12,14 +12,14 @@ namespace trireme::gpu {
 
 /// Grid: tiles of the wave, query heads, rows. A block exits at once if its head or row is not the first of its run, or
 /// if no row sees its tile: the tile's records remain as they are.
-/// Eight threads share a slot. Each has every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
+/// Vec8 threads share a slot. Each has every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
 /// kRotates: keys are rotated as they are read.
 template <class T, int kPieces, bool kRotates = false>
 struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
-    static constexpr int kLoads = sizeof(Eight<T>) / sizeof(Bits16);                  // per piece
+    static constexpr int kLoads = sizeof(Vec8<T>) / sizeof(Bits16);                   // per piece
     static constexpr int kAhead = kPieces * kLoads < 4 ? 4 / (kPieces * kLoads) : 1;  // slots in flight at once
     static constexpr bool kEarly = kAhead > 1;  // else one slot's pieces are enough, and registers are short
     static constexpr int64_t kMaxDim = 64 * kPieces;
@@ -150,7 +150,7 @@ struct AttendTile {
 
     /// A thread's pieces of a slot; those beyond head_dim are zeros.
     struct Slot {
-        Eight<T> piece[kPieces];
+        Vec8<T> piece[kPieces];
 
         template <class Gpu>
         TRIREME_GPU void load(Gpu& gpu, const char* slot, int64_t dim, DType type) {

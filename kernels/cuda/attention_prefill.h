@@ -189,7 +189,7 @@ struct AttendPrefill {
     template <class Gpu>
     TRIREME_GPU static void rotate(Gpu& gpu, const Args& a, const char* key, int slot, int first, Bits16& bits) {
         float x[8];
-        Eight<T>{bits}.widen_to(x, a.kv.k_type);
+        Vec8<T>{bits}.widen_to(x, a.kv.k_type);
         rotate_eight<T>(gpu, key, a.angles.table(slot), first, static_cast<int>(a.kv.dim), a.kv.k_type, x);
         for (float& e : x) e = std::is_same_v<T, f16> ? within_f16(e) : e;
         for (int i = 0; i < 4; ++i) bits.word[i] = pack(x[2 * i], x[2 * i + 1]);

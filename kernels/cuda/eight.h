@@ -1,5 +1,5 @@
 #pragma once
-/// Eight: 8 elements of a key or value, as loaded and widened.
+/// Vec8: 8 elements of a key or value, as loaded and widened.
 
 #include "runtime/cuda/gpu.h"
 
@@ -8,7 +8,7 @@ namespace trireme::gpu {
 /// 8 consecutive elements of a slot. Types are known at compile time, or (AnyType) read at run time: mixed types are
 /// rare and need not be fast.
 template <class T>
-struct Eight {
+struct Vec8 {
     Bits16 bits = {};
 
     template <class Gpu>
@@ -20,7 +20,7 @@ struct Eight {
     }
 };
 template <>
-struct Eight<float> {
+struct Vec8<float> {
     Bits16 low = {}, high = {};
 
     template <class Gpu>
@@ -37,8 +37,8 @@ struct Eight<float> {
 };
 struct AnyType {};
 template <>
-struct Eight<AnyType> {
-    Eight<float> held;  // 16-bit elements are in its lower half
+struct Vec8<AnyType> {
+    Vec8<float> held;  // 16-bit elements are in its lower half
 
     template <class Gpu>
     TRIREME_GPU void load(Gpu& gpu, const char* slot, int first, DType type) {
@@ -46,8 +46,8 @@ struct Eight<AnyType> {
         held.low = gpu.load16(reinterpret_cast<const uint16_t*>(slot) + first);
     }
     TRIREME_GPU void widen_to(float (&to)[8], DType type) const {
-        if (type == DType::kF16) return Eight<f16>{held.low}.widen_to(to, type);
-        if (type == DType::kBF16) return Eight<bf16>{held.low}.widen_to(to, type);
+        if (type == DType::kF16) return Vec8<f16>{held.low}.widen_to(to, type);
+        if (type == DType::kBF16) return Vec8<bf16>{held.low}.widen_to(to, type);
         held.widen_to(to, type);
     }
 };

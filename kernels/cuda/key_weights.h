@@ -100,7 +100,7 @@ struct KeyWeights {
     TRIREME_GPU static void load_key(Gpu& gpu, const Args& a, const Keys& k, int key, int element, float (&x)[8]) {
         const int64_t slot = k.slot + key;
         const auto dim = static_cast<int>(a.kv.dim);
-        Eight<T> bits = {};
+        Vec8<T> bits = {};
         const bool seen = slot >= k.begin && slot <= k.last && element < dim;
         const char* at = a.kv.key(k.tile, k.head, slot % kTile);
         if (seen) bits.load(gpu, at, element, a.kv.k_type);

@@ -23,8 +23,8 @@ TRIREME_GPU void rotate_eight(Gpu& gpu, const char* key, const float* angle, int
     float other[8], cosine[8], sine[8];
     if (half % 8 == 0) {
         const int pair = first % half;
-        Eight<T> partner;
-        Eight<float> c, s;
+        Vec8<T> partner;
+        Vec8<float> c, s;
         partner.load(gpu, key, first < half ? first + half : pair, type);
         c.load(gpu, reinterpret_cast<const char*>(angle), pair, DType::kF32);
         s.load(gpu, reinterpret_cast<const char*>(angle), half + pair, DType::kF32);

@@ -2,8 +2,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch/commands/batch_books.h"
 #include "launch/commands/batch_runs.h"
+#include "launch/commands/batch_state.h"
 #include "launch/commands/commands.h"
 #include "launch/record/run_record.h"
 #include "launch/report/output.h"
@@ -22,25 +22,25 @@ namespace trireme {
 namespace {
 
 /// Runs the open requests. Returns 0, or the status of a signal.
-int run_requests(const Start& start, const Crew& crew, Books& books) {
+int run_requests(const Start& start, const RankGroup& rank_group, BatchState& books) {
     const Options& o = start.call.options;
     SpecCosts costs;
-    crew.first_only([&] { costs = given_costs(o); });
-    Engine engine(start, crew);
-    share(costs, crew.comm());
+    rank_group.first_only([&] { costs = given_costs(o); });
+    Engine engine(start, rank_group);
+    share(costs, rank_group.comm());
     std::vector<BatchRequest> left;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         books.settings = deciding_settings(Command::kBatch, engine.settings(), start.seed_drawn);
         books.output->require_made_with(books.settings);
         left = left_of(books, o, engine, waiting);
     });
-    left = shared(crew, left);
+    left = shared(rank_group, left);
     if (left.empty()) return 0;
-    RunLog log(o, crew.comm().rank(), crew.comm().size());
+    RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
     const uint64_t begin = trace::now();
     int64_t finished = 0;
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
-        crew.first_only([&] {
+        rank_group.first_only([&] {
             books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds));
             warn_of_empty_answer(o, d.made);
         });
@@ -62,32 +62,32 @@ int run_requests(const Start& start, const Crew& crew, Books& books) {
                   more > 0 ? fmt::format("; about {} left", duration(each * static_cast<double>(more))) : "");
     };
     const auto run = [&](auto&& requests) {
-        crew.first_only([&] { books.output->begin(); });
+        rank_group.first_only([&] { books.output->begin(); });
         if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
         return requests.run(done);
     };
-    const int status = o.side_by_side() ? run(BatchSideBySide(start, crew, engine, left, log))
-                                        : run(BatchOneByOne(start, crew, engine, left, std::move(costs), log));
-    write_trace(o, crew);
-    write_record(crew, {.start = start, .engine = engine, .log = log, .status = status});
+    const int status = o.side_by_side() ? run(BatchSideBySide(start, rank_group, engine, left, log))
+                                        : run(BatchOneByOne(start, rank_group, engine, left, std::move(costs), log));
+    write_trace(o, rank_group);
+    write_record(rank_group, {.start = start, .engine = engine, .log = log, .status = status});
     return status;
 }
 
 }  // namespace
 
-void run_batch(const Start& start, const Crew& crew) {
+void run_batch(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    crew.phase([&] { require_side_by_side(o); });
-    Books books;
+    rank_group.phase([&] { require_side_by_side(o); });
+    BatchState books;
     int64_t work = 0;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         probe_outputs(o);
         books = open_books(o, waiting);
         work = std::max(books.wanted, books.output->done());
     });
-    work = crew.comm().gather_values(work).front();
-    const int status = work > 0 ? run_requests(start, crew, books) : 0;
-    if (status > 128 && crew.first()) {
+    work = rank_group.comm().gather_values(work).front();
+    const int status = work > 0 ? run_requests(start, rank_group, books) : 0;
+    if (status > 128 && rank_group.first()) {
         log::info("stopped by signal {}; the same command{} continues after what is done", status - 128,
                   o.force ? " without --force" : "");
     }

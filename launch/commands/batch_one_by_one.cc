@@ -14,9 +14,14 @@
 namespace trireme {
 
 /// Allocates memory for the longest request and the longest prompt, so that all fit.
-BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engine,
+BatchOneByOne::BatchOneByOne(const Start& start, const RankGroup& rank_group, Engine& engine,
                              const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
-    : start_(start), crew_(crew), engine_(engine), requests_(requests), log_(log), costs_(std::move(costs)) {
+    : start_(start),
+      rank_group_(rank_group),
+      engine_(engine),
+      requests_(requests),
+      log_(log),
+      costs_(std::move(costs)) {
     const Options& o = start_.call.options;
     for (const BatchRequest& r : requests) {
         const int64_t n_predict = r.options(o).n_predict;
@@ -24,7 +29,7 @@ BatchOneByOne::BatchOneByOne(const Start& start, const Crew& crew, Engine& engin
         longest_prompt_ = std::max(longest_prompt_, r.tokens());
     }
     // A budget that is a fraction of the prompt may be too small for a short one. Fail now, before other requests run.
-    crew_.phase([&] {
+    rank_group_.phase([&] {
         for (const BatchRequest& r : requests) {
             try {
                 bounded_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
@@ -58,15 +63,15 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
     const Options o = asked.options(start_.call.options);
     if (differs(o, asked.tokens())) load(o, asked.tokens());
     std::optional<Chain> chain;
-    crew_.phase([&] { chain.emplace(o, engine_.model(), engine_.proposing(), engine_.device(), costs_); });
+    rank_group_.phase([&] { chain.emplace(o, engine_.model(), engine_.proposing(), engine_.device(), costs_); });
     WarmUp warm_up;
-    if (chain->wants_costs()) warm_up = [&] { chain->warm_up(crew_, asked.ids.back()); };
+    if (chain->wants_costs()) warm_up = [&] { chain->warm_up(rank_group_, asked.ids.back()); };
     GenerateRequest request = {.prompt = asked.ids, .max_new = o.n_predict, .stops = {.stop = o.stop}};
     if (!o.ignore_eos) request.stops.eos = engine_.checkpoint().eos;
     log_.mode(mode_name(o), 1, engine_);
     log_.text(asked.index, 0);
     std::vector<Continuation> made;
-    const ProgressSink sink = stderr_progress(crew_.first() && !o.no_progress);
+    const ProgressSink sink = stderr_progress(rank_group_.first() && !o.no_progress);
     const std::string what = fmt::format("request {} of {}", asked.index + 1, requests_.back().index + 1);
     ProgressMeter reading(what, "tokens", sink);
     std::optional<ProgressMeter> decoding;  // its time begins with the first round
@@ -77,7 +82,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
             chain->decoder(), engine_.checkpoint().tokenizer.get(), request, stats_, {},
             [&](int64_t done, int64_t total) {
                 reading(done, total);
-                if (!first) status_ = agreed_status(crew_, 0, {}, 0);
+                if (!first) status_ = agreed_status(rank_group_, 0, {}, 0);
                 if (status_ != 0) throw Interrupted{};
                 if (done == total) remember_signals();  // from now on there is a result to keep
             },
@@ -85,7 +90,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
                 log_.round(round);
                 if (!decoding) decoding.emplace(what, "tokens", sink);
                 (*decoding)(decoded += static_cast<int64_t>(round.size()), most);
-                status_ = agreed_status(crew_, 0, round, chain->digest());
+                status_ = agreed_status(rank_group_, 0, round, chain->digest());
                 return status_ != 0;
             },
             warm_up);
@@ -108,7 +113,7 @@ void BatchOneByOne::load(const Options& o, int64_t prompt_tokens) {
     Start own = start_;
     own.call.options = o;
     loaded_for_ = prompt_to_load(o, prompt_tokens, longest_prompt_);
-    engine_.load(own, crew_, context_, loaded_for_);
+    engine_.load(own, rank_group_, context_, loaded_for_);
     loaded_seed_ = o.seed;
 }
 

@@ -156,14 +156,14 @@ std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Ch
     return checked_ids(ids, files.config().vocab, context, Command::kBatch, fmt::format("{}: {}", line.where, key));
 }
 
-std::vector<BatchRequest> shared(const Crew& crew, const std::vector<BatchRequest>& mine) {
+std::vector<BatchRequest> shared(const RankGroup& rank_group, const std::vector<BatchRequest>& mine) {
     std::string bytes;
-    if (crew.first()) {
+    if (rank_group.first()) {
         Json all = Json::array();
         for (const BatchRequest& r : mine) all.push_back({r.index, r.ids, r.settings});
         bytes = all.dump();
     }
-    crew.comm().broadcast(bytes);
+    rank_group.comm().broadcast(bytes);
     std::vector<BatchRequest> out;
     for (const Json& r : Json::parse(bytes)) {
         out.push_back({r.at(0), r.at(1), r.at(2)});

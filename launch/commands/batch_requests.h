@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "launch/run/checkpoint.h"
-#include "launch/run/crew.h"
 #include "launch/run/data_set.h"
+#include "launch/run/rank_group.h"
 #include "model/files/json.h"
 
 namespace trireme {
@@ -54,6 +54,6 @@ std::vector<BatchLine> lines_of(std::vector<DataText> texts);
 std::vector<int32_t> prompt_of(const BatchLine& line, const Options& options, const Checkpoint& files, int64_t context);
 
 /// Returns rank 0's requests on every rank.
-std::vector<BatchRequest> shared(const Crew& crew, const std::vector<BatchRequest>& mine);
+std::vector<BatchRequest> shared(const RankGroup& rank_group, const std::vector<BatchRequest>& mine);
 
 }  // namespace trireme

@@ -31,8 +31,8 @@ using OnBatchDone = std::function<void(const BatchRequest& request, const BatchD
 class BatchOneByOne {
   public:
     /// Loads `engine` for the longest request. All arguments must outlive the object. Errors: as Engine::load.
-    BatchOneByOne(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
-                  SpecCosts costs, RunLog& log);
+    BatchOneByOne(const Start& start, const RankGroup& rank_group, Engine& engine,
+                  const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log);
     /// Returns 0, or the status of a signal that came before the last request was done.
     int run(const OnBatchDone& done);
 
@@ -42,7 +42,7 @@ class BatchOneByOne {
     void load(const Options& o, int64_t prompt_tokens);
 
     const Start& start_;
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
     RunLog& log_;
@@ -56,8 +56,8 @@ class BatchOneByOne {
 /// Runs up to --parallel requests in each forward, without speculation. The next request gets a finished one's slot.
 class BatchSideBySide {
   public:
-    BatchSideBySide(const Start& start, const Crew& crew, Engine& engine, const std::vector<BatchRequest>& requests,
-                    RunLog& log);
+    BatchSideBySide(const Start& start, const RankGroup& rank_group, Engine& engine,
+                    const std::vector<BatchRequest>& requests, RunLog& log);
     int run(const OnBatchDone& done);
 
   private:
@@ -71,7 +71,7 @@ class BatchSideBySide {
     void tell(const OnBatchDone& done);
 
     const Start& start_;
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
     RunLog& log_;

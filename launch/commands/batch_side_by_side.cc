@@ -24,9 +24,14 @@ double ms(uint64_t ns) {
 
 }  // namespace
 
-BatchSideBySide::BatchSideBySide(const Start& start, const Crew& crew, Engine& engine,
+BatchSideBySide::BatchSideBySide(const Start& start, const RankGroup& rank_group, Engine& engine,
                                  const std::vector<BatchRequest>& requests, RunLog& log)
-    : start_(start), crew_(crew), engine_(engine), requests_(requests), log_(log), under_way_(requests.size()) {
+    : start_(start),
+      rank_group_(rank_group),
+      engine_(engine),
+      requests_(requests),
+      log_(log),
+      under_way_(requests.size()) {
     const Options& o = start_.call.options;
     int64_t context = 0, longest_prompt = 0;
     for (const BatchRequest& r : requests) {
@@ -37,9 +42,9 @@ BatchSideBySide::BatchSideBySide(const Start& start, const Crew& crew, Engine& e
         longest_prompt = std::max(longest_prompt, r.tokens());
     }
     parallel_ = texts_side_by_side(
-        start, crew, engine,
+        start, rank_group, engine,
         {.context = context, .prompt_tokens = longest_prompt, .texts = static_cast<int64_t>(requests.size())});
-    engine_.load(start_, crew_, context, longest_prompt, {.texts = parallel_});
+    engine_.load(start_, rank_group_, context, longest_prompt, {.texts = parallel_});
     log::info("{} requests side by side", parallel_);
     warn_of_unused({o});
 }
@@ -60,7 +65,7 @@ int BatchSideBySide::run(const OnBatchDone& done) {
             places.step(round);
             log_.round(round);
             tell(done);
-            status_ = agreed_status(crew_, 0, round, 0);
+            status_ = agreed_status(rank_group_, 0, round, 0);
             if (status_ != 0) break;
         }
     } catch (const Interrupted&) {
@@ -75,7 +80,7 @@ void BatchSideBySide::read(size_t request, int place) {
     u.begin_ns = trace::now();
     model.truncate(place, 0);
     model.prefill(place, requests_[request].ids, [&](int64_t read, int64_t all) {
-        if (request > 0) status_ = agreed_status(crew_, 0, {}, 0);
+        if (request > 0) status_ = agreed_status(rank_group_, 0, {}, 0);
         if (status_ != 0) throw Interrupted{};
         if (read == all) remember_signals();  // from now on there is a result to keep
     });

@@ -50,11 +50,12 @@ std::string length_text(int64_t tokens) {
 }
 
 /// The fields shared by all rows. Makes control calls.
-BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, const BenchTexts& texts, int64_t n) {
+BenchFacts facts_of(const Start& start, const RankGroup& rank_group, const Engine& engine, const BenchTexts& texts,
+                    int64_t n) {
     const Options& o = start.call.options;
     const LlamaConfig& config = engine.checkpoint().config();
     uint64_t model_size = 0;
-    for (const size_t bytes : crew.comm().gather_values(engine.weights().bytes())) model_size += bytes;
+    for (const size_t bytes : rank_group.comm().gather_values(engine.weights().bytes())) model_size += bytes;
     const bool emulated = o.link.gbps > 0;
     return {.n_prompt = texts.tokens(),
             .n_gen = n,
@@ -66,7 +67,7 @@ BenchFacts facts_of(const Start& start, const Crew& crew, const Engine& engine, 
                     {"test_time", utc_now()},
                     {"backends", engine.device().backend()},
                     {"device", engine.device().name()},
-                    {"n_ranks", crew.comm().size()},
+                    {"n_ranks", rank_group.comm().size()},
                     {"n_threads", engine.threads()},
                     {"model_filename", o.model},
                     {"model_type", fmt::format("{} {}", config.name, name_of(engine.checkpoint().weight_type.type))},
@@ -103,28 +104,28 @@ RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
 
 }  // namespace
 
-void run_bench(const Start& given, const Crew& crew) {
+void run_bench(const Start& given, const RankGroup& rank_group) {
     Start start = given;
     Options& o = start.call.options;
     if (o.n_predict < 0) o.n_predict = Options::kBenchTokens;
     const int64_t n = o.n_predict;
-    crew.phase([&] { check_flags(o, n); });
-    crew.first_only([&] { probe_outputs(o); });
-    Engine engine(start, crew);
+    rank_group.phase([&] { check_flags(o, n); });
+    rank_group.first_only([&] { probe_outputs(o); });
+    Engine engine(start, rank_group);
     warn_of_unused(chains_of(Command::kBench, o));
     if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
         warn_of_unused_bounded(o, engine.bounding(), INT64_MAX);
     }
-    const BenchTexts texts = read_bench_texts(start, crew, engine, n);
+    const BenchTexts texts = read_bench_texts(start, rank_group, engine, n);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
 
-    RunLog log(o, crew.comm().rank(), crew.comm().size());
-    const BenchResults results = run_modes(start, crew, engine, texts, n, log);
+    RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
+    const BenchResults results = run_modes(start, rank_group, engine, texts, n, log);
     if (results.status != 0) log::info("stopped by signal {}", results.status - 128);
-    const BenchFacts facts = facts_of(start, crew, engine, texts, n);
+    const BenchFacts facts = facts_of(start, rank_group, engine, texts, n);
     const std::vector<nlohmann::ordered_json> rows = bench_rows(facts, results.modes);
-    crew.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, rows)); });
-    write_trace(o, crew);
+    rank_group.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, rows)); });
+    write_trace(o, rank_group);
 
     const BenchResult* baseline = baseline_of(results.modes);
     if (baseline == nullptr) log::warn("no mode none was measured: there is nothing to compare with");
@@ -141,10 +142,10 @@ void run_bench(const Start& given, const Crew& crew) {
                      : o.require_exact && !wrong.empty() ? static_cast<int>(Exit::kInternal)
                      : results.refused                   ? static_cast<int>(results.refused->code())
                                                          : 0;
-        write_record(crew, run);
+        write_record(rank_group, run);
     }
     if (results.status != 0) throw Stopped{results.status};
-    crew.phase([&] {
+    rank_group.phase([&] {
         require(!o.require_exact || wrong.empty(), Exit::kInternal,
                 "--require-exact: {} did not give the tokens of {}: this is a bug", wrong, baseline->mode);
     });

@@ -27,10 +27,10 @@ double allreduce_ms() {
 class Group {
   public:
     /// `results` are those of the modes in `start`, in order.
-    Group(const Start& start, const Crew& crew, Engine& engine, int64_t n, int64_t beside,
+    Group(const Start& start, const RankGroup& rank_group, Engine& engine, int64_t n, int64_t beside,
           std::vector<BenchResult*> results, RunLog& log)
         : options_(start.call.options),
-          crew_(crew),
+          rank_group_(rank_group),
           engine_(engine),
           beside_(beside),
           results_(std::move(results)),
@@ -38,7 +38,7 @@ class Group {
         request_.max_new = n;
         request_.num_samples = beside;
         // All chains exist before the prompt is read, so that observers of the target's tiles see it.
-        crew.phase([&] {
+        rank_group.phase([&] {
             for (const Options& o : chains_of(Command::kBench, options_)) {
                 chains_.push_back(
                     std::make_unique<Chain>(o, engine.model(), engine.proposing(), engine.device(), SpecCosts()));
@@ -71,7 +71,7 @@ class Group {
         Plain reader(engine_.model(), options_.sampling, options_.seed.value());
         read_prompt(reader, request_, prefilled_, [&](int64_t done, int64_t total) {
             meter(done, total);
-            if (!first) status_ = agreed_status(crew_, 0, {}, 0);
+            if (!first) status_ = agreed_status(rank_group_, 0, {}, 0);
             if (status_ != 0) throw Interrupted{};
         });
         log::info("text {} of {}: {} tokens, prefill {:.1f} ms", text + 1, of, prefilled_.prompt_tokens,
@@ -87,7 +87,7 @@ class Group {
         for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) {
             if (Chain& chain = *chains_[m]; chain.wants_costs()) {
                 chain.decoder().adopt(request_.prompt);
-                chain.warm_up(crew_, request_.prompt.back());
+                chain.warm_up(rank_group_, request_.prompt.back());
             }
             const uint64_t begin = trace::now();
             continue_text(m, 0, 0);
@@ -123,7 +123,7 @@ class Group {
             if (log != nullptr) log->round(round);
             if (!meter) meter.emplace(what, "tokens", sink_);
             (*meter)(decoded += static_cast<int64_t>(round.size()), request_.max_new * beside_);
-            status_ = agreed_status(crew_, 0, round, chains_[mode]->digest());
+            status_ = agreed_status(rank_group_, 0, round, chains_[mode]->digest());
             return status_ != 0;
         };
         const std::vector<Continuation> out =
@@ -185,7 +185,8 @@ class Group {
         result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
         result.passes = passes_;
         result.prefill_link = prefill_link_;
-        for (const size_t bytes : crew_.comm().gather_values(plan.kv.device + plan.kv.host)) result.kv_bytes += bytes;
+        for (const size_t bytes : rank_group_.comm().gather_values(plan.kv.device + plan.kv.host))
+            result.kv_bytes += bytes;
         result.costs = chains_[mode]->costs();
         const std::vector<const Speculate*> levels = chains_[mode]->levels();
         for (size_t i = 0; i < result.levels.size(); ++i) {
@@ -194,13 +195,13 @@ class Group {
     }
 
     const Options& options_;
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     Engine& engine_;
     int64_t beside_;  // parallel samples
     std::vector<BenchResult*> results_;
     RunLog& log_;
     std::vector<std::unique_ptr<Chain>> chains_;
-    ProgressSink sink_ = stderr_progress(crew_.first() && !options_.no_progress);
+    ProgressSink sink_ = stderr_progress(rank_group_.first() && !options_.no_progress);
     GenerateRequest request_;
     GenerateStats prefilled_;
     double prefill_ms_ = 0;  // total
@@ -214,8 +215,8 @@ class Group {
 
 }  // namespace
 
-BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n,
-                       RunLog& log) {
+BenchResults run_modes(const Start& start, const RankGroup& rank_group, Engine& engine, const BenchTexts& texts,
+                       int64_t n, RunLog& log) {
     const Options& o = start.call.options;
     // Placement and eviction policy.
     const auto place_of = [&](const Mode& mode) {
@@ -249,12 +250,12 @@ BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, con
             try {
                 int64_t beside = o.parallel[p];
                 if (beside == Options::kMostParallel) {
-                    beside = std::max<int64_t>(
-                        1, engine.most_side_by_side(own, crew, context, texts.tokens(), true, Options::kParallelLimit));
+                    beside = std::max<int64_t>(1, engine.most_side_by_side(own, rank_group, context, texts.tokens(),
+                                                                           true, Options::kParallelLimit));
                     log::info("{} samples side by side are the most that there is memory for", beside);
                 }
-                engine.load(own, crew, context, texts.tokens(), {.texts = beside, .of_one_prompt = true});
-                group.emplace(own, crew, engine, n, beside, results, log);
+                engine.load(own, rank_group, context, texts.tokens(), {.texts = beside, .of_one_prompt = true});
+                group.emplace(own, rank_group, engine, n, beside, results, log);
             } catch (const AgreedError& e) {
                 if (first) throw;
                 out.refused = e;

@@ -65,8 +65,8 @@ struct BenchResults {
 /// mode, after one warm-up round. Residencies, eviction policies and numbers of parallel samples follow each other.
 /// `log` gets a row of each measured continuation, and its rounds. Errors, for the first residency only: as
 /// Engine::load, read_prompt and Chain.
-BenchResults run_modes(const Start& start, const Crew& crew, Engine& engine, const BenchTexts& texts, int64_t n,
-                       RunLog& log);
+BenchResults run_modes(const Start& start, const RankGroup& rank_group, Engine& engine, const BenchTexts& texts,
+                       int64_t n, RunLog& log);
 
 /// The baseline: the first plain mode that has runs. Null: there is none.
 const BenchResult* baseline_of(const std::vector<BenchResult>& all);

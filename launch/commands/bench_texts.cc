@@ -61,15 +61,15 @@ BenchTexts cut(const std::vector<DataText>& texts, const Options& o, const Check
 }
 
 /// Returns rank 0's texts on every rank.
-BenchTexts shared(const Crew& crew, const BenchTexts& mine) {
+BenchTexts shared(const RankGroup& rank_group, const BenchTexts& mine) {
     std::string bytes;
     const auto put = [&](const void* from, size_t n) { bytes.append(static_cast<const char*>(from), n); };
-    if (crew.first()) {
+    if (rank_group.first()) {
         const std::array<int64_t, 2> head = {mine.left_out, mine.tokens()};
         put(head.data(), sizeof head);
         for (const std::vector<int32_t>& ids : mine.ids) put(ids.data(), ids.size() * sizeof(int32_t));
     }
-    crew.comm().broadcast(bytes);
+    rank_group.comm().broadcast(bytes);
     std::array<int64_t, 2> head = {};
     std::memcpy(head.data(), bytes.data(), sizeof head);
     BenchTexts out;
@@ -84,9 +84,9 @@ BenchTexts shared(const Crew& crew, const BenchTexts& mine) {
 
 }  // namespace
 
-BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& engine, int64_t n) {
+BenchTexts read_bench_texts(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t n) {
     BenchTexts mine;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         const Options& o = start.call.options;
         if (o.prompt_from == PromptFrom::kText && parse_integer(o.prompt)) {
             log::warn(
@@ -96,7 +96,7 @@ BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& 
         }
         mine = cut(all_ids(o, engine.checkpoint(), waiting), o, engine.checkpoint(), engine.longest_context(), n);
     });
-    return shared(crew, mine);
+    return shared(rank_group, mine);
 }
 
 }  // namespace trireme

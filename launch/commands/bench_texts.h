@@ -19,6 +19,6 @@ struct BenchTexts {
 /// --limit, cuts to --prefill tokens and sends them to the others. All ranks pass, or all throw: errors of the sources;
 /// Exit::kUsage for several texts without --prefill; kConfig if none is long enough, or if a text and `n` more tokens
 /// exceed the longest context.
-BenchTexts read_bench_texts(const Start& start, const Crew& crew, const Engine& engine, int64_t n);
+BenchTexts read_bench_texts(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t n);
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launch/flags/command_line.h"
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 
 namespace trireme {
 
@@ -19,18 +19,18 @@ struct Start {
     std::string placement;                  // this rank's cores, and the reason
 };
 
-void run_generate(const Start& start, const Crew& crew);
+void run_generate(const Start& start, const RankGroup& rank_group);
 /// generate --session.
-void run_session(const Start& start, const Crew& crew);
-void run_batch(const Start& start, const Crew& crew);
-void run_bench(const Start& start, const Crew& crew);
-void run_score(const Start& start, const Crew& crew);
-void run_tokenize(const Start& start, const Crew& crew);
-void run_plan(const Start& start, const Crew& crew);
-void run_doctor(const Start& start, const Crew& crew);
-void run_convert(const Start& start, const Crew& crew);
+void run_session(const Start& start, const RankGroup& rank_group);
+void run_batch(const Start& start, const RankGroup& rank_group);
+void run_bench(const Start& start, const RankGroup& rank_group);
+void run_score(const Start& start, const RankGroup& rank_group);
+void run_tokenize(const Start& start, const RankGroup& rank_group);
+void run_plan(const Start& start, const RankGroup& rank_group);
+void run_doctor(const Start& start, const RankGroup& rank_group);
+void run_convert(const Start& start, const RankGroup& rank_group);
 /// convert --tokens.
-void run_convert_tokens(const Start& start, const Crew& crew);
+void run_convert_tokens(const Start& start, const RankGroup& rank_group);
 /// Verifies the digests of the record files, then executes the script that draws them. It needs no ranks, and returns
 /// only by throwing. Errors: as open_record; Exit::kUnavailable without Python, or without the script.
 [[noreturn]] void run_report(const Options& options);

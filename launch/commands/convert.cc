@@ -11,11 +11,11 @@
 
 namespace trireme {
 
-void run_convert(const Start& start, const Crew& crew) {
+void run_convert(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    if (!o.tokens.empty()) return run_convert_tokens(start, crew);
+    if (!o.tokens.empty()) return run_convert_tokens(start, rank_group);
     remember_signals();  // on every rank, since rank 0 may have to remove a folder
-    crew.first_only_waiting([&](const StillWaiting& still_waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& still_waiting) {
         const auto proceed = [&] {
             still_waiting();
             if (const int number = remembered_signal(); number != 0) {

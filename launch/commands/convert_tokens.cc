@@ -91,17 +91,17 @@ void write_tokens(const Options& o, const StillWaiting& waiting) {
 
 }  // namespace
 
-void run_convert_tokens(const Start& start, const Crew& crew) {
+void run_convert_tokens(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         require(o.layer_map.empty() && !o.average, Exit::kUsage,
                 "--tokens with --layer-map or --average: a model is converted without --tokens");
         probe_outputs(o);
         probe_output("--output-path", o.output_path, o.force);
     });
     // Only rank 0 has results to lose; the others wait for it.
-    if (!crew.first()) remember_signals();
-    crew.first_only_waiting([&](const StillWaiting& waiting) { write_tokens(o, waiting); });
+    if (!rank_group.first()) remember_signals();
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) { write_tokens(o, waiting); });
 }
 
 }  // namespace trireme

@@ -27,11 +27,11 @@ double seconds_since(uint64_t begin_ns) {
 
 /// Runs `work` on all ranks at once, several times. Returns the median of this rank's rates, bytes / s * 1e-9.
 template <class Work>
-double gbps(const Crew& crew, double bytes, const Work& work) {
+double gbps(const RankGroup& rank_group, double bytes, const Work& work) {
     work();  // touches pages, loads libraries
     std::vector<double> rates;
     for (int i = 0; i < kRepeats; ++i) {
-        crew.comm().barrier();
+        rank_group.comm().barrier();
         const uint64_t begin = trace::now();
         work();
         rates.push_back(bytes / seconds_since(begin) * 1e-9);
@@ -61,8 +61,8 @@ uint64_t read_all(const uint64_t* from, size_t words, size_t threads) {
 }
 
 /// The slowest rank's value.
-double worst(const Crew& crew, double value, bool smallest) {
-    const std::vector<double> all = crew.comm().gather_values(value);
+double worst(const RankGroup& rank_group, double value, bool smallest) {
+    const std::vector<double> all = rank_group.comm().gather_values(value);
     return smallest ? std::ranges::min(all) : std::ranges::max(all);
 }
 
@@ -95,11 +95,11 @@ std::string plan_flags(const std::vector<Measured>& all) {
 
 }  // namespace
 
-void run_doctor(const Start& start, const Crew& crew) {
-    const OpenedDevice opened = open_run_device(start, crew);
+void run_doctor(const Start& start, const RankGroup& rank_group) {
+    const OpenedDevice opened = open_run_device(start, rank_group);
     Device& device = *opened.device;
-    const std::unique_ptr<Comm> device_comm = make_device_comm(crew.comm(), device);
-    Comm& comm = device_comm ? *device_comm : crew.comm();
+    const std::unique_ptr<Comm> device_comm = make_device_comm(rank_group.comm(), device);
+    Comm& comm = device_comm ? *device_comm : rank_group.comm();
     const std::unique_ptr<Stream> stream = device.make_stream("doctor");
     std::vector<Measured> all;
     {
@@ -115,18 +115,18 @@ void run_doctor(const Start& start, const Crew& crew) {
         const double copied_bytes = static_cast<double>(copies) * kCopyBytes;
         volatile uint64_t sink = 0;
         std::memset(host.data(), 1, kReadBytes);
-        all.push_back({Measure::kHostRead, gbps(crew, static_cast<double>(kReadPasses * kReadBytes), [&] {
+        all.push_back({Measure::kHostRead, gbps(rank_group, static_cast<double>(kReadPasses * kReadBytes), [&] {
                            sink = read_all(static_cast<const uint64_t*>(host.data()), kReadBytes / sizeof(uint64_t),
                                            static_cast<size_t>(start.threads));
                        })});
         all.back().value *= start.local_ranks;  // all ranks of a node read at once
-        all.push_back({Measure::kDeviceCopy, gbps(crew, 2 * copied_bytes, [&] {
+        all.push_back({Measure::kDeviceCopy, gbps(rank_group, 2 * copied_bytes, [&] {
                            copied(b.tensor(DType::kU8, bytes), a.tensor(DType::kU8, bytes));
                        })});
-        all.push_back({Measure::kH2d, gbps(crew, copied_bytes, [&] {
+        all.push_back({Measure::kH2d, gbps(rank_group, copied_bytes, [&] {
                            copied(a.tensor(DType::kU8, bytes), host.tensor(DType::kU8, bytes));
                        })});
-        all.push_back({Measure::kD2h, gbps(crew, copied_bytes, [&] {
+        all.push_back({Measure::kD2h, gbps(rank_group, copied_bytes, [&] {
                            copied(host.tensor(DType::kU8, bytes), a.tensor(DType::kU8, bytes));
                        })});
         if (comm.size() > 1) {
@@ -135,18 +135,19 @@ void run_doctor(const Start& start, const Crew& crew) {
                 stream->synchronize();
             };
             constexpr int kCalls = 200;
-            const double small = gbps(crew, kCalls, [&] { reduce(4096, kCalls); });  // calls / ns
+            const double small = gbps(rank_group, kCalls, [&] { reduce(4096, kCalls); });  // calls / ns
             all.push_back({Measure::kReduceLatency, 1e-3 / small});
             const double wire = 2.0 * (comm.size() - 1) / comm.size() * static_cast<double>(kReduceBytes);
-            all.push_back({Measure::kReduceBandwidth,
-                           gbps(crew, wire, [&] { reduce(static_cast<int64_t>(kReduceBytes / sizeof(float)), 1); })});
+            all.push_back({Measure::kReduceBandwidth, gbps(rank_group, wire, [&] {
+                               reduce(static_cast<int64_t>(kReduceBytes / sizeof(float)), 1);
+                           })});
         }
     }
-    for (Measured& m : all) m.value = worst(crew, m.value, m.what != Measure::kReduceLatency);
-    crew.first_only([&] {
-        std::string text = fmt::format("{}, {} rank{} x {} thread{}; medians of {}, the slowest rank's\n",
-                                       device.name(), crew.comm().size(), crew.comm().size() == 1 ? "" : "s",
-                                       start.threads, start.threads == 1 ? "" : "s", kRepeats);
+    for (Measured& m : all) m.value = worst(rank_group, m.value, m.what != Measure::kReduceLatency);
+    rank_group.first_only([&] {
+        std::string text = fmt::format(
+            "{}, {} rank{} x {} thread{}; medians of {}, the slowest rank's\n", device.name(), rank_group.comm().size(),
+            rank_group.comm().size() == 1 ? "" : "s", start.threads, start.threads == 1 ? "" : "s", kRepeats);
         for (const std::string& line : doctor_lines(all, device.name(), start.local_ranks)) text += line + "\n";
         TextOut(STDOUT_FILENO).write(text + plan_flags(all) + "\n");
     });

@@ -23,8 +23,8 @@
 #include "launch/run/request.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/signals.h"
+#include "launch/run/snapshot/resume.h"
 #include "launch/run/snapshot/snapshots.h"
-#include "launch/run/snapshot/take_up.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"
@@ -40,8 +40,8 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
 }
 
 /// Writes the record: a row for each sample, or one for all parallel samples, and on rank 0 the report (`json`).
-void record_run(const Start& start, const Crew& crew, const RunReport& report, const std::string& json, RunLog& log,
-                Chain& chain, const std::optional<Taken>& taken, int status) {
+void record_run(const Start& start, const RankGroup& rank_group, const RunReport& report, const std::string& json,
+                RunLog& log, Chain& chain, const std::optional<ResumedRun>& taken, int status) {
     if (!log.on()) return;
     const GenerateStats& t = report.stats;
     const int64_t resumed = taken ? std::ssize(taken->snapshot.text().generated) : 0;
@@ -69,58 +69,58 @@ void record_run(const Start& start, const Crew& crew, const RunReport& report, c
     log.checks(chain.take_kept_rounds());
     RecordedRun run = {.start = start, .engine = report.engine, .log = log, .status = status};
     run.levels.push_back(level_facts(chain));
-    if (crew.first()) run.facts["report"] = nlohmann::ordered_json::parse(json);
+    if (rank_group.first()) run.facts["report"] = nlohmann::ordered_json::parse(json);
     if (taken) {
         run.facts["taken_up"] = {{"file", start.call.options.load_kv},
                                  {"prompt_tokens", taken->snapshot.text().prompt.size()},
                                  {"generated_tokens", taken->snapshot.text().generated.size()},
                                  {"goes_on", taken->goes_on}};
     }
-    write_record(crew, run);
+    write_record(rank_group, run);
 }
 
 }  // namespace
 
-void run_generate(const Start& start, const Crew& crew) {
+void run_generate(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     require_side_by_side(o);
     require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
             o.num_samples);
     require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
             "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
-    if (o.prompt_from == PromptFrom::kSession) return run_session(start, crew);
+    if (o.prompt_from == PromptFrom::kSession) return run_session(start, rank_group);
     SpecCosts costs;
     if (!o.save_kv.empty()) remember_snapshot_signal();
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         probe_outputs(o);
         costs = given_costs(o);
     });
-    Engine engine(start, crew);
-    share(costs, crew.comm());
-    const std::optional<Taken> taken = take_up(start, crew, engine.settings(), "chain");
+    Engine engine(start, rank_group);
+    share(costs, rank_group.comm());
+    const std::optional<ResumedRun> taken = resume(start, rank_group, engine.settings(), "chain");
     if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
-    const Request asked = taken ? taken->request(start, crew, engine) : read_request(start, crew, engine);
+    const Request asked = taken ? taken->request(start, rank_group, engine) : read_request(start, rank_group, engine);
     const int64_t beside = texts_side_by_side(
-        start, crew, engine,
+        start, rank_group, engine,
         {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});
-    engine.load(start, crew, asked.positions, asked.tokens(), {.texts = beside, .of_one_prompt = true});
+    engine.load(start, rank_group, asked.positions, asked.tokens(), {.texts = beside, .of_one_prompt = true});
     warn_of_unused_bounded(o, engine.bounding(), asked.positions);
     GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o, "sample", o.num_samples, /*headed=*/o.num_samples > 1);
-    const ProgressSink sink = stderr_progress(crew.first() && !o.no_progress);
+    const ProgressSink sink = stderr_progress(rank_group.first() && !o.no_progress);
 
     warn_of_unused({o});
     std::optional<Chain> made;
-    crew.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
+    rank_group.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
     Chain& chain = *made;
     WarmUp warm_up;
     std::unique_ptr<KvDump> dump;
-    crew.phase([&] { dump = make_kv_dump(o, engine, crew, asked.tokens()); });
+    rank_group.phase([&] { dump = make_kv_dump(o, engine, rank_group, asked.tokens()); });
     if (chain.wants_costs()) {
         warm_up = [&] {
             if (dump) dump->take();
-            chain.warm_up(crew, request.prompt.back());
+            chain.warm_up(rank_group, request.prompt.back());
             if (dump) dump->skip();
         };
     }
@@ -128,7 +128,7 @@ void run_generate(const Start& start, const Crew& crew) {
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
         said = {asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()};
-        snapshots.emplace(o, crew, engine,
+        snapshots.emplace(o, rank_group, engine,
                           Snapshots::Of{.known = known_of(chain, engine.model()),
                                         .text = [&] { return said; },
                                         .costs = [&] { return chain.costs(); }});
@@ -139,7 +139,7 @@ void run_generate(const Start& start, const Crew& crew) {
         if (snapshots && (!taken || !taken->goes_on)) snapshots->write();
     };
     GenerateStats stats;
-    RunLog record(o, crew.comm().rank(), crew.comm().size());
+    RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), beside, engine);
     int64_t recorded = beside > 1 ? -1 : 0;  // the sample of the next rounds
     record.text(0, recorded, taken ? std::ssize(taken->snapshot.text().generated) : 0);
@@ -149,7 +149,7 @@ void run_generate(const Start& start, const Crew& crew) {
         ProgressMeter prefill("prefill", "tokens", sink);
         const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
         const OnToken show = [&](int64_t sample, int32_t id, std::string_view text) {
-            if (crew.first()) printer.take(sample, id, text);
+            if (rank_group.first()) printer.take(sample, id, text);
             if (beside == 1 && sample != recorded) record.text(0, recorded = sample);
         };
         const Progress progress = [&](int64_t done, int64_t total) {
@@ -162,7 +162,7 @@ void run_generate(const Start& start, const Crew& crew) {
             const int own = printer.reader_gone()                 ? kReaderGone
                             : snapshots && snapshot_signal_came() ? kSnapshotAsked
                                                                   : 0;
-            status = agreed_status(crew, own, round, chain.digest());
+            status = agreed_status(rank_group, own, round, chain.digest());
             if (snapshots) {
                 said.generated.insert(said.generated.end(), round.begin(), round.end());
                 status = snapshots->round(round.size(), status);
@@ -170,7 +170,7 @@ void run_generate(const Start& start, const Crew& crew) {
             return status != 0;
         };
         if (taken) {
-            taken->load(engine, chain, crew, request, stats);
+            taken->load(engine, chain, rank_group, request, stats);
             remember_signals();
             if (warm_up) trireme::warm_up(warm_up, stats);
             samples = continue_prompt(chain.decoder(), tokenizer, request, stats, show, interrupt);
@@ -182,9 +182,9 @@ void run_generate(const Start& start, const Crew& crew) {
         }
     }
     if (dump) dump->take();
-    if (crew.first()) printer.end_line();
+    if (rank_group.first()) printer.end_line();
     for (const Continuation& c : samples) {
-        if (crew.first()) warn_of_empty_answer(o, c);
+        if (rank_group.first()) warn_of_empty_answer(o, c);
     }
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
@@ -195,17 +195,17 @@ void run_generate(const Start& start, const Crew& crew) {
                               .samples = samples,
                               .levels = chain.levels(),
                               .costs = chain.costs(),
-                              .ranks = gather_facts(crew.comm(), own_facts(engine, stats)),
+                              .ranks = gather_facts(rank_group.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
     for (const std::string& line : report_lines(report)) log::info("{}", line);
     std::string json;
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
         json = report_json(report);
         write_report(o, json);
     });
-    write_trace(o, crew);
-    record_run(start, crew, report, json, record, chain, taken, exit_status(status));
+    write_trace(o, rank_group);
+    record_run(start, rank_group, report, json, record, chain, taken, exit_status(status));
     if (status != 0) throw Stopped{exit_status(status)};
     if (snapshots) snapshots->require_last();
 }

@@ -147,10 +147,10 @@ void add_memory(const PlanInput& in, const Machine& m, std::vector<std::string>&
 
 }  // namespace
 
-void run_plan(const Start& start, const Crew& crew) {
+void run_plan(const Start& start, const RankGroup& rank_group) {
     Options o = start.call.options;
-    if (o.ranks == 0) o.ranks = o.tensor_parallel > 0 ? o.tensor_parallel : crew.comm().size();
-    crew.first_only([&] {
+    if (o.ranks == 0) o.ranks = o.tensor_parallel > 0 ? o.tensor_parallel : rank_group.comm().size();
+    rank_group.first_only([&] {
         check_link(o);
         LlamaConfig config = open_config(o.model);
         if (!o.layer_map.empty()) set_layer_map(config, o.layer_map, "the layer map");

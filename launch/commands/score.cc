@@ -72,15 +72,15 @@ std::vector<Text> read_texts(const Options& o, const Engine& engine, bool whole,
     return texts;
 }
 
-void share(std::vector<Text>& texts, const Crew& crew) {
+void share(std::vector<Text>& texts, const RankGroup& rank_group) {
     std::string bytes;
-    if (crew.first()) {
+    if (rank_group.first()) {
         Json all = Json::array();
         for (const Text& t : texts) all.push_back(t.ids);
         bytes = all.dump();
     }
-    crew.comm().broadcast(bytes);
-    if (crew.first()) return;
+    rank_group.comm().broadcast(bytes);
+    if (rank_group.first()) return;
     for (const Json& ids : Json::parse(bytes)) texts.push_back({"", ids});
 }
 
@@ -104,17 +104,18 @@ std::unique_ptr<Hdf5Image> logits_image(const Engine& engine, int64_t tokens) {
 
 }  // namespace
 
-void run_score(const Start& start, const Crew& crew) {
+void run_score(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    if (o.scores_pairs()) return run_score_pairs(start, crew);
+    if (o.scores_pairs()) return run_score_pairs(start, rank_group);
     require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
             "--dump-logits with --window: want one document without windows");
-    crew.first_only([&] { probe_score_outputs(o); });
-    Engine engine(start, crew);
+    rank_group.first_only([&] { probe_score_outputs(o); });
+    Engine engine(start, rank_group);
     const int64_t window = window_of(o, engine.longest_context());
     std::vector<Text> texts;
-    crew.first_only_waiting([&](const StillWaiting& waiting) { texts = read_texts(o, engine, window == 0, waiting); });
-    share(texts, crew);
+    rank_group.first_only_waiting(
+        [&](const StillWaiting& waiting) { texts = read_texts(o, engine, window == 0, waiting); });
+    share(texts, rank_group);
     const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
     int64_t longest = 0, ids = 0, windows = 0, scored = 0;
     for (const Text& t : texts) {
@@ -122,16 +123,16 @@ void run_score(const Start& start, const Crew& crew) {
         longest = std::max(longest, static_cast<int64_t>(t.ids.size()));
     }
     std::vector<std::vector<ScoreWindow>> parts;
-    crew.phase([&] {
+    rank_group.phase([&] {
         const int32_t bos = tokenizer ? tokenizer->bos() : -1;
         for (const Text& t : texts) parts.push_back(windows_of(o, t, window, bos));
     });
     const int64_t positions = window == 0 ? longest : std::min(longest, window);
-    engine.load(start, crew, positions, positions);
+    engine.load(start, rank_group, positions, positions);
     warn_of_unused_bounded(o, engine.bounded(), positions);
 
     std::unique_ptr<Hdf5Image> image;
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         if (!o.dump_logits.empty()) image = logits_image(engine, ids);
     });
     Level::EachLogits keep;
@@ -145,14 +146,14 @@ void run_score(const Start& start, const Crew& crew) {
     double sum = 0;
     std::string arrays;
     {
-        ProgressMeter progress("score", "tokens", stderr_progress(crew.first() && !o.no_progress));
+        ProgressMeter progress("score", "tokens", stderr_progress(rank_group.first() && !o.no_progress));
         for (size_t i = 0; i < texts.size(); ++i) {
             const Text& t = texts[i];
             const Score s = score(engine.model(), t.ids, parts[i], prompt, keep, std::ref(progress));
             windows += static_cast<int64_t>(parts[i].size());
             scored += static_cast<int64_t>(s.logprobs.size());
             sum += s.sum;
-            if (o.output_path.empty() || !crew.first()) continue;
+            if (o.output_path.empty() || !rank_group.first()) continue;
             OrderedJson line;
             if (!t.source.empty()) line["source"] = t.source;
             line["tokens"] = t.ids;
@@ -174,13 +175,13 @@ void run_score(const Start& start, const Crew& crew) {
         if (!o.score.llama_rule) summary["stride"] = o.score.stride > 0 ? o.score.stride : window;
         summary["windows"] = windows;
     }
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         // stdout comes first: if the disk is full, the result is still printed.
         write_score(o, summary.dump() + "\n", arrays);
         if (image) image->save(o.dump_logits, o.old_outputs());
     });
-    write_trace(o, crew);
-    write_score_record(start, crew, engine, ids, {{"tokens", ids}, {"perplexity", perplexity}});
+    write_trace(o, rank_group);
+    write_score_record(start, rank_group, engine, ids, {{"tokens", ids}, {"perplexity", perplexity}});
 }
 
 }  // namespace trireme

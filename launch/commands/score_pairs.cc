@@ -155,47 +155,47 @@ std::vector<Pair> pairs_of_store(const Options& o, const Engine& engine, const S
 }
 
 /// Sends rank 0's pairs to every rank.
-void share(std::vector<Pair>& pairs, const Crew& crew) {
+void share(std::vector<Pair>& pairs, const RankGroup& rank_group) {
     std::string bytes;
-    if (crew.first()) {
+    if (rank_group.first()) {
         Json all = Json::array();
         for (const Pair& p : pairs) all.push_back({p.begin, p.ids});
         bytes = all.dump();
     }
-    crew.comm().broadcast(bytes);
-    if (crew.first()) return;
+    rank_group.comm().broadcast(bytes);
+    if (rank_group.first()) return;
     for (const Json& p : Json::parse(bytes)) pairs.push_back({.ids = p.at(1), .begin = p.at(0)});
 }
 
 }  // namespace
 
-void run_score_pairs(const Start& start, const Crew& crew) {
+void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     const bool bounded = o.bounded.policy != KvPolicy::kFull;
     require(!bounded || o.bounded.window_share == 0, Exit::kUsage,
             "--kv-window {}: a share of each context, and pairs share one cache; want a number of tokens",
             o.bounded.window_share);
     require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits with --data: want one document (-f, -p, --prompt-ids)");
-    crew.first_only([&] { probe_score_outputs(o); });
-    Engine engine(start, crew);
+    rank_group.first_only([&] { probe_score_outputs(o); });
+    Engine engine(start, rank_group);
     std::vector<Pair> pairs;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         pairs = is_data_store(o.data) ? pairs_of_store(o, engine, waiting) : pairs_of_lines(o, engine, waiting);
         const Pair* wrong = nullptr;
         for (const Pair& p : pairs) wrong = p.ids.empty() ? &p : wrong;
         const bool any = std::ranges::any_of(pairs, [](const Pair& p) { return !p.ids.empty(); });
         require(any, Exit::kData, "no pair can be scored; the last one: {}", wrong == nullptr ? "" : wrong->error);
     });
-    share(pairs, crew);
+    share(pairs, rank_group);
     int64_t longest = 2, prompt = 1;
     for (const Pair& p : pairs) {
         longest = std::max(longest, static_cast<int64_t>(p.ids.size()) - 1);
         prompt = std::max(prompt, p.begin);
     }
     int64_t loaded_for = bounded ? prompt : longest;
-    engine.load(start, crew, longest, loaded_for);
+    engine.load(start, rank_group, longest, loaded_for);
     warn_of_unused_bounded(o, engine.bounded(), longest);
-    ProgressMeter progress("score", "pairs", stderr_progress(crew.first() && !o.no_progress));
+    ProgressMeter progress("score", "pairs", stderr_progress(rank_group.first() && !o.no_progress));
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
     std::string lines;
@@ -204,10 +204,10 @@ void run_score_pairs(const Start& start, const Crew& crew) {
         const auto n = static_cast<int64_t>(pair.ids.size());
         if (n == 0) {
             line["error"] = pair.error;
-            if (crew.first()) log::warn("{}", pair.error);
+            if (rank_group.first()) log::warn("{}", pair.error);
         } else {
             if (const int64_t now = prompt_to_load(o, pair.begin, prompt); bounded && now != loaded_for) {
-                engine.load(start, crew, longest, now);
+                engine.load(start, rank_group, longest, now);
                 loaded_for = now;
             }
             const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
@@ -235,9 +235,9 @@ void run_score_pairs(const Start& start, const Crew& crew) {
     const OrderedJson summary = {{"pairs", index},          {"scored", scored}, {"truncated", truncated},
                                  {"greedy", greedy},        {"tokens", tokens}, {"logprob", logprob},
                                  {"perplexity", perplexity}};
-    crew.first_only([&] { write_score(o, o.output_path.empty() ? lines : summary.dump() + "\n", lines); });
-    write_trace(o, crew);
-    write_score_record(start, crew, engine, -1, {{"pairs", scored}, {"greedy", greedy}, {"logprob", logprob}});
+    rank_group.first_only([&] { write_score(o, o.output_path.empty() ? lines : summary.dump() + "\n", lines); });
+    write_trace(o, rank_group);
+    write_score_record(start, rank_group, engine, -1, {{"pairs", scored}, {"greedy", greedy}, {"logprob", logprob}});
 }
 
 }  // namespace trireme

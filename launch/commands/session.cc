@@ -18,8 +18,8 @@
 #include "launch/run/outcome.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
+#include "launch/run/snapshot/resume.h"
 #include "launch/run/snapshot/snapshots.h"
-#include "launch/run/snapshot/take_up.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
 #include "runtime/atomic_file.h"
@@ -76,9 +76,9 @@ SnapshotText text_of(const Session& session) {
 
 }  // namespace
 
-void run_session(const Start& start, const Crew& crew) {
+void run_session(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    crew.phase([&] {
+    rank_group.phase([&] {
         require(o.spec.parts.empty() && o.num_samples == 1, Exit::kUsage,
                 "--session: a conversation has one sample and plain decoding; want no --spec and no "
                 "--num-samples");
@@ -86,12 +86,12 @@ void run_session(const Start& start, const Crew& crew) {
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
     });
     if (!o.save_kv.empty()) remember_snapshot_signal();
-    crew.first_only([&] { probe_outputs(o); });
-    Engine engine(start, crew);
-    const std::optional<Taken> taken = take_up(start, crew, engine.settings(), "session");
+    rank_group.first_only([&] { probe_outputs(o); });
+    Engine engine(start, rank_group);
+    const std::optional<ResumedRun> taken = resume(start, rank_group, engine.settings(), "session");
     std::vector<std::vector<int32_t>> turns;
-    crew.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
-    share(turns, crew.comm());
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
+    share(turns, rank_group.comm());
 
     const int64_t most = o.n_predict < 0 ? kMostOfAnswer : o.n_predict;
     int64_t all = 0, longest = 0;
@@ -102,7 +102,7 @@ void run_session(const Start& start, const Crew& crew) {
     }
     // A resumed conversation has read some of the turns; it may be longer than they are.
     if (taken) all += static_cast<int64_t>(taken->snapshot.text().ids().size());
-    engine.load(start, crew, std::min(all, engine.longest_context()), longest);
+    engine.load(start, rank_group, std::min(all, engine.longest_context()), longest);
     warn_of_unused_bounded(o, engine.bounding(), all);
     StopRules rules = {.stop = o.stop};
     if (!o.ignore_eos) rules.eos = engine.checkpoint().eos;
@@ -115,23 +115,23 @@ void run_session(const Start& start, const Crew& crew) {
     int status = 0;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        snapshots.emplace(o, crew, engine, Snapshots::Of{.known = known_of(session, engine.model()), .text = [&] {
-                                                             return text_of(session);
-                                                         }});
+        snapshots.emplace(o, rank_group, engine, Snapshots::Of{.known = known_of(session, engine.model()), .text = [&] {
+                                                                   return text_of(session);
+                                                               }});
     }
     std::optional<KeptDump> dump;
-    crew.phase([&] {
+    rank_group.phase([&] {
         if (o.kv_dump.empty()) return;
         require(engine.bounded().bounded(), Exit::kConfig, "--kv-dump: of a --kv-policy other than full");
-        dump.emplace(engine, crew, /*prompt=*/0);
+        dump.emplace(engine, rank_group, /*prompt=*/0);
     });
     int64_t turn_read = 0;
     session.on_read([&] {
         if (snapshots) snapshots->write();
         if (dump) dump->turn(turn_read);
     });
-    if (taken) log::info("resumed in {:.1f} ms", taken->load(engine, session, crew));
-    RunLog record(o, crew.comm().rank(), crew.comm().size());
+    if (taken) log::info("resumed in {:.1f} ms", taken->load(engine, session, rank_group));
+    RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), 1, engine);
     // `settled`: no turn is partly read, so a snapshot can be written.
     const auto agree = [&](std::span<const int32_t> round, bool settled) {
@@ -139,7 +139,7 @@ void run_session(const Start& start, const Crew& crew) {
         const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
         if (dump && !round.empty()) dump->take();
         record.round(round);
-        status = agreed_status(crew, own, round, 0);
+        status = agreed_status(rank_group, own, round, 0);
         if (writes) status = snapshots->round(round.size(), status);
         return status != 0;
     };
@@ -150,7 +150,7 @@ void run_session(const Start& start, const Crew& crew) {
         const std::optional<Turn> said = session.answer(
             turns[t], most, rules,
             [&](int64_t number, int32_t id, std::string_view text) {
-                if (crew.first()) printer.take(number, id, text);
+                if (rank_group.first()) printer.take(number, id, text);
             },
             [&](std::span<const int32_t> round) { return agree(round, !round.empty()); });
         if (!said) break;
@@ -176,18 +176,18 @@ void run_session(const Start& start, const Crew& crew) {
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
-    crew.first_only([&] {
+    rank_group.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
         write_report(
             o,
             nlohmann::ordered_json({{"turns", facts}}).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
                 "\n");
     });
-    write_trace(o, crew);
+    write_trace(o, rank_group);
     if (record.on()) {
         RecordedRun run = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
         run.facts["turns"] = facts;
-        write_record(crew, run);
+        write_record(rank_group, run);
     }
     if (snapshots && status == 0) snapshots->write();
     if (status != 0) throw Stopped{exit_status(status)};

@@ -16,9 +16,9 @@ std::string ids_as_json(const std::vector<int32_t>& ids) {
     return text + "]";
 }
 
-void run_tokenize(const Start& start, const Crew& crew) {
+void run_tokenize(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
         const std::vector<int32_t> ids =
             encode_prompt(*tokenizer, read_prompt_text(o, waiting), o.add_special.value_or(false));

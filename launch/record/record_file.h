@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 #include "model/files/store/reader.h"
 
 namespace trireme {

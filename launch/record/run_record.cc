@@ -125,15 +125,15 @@ OrderedJson level_facts(const Chain& chain) {
     return levels;
 }
 
-void write_record(const Crew& crew, const RecordedRun& run) {
+void write_record(const RankGroup& rank_group, const RecordedRun& run) {
     const Options& o = run.start.call.options;
     if (o.record.empty()) return;
     run.log.close();
     OrderedJson ranks = OrderedJson::array();
-    for (const std::string& of_rank : crew.comm().gather_bytes(machine_of_rank(run.engine).dump())) {
+    for (const std::string& of_rank : rank_group.comm().gather_bytes(machine_of_rank(run.engine).dump())) {
         ranks.push_back(OrderedJson::parse(of_rank));
     }
-    const std::vector<LinkRow> link = gather_link(crew.comm(), run.log.link());
+    const std::vector<LinkRow> link = gather_link(rank_group.comm(), run.log.link());
     const auto append = [&](const StillWaiting& waiting) {
         // Texts may end inside a character, and file names may contain any bytes.
         const std::string text = about(run, ranks).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -145,20 +145,21 @@ void write_record(const Crew& crew, const RecordedRun& run) {
         log::info("recorded as run {} of {}", number, o.record);
     };
     try {
-        crew.first_only_waiting(append);
+        rank_group.first_only_waiting(append);
     } catch (const AgreedError& e) {  // thrown on all ranks
         if (run.status == 0) throw;
         log::warn("not recorded: {}", e.what());
     }
 }
 
-void write_score_record(const Start& start, const Crew& crew, const Engine& engine, int64_t tokens, OrderedJson score) {
-    RunLog log(start.call.options, crew.comm().rank(), crew.comm().size());
+void write_score_record(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t tokens,
+                        OrderedJson score) {
+    RunLog log(start.call.options, rank_group.comm().rank(), rank_group.comm().size());
     log.mode(mode_name(start.call.options), 1, engine);
     log.done({.prompt_tokens = tokens});
     RecordedRun run = {.start = start, .engine = engine, .log = log};
     run.facts["score"] = std::move(score);
-    write_record(crew, run);
+    write_record(rank_group, run);
 }
 
 }  // namespace trireme

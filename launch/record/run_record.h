@@ -31,9 +31,9 @@ nlohmann::ordered_json level_facts(const Chain& chain);
 /// Adds the run to the file that --record names; does nothing without it. All ranks pass, or all throw: errors as
 /// append_run. If the run's status is not 0, errors only give a warning, and it waits at most a second for other runs.
 /// Makes control calls.
-void write_record(const Crew& crew, const RecordedRun& run);
+void write_record(const RankGroup& rank_group, const RecordedRun& run);
 /// Like write_record(), for a run that scores one text of `tokens` tokens, or several (-1), with the result `score`.
-void write_score_record(const Start& start, const Crew& crew, const Engine& engine, int64_t tokens,
+void write_score_record(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t tokens,
                         nlohmann::ordered_json score);
 
 }  // namespace trireme

@@ -18,7 +18,8 @@ const SlotKv& slots_of(const Engine& engine) {
 
 }  // namespace
 
-KeptDump::KeptDump(const Engine& engine, const Crew& crew, int64_t prompt) : KvDump(engine, crew), prompt_(prompt) {
+KeptDump::KeptDump(const Engine& engine, const RankGroup& rank_group, int64_t prompt)
+    : KvDump(engine, rank_group), prompt_(prompt) {
     const SlotKv& kv = slots_of(engine);
     Device& device = engine.device();
     tokens_ = Buffer<Space::kHost>(device, kv.tokens.bytes());

@@ -13,7 +13,7 @@ namespace trireme {
 class KeptDump final : public KvDump {
   public:
     /// `engine` must have an evicting view. `prompt` is the number of tokens before the first step.
-    KeptDump(const Engine& engine, const Crew& crew, int64_t prompt);
+    KeptDump(const Engine& engine, const RankGroup& rank_group, int64_t prompt);
 
     /// In a conversation: turn `number` has been read, step 0 of its answer. Dumps the retained tokens.
     void turn(int64_t number);

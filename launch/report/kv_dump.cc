@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-KvDump::KvDump(const Engine& engine, const Crew& crew) : engine_(engine), crew_(crew) {
+KvDump::KvDump(const Engine& engine, const RankGroup& rank_group) : engine_(engine), rank_group_(rank_group) {
     const LayerMap& map = engine.checkpoint().config().layer_map;
     for (LayerIndex l; l.i < map.layers(); ++l) {
         if (map.owns(l)) owners_.push_back(l);
@@ -18,8 +18,8 @@ KvDump::KvDump(const Engine& engine, const Crew& crew) : engine_(engine), crew_(
 }
 
 void KvDump::append(const std::string& own) {
-    const std::vector<std::string> all = crew_.comm().gather_bytes(own);
-    if (!crew_.first()) return;
+    const std::vector<std::string> all = rank_group_.comm().gather_bytes(own);
+    if (!rank_group_.first()) return;
     // Ranks hold heads in ascending order: for each owner, append the lines of all ranks.
     std::vector<size_t> at(all.size(), 0);
     for (size_t owner = 0; owner < owners_.size(); ++owner) {
@@ -31,15 +31,16 @@ void KvDump::append(const std::string& own) {
     }
 }
 
-std::unique_ptr<KvDump> make_kv_dump(const Options& o, const Engine& engine, const Crew& crew, int64_t prompt) {
+std::unique_ptr<KvDump> make_kv_dump(const Options& o, const Engine& engine, const RankGroup& rank_group,
+                                     int64_t prompt) {
     if (o.kv_dump.empty()) return nullptr;
     require(o.num_samples == 1, Exit::kConfig, "--kv-dump: found --num-samples {}, want 1", o.num_samples);
-    if (engine.bounded().bounded()) return std::make_unique<KeptDump>(engine, crew, prompt);
+    if (engine.bounded().bounded()) return std::make_unique<KeptDump>(engine, rank_group, prompt);
     RetrievalSet* const set = engine.proposing() != nullptr ? engine.proposing()->retrieved() : nullptr;
     require(set != nullptr, Exit::kConfig,
             "--kv-dump: every head keeps all tokens here, and no chain retrieves; want a --kv-policy other than full, "
             "or --spec retrieval or triforce");
-    return std::make_unique<RetrievalDump>(engine, crew, *set);
+    return std::make_unique<RetrievalDump>(engine, rank_group, *set);
 }
 
 }  // namespace trireme

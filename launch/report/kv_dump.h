@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/run/crew.h"
 #include "launch/run/engine.h"
+#include "launch/run/rank_group.h"
 
 namespace trireme {
 
@@ -26,7 +26,7 @@ class KvDump {
     const std::string& lines() const { return lines_; }
 
   protected:
-    KvDump(const Engine& engine, const Crew& crew);
+    KvDump(const Engine& engine, const RankGroup& rank_group);
 
     /// The owner layers, and the range of this rank's KV heads that no lower rank holds, numbered as in the model.
     const std::vector<LayerIndex>& owners() const { return owners_; }
@@ -40,7 +40,7 @@ class KvDump {
     const Engine& engine_;
 
   private:
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     std::vector<LayerIndex> owners_;
     int64_t first_head_ = 0, end_head_ = 0;
     std::string lines_;
@@ -48,6 +48,7 @@ class KvDump {
 
 /// Makes the dump that the flags request, before the prompt of `prompt` tokens is read; null without --kv-dump. Errors:
 /// Exit::kConfig if nothing is evicted or retrieved, or for several samples.
-std::unique_ptr<KvDump> make_kv_dump(const Options& options, const Engine& engine, const Crew& crew, int64_t prompt);
+std::unique_ptr<KvDump> make_kv_dump(const Options& options, const Engine& engine, const RankGroup& rank_group,
+                                     int64_t prompt);
 
 }  // namespace trireme

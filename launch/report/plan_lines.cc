@@ -42,7 +42,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("KV on chip", p.kv.device, fmt::format("{} of {} layers", p.on_chip_layers, in.kv.owner_layers));
     line("ring", p.ring_bytes, fmt::format("{} slots of {} tiles; the window of a prefill", in.ring, p.span_tiles));
     line("frames", p.frame_bytes, fmt::format("room for {} layers that several others read", p.frames));
-    line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", Tails::kPlaces));
+    line("newest tiles", p.tail_bytes, fmt::format("{} of each streamed layer", TailTiles::kPlaces));
     line("prompt's hidden states", p.hidden.device, p.hidden_on_host ? "batches of them; the rest is on the host" : "");
     line("retrieved", p.retrieved.device, fmt::format("{} slots of each layer", in.retrieval.slots(in.kv.context)));
     line("chunk summaries", p.summary_bytes, fmt::format("one for {} tokens", in.retrieval.chunk));

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-RetrievalDump::RetrievalDump(const Engine& engine, const Crew& crew, const RetrievalSet& set)
-    : KvDump(engine, crew), set_(set) {}
+RetrievalDump::RetrievalDump(const Engine& engine, const RankGroup& rank_group, const RetrievalSet& set)
+    : KvDump(engine, rank_group), set_(set) {}
 
 void RetrievalDump::take() {
     const int64_t number = set_.choice().number;

@@ -16,7 +16,7 @@ namespace trireme {
 class RetrievalDump final : public KvDump {
   public:
     /// Records the selections of `set` from now on. No forward may have run before.
-    RetrievalDump(const Engine& engine, const Crew& crew, const RetrievalSet& set);
+    RetrievalDump(const Engine& engine, const RankGroup& rank_group, const RetrievalSet& set);
 
     void take() override;
     void round() override {

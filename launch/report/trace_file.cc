@@ -9,10 +9,10 @@
 
 namespace trireme {
 
-void write_trace(const Options& o, const Crew& crew) {
+void write_trace(const Options& o, const RankGroup& rank_group) {
     if (o.trace.empty()) return;
-    const std::vector<std::string> parts = crew.comm().gather_bytes(trace::json(crew.comm().rank()));
-    crew.first_only([&] {
+    const std::vector<std::string> parts = rank_group.comm().gather_bytes(trace::json(rank_group.comm().rank()));
+    rank_group.first_only([&] {
         // Each rank's trace is an object with one array of events. All elements go into the first rank's array.
         std::string all = parts[0].substr(0, parts[0].rfind(']'));
         for (size_t r = 1; r < parts.size(); ++r) {

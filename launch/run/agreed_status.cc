@@ -11,11 +11,11 @@
 
 namespace trireme {
 
-int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uint64_t chain) {
+int agreed_status(const RankGroup& rank_group, int own, std::span<const int32_t> round, uint64_t chain) {
     const int number = remembered_signal();
     const std::array<uint64_t, 3> mine = {static_cast<uint64_t>(number != 0 ? 128 + number : own),
                                           XXH3_64bits(round.data(), round.size_bytes()), chain};
-    const std::vector<std::array<uint64_t, 3>> all = crew.comm().gather_values(mine);
+    const std::vector<std::array<uint64_t, 3>> all = rank_group.comm().gather_values(mine);
     int status = 0;
     bool drew = false, proposed = false;
     for (const std::array<uint64_t, 3>& theirs : all) {

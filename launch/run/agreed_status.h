@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 
 namespace trireme {
 
@@ -20,7 +20,7 @@ struct Interrupted {};
 /// also compare the tokens that each has sampled and `chain`, a digest of what its levels did (Chain::digest). `own` is
 /// the status of this rank alone, 0 to 127. Returns the largest status of all ranks: 128 + the number of a signal, an
 /// own status, or 0. Errors: Exit::kInternal on all ranks if they sampled, proposed or accepted different tokens.
-int agreed_status(const Crew& crew, int own, std::span<const int32_t> round, uint64_t chain);
+int agreed_status(const RankGroup& rank_group, int own, std::span<const int32_t> round, uint64_t chain);
 
 /// The exit status of a process that stops because of an agreed status.
 int exit_status(int agreed);

@@ -115,11 +115,11 @@ std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
                                      o.seed.value(), level, draft_distributions(o, o.spec.parts[0]));
 }
 
-void Chain::warm_up(const Crew& crew, int32_t token) {
+void Chain::warm_up(const RankGroup& rank_group, int32_t token) {
     for (size_t i = 0; i < weighed_.size(); ++i) {
         const bool many = i < lengths_.size() || tree_ != nullptr;
         const MeasuredRows rows = many ? MeasuredRows::kMany : MeasuredRows::kOne;
-        costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, crew.comm()));
+        costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, rank_group.comm()));
     }
     know_costs();
 }

@@ -9,7 +9,7 @@
 #include "decode/speculate.h"
 #include "decode/tree_drafter.h"
 #include "launch/flags/options.h"
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 #include "launch/run/spec_levels.h"
 
 namespace trireme {
@@ -44,7 +44,7 @@ class Chain {
     /// True if draft lengths are adaptive and no cost table was given.
     bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }
     /// Measures the costs with forwards of `token` on all ranks together; rank 0's times count.
-    void warm_up(const Crew& crew, int32_t token);
+    void warm_up(const RankGroup& rank_group, int32_t token);
     const SpecCosts& costs() const { return costs_; }
 
   private:

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 
 namespace trireme {
 

@@ -15,21 +15,21 @@
 
 namespace trireme {
 
-Engine::Engine(const Start& start, const Crew& crew) : threads_(start.threads) {
+Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start.threads) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
     const Command command = *start.call.command;
-    device_ = open_run_device(start, crew);
-    crew.phase([&] {
+    device_ = open_run_device(start, rank_group);
+    rank_group.phase([&] {
         checkpoint_ = open_checkpoint(command, o, device().backend());
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
         // settings() reads a row of every tensor, so it is called only if its result is compared.
-        if (crew.comm().size() > 1 || o.snapshots() || command == Command::kBatch)
+        if (rank_group.comm().size() > 1 || o.snapshots() || command == Command::kBatch)
             settings_ = trireme::settings(command, o, checkpoint_, proposing_.get());
     });
-    require_agreement(crew.comm(), settings_);
+    require_agreement(rank_group.comm(), settings_);
     // Rolling positions stay within the model's context, however long the sequence is.
     const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
     longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;
@@ -48,7 +48,7 @@ LevelOptions Engine::level_options(const Options& o, int64_t context, int64_t pr
     return options;
 }
 
-void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+void Engine::load(const Start& start, const RankGroup& rank_group, int64_t context, int64_t prompt_tokens,
                   const SideBySide& beside) {
     const uint64_t begin = trace::now();
     const Options& o = start.call.options;
@@ -58,24 +58,25 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     model_.reset();
     const LlamaConfig& config = checkpoint_.config();
     const WeightType& type = checkpoint_.weight_type;
-    if (first) device_comm_ = make_device_comm(crew.comm(), device());
-    Comm& comm = device_comm_ ? *device_comm_ : crew.comm();
+    if (first) device_comm_ = make_device_comm(rank_group.comm(), device());
+    Comm& comm = device_comm_ ? *device_comm_ : rank_group.comm();
     LevelOptions options = level_options(o, context, prompt_tokens, beside);
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
-    crew.phase([&] {
+    rank_group.phase([&] {
         bounded_ = bounded_shape(o, config, prompt_tokens, returns);
         if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
     });
     options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
     if (scores_text && bounded_.chunk == 0) bounded_.chunk = 1;  // one token at a time
-    residency_ = choose_residency(o, config, type.type, options, device(), threads_, crew, bounded_, proposing_.get());
+    residency_ =
+        choose_residency(o, config, type.type, options, device(), threads_, rank_group, bounded_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
-    crew.phase([&] {
+    rank_group.phase([&] {
         if (first) {
-            ProgressMeter progress("load", "bytes", stderr_progress(crew.first() && !o.no_progress));
+            ProgressMeter progress("load", "bytes", stderr_progress(rank_group.first() && !o.no_progress));
             weights_ =
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
                                           type.type, std::ref(progress));
@@ -97,17 +98,17 @@ void Engine::load(const Start& start, const Crew& crew, int64_t context, int64_t
     if (!first) return;
     log::info("{}", start.placement);
     // All ranks start their trace totals and spans together.
-    crew.comm().barrier();
+    rank_group.comm().barrier();
     trace::reset_totals();
     if (!o.trace.empty()) trace::start();
 }
 
-int64_t Engine::most_side_by_side(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
-                                  bool of_one_prompt, int64_t at_most) const {
+int64_t Engine::most_side_by_side(const Start& start, const RankGroup& rank_group, int64_t context,
+                                  int64_t prompt_tokens, bool of_one_prompt, int64_t at_most) const {
     const Options& o = start.call.options;
     const LevelOptions options = level_options(o, context, prompt_tokens, {.texts = 2, .of_one_prompt = of_one_prompt});
-    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_, crew,
-                      at_most);
+    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_,
+                      rank_group, at_most);
 }
 
 }  // namespace trireme

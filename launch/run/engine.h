@@ -8,7 +8,7 @@
 #include "dist/agreement.h"
 #include "launch/commands/commands.h"
 #include "launch/run/checkpoint.h"
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 #include "launch/run/residency.h"
 #include "launch/run/run_device.h"
 #include "launch/run/spec_levels.h"
@@ -26,7 +26,7 @@ class Engine {
   public:
     /// Opens device and files, and compares them between ranks. Reads no weights yet. All ranks pass, or all throw:
     /// errors as open_run_device, open_checkpoint and require_agreement.
-    Engine(const Start& start, const Crew& crew);
+    Engine(const Start& start, const RankGroup& rank_group);
 
     /// The most tokens of a sequence: --ctx-size, else the model's context, which does not limit rolling positions.
     int64_t longest_context() const { return longest_context_; }
@@ -38,10 +38,10 @@ class Engine {
     /// Reads the weights unless they are loaded, and allocates KV memory for sequences of `context` tokens, of which
     /// `prompt_tokens` belong to the prompt. `start` may select a subset of the constructor's chains, and another KV
     /// placement. All ranks pass, or all throw: errors as choose_residency, Weights and Level.
-    void load(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+    void load(const Start& start, const RankGroup& rank_group, int64_t context, int64_t prompt_tokens,
               const SideBySide& beside = {});
     /// The most sequences, up to `at_most`, that load() would have memory for; 0: none. Makes control calls.
-    int64_t most_side_by_side(const Start& start, const Crew& crew, int64_t context, int64_t prompt_tokens,
+    int64_t most_side_by_side(const Start& start, const RankGroup& rank_group, int64_t context, int64_t prompt_tokens,
                               bool of_one_prompt, int64_t at_most) const;
 
     Device& device() const { return *device_.device; }

@@ -9,9 +9,9 @@
 namespace trireme {
 namespace {
 
-std::vector<int32_t> share_ids(const Crew& crew, std::vector<int32_t> ids) {
+std::vector<int32_t> share_ids(const RankGroup& rank_group, std::vector<int32_t> ids) {
     std::string bytes(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t));
-    crew.comm().broadcast(bytes);
+    rank_group.comm().broadcast(bytes);
     ids.resize(bytes.size() / sizeof(int32_t));
     std::memcpy(ids.data(), bytes.data(), bytes.size());
     return ids;
@@ -23,17 +23,17 @@ int64_t positions_of(int64_t prompt, int64_t n_predict, int64_t longest) {
     return n_predict < 0 ? longest : std::min(longest, prompt + n_predict);
 }
 
-Request read_request(const Start& start, const Crew& crew, const Engine& engine) {
+Request read_request(const Start& start, const RankGroup& rank_group, const Engine& engine) {
     const Options& o = start.call.options;
     const Command command = *start.call.command;
     const Checkpoint& files = engine.checkpoint();
     const int64_t longest = engine.longest_context();
     Request request;
-    crew.first_only_waiting([&](const StillWaiting& waiting) {
+    rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         request.ids = checked_ids(read_prompt_ids(o, files.tokenizer.get(), o.add_special.value_or(true), waiting),
                                   files.config().vocab, longest, command);
     });
-    request.ids = share_ids(crew, std::move(request.ids));
+    request.ids = share_ids(rank_group, std::move(request.ids));
     const auto prompt = static_cast<int64_t>(request.ids.size());
     request.positions = longest;
     if (command == Command::kScore) request.positions = prompt;

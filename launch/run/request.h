@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "launch/commands/commands.h"
-#include "launch/run/crew.h"
 #include "launch/run/engine.h"
+#include "launch/run/rank_group.h"
 
 namespace trireme {
 
@@ -21,6 +21,6 @@ int64_t positions_of(int64_t prompt, int64_t n_predict, int64_t longest);
 
 /// Rank 0 reads the prompt (file or stdin) and sends its ids to the others. All ranks pass, or all throw: errors of
 /// the source, and Exit::kConfig for ids outside the vocabulary or more than the engine's longest context.
-Request read_request(const Start& start, const Crew& crew, const Engine& engine);
+Request read_request(const Start& start, const RankGroup& rank_group, const Engine& engine);
 
 }  // namespace trireme

@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kCardReserve = size_t{256} << 20;
 
 /// The minimum over ranks, since all ranks use the same plan.
-Machine least_machine(const Machine& mine, const Crew& crew) {
+Machine least_machine(const Machine& mine, const RankGroup& rank_group) {
     Machine least = mine;
     for (const auto& [device, host, together] :
-         crew.comm().gather_values(std::array{mine.device_memory, mine.host_memory, mine.together})) {
+         rank_group.comm().gather_values(std::array{mine.device_memory, mine.host_memory, mine.together})) {
         least.device_memory = std::min(least.device_memory, device);
         least.host_memory = std::min(least.host_memory, host);
         least.together = std::min(least.together, together);
@@ -27,8 +27,8 @@ Machine least_machine(const Machine& mine, const Crew& crew) {
 }
 
 /// Scratch is per thread, and ranks may differ by a core: the plan, equal on all ranks, assumes the most threads.
-int most_threads(int mine, const Crew& crew) {
-    return std::ranges::max(crew.comm().gather_values(mine));
+int most_threads(int mine, const RankGroup& rank_group) {
+    return std::ranges::max(rank_group.comm().gather_values(mine));
 }
 
 std::string line_of(const PlanInput& in, const Plan& p) {
@@ -107,21 +107,22 @@ void check_link(const Options& o) {
 }
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
-                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const BoundedShape& bounded, const SpecLevels* proposing) {
+                                 const LevelOptions& options, const Device& device, int threads,
+                                 const RankGroup& rank_group, const BoundedShape& bounded,
+                                 const SpecLevels* proposing) {
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
-    const Machine there = least_machine(own_machine(unlimited, device), crew);
-    choice.machine = least_machine(own_machine(o, device), crew);
+    const Machine there = least_machine(own_machine(unlimited, device), rank_group);
+    choice.machine = least_machine(own_machine(o, device), rank_group);
     const Machine& m = choice.machine;
-    const int scratches = most_threads(threads, crew);
-    crew.phase([&] {
+    const int scratches = most_threads(threads, rank_group);
+    rank_group.phase([&] {
         check_link(o);
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
                 "--link-gbps: {} has a link of its own; only a CPU emulates one (plan takes it for any machine)",
                 device.name());
-        const Shard shard = largest_shard(config, crew.comm().size());
+        const Shard shard = largest_shard(config, rank_group.comm().size());
         const auto input_for = [&](int64_t context) {
             LevelOptions with = options;
             with.context = context;
@@ -129,8 +130,8 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), scratches, o.kv_on_chip);
             plan_bounded(in, config, shard, bounded, device.backend(), scratches);
             if (proposing != nullptr) {
-                in.proposing = proposing->memory(crew.comm().size(), device.backend(), scratches);
-                in.retrieval = proposing->retrieval(crew.comm().size());
+                in.proposing = proposing->memory(rank_group.comm().size(), device.backend(), scratches);
+                in.retrieval = proposing->retrieval(rank_group.comm().size());
                 plan_proposing(in, config, shard, proposing->heavy(), device.backend(), scratches);
             }
             return in;
@@ -146,10 +147,10 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
 }
 
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const Crew& crew, int64_t at_most) {
-    const Machine m = least_machine(own_machine(o, device), crew);
-    const Shard shard = largest_shard(config, crew.comm().size());
-    const int scratches = most_threads(threads, crew);
+                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most) {
+    const Machine m = least_machine(own_machine(o, device), rank_group);
+    const Shard shard = largest_shard(config, rank_group.comm().size());
+    const int scratches = most_threads(threads, rank_group);
     const auto with_texts = [&](int64_t texts) {
         LevelOptions with = options;
         with.sequences = texts;

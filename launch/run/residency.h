@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launch/flags/options.h"
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 #include "launch/run/spec_levels.h"
 #include "model/footprint.h"
 #include "runtime/device.h"
@@ -41,8 +41,9 @@ void check_link(const Options& o);
 /// (`bounded`) all KV is. Of options.residency only `ring` and `span_bytes` are read. All ranks return, or all throw:
 /// Exit::kOs with the largest context that would fit; kConfig for more layers than there are. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
-                                 const LevelOptions& options, const Device& device, int threads, const Crew& crew,
-                                 const BoundedShape& bounded, const SpecLevels* proposing = nullptr);
+                                 const LevelOptions& options, const Device& device, int threads,
+                                 const RankGroup& rank_group, const BoundedShape& bounded,
+                                 const SpecLevels* proposing = nullptr);
 
 /// The number of prompt tokens, in whole tiles, that samples share, if each sample may have `context` tokens.
 constexpr int64_t common_tokens(int64_t prompt_tokens, int64_t context) {
@@ -57,6 +58,6 @@ constexpr int64_t layers_beside_texts(int64_t asked) {
 /// The most parallel sequences, up to `at_most`, that fit in memory; 0: not even one. Ignores options.sequences. The
 /// result is the same on every rank. Makes control calls.
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const Crew& crew, int64_t at_most);
+                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most);
 
 }  // namespace trireme

@@ -30,25 +30,25 @@ std::unique_ptr<Device> open_named(const Start& start, const std::string& name) 
 
 }  // namespace
 
-OpenedDevice open_run_device(const Start& start, const Crew& crew) {
+OpenedDevice open_run_device(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     OpenedDevice opened;
     if (o.device != "auto") {
-        crew.phase([&] { opened.device = open_named(start, o.device); });
+        rank_group.phase([&] { opened.device = open_named(start, o.device); });
     } else {
         const Outcome tried = attempt([&] { opened.device = open(start, "cuda"); });
-        const bool all = crew.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
-        if (!all) crew.phase([&] { opened.device = open(start, "cpu"); });
+        const bool all = rank_group.comm().agree(static_cast<Exit>(tried.status)) == Exit::kOk;
+        if (!all) rank_group.phase([&] { opened.device = open(start, "cpu"); });
         // If no node has NVIDIA's driver, no GPU is expected: the reason is logged at level debug only.
-        const bool expected = std::ranges::max(crew.comm().gather_values<char>(has_nvidia_driver())) != 0;
+        const bool expected = std::ranges::max(rank_group.comm().gather_values<char>(has_nvidia_driver())) != 0;
         const std::string why = "no GPU: " + (tried.status ? tried.message : "another rank has none");
         opened.line = all ? "device " + opened.device->name() : expected ? "device cpu; " + why : "device cpu";
         if (!all && !expected) log::debug("{}", why);
     }
     // The launcher decides which GPU a rank sees. Ranks compare the devices that they opened, to count those per GPU.
-    const std::vector<std::string> places = device_places(crew.comm(), *opened.device);
+    const std::vector<std::string> places = device_places(rank_group.comm(), *opened.device);
     opened.device->shared_by(
-        static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(crew.comm().rank())])));
+        static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(rank_group.comm().rank())])));
     return opened;
 }
 

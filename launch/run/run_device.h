@@ -5,7 +5,7 @@
 #include <string>
 
 #include "launch/commands/commands.h"
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 #include "runtime/device.h"
 
 namespace trireme {
@@ -17,6 +17,6 @@ struct OpenedDevice {
 
 /// Opens the device that --device names; auto: a GPU if every rank has one that works, else the CPU. All ranks pass, or
 /// all throw: Exit::kUnavailable or kConfig, naming the flag. Makes control calls.
-OpenedDevice open_run_device(const Start& start, const Crew& crew);
+OpenedDevice open_run_device(const Start& start, const RankGroup& rank_group);
 
 }  // namespace trireme

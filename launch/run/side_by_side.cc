@@ -22,11 +22,12 @@ void require_side_by_side(const Options& o) {
             "--parallel {}: a run decodes one number of texts side by side; want one, or a bench of all", shown);
 }
 
-int64_t texts_side_by_side(const Start& start, const Crew& crew, const Engine& engine, const SideBySideAsked& asked) {
+int64_t texts_side_by_side(const Start& start, const RankGroup& rank_group, const Engine& engine,
+                           const SideBySideAsked& asked) {
     const int64_t wanted = start.call.options.parallel.front();
     if (wanted != Options::kMostParallel) return std::min(wanted, asked.texts);
     return std::max<int64_t>(
-        1, engine.most_side_by_side(start, crew, asked.context, asked.prompt_tokens, asked.of_one_prompt,
+        1, engine.most_side_by_side(start, rank_group, asked.context, asked.prompt_tokens, asked.of_one_prompt,
                                     std::min(asked.texts, Options::kParallelLimit)));
 }
 

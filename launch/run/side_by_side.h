@@ -19,6 +19,7 @@ struct SideBySideAsked {
 };
 /// The number of sequences that a run decodes in parallel: --parallel, at most the number of sequences. With auto, at
 /// most as many as fit in memory, and at least one. The same on every rank; makes control calls.
-int64_t texts_side_by_side(const Start& start, const Crew& crew, const Engine& engine, const SideBySideAsked& asked);
+int64_t texts_side_by_side(const Start& start, const RankGroup& rank_group, const Engine& engine,
+                           const SideBySideAsked& asked);
 
 }  // namespace trireme

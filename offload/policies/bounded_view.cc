@@ -122,9 +122,9 @@ void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Te
         there = owner;
     }
     op.kv_append(m_.entries(place), k, v, rows, change);
-    if (will_be_repeated() || rows.max_slots < call_.entries()) return;
+    if (provisional() || rows.max_slots < call_.entries()) return;
     progress_[owner.at()].written = true;
-    choose_when_over(op, owner);
+    evict_when_complete(op, owner);
 }
 
 void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
@@ -148,7 +148,7 @@ void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) 
 
 void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv kv = m_.entries(place_of(owner));
-    if (will_be_repeated()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
+    if (provisional()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
     const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows after these
     const int64_t before = call_.fresh - left - n;                            // rows of the call before these
     const bool weighed = counts(shape_, model_.readers, a.layer);
@@ -166,7 +166,7 @@ void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCa
     if (left > 0) return;
     if (weighed) pool_sums(op, a.layer);
     --progress_[owner.at()].readers_left;
-    choose_when_over(op, owner);
+    evict_when_complete(op, owner);
 }
 
 /// Clears the sums of a layer's query heads for `entries` entries.
@@ -192,7 +192,7 @@ void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
 }
 
 /// The owner's heads choose once a prompt's keys and values are final and every row of every reader has attended them.
-void BoundedView::choose_when_over(Kernels& op, OwnerIndex owner) {
+void BoundedView::evict_when_complete(Kernels& op, OwnerIndex owner) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     score_and_choose(op, place_of(owner), call_of(owner), shape_.rule(), shape_.attentive());
@@ -252,7 +252,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
     recent_->keep(token, position);
     if (steps_ % shape_.every != 0) return;
     call_ = {.owner = 0, .cached = cached(0), .fresh = 0, .first_token = length(0)};
-    count_anew(*renewing_, shape_.rule());
+    rescore(*renewing_, shape_.rule());
 }
 
 bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
@@ -263,7 +263,7 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     SlotRule rule = shape_.rule();
     rule.recent -= static_cast<int32_t>(tokens);
     if (recent_) {
-        count_anew(*renewing_, rule);
+        rescore(*renewing_, rule);
     } else {
         for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
             op.slot_gather(m_.entries(0), m_.kv, m_.order_of(0), call_of(owner));
@@ -277,7 +277,7 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
 
 /// Re-scores each retained token by the attention of the most recent queries, in the call that has begun. The queries
 /// were rotated for their positions then; if positions roll, their tokens may have other positions now.
-void BoundedView::count_anew(Kernels& op, const SlotRule& rule) {
+void BoundedView::rescore(Kernels& op, const SlotRule& rule) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const int64_t n = std::min(shape_.observe, kept);
     if (shape_.rolling) {
@@ -329,7 +329,7 @@ void BoundedView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
 }
 
 void BoundedView::truncate(int64_t sequence, int64_t n) {
-    check(reaches(sequence, n), "bounded: cannot truncate {} tokens to {}: those that were dropped are gone",
+    check(can_truncate(sequence, n), "bounded: cannot truncate {} tokens to {}: those that were dropped are gone",
           length(sequence), n);
     prefill_ = false;
     if (n == 0) {

@@ -45,7 +45,7 @@ class BoundedView final : public KvView {
     bool wants_all_rows() const override { return shape_.attentive(); }
     bool rotates() const override { return shape_.rolling; }
     Place place(int64_t sequence, int64_t position, int64_t text) const override;
-    bool reaches(int64_t sequence, int64_t n) const override {
+    bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
     MemoryBytes memory() const override { return memory_for(shape(), shape_, model_.readers); }
@@ -88,9 +88,9 @@ class BoundedView final : public KvView {
     void clear_sums(int64_t entries);
     void count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows);
     void pool_sums(Kernels& op, LayerIndex layer);
-    void count_anew(Kernels& op, const SlotRule& rule);
+    void rescore(Kernels& op, const SlotRule& rule);
     void count_recent(Kernels& op, LayerIndex layer, int64_t n);
-    void choose_when_over(Kernels& op, OwnerIndex owner);
+    void evict_when_complete(Kernels& op, OwnerIndex owner);
     void score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule, bool weighed);
     void share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule, const SlotCall& call);
     void read_largest();

@@ -50,11 +50,11 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Bounde
     m_.kv.staged_k = full.staged_k();
     m_.kv.staged_v = full.staged_v();
     upload(device);
-    full_.follow_with(*this);
+    full_.add_observer(*this);
 }
 
 HeavySet::~HeavySet() {
-    full_.unfollow(*this);
+    full_.remove_observer(*this);
     compute_.drain();
 }
 
@@ -177,18 +177,18 @@ void HeavySet::attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const 
     }
     if (!last) return;
     --progress_[owner.at()].readers_left;
-    choose_when_over(op, owner, kv);
+    evict_when_complete(op, owner, kv);
 }
 
 // An owner whose readers are all lower layers is written after they have read it.
 void HeavySet::wrote(Kernels& op, OwnerIndex owner, int64_t, const LayerKv& kv, int64_t first, int64_t n) {
     if (!prefill_ || first + n < prompt_) return;
     progress_[owner.at()].written = true;
-    choose_when_over(op, owner, kv);
+    evict_when_complete(op, owner, kv);
 }
 
 /// The owner's heads choose once all of a prompt is in these tiles and all of its readers have attended it.
-void HeavySet::choose_when_over(Kernels& op, OwnerIndex owner, const LayerKv& kv) {
+void HeavySet::evict_when_complete(Kernels& op, OwnerIndex owner, const LayerKv& kv) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     const int64_t kv_heads = kv_.layout.kv_heads, n = prompt_;

@@ -19,7 +19,7 @@ namespace trireme {
 /// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
 /// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
 /// slot with the bits that were staged; other rows have no effect. Positions are true positions. One sequence.
-class HeavySet final : public KvFollower, public KvSet {
+class HeavySet final : public KvObserver, public KvSet {
   public:
     /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`, whose prefills must
     /// go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors: Exit::kOs.
@@ -77,7 +77,7 @@ class HeavySet final : public KvFollower, public KvSet {
 
     void put_together();
     void upload(Device& device);
-    void choose_when_over(Kernels& op, OwnerIndex owner, const LayerKv& kv);
+    void evict_when_complete(Kernels& op, OwnerIndex owner, const LayerKv& kv);
     void step(Kernels& op, int32_t row, int64_t token);
 
     KvShape kv_;

@@ -1,5 +1,5 @@
 #pragma once
-/// A subset of a sequence's keys and values, which a follower of the full view keeps up to date. A level attends this
+/// A subset of a sequence's keys and values, which a observer of the full view keeps up to date. A level attends this
 /// subset alone (SetView).
 
 #include <cstdint>

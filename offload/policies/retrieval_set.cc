@@ -63,11 +63,11 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
     }
     if (shape.recorded) choice_.places = host_.take(DType::kI32, shape.selections(kv_));
     if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
-    full_.follow_with(*this);
+    full_.add_observer(*this);
 }
 
 RetrievalSet::~RetrievalSet() {
-    full_.unfollow(*this);
+    full_.remove_observer(*this);
     compute_.drain();
 }
 

@@ -21,7 +21,7 @@ namespace trireme {
 /// forward's first row, or with the mean of that query and those of tokens committed before it. A layer selects before
 /// its tiles pass. Tokens that are committed later are appended with the full view's bits. If several layers read an
 /// owner's keys, the first one's query selects. One sequence.
-class RetrievalSet final : public KvFollower, public KvSet {
+class RetrievalSet final : public KvObserver, public KvSet {
   public:
     /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`. Errors: Exit::kOs.
     RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape);

@@ -151,7 +151,7 @@ void WindowView::move_sinks(Kernels& op) {
 }
 
 void WindowView::truncate(int64_t sequence, int64_t n) {
-    check(n == 0 || reaches(sequence, n), "window: cannot truncate {} tokens to {}: the window of {} has moved on",
+    check(n == 0 || can_truncate(sequence, n), "window: cannot truncate {} tokens to {}: the window of {} has moved on",
           length(sequence), n, window_.tokens());
     prefill_ = -1;
     commit(sequence, n);

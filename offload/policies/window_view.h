@@ -41,7 +41,7 @@ class WindowView final : public KvView {
         return n <= window_.tokens() ? PromptPart{n, 0} : PromptPart{window_.sinks, window_.recent};
     }
     /// A window that has moved cannot be truncated, except to 0.
-    bool reaches(int64_t sequence, int64_t n) const override {
+    bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
     }
     MemoryBytes memory() const override { return memory_for(shape(), window_); }

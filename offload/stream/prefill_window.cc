@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& ring, Tails& tails,
+PrefillWindow::PrefillWindow(Device& device, Transport& transport, TileRing& ring, TailTiles& tails,
                              const StreamShape& shape)
     : transport_(transport),
       ring_(ring),
@@ -28,7 +28,7 @@ void PrefillWindow::begin(int64_t sequence, int64_t before, int64_t after) {
     layer_ = StreamedIndex(-1);
     unstored_ = false;
     std::fill(written_.begin(), written_.end(), false);
-    const int64_t first = Tails::first_tile(after) * kTileTokens;
+    const int64_t first = TailTiles::first_tile(after) * kTileTokens;
     tails_.open(sequence, first, after - first);
 }
 
@@ -51,7 +51,8 @@ const Tensor& PrefillWindow::open(StreamedIndex layer, bool writes, bool stores)
 void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     layer_ = layer;
     const int64_t length = written_[layer.at()] ? after_ : before_;  // tokens that the layer has
-    const int64_t wanted = tiles_for(std::min(tokens, length)), on_host = std::min(Tails::first_tile(length), wanted);
+    const int64_t wanted = tiles_for(std::min(tokens, length)),
+                  on_host = std::min(TailTiles::first_tile(length), wanted);
     for (int64_t first = 0; first < on_host; first += ring_.span()) {
         const TileRange tiles{first, std::min(first + ring_.span(), on_host)};
         ring_.claim(Lane::kH2d, tiles);
@@ -88,7 +89,7 @@ void PrefillWindow::store_all() {
 }
 
 void PrefillWindow::close() {
-    const int64_t newest = Tails::first_tile(after_);
+    const int64_t newest = TailTiles::first_tile(after_);
     ring_.release(Lane::kCompute, {0, newest});
     if (writes_ && stores_) store_all();
     if (writes_ && !stores_) unstored_ = true;

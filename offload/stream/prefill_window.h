@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "offload/stream/tails.h"
+#include "offload/stream/tail_tiles.h"
 #include "offload/stream/tile_ring.h"
 #include "offload/stream/transport.h"
 
@@ -17,7 +17,7 @@ class PrefillWindow {
     static size_t table_bytes(const StreamShape& shape) {
         return Arena<Space::kDevice>::bytes_of(DType::kI64, {shape.sequences, shape.tiles});
     }
-    PrefillWindow(Device& device, Transport& transport, TileRing& ring, Tails& tails, const StreamShape& shape);
+    PrefillWindow(Device& device, Transport& transport, TileRing& ring, TailTiles& tails, const StreamShape& shape);
 
     /// Begins a prefill that extends a sequence from `before` to `after` tokens.
     void begin(int64_t sequence, int64_t before, int64_t after);
@@ -45,7 +45,7 @@ class PrefillWindow {
 
     Transport& transport_;
     TileRing& ring_;
-    Tails& tails_;
+    TailTiles& tails_;
     StreamShape shape_;
     std::vector<bool> written_;  // [streamed layers] a pass of this prefill has written it
     Arena<Space::kDevice> table_memory_;

@@ -45,10 +45,10 @@ void touch_pages(void* data, size_t bytes, int node, int threads) {
     }
     const size_t pieces = (bytes + kHugePage - 1) / kHugePage;
     const auto n = std::min(pieces, static_cast<size_t>(std::max(threads, 1)));
-    std::vector<std::jthread> crew;  // its destructor joins the threads
+    std::vector<std::jthread> rank_group;  // its destructor joins the threads
     for (size_t i = 0; i < n; ++i) {
         const size_t first = pieces * i / n * kHugePage, end = std::min(bytes, pieces * (i + 1) / n * kHugePage);
-        crew.emplace_back([=] { std::memset(static_cast<char*>(data) + first, 0, end - first); });
+        rank_group.emplace_back([=] { std::memset(static_cast<char*>(data) + first, 0, end - first); });
     }
 }
 

@@ -194,7 +194,7 @@ int run(int argc, char** argv) {
             loaded = s.on_chip;
         }
         auto& kv = static_cast<FullView&>(streamed->view());
-        const auto streamed_bytes = static_cast<double>(kv.streamed_layers() * Tails::first_tile(context)) *
+        const auto streamed_bytes = static_cast<double>(kv.streamed_layers() * TailTiles::first_tile(context)) *
                                     static_cast<double>(kv.shape().layout.tile_bytes());
         const size_t span = static_cast<size_t>(plan_with(bench.plan(s.on_chip), s.on_chip).span_tiles) *
                             kv.shape().layout.tile_bytes();

@@ -340,7 +340,7 @@ TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
 }
 
 /// Counts the prompts that a view has read.
-class Prompts final : public KvFollower {
+class Prompts final : public KvObserver {
   public:
     void prefilled(int64_t) override { ++read; }
     int64_t read = 0;
@@ -349,7 +349,7 @@ class Prompts final : public KvFollower {
 TEST_F(Speculation, ReadsThePromptOnceForAllSamples) {
     Prompts prompts;
     Level two(engine.device(), comm, engine.weights(), {.context = 512, .sequences = 2});
-    two.view().follow_with(prompts);
+    two.view().add_observer(prompts);
     Ngram ngram(4);
     Speculate speculate(ngram, two, request.sampling, 0);
     const GenerateRequest r = {.prompt = request.prompt, .max_new = 20, .num_samples = 3};

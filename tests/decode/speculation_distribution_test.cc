@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "decode/decode_state.h"
 #include "decode/drafter.h"
 #include "decode/ngram.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
-#include "decode/text_level.h"
 #include "decode/tree_drafter.h"
 #include "runtime/random.h"
 #include "tests/decode/distributions.h"
@@ -86,7 +86,7 @@ class ReleasedMiddle final : public Proposer {
                      .row = x.distribution.row,
                      .uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kAccept)))}};
         const Level::Accepted answer = middle.accept(sampling_, proposals);
-        const bool stays = !answer.stays.empty();
+        const bool stays = !answer.accepted.empty();
         int32_t next = answer.next;
         if (!stays) {
             const std::vector<double> u(rows.size(), draw(Purpose::kBonus));
@@ -108,7 +108,7 @@ class ReleasedMiddle final : public Proposer {
     }
 
     Drafter& draft_;
-    TextLevel text_;
+    DecodeState text_;
     DraftDistributions held_;
     SamplingParams sampling_;
     uint64_t seed_;

@@ -29,8 +29,8 @@ std::vector<std::string> agreed(const std::vector<RankSays>& ranks) {
     run_ranks(static_cast<int>(ranks.size()), [&](Comm& comm) {
         const auto me = static_cast<size_t>(comm.rank());
         int status = -1;
-        const Outcome o =
-            attempt([&] { status = agreed_status(Crew(comm), ranks[me].status, ranks[me].tokens, ranks[me].chain); });
+        const Outcome o = attempt(
+            [&] { status = agreed_status(RankGroup(comm), ranks[me].status, ranks[me].tokens, ranks[me].chain); });
         all[me] = o.status == 0 ? fmt::format("{}", status) : fmt::format("ends with {}: {}", o.status, o.message);
     });
     return all;

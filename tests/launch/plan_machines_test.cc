@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/numbers.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -19,12 +20,6 @@ ProcessResult plan_for_4090(const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
     words.insert(words.end(), kRtx4090.begin(), kRtx4090.end());
     return trireme(words);
-}
-
-double number_after(const std::string& text, const std::string& mark) {
-    const size_t at = text.find(mark);
-    EXPECT_NE(at, std::string::npos) << mark << " in\n" << text;
-    return at == std::string::npos ? 0 : std::stod(text.substr(at + mark.size()));
 }
 
 // TriForce's measured baseline (reference triforce.md 3.8): 12 layers on chip.

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/numbers.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -97,13 +98,6 @@ TEST(Residency, ARefusedRunSaysWhichAllowanceToRaise) {
 const Words kTwoCards = {"--ranks",       "2",   "--device-memory", "24G", "--host-memory", "96G",
                          "--device-gbps", "900", "--link-gbps",     "25",  "--kv-on-chip",  "9"};
 
-/// The number that follows `before` in a text.
-double number_behind(const std::string& text, const std::string& before) {
-    const size_t at = text.find(before);
-    EXPECT_NE(at, std::string::npos) << before << " in:\n" << text;
-    return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + before.size(), nullptr);
-}
-
 // triforce.md 3.8: two 4090s with nine of 32 layers on chip verify 16 tokens per round in about 965 ms.
 TEST(PlanCommand, ForecastsARound) {
     const Words spec = {"--spec", "triforce",      "-md", data("models/kjv-draft"), "--budget",  "12288", "--gamma",
@@ -112,21 +106,21 @@ TEST(PlanCommand, ForecastsARound) {
     words.insert(words.end(), spec.begin(), spec.end());
     const ProcessResult r = trireme(plan(words));
     ASSERT_EQ(r.status, 0) << r.err;
-    const double plain = number_behind(r.out, "a decode step at context length 131072: ");
-    EXPECT_NEAR(number_behind(r.out, "verify_ms "), plain, 0.05 * plain);
-    EXPECT_NEAR(number_behind(r.out, "retrieval    "), 12.04, 0.02);
-    EXPECT_NEAR(number_behind(r.out, ") for "), (1 - std::pow(0.957, 17)) / (1 - 0.957), 0.01);
-    const double round = number_behind(r.out, "0.957 accepted\n  "),
-                 token = number_behind(r.out, " for 12.24 tokens\n  ");
+    const double plain = number_after(r.out, "a decode step at context length 131072: ");
+    EXPECT_NEAR(number_after(r.out, "verify_ms "), plain, 0.05 * plain);
+    EXPECT_NEAR(number_after(r.out, "retrieval    "), 12.04, 0.02);
+    EXPECT_NEAR(number_after(r.out, ") for "), (1 - std::pow(0.957, 17)) / (1 - 0.957), 0.01);
+    const double round = number_after(r.out, "0.957 accepted\n  "),
+                 token = number_after(r.out, " for 12.24 tokens\n  ");
     EXPECT_GT(round, plain);
     // Plain decoding has 16 layers on chip, because it needs no memory for speculation.
-    const double best = number_behind(r.out, "none@auto: plain decoding, 16 layers on chip, ");
+    const double best = number_after(r.out, "none@auto: plain decoding, 16 layers on chip, ");
     EXPECT_LT(best, 0.75 * plain);
-    EXPECT_NEAR(number_behind(r.out.substr(r.out.find("a round of ")), " tok/s)\n  "), best / token,
+    EXPECT_NEAR(number_after(r.out.substr(r.out.find("a round of ")), " tok/s)\n  "), best / token,
                 0.01 * best / token);
 
     // 12 forwards of the middle level, each of which reads 6.7 GB of weights and 12.5K tokens on two GPUs.
-    EXPECT_NEAR(number_behind(r.out, "draft_ms "), 12 * 11, 30) << r.out;
+    EXPECT_NEAR(number_after(r.out, "draft_ms "), 12 * 11, 30) << r.out;
 }
 
 TEST(PlanCommand, ForecastsByMeasuredCosts) {
@@ -155,9 +149,9 @@ TEST(PlanCommand, ForecastsByMeasuredCosts) {
                    folder / "report.json"};
     const ProcessResult r = trireme(plan(words));
     ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_NEAR(number_behind(r.out, "a decode step at context length 131072: "), 40, 0.01);
-    EXPECT_NEAR(number_behind(r.out, "verify_ms "), 40 + 10.0 * 6 / 31, 0.02);  // 7 rows
-    EXPECT_NEAR(number_behind(r.out, "draft_ms "), 5.10 * 21.5, 1.6);  // the last round of a proposal may be shorter
+    EXPECT_NEAR(number_after(r.out, "a decode step at context length 131072: "), 40, 0.01);
+    EXPECT_NEAR(number_after(r.out, "verify_ms "), 40 + 10.0 * 6 / 31, 0.02);  // 7 rows
+    EXPECT_NEAR(number_after(r.out, "draft_ms "), 5.10 * 21.5, 1.6);  // the last round of a proposal may be shorter
 
     words.resize(words.size() - 2);
     EXPECT_THAT(trireme(plan(words)).out, Not(HasSubstr("draft_ms"))) << "no rate of the device is known";
@@ -174,8 +168,8 @@ TEST(PlanCommand, CountsThePassesOfAProposal) {
     const double attention = 1024 * 2 * 2 * 32 * 2;  // keys and values of 1,024 tokens
     const double once = 2 * (1024 * 128 + 3 * (q + kv + rest) + 3 * (q + rest)) + 13 * norm + 6 * attention;
     const double again = 2 * (3 * (q + rest) + q + kv) + 7 * norm + 3 * attention;
-    EXPECT_NEAR(number_behind(r.out, "a decode step at context length 1024: "), once * 1e-3, 0.01);
-    EXPECT_NEAR(number_behind(r.out, "verify_ms "), (once + 3 * again) * 1e-3, 0.01);
+    EXPECT_NEAR(number_after(r.out, "a decode step at context length 1024: "), once * 1e-3, 0.01);
+    EXPECT_NEAR(number_after(r.out, "verify_ms "), (once + 3 * again) * 1e-3, 0.01);
 }
 
 TEST(PlanCommand, RequiresARateOfEachLevel) {
@@ -196,7 +190,7 @@ TEST(PlanCommand, CountsAWindow) {
         const ProcessResult r = trireme(plan({"--spec", "window", "--draft-window", "4096", "--ranks", ranks,
                                               "--device-memory", "90G", "--host-memory", "90G"}));
         EXPECT_EQ(r.status, 0) << r.err;
-        return number_behind(r.out, "levels that propose");
+        return number_after(r.out, "levels that propose");
     };
     EXPECT_NEAR(proposing("1"), 2.3, 0.3);  // 4,096 tokens of 512 KiB; activations
     EXPECT_LT(proposing("2"), 0.75 * proposing("1"));

@@ -39,7 +39,7 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
 LAW = "SpeculationDistribution.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
-               "decode/text_level.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
+               "decode/decode_state.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]

@@ -131,9 +131,9 @@ class Hand {
         view_.begin_prefill(0, n);
         for (size_t l = 0; l < all.size(); ++l) {
             if (l == first && end > first) {
-                view_.repeat_passes(true);
+                view_.set_provisional(true);
                 for (size_t i = first; i < end; ++i) pass(i, n, kStale, i + 1 == end);
-                view_.repeat_passes(false);
+                view_.set_provisional(false);
             }
             pass(l, n, 0, /*only_writes=*/false);
         }

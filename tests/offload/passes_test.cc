@@ -163,7 +163,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
 }
 
 /// Records which tiles are complete, and whether their bytes can be reached at that moment.
-class Notes final : public KvFollower {
+class Notes final : public KvObserver {
   public:
     explicit Notes(std::vector<std::string>& lines) : lines_(lines) {}
     void complete(Kernels&, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override {
@@ -183,7 +183,7 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         std::vector<std::string> heard;
         Notes notes(heard);
         PlainRows rows(on_chip);
-        rows.view().follow_with(notes);
+        rows.view().add_observer(notes);
         rows.view().begin_prefill(0, 766);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 766, 1);
         rows.view().end_prefill();

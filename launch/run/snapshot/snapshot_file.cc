@@ -85,18 +85,18 @@ std::string part_name(const std::string& path, int rank, int ranks, const std::s
 
 }  // namespace
 
-SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine,
+SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const RankGroup& rank_group, Engine& engine,
                                std::vector<Remembered> known, KeyValues settings)
     : path_(std::move(path)),
       old_(old),
-      crew_(crew),
+      rank_group_(rank_group),
       engine_(engine),
       known_(std::move(known)),
       settings_(std::move(settings)) {}
 
 uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& costs, const std::string& id,
                                     const std::vector<std::string>& parts) {
-    const int rank = crew_.comm().rank();
+    const int rank = rank_group_.comm().rank();
     FullView* const full = full_view_of(engine_);
     const Shard& shard = engine_.weights().shard();
     const int64_t tokens = full == nullptr ? 0 : full->length(0);
@@ -159,17 +159,17 @@ void SnapshotWriter::publish(StoreWriter& writer) {
 }
 
 uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs) {
-    const int ranks = crew_.comm().size();
+    const int ranks = rank_group_.comm().size();
     std::string id;
-    crew_.first_only([&] { id = hex(drawn_by_system("an id")); });
-    crew_.comm().broadcast(id);
+    rank_group_.first_only([&] { id = hex(drawn_by_system("an id")); });
+    rank_group_.comm().broadcast(id);
     std::vector<std::string> parts;
     for (int r = 0; ranks > 1 && r < ranks; ++r) parts.push_back(part_name(path_, r, ranks, id));
     uint64_t bytes = 0;
     named_ = false;
     try {
-        crew_.phase([&] { bytes = write_rank(text, costs, id, parts); });
-        crew_.first_only([&] {
+        rank_group_.phase([&] { bytes = write_rank(text, costs, id, parts); });
+        rank_group_.first_only([&] {
             if (parts.empty()) return;
             // The parts' names are durable: each part was flushed to the disk together with its folder.
             Json about = {{"parts", parts}, {"id", id}};
@@ -179,15 +179,15 @@ uint64_t SnapshotWriter::write(const SnapshotText& text, const SpecCosts& costs)
     } catch (...) {
         if (named_) {
             old_ = IfThere::kReplace;
-        } else if (crew_.first()) {
+        } else if (rank_group_.first()) {
             sweep(id, /*of_others=*/false);
         }
         throw;
     }
-    crew_.first_only([&] { sweep(id, /*of_others=*/true); });
+    rank_group_.first_only([&] { sweep(id, /*of_others=*/true); });
     old_ = IfThere::kReplace;
     uint64_t all = 0;
-    for (const uint64_t of_rank : crew_.comm().gather_values(bytes)) all += of_rank;
+    for (const uint64_t of_rank : rank_group_.comm().gather_values(bytes)) all += of_rank;
     return all;
 }
 
@@ -206,8 +206,8 @@ void SnapshotWriter::sweep(const std::string& id, bool of_others) const {
     for (const fs::path& p : all) fs::remove(p, ignored);
 }
 
-SnapshotReader::SnapshotReader(std::string path, const Crew& crew) : path_(std::move(path)) {
-    crew.phase([&] {
+SnapshotReader::SnapshotReader(std::string path, const RankGroup& rank_group) : path_(std::move(path)) {
+    rank_group.phase([&] {
         manifest_ = std::make_unique<StoreReader>(open_file(path_), kSnapshotKind);
         const auto fine = [&](bool condition, std::string_view what) {
             require(condition, Exit::kData, "{}: {}: it is no snapshot of this program's", path_, what);
@@ -272,11 +272,11 @@ void SnapshotReader::fill(Engine& engine, const Buffer<Space::kHost>& staging) c
         read_tiles(*full, engine.device().backend(), tokens_, engine.weights().shard().kv_begin, tiles_, staging);
 }
 
-void SnapshotReader::load(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const {
-    crew.phase([&] {
+void SnapshotReader::load(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const {
+    rank_group.phase([&] {
         const Buffer<Space::kHost> staging = staging_for(engine);
         fill(engine, staging);
-        const StoreReader& store = own(crew);
+        const StoreReader& store = own(rank_group);
         if (engine.proposing() != nullptr) {
             for (const auto& [name, set] : engine.proposing()->sets()) {
                 if (KvSet* const s = set) take(store, name, staging, [s](Archive& ar) { s->state(ar); });
@@ -286,8 +286,9 @@ void SnapshotReader::load(Engine& engine, const std::vector<Remembered>& known, 
     });
 }
 
-void SnapshotReader::load_tiles(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const {
-    crew.phase([&] {
+void SnapshotReader::load_tiles(Engine& engine, const std::vector<Remembered>& known,
+                                const RankGroup& rank_group) const {
+    rank_group.phase([&] {
         require_full(engine, path_);
         const Buffer<Space::kHost> staging = staging_for(engine);
         fill(engine, staging);
@@ -295,16 +296,16 @@ void SnapshotReader::load_tiles(Engine& engine, const std::vector<Remembered>& k
     });
 }
 
-void SnapshotReader::load_text(Engine& engine, Chain& chain, const Crew& crew) const {
+void SnapshotReader::load_text(Engine& engine, Chain& chain, const RankGroup& rank_group) const {
     Level& level = engine.model();
-    const bool same_ranks = ranks() == crew.comm().size(), behind_prompt = text_.generated.empty();
+    const bool same_ranks = ranks() == rank_group.comm().size(), behind_prompt = text_.generated.empty();
     const std::vector<int32_t> ids = text_.ids();
     const bool logits_there = same_ranks && behind_prompt;
-    crew.phase([&] {
+    rank_group.phase([&] {
         require_full(engine, path_);
         const Buffer<Space::kHost> staging = staging_for(engine);
         fill(engine, staging);
-        const StoreReader& store = own(crew);
+        const StoreReader& store = own(rank_group);
         if (logits_there) take(store, "level", staging, [&](Archive& ar) { level.state(ar, /*tiles=*/false); });
         if (engine.proposing() == nullptr) return;
         const std::string other_backend =

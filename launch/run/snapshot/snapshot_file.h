@@ -13,8 +13,8 @@
 #include "decode/spec_costs.h"
 #include "dist/agreement.h"
 #include "launch/run/chain.h"
-#include "launch/run/crew.h"
 #include "launch/run/engine.h"
+#include "launch/run/rank_group.h"
 #include "launch/run/snapshot/tiles.h"
 
 namespace trireme {
@@ -40,8 +40,8 @@ class SnapshotWriter {
   public:
     /// `settings` are those of the run, compared when the snapshot is resumed. `old` applies to the first snapshot;
     /// later ones replace it.
-    SnapshotWriter(std::string path, IfThere old, const Crew& crew, Engine& engine, std::vector<Remembered> known,
-                   KeyValues settings);
+    SnapshotWriter(std::string path, IfThere old, const RankGroup& rank_group, Engine& engine,
+                   std::vector<Remembered> known, KeyValues settings);
 
     /// Writes a snapshot, and blocks until all of it is on the disk. Returns the bytes of all ranks. `costs` are those
     /// that determine draft lengths. All ranks pass, or all throw: errors as StoreWriter.
@@ -57,7 +57,7 @@ class SnapshotWriter {
     std::string path_;
     IfThere old_;
     bool named_ = false;  // on rank 0: the snapshot being written has its final name
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     Engine& engine_;
     std::vector<Remembered> known_;
     KeyValues settings_;
@@ -66,7 +66,7 @@ class SnapshotWriter {
 class SnapshotReader {
   public:
     /// Opens the files. All ranks pass, or all throw: errors as StoreReader.
-    SnapshotReader(std::string path, const Crew& crew);
+    SnapshotReader(std::string path, const RankGroup& rank_group);
 
     const SnapshotText& text() const { return text_; }
     const SpecCosts& costs() const { return costs_; }
@@ -79,18 +79,18 @@ class SnapshotReader {
     /// Whether the snapshot contains the state `name`.
     bool remembers(const std::string& name) const;
     /// Restores the engine and the `known` states, to resume exactly. All ranks pass, or all throw.
-    void load(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const;
+    void load(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
     /// Like load(), for tiles and states that are equal in all ranks' files. Errors: Exit::kConfig for an evicting
     /// view.
-    void load_tiles(Engine& engine, const std::vector<Remembered>& known, const Crew& crew) const;
+    void load_tiles(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
     /// Restores the tiles; another chain or number of ranks then continues the sequence. Tokens may differ from an
     /// exact resume; their distribution does not. Errors: Exit::kConfig for an evicting view, and if the chain requires
     /// a KV set that was not saved, or was saved by other ranks, on another backend, or after generated tokens.
-    void load_text(Engine& engine, Chain& chain, const Crew& crew) const;
+    void load_text(Engine& engine, Chain& chain, const RankGroup& rank_group) const;
 
   private:
-    const StoreReader& own(const Crew& crew) const {
-        return parts_.empty() ? *manifest_ : *parts_[static_cast<size_t>(crew.comm().rank())];
+    const StoreReader& own(const RankGroup& rank_group) const {
+        return parts_.empty() ? *manifest_ : *parts_[static_cast<size_t>(rank_group.comm().rank())];
     }
     void fill(Engine& engine, const Buffer<Space::kHost>& staging) const;
 

@@ -14,11 +14,11 @@ constexpr double kFixed_s = 0.05;       // for names and metadata
 
 }  // namespace
 
-Snapshots::Snapshots(const Options& o, const Crew& crew, Engine& engine, Of of)
+Snapshots::Snapshots(const Options& o, const RankGroup& rank_group, Engine& engine, Of of)
     : of_(std::move(of)),
-      writer_(o.save_kv, o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs(), crew, engine, of_.known,
+      writer_(o.save_kv, o.load_kv == o.save_kv ? IfThere::kReplace : o.old_outputs(), rank_group, engine, of_.known,
               engine.settings()),
-      crew_(crew),
+      rank_group_(rank_group),
       model_(engine.model()),
       every_(o.checkpoint_every),
       grace_s_(o.grace_s) {}
@@ -48,7 +48,7 @@ int Snapshots::round(size_t tokens, int agreed) {
     }
     if (agreed == 128 + SIGTERM) {
         // All ranks use rank 0's measurement, so that they decide alike.
-        const double expected = crew_.comm().gather_values(expected_s())[0];
+        const double expected = rank_group_.comm().gather_values(expected_s())[0];
         if (expected > grace_s_) {
             log::warn(
                 "SIGTERM: a snapshot would take {:.1f} s of the {} s that are left (--grace): the last one stands",

@@ -18,7 +18,7 @@ class Snapshots {
         std::function<SpecCosts()> costs = {};  // that determine draft lengths; empty: there are none
     };
     /// An existing file may be replaced with --force, or if the run has resumed it.
-    Snapshots(const Options& options, const Crew& crew, Engine& engine, Of of);
+    Snapshots(const Options& options, const RankGroup& rank_group, Engine& engine, Of of);
 
     /// Writes a snapshot now: after a prompt or a conversation turn is read, or at the end. Errors: as SnapshotWriter.
     void write();
@@ -34,7 +34,7 @@ class Snapshots {
 
     Of of_;
     SnapshotWriter writer_;
-    const Crew& crew_;
+    const RankGroup& rank_group_;
     const Level& model_;
     int64_t every_, since_ = 0;  // tokens
     double grace_s_;

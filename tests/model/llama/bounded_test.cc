@@ -113,8 +113,8 @@ TEST(Bounded, ComesBackToTheEndOfThePrompt) {
         p.level.prefill(0, text_of(90));
         const Kept before = kept_by(p.level, 0);
         const auto first = steps(p.level, 25);
-        EXPECT_TRUE(p.level.view().reaches(0, 90));
-        EXPECT_FALSE(p.level.view().reaches(0, 91));
+        EXPECT_TRUE(p.level.view().can_truncate(0, 90));
+        EXPECT_FALSE(p.level.view().can_truncate(0, 91));
         p.level.truncate(0, 90);
         EXPECT_EQ(kept_by(p.level, 0), before) << name_of(policy);
         EXPECT_EQ(steps(p.level, 25), first) << name_of(policy);
@@ -223,7 +223,7 @@ TEST(Bounded, RefusesWhatItCannotDo) {
     Pair p(shape_of(KvPolicy::kH2o, 32), DType::kF32, comm);
     p.level.prefill(0, text_of(50));
     steps(p.level, 3);
-    EXPECT_FALSE(p.level.view().reaches(0, 50));
+    EXPECT_FALSE(p.level.view().can_truncate(0, 50));
     EXPECT_THROW(p.level.truncate(0, 50), Error);
     const std::vector<Row> two = {{.token = 1, .position = 53}, {.token = 2, .position = 54, .parent = 0}};
     EXPECT_THROW(p.level.forward(two), Error);

@@ -8,9 +8,9 @@ namespace trireme::test {
 namespace {
 
 /// Records the queries of decode forwards that a view reports.
-struct Asked final : KvFollower {
-    explicit Asked(Level& of) : level(of) { level.view().follow_with(*this); }
-    ~Asked() override { level.view().unfollow(*this); }
+struct Asked final : KvObserver {
+    explicit Asked(Level& of) : level(of) { level.view().add_observer(*this); }
+    ~Asked() override { level.view().remove_observer(*this); }
     void query(Kernels&, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor&) override {
         const Tensor& q = queries.q;
         const Buffer<Space::kHost> host(*device, static_cast<size_t>(q.rows() * q.cols()) * sizeof(float));

@@ -6,7 +6,7 @@ namespace trireme::test {
 namespace {
 
 /// An observer that counts attended rows, and may require all rows.
-struct Counting final : KvFollower {
+struct Counting final : KvObserver {
     bool wants_all_rows() const override { return wants; }
     void attended(Kernels&, OwnerIndex, const LayerKv&, const AttentionCall& call) override { rows += call.q.rows(); }
     void query(Kernels&, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor&) override {
@@ -54,15 +54,15 @@ TEST(LastRow, IsNotAloneWhereAFollowerRequiresAllRows) {
     for (const bool chip : {true, false}) {
         for (const bool wants : {true, false}) {
             const auto level = model.level(sharing_options({}, on_chip({chip, chip, chip})));
-            Counting follower;
-            follower.wants = wants;
-            level->view().follow_with(follower);
+            Counting observer;
+            observer.wants = wants;
+            level->view().add_observer(observer);
             level->prefill(0, ids);
             const auto n = static_cast<int64_t>(ids.size());
-            EXPECT_EQ(follower.rows, wants ? 4 * n : 3 * n + 1);
-            EXPECT_EQ(follower.asked,
+            EXPECT_EQ(observer.rows, wants ? 4 * n : 3 * n + 1);
+            EXPECT_EQ(observer.asked,
                       (std::vector<OwnerIndex>{OwnerIndex(0), OwnerIndex(1), OwnerIndex(1), OwnerIndex(2)}));
-            level->view().unfollow(follower);
+            level->view().remove_observer(observer);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "decode/text_level.h"
+#include "decode/decode_state.h"
 #include "dist/self_comm.h"
 #include "model/rope.h"
 #include "offload/policies/window_view.h"
@@ -85,7 +85,7 @@ class WindowTest : public testing::Test {
 TEST_F(WindowTest, SeesSinksAndRecentTokensOfAPrompt) {
     for (const int64_t n : {1, 5, 84, 85, 86, 90, 170, 1000}) {
         const std::vector<int32_t> text = text_of(n);
-        TextLevel level(window);
+        DecodeState level(window);
         level.prefill(text, {});
         level.begin();
         EXPECT_EQ(level.length(), std::min(n, kWindow));
@@ -96,7 +96,7 @@ TEST_F(WindowTest, SeesSinksAndRecentTokensOfAPrompt) {
 TEST_F(WindowTest, MovesWithTheText) {
     for (const int64_t prompt : {3, 40, 84, 300}) {
         std::vector<int32_t> text = text_of(prompt);
-        TextLevel level(window);
+        DecodeState level(window);
         level.prefill(text, {});
         level.begin();
         std::vector<Row> rows;
@@ -120,7 +120,7 @@ TEST_F(WindowTest, MovesWithTheText) {
 
 TEST_F(WindowTest, BeginsAgainAfterThePrompt) {
     const std::vector<int32_t> text = text_of(200);
-    TextLevel level(window);
+    DecodeState level(window);
     level.prefill(text, {});
     level.begin();
     const std::vector<float> first = last_logits(window);

@@ -10,9 +10,9 @@ namespace trireme {
 /// Work that waits for input from outside (a person, a pipe) calls this several times a second.
 using StillWaiting = std::function<void()>;
 
-class Crew {
+class RankGroup {
   public:
-    explicit Crew(Comm& comm) : comm_(comm) {}
+    explicit RankGroup(Comm& comm) : comm_(comm) {}
 
     Comm& comm() const { return comm_; }
     bool first() const { return comm_.rank() == 0; }

@@ -1,4 +1,4 @@
-#include "launch/run/snapshot/take_up.h"
+#include "launch/run/snapshot/resume.h"
 
 #include <algorithm>
 
@@ -32,15 +32,16 @@ std::vector<Remembered> known_of(Session& session, Level& model) {
     return {remembered(session), remembered(model)};
 }
 
-std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValues& settings, const char* what) {
+std::optional<ResumedRun> resume(const Start& start, const RankGroup& rank_group, const KeyValues& settings,
+                                 const char* what) {
     const Options& o = start.call.options;
     if (o.load_kv.empty()) return std::nullopt;
-    Taken taken{.snapshot = SnapshotReader(o.load_kv, crew)};
+    ResumedRun taken{.snapshot = SnapshotReader(o.load_kv, rank_group)};
     const SnapshotReader& s = taken.snapshot;
     s.require_same_model(settings);
     const std::string other = s.other_chain(settings);
     const bool same = s.remembers(what);
-    taken.goes_on = same && other.empty() && s.ranks() == crew.comm().size();
+    taken.goes_on = same && other.empty() && s.ranks() == rank_group.comm().size();
     log::info("{}: {} tokens of a prompt, {} generated; {}", o.load_kv, s.text().prompt.size(),
               s.text().generated.size(),
               taken.goes_on   ? "the run continues with exactly its tokens"
@@ -50,11 +51,11 @@ std::optional<Taken> take_up(const Start& start, const Crew& crew, const KeyValu
     return taken;
 }
 
-Request Taken::request(const Start& start, const Crew& crew, const Engine& engine) const {
+Request ResumedRun::request(const Start& start, const RankGroup& rank_group, const Engine& engine) const {
     const Options& o = start.call.options;
     const std::vector<int32_t>& there = snapshot.text().prompt;
     if (o.prompt_from != PromptFrom::kNowhere) {
-        const Request given = read_request(start, crew, engine);
+        const Request given = read_request(start, rank_group, engine);
         const auto [mine, theirs] = std::ranges::mismatch(given.ids, there);
         require(
             given.ids == there, Exit::kConfig,
@@ -73,30 +74,31 @@ Request Taken::request(const Start& start, const Crew& crew, const Engine& engin
     return request;
 }
 
-void Taken::load(Engine& engine, Chain& chain, const Crew& crew, GenerateRequest& request, GenerateStats& stats) const {
+void ResumedRun::load(Engine& engine, Chain& chain, const RankGroup& rank_group, GenerateRequest& request,
+                      GenerateStats& stats) const {
     const uint64_t begin = trace::now();
     stats = {};
     stats.prompt_tokens = static_cast<int64_t>(request.prompt.size());
     request.resumed = snapshot.text().generated;
     request.goes_on = goes_on;
     if (goes_on) {
-        snapshot.load(engine, {remembered(chain)}, crew);
+        snapshot.load(engine, {remembered(chain)}, rank_group);
     } else {
-        snapshot.load_text(engine, chain, crew);
+        snapshot.load_text(engine, chain, rank_group);
     }
     stats.taken_up_ms = static_cast<double>(trace::now() - begin) * 1e-6;
 }
 
-double Taken::load(Engine& engine, Session& session, const Crew& crew) const {
+double ResumedRun::load(Engine& engine, Session& session, const RankGroup& rank_group) const {
     const uint64_t begin = trace::now();
     if (goes_on) {
-        snapshot.load(engine, known_of(session, engine.model()), crew);
-        crew.phase([&] { session.taken_up(/*logits=*/true); });
+        snapshot.load(engine, known_of(session, engine.model()), rank_group);
+        rank_group.phase([&] { session.taken_up(/*logits=*/true); });
     } else if (snapshot.remembers("session")) {
-        snapshot.load_tiles(engine, {remembered(session)}, crew);
+        snapshot.load_tiles(engine, {remembered(session)}, rank_group);
         session.taken_up(/*logits=*/false);
     } else {
-        snapshot.load_tiles(engine, {}, crew);
+        snapshot.load_tiles(engine, {}, rank_group);
         session.adopt(snapshot.text().ids());
     }
     return static_cast<double>(trace::now() - begin) * 1e-6;

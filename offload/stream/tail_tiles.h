@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-class Tails {
+class TailTiles {
   public:
     static constexpr int64_t kPlaces = 2;  // per sequence of a layer: tile t is in place t % 2
 
@@ -26,7 +26,7 @@ class Tails {
     /// here.
     static int64_t first_tile(int64_t length) { return std::max(int64_t{0}, length / kTileTokens - (kPlaces - 1)); }
 
-    Tails(Device& device, Transport& transport, const StreamShape& shape);
+    TailTiles(Device& device, Transport& transport, const StreamShape& shape);
 
     size_t bytes() const { return memory_.bytes(); }
     /// The layer's address table, i64 [sequences, tiles]. It never changes; as tiles share places, only the entries

@@ -1,4 +1,4 @@
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-void Crew::phase(const std::function<void()>& work) const {
+void RankGroup::phase(const std::function<void()>& work) const {
     const Outcome mine = attempt(work);
     const std::vector<std::string> all = comm_.gather_bytes(fmt::format("{} {}", mine.status, mine.message));
     std::vector<int> status;
@@ -26,13 +26,13 @@ void Crew::phase(const std::function<void()>& work) const {
                       everywhere || rank == 0 ? message : fmt::format("rank {}: {}", rank, message));
 }
 
-void Crew::first_only(const std::function<void()>& work) const {
+void RankGroup::first_only(const std::function<void()>& work) const {
     phase([&] {
         if (first()) work();
     });
 }
 
-void Crew::first_only_waiting(const std::function<void(const StillWaiting&)>& work) const {
+void RankGroup::first_only_waiting(const std::function<void(const StillWaiting&)>& work) const {
     using Clock = std::chrono::steady_clock;
     enum class Rank0 : char { kWaits, kIsDone };
     const std::chrono::duration<double> interval(std::min(1.0, env().timeout_s / 4));

@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-struct Books {
+struct BatchState {
     std::vector<BatchLine> lines;
     DataSet data;  // of --data; its texts are moved into `lines`
     std::unique_ptr<BatchOutput> output;
@@ -25,12 +25,12 @@ struct Books {
 
 /// Opens input and output. `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData
 /// if a reference text for ROUGE is empty.
-Books open_books(const Options& options, const StillWaiting& waiting);
+BatchState open_books(const Options& options, const StillWaiting& waiting);
 /// The requests that are not done yet. Errors: as prompt_of, and as DataSet::require_made_by.
-std::vector<BatchRequest> left_of(const Books& books, const Options& options, const Engine& engine,
+std::vector<BatchRequest> left_of(const BatchState& books, const Options& options, const Engine& engine,
                                   const StillWaiting& waiting);
 /// The output line of a finished request. It contains the request as it is in the input.
-std::string line_of(Books& books, const Options& options, int64_t index, const Continuation& made,
+std::string line_of(BatchState& books, const Options& options, int64_t index, const Continuation& made,
                     int64_t prompt_tokens, double seconds);
 void log_rouge(const std::vector<Rouge>& all);
 

@@ -1,4 +1,4 @@
-#include "offload/stream/tails.h"
+#include "offload/stream/tail_tiles.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
+TailTiles::TailTiles(Device& device, Transport& transport, const StreamShape& shape)
     : transport_(transport),
       shape_(shape),
       memory_(device, bytes(shape)),
@@ -22,7 +22,7 @@ Tails::Tails(Device& device, Transport& transport, const StreamShape& shape)
     }
 }
 
-void Tails::open(int64_t sequence, int64_t first, int64_t n) {
+void TailTiles::open(int64_t sequence, int64_t first, int64_t n) {
     use();
     for_tiles(first, n, [&](int64_t t) {
         // A copy to host memory may still be reading the place: an older tile, or this one from before a truncation.
@@ -31,14 +31,14 @@ void Tails::open(int64_t sequence, int64_t first, int64_t n) {
     });
 }
 
-void Tails::written(int64_t sequence, int64_t first, int64_t n) {
+void TailTiles::written(int64_t sequence, int64_t first, int64_t n) {
     for_tiles(first, n, [&](int64_t t) {
         if ((t + 1) * kTileTokens <= first + n) store(sequence, t);
     });
 }
 
 /// Copies a complete tile of every layer to host memory.
-void Tails::store(int64_t sequence, int64_t t) {
+void TailTiles::store(int64_t sequence, int64_t t) {
     const auto each = [&](const auto& body) {
         for (StreamedIndex layer; layer.i < shape_.layers; ++layer) body(layer, place(layer, sequence, t));
     };
@@ -49,7 +49,7 @@ void Tails::store(int64_t sequence, int64_t t) {
     });
 }
 
-void Tails::fork(int64_t sequence, int64_t length) {
+void TailTiles::fork(int64_t sequence, int64_t length) {
     const int64_t first = std::max(shape_.common, first_tile(length)) * kTileTokens;
     open(sequence, first, length - first);
     for_tiles(first, length - first, [&](int64_t t) {
@@ -63,7 +63,7 @@ void Tails::fork(int64_t sequence, int64_t length) {
     });
 }
 
-void Tails::truncate(int64_t sequence, int64_t n) {
+void TailTiles::truncate(int64_t sequence, int64_t n) {
     const Ordering::Mark now = transport_.order().record(Lane::kCompute);
     for_tiles(first_tile(n) * kTileTokens, n - first_tile(n) * kTileTokens, [&](int64_t t) {
         Held& there = held(sequence, t);
@@ -77,7 +77,7 @@ void Tails::truncate(int64_t sequence, int64_t n) {
     });
 }
 
-void Tails::adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window) {
+void TailTiles::adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window) {
     const int64_t first = first_tile(length) * kTileTokens;
     for_tiles(first, length - first, [&](int64_t t) {
         const char* from = window + static_cast<size_t>(t) * shape_.tile_bytes();
@@ -88,7 +88,7 @@ void Tails::adopt(StreamedIndex layer, int64_t sequence, int64_t length, const c
     });
 }
 
-void Tails::hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window) {
+void TailTiles::hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window) {
     use();
     for (int64_t t = tiles.first; t < tiles.end; ++t) {
         char* to = window + static_cast<size_t>(t) * shape_.tile_bytes();

@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-class TextLevel {
+class DecodeState {
   public:
-    explicit TextLevel(Level& level) : level_(level) {
+    explicit DecodeState(Level& level) : level_(level) {
         staged_.reserve(kMaxRows);
         pending_.reserve(2 * kMaxRows);
     }

@@ -1,4 +1,4 @@
-#include "launch/run/crew.h"
+#include "launch/run/rank_group.h"
 
 #include <chrono>
 #include <new>
@@ -32,7 +32,7 @@ std::vector<std::string> after_phase(const std::vector<Exit>& codes, const std::
     run_ranks(static_cast<int>(codes.size()), [&](Comm& comm) {
         const auto me = static_cast<size_t>(comm.rank());
         const Outcome o = attempt([&] {
-            Crew(comm).phase([&] {
+            RankGroup(comm).phase([&] {
                 if (codes[me] != Exit::kOk) fail(codes[me], "{}", fmt::format(fmt::runtime(text), me));
             });
         });
@@ -42,36 +42,36 @@ std::vector<std::string> after_phase(const std::vector<Exit>& codes, const std::
     return said;
 }
 
-TEST(Crew, PassesTogether) {
+TEST(RankGroup, PassesTogether) {
     EXPECT_THAT(after_phase({Exit::kOk, Exit::kOk, Exit::kOk}, "x"), testing::Each("0 "));
 }
 
-TEST(Crew, LeavesTogetherWithTheWorstOfTheLowestRank) {
+TEST(RankGroup, LeavesTogetherWithTheWorstOfTheLowestRank) {
     EXPECT_THAT(after_phase({Exit::kOk, Exit::kData, Exit::kOk}, "bad {}"), testing::Each("65 rank 1: bad 1"));
     EXPECT_THAT(after_phase({Exit::kData, Exit::kIo, Exit::kIo}, "bad {}"), testing::Each("74 rank 1: bad 1"));
     EXPECT_THAT(after_phase({Exit::kOs, Exit::kOk, Exit::kOs}, "bad {}"), testing::Each("71 bad 0"));
     EXPECT_THAT(after_phase({Exit::kData, Exit::kData, Exit::kData}, "bad"), testing::Each("65 bad"));
 }
 
-TEST(Crew, LetsRankZeroWorkAlone) {
+TEST(RankGroup, LetsRankZeroWorkAlone) {
     run_ranks(3, [](Comm& comm) {
         bool worked = false;
-        Crew(comm).first_only([&] { worked = true; });
+        RankGroup(comm).first_only([&] { worked = true; });
         EXPECT_EQ(worked, comm.rank() == 0);
     });
 }
 
-TEST(Crew, LetsRankZeroWaitForTheOutside) {
+TEST(RankGroup, LetsRankZeroWaitForTheOutside) {
     run_ranks(3, [](Comm& comm) {
         bool worked = false;
-        Crew(comm).first_only_waiting([&](const StillWaiting& waiting) {
+        RankGroup(comm).first_only_waiting([&](const StillWaiting& waiting) {
             const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
             while (std::chrono::steady_clock::now() < end) waiting();
             worked = true;
         });
         EXPECT_EQ(worked, comm.rank() == 0);
         const Outcome failed = attempt(
-            [&] { Crew(comm).first_only_waiting([](const StillWaiting&) { fail(Exit::kNoInput, "no text"); }); });
+            [&] { RankGroup(comm).first_only_waiting([](const StillWaiting&) { fail(Exit::kNoInput, "no text"); }); });
         EXPECT_EQ(failed.status, 66);
         EXPECT_EQ(failed.message, "no text");
         EXPECT_TRUE(failed.agreed);

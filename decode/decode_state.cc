@@ -1,4 +1,4 @@
-#include "decode/text_level.h"
+#include "decode/decode_state.h"
 
 #include <algorithm>
 
@@ -12,21 +12,21 @@ constexpr int64_t kManyPending = 16;
 
 }  // namespace
 
-void TextLevel::take_part(std::span<const int32_t> prompt) {
+void DecodeState::take_part(std::span<const int32_t> prompt) {
     const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
     const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
     prompt_.assign(prompt.begin(), prompt.begin() + part.first);
     prompt_.insert(prompt_.end(), last.begin(), last.end());
 }
 
-void TextLevel::adopt(std::span<const int32_t> prompt) {
+void DecodeState::adopt(std::span<const int32_t> prompt) {
     take_part(prompt);
     check(level_.length() >= tokens(prompt_), "text: a prompt of {} tokens is to be adopted, the level holds {}",
           tokens(prompt_), level_.length());
     level_.truncate(0, tokens(prompt_));
 }
 
-void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progress) {
+void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progress) {
     if (const int64_t there = level_.view().follow(); there >= 0) {
         check(there == static_cast<int64_t>(prompt.size()), "text: {} tokens are there of a prompt of {}", there,
               prompt.size());
@@ -39,12 +39,12 @@ void TextLevel::prefill(std::span<const int32_t> prompt, const Progress& progres
     level_.save_logits();
 }
 
-void TextLevel::begin() {
+void DecodeState::begin() {
     staged_.clear();
     pending_.clear();
     // If another level fills this view, that level has the prompt's logits and samples the first token.
     if (at_prompt_ = level_.view().follow() < 0; !at_prompt_) return;
-    if (level_.view().reaches(0, tokens(prompt_))) {
+    if (level_.view().can_truncate(0, tokens(prompt_))) {
         level_.truncate(0, tokens(prompt_));
         level_.restore_logits();
     } else {
@@ -53,12 +53,12 @@ void TextLevel::begin() {
     }
 }
 
-void TextLevel::append(int32_t token) {
+void DecodeState::append(int32_t token) {
     pending_.push_back(token);
     at_prompt_ = false;
 }
 
-void TextLevel::rows_of_pending(std::vector<Row>& rows) {
+void DecodeState::rows_of_pending(std::vector<Row>& rows) {
     check(!pending_.empty(), "text: nothing is pending, and no logits are available");
     first_row_ = level_.view().staged().size();
     rows.clear();
@@ -70,24 +70,24 @@ void TextLevel::rows_of_pending(std::vector<Row>& rows) {
     }
 }
 
-void TextLevel::computed(std::span<const int32_t> path) {
+void DecodeState::computed(std::span<const int32_t> path) {
     for (int32_t r = 0; r < tokens(pending_); ++r) staged_.push_back(first_row_ + r);
     for (const int32_t r : path) staged_.push_back(first_row_ + r);
     pending_.clear();
 }
 
-Row TextLevel::tip() {
+Row DecodeState::tip() {
     check(pending_.empty(), "text: {} tokens are pending", pending_.size());
     at_prompt_ = false;
     return {.token = -1, .position = static_cast<int32_t>(length()), .parent = staged_.empty() ? -1 : staged_.back()};
 }
 
-void TextLevel::take(std::span<const int32_t> path) {
+void DecodeState::take(std::span<const int32_t> path) {
     check(pending_.empty() || path.empty(), "text: {} tokens are pending", pending_.size());
     staged_.insert(staged_.end(), path.begin(), path.end());
 }
 
-void TextLevel::settle() {
+void DecodeState::settle() {
     const int64_t text = length();
     if (const int64_t there = level_.view().follow(); there >= 0) {
         const int64_t behind = text - there;
@@ -101,7 +101,7 @@ void TextLevel::settle() {
     if (pending() > kManyPending) catch_up();
 }
 
-void TextLevel::state(Archive& ar, bool tiles) {
+void DecodeState::state(Archive& ar, bool tiles) {
     check(staged_.empty(), "text: {} rows are not settled", staged_.size());
     level_.view().drop();
     level_.state(ar, tiles);
@@ -112,7 +112,7 @@ void TextLevel::state(Archive& ar, bool tiles) {
     if (ar.loads() && at_prompt_) level_.restore_logits();
 }
 
-void TextLevel::keep_staged() {
+void DecodeState::keep_staged() {
     if (staged_.empty()) {
         level_.view().drop();
     } else {
@@ -123,7 +123,7 @@ void TextLevel::keep_staged() {
 
 // Computes all pending tokens but the last, which is computed when its logits are required. Otherwise tokens that
 // accumulate while nothing is proposed would exceed the rows of a forward.
-void TextLevel::catch_up() {
+void DecodeState::catch_up() {
     level_.view().drop();
     const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - level_.length()});
     if (n <= 0) return;
@@ -135,7 +135,7 @@ void TextLevel::catch_up() {
     keep_staged();
 }
 
-void TextLevel::end_at(int64_t n, int32_t next) {
+void DecodeState::end_at(int64_t n, int32_t next) {
     check(n >= tokens(prompt_) && n <= length(), "text: {} of {} tokens are to stay, {} of them the prompt's", n,
           length(), tokens(prompt_));
     if (n < level_.length()) level_.truncate(0, n);

@@ -1,4 +1,4 @@
-#include "launch/commands/batch_books.h"
+#include "launch/commands/batch_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +16,8 @@ OrderedJson as_json(const RougeScore& s) {
 
 }  // namespace
 
-Books open_books(const Options& o, const StillWaiting& waiting) {
-    Books books;
+BatchState open_books(const Options& o, const StillWaiting& waiting) {
+    BatchState books;
     books.output = std::make_unique<BatchOutput>(o.output_path, o.force);
     const int64_t done = books.output->done();
     DataChoice choice = o.choice;
@@ -42,7 +42,7 @@ Books open_books(const Options& o, const StillWaiting& waiting) {
     return books;
 }
 
-std::vector<BatchRequest> left_of(const Books& books, const Options& o, const Engine& engine,
+std::vector<BatchRequest> left_of(const BatchState& books, const Options& o, const Engine& engine,
                                   const StillWaiting& waiting) {
     books.data.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
     std::vector<BatchRequest> left;
@@ -56,7 +56,7 @@ std::vector<BatchRequest> left_of(const Books& books, const Options& o, const En
     return left;
 }
 
-std::string line_of(Books& books, const Options& o, int64_t index, const Continuation& made, int64_t prompt_tokens,
+std::string line_of(BatchState& books, const Options& o, int64_t index, const Continuation& made, int64_t prompt_tokens,
                     double seconds) {
     const BatchLine& request = books.lines[static_cast<size_t>(index)];
     const bool limited = made.stop == StopReason::kLimit || made.stop == StopReason::kContext;
