@@ -18,15 +18,15 @@ struct Collected {
 using Proposals = std::vector<Collected>;  // by number of tokens, 0 to kMost
 
 /// Expected tokens of a round: the accepted ones of g proposed tokens, and the one that follows them.
-double tokens_of(double stays, int64_t g) {
+double tokens_of(double alpha, int64_t g) {
     double tokens = 1, all = 1;
-    for (int64_t i = 0; i < g; ++i) tokens += all *= stays;
+    for (int64_t i = 0; i < g; ++i) tokens += all *= alpha;
     return tokens;
 }
 
 int64_t fastest_length(const CheckingLevel& level, const Proposals& inner) {
     const auto token_ms = [&](int64_t g) {
-        return (inner[static_cast<size_t>(g)].ms + level.ms(g + 1)) / tokens_of(level.stays, g);
+        return (inner[static_cast<size_t>(g)].ms + level.ms(g + 1)) / tokens_of(level.alpha, g);
     };
     int64_t best = 0;
     for (int64_t g = 1; g <= kMost; ++g) {
@@ -36,7 +36,7 @@ int64_t fastest_length(const CheckingLevel& level, const Proposals& inner) {
 }
 
 /// A level collects n tokens in rounds. Each requests g tokens: `length`, or one fewer than are missing. It yields k
-/// tokens, the level's own included, with probability stays^(k - 1) (1 - stays), and g + 1 with stays^g.
+/// tokens, the level's own included, with probability alpha^(k - 1) (1 - alpha), and g + 1 with alpha^g.
 Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64_t length) {
     Proposals all(1, {.forwards = std::vector<double>(inner[0].forwards.size() + 1)});
     for (int64_t n = 1; n <= kMost; ++n) {
@@ -45,8 +45,8 @@ Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64
         Collected p = {.ms = asked.ms + level.ms(g + 1), .drafted = asked.drafted, .forwards = {1}};
         p.forwards.insert(p.forwards.end(), asked.forwards.begin(), asked.forwards.end());
         for (int64_t k = 1; k <= g + 1; ++k) {
-            const double ends = k <= g ? 1 - level.stays : 1;
-            const double chance = std::pow(level.stays, static_cast<double>(k - 1)) * ends;
+            const double ends = k <= g ? 1 - level.alpha : 1;
+            const double chance = std::pow(level.alpha, static_cast<double>(k - 1)) * ends;
             const Collected& rest = all[static_cast<size_t>(n - k)];
             p.ms += chance * rest.ms;
             p.drafted += chance * rest.drafted;
@@ -82,7 +82,7 @@ RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token
                            .drafted = p.drafted,
                            .draft_ms = p.ms,
                            .round_ms = round_ms(g + 1, p.ms),
-                           .tokens = tokens_of(outermost.stays, g)};
+                           .tokens = tokens_of(outermost.alpha, g)};
         for (size_t i = 1; i < checks.size(); ++i) {
             f.levels.push_back({checks[i].name, lengths[checks.size() - 1 - i], p.forwards[i - 1]});
         }

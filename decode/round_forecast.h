@@ -15,7 +15,7 @@ namespace trireme {
 /// A verifying level. The next inner level, or the drafter, proposes tokens to it.
 struct CheckingLevel {
     std::string name;
-    double stays = 0;                        // probability that a token proposed to it is accepted, 0 to 1
+    double alpha = 0;                        // probability that a token proposed to it is accepted, 0 to 1
     int64_t length = DraftLength::kAuto;     // tokens requested at a time; kAuto: the fastest number, 0 included
     std::function<double(int64_t rows)> ms;  // cost of a forward; not called for the outermost level
 };

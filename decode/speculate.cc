@@ -265,11 +265,11 @@ void Speculate::digest(std::span<const Proposed> proposed, const Level::Accepted
     digest_ = XXH3_64bits_withSeed(digested_.data(), digested_.size() * sizeof(int32_t), digest_);
 }
 
-void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> stays) {
+void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> accepted) {
     ++stats_.rounds;
-    rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(stays.size())});
+    rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(accepted.size())});
     stats_.proposed += static_cast<int64_t>(proposed.size());
-    stats_.accepted += static_cast<int64_t>(stays.size());
+    stats_.accepted += static_cast<int64_t>(accepted.size());
     for (size_t i = 0; i < proposed.size(); ++i) {
         const Proposed& p = proposed[i];
         stats_.branched |= p.parent != static_cast<int32_t>(i) - 1;
@@ -277,7 +277,7 @@ void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_
         for (int32_t at = p.parent; at >= 0; at = proposed[static_cast<size_t>(at)].parent) ++depth;
         ++stats_.proposed_at[depth];
     }
-    for (size_t depth = 0; depth < stays.size(); ++depth) ++stats_.accepted_at[depth];
+    for (size_t depth = 0; depth < accepted.size(); ++depth) ++stats_.accepted_at[depth];
 }
 
 }  // namespace trireme

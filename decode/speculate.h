@@ -93,7 +93,7 @@ class Speculate final : public Decoder {
     enum class Origin : uint8_t { kAccepted, kResidual, kOther };
     void collect(int32_t token, int64_t row, Origin origin);
     std::span<const Proposed> ask(int64_t most);
-    void count(std::span<const Proposed> proposed, std::span<const int32_t> stays);
+    void count(std::span<const Proposed> proposed, std::span<const int32_t> accepted);
     void digest(std::span<const Proposed> proposed, const Level::Accepted& answer);
 
     Proposer& inner_;

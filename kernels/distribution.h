@@ -88,7 +88,7 @@ constexpr int rounding_shift(U128 sum) {
     return shift;
 }
 
-/// A proposed token, as Kernels::accept takes it. The first element of a proposal stands for the sequence's last token.
+/// A proposed token, as Kernels::accept takes it. The first element of a proposal represents the sequence's last token.
 /// Only its uniform is used: it draws the token that follows the accepted ones.
 struct Proposal {
     int64_t token = 0;

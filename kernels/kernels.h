@@ -97,7 +97,7 @@ class Kernels {
     void sample(const Tensor& ids, const Tensor& logits, int64_t vocab, const Tensor& uniforms,
                 const SamplingRule& rule, const Tensor& distributions = {}, const Tensor& ends = {});
     /// Accepts or rejects proposed tokens, and samples the token that follows (kernels/acceptance.h).  proposals i64
-    /// [1 + n, kProposalWords] (Proposal): the first stands for the sequence's last token; parents come before
+    /// [1 + n, kProposalWords] (Proposal): the first represents the sequence's last token; parents come before
     /// children. The verifier's logits f32 [parts, rows or more, cols] and distributions i64 [rows,
     /// kRowDistributionWords]: the last 1 + n rows belong to the proposals, in the same order. out i32 [2 + n]: the
     /// number of accepted tokens; the token that follows them; the indices of the accepted tokens, in order.

@@ -9,6 +9,7 @@
 
 #include "launch/flags/flags.h"
 #include "launch/report/output.h"
+#include "launch/run/settings.h"
 #include "launch/run/text_file.h"
 #include "model/files/shown.h"
 #include "runtime/log.h"
@@ -20,12 +21,10 @@ namespace {
 constexpr size_t kMostOutputBytes = size_t{1} << 32;
 constexpr const char* kInstead = "name another file, or start over with --force";
 
-/// Formats a setting as a user would write it; a missing one has its default.
+/// Formats a setting as a user would write it.
 std::string shown_setting(const std::map<std::string, std::string>& settings, const std::string& name) {
-    const auto found = settings.find(name);
-    const Flag* flag = find_key(name);
-    if (flag == nullptr) return shown(fmt::format("{} {}", name, found == settings.end() ? "none" : found->second));
-    const std::string value = found == settings.end() ? flag->show(Options()) : found->second;
+    const std::string value = value_of(settings, name);
+    if (find_key(name) == nullptr) return shown(fmt::format("{} {}", name, value));
     return shown(fmt::format("--{} {}", name, value.empty() ? "unset" : value));
 }
 

@@ -27,16 +27,16 @@ double allreduce_ms() {
 class Group {
   public:
     /// `results` are those of the modes in `start`, in order.
-    Group(const Start& start, const RankGroup& rank_group, Engine& engine, int64_t n, int64_t beside,
+    Group(const Start& start, const RankGroup& rank_group, Engine& engine, int64_t n, int64_t parallel,
           std::vector<BenchResult*> results, RunLog& log)
         : options_(start.call.options),
           rank_group_(rank_group),
           engine_(engine),
-          beside_(beside),
+          parallel_(parallel),
           results_(std::move(results)),
           log_(log) {
         request_.max_new = n;
-        request_.num_samples = beside;
+        request_.num_samples = parallel;
         // All chains exist before the prompt is read, so that observers of the target's tiles see it.
         rank_group.phase([&] {
             for (const Options& o : chains_of(Command::kBench, options_)) {
@@ -108,7 +108,7 @@ class Group {
 
     /// Each repetition uses its own random numbers, which all modes share.
     BenchRun continue_text(size_t mode, size_t text, int64_t repetition, RunLog* log = nullptr) {
-        request_.first_sample = repetition * beside_;
+        request_.first_sample = repetition * parallel_;
         Decoder& decoder = chains_[mode]->decoder();
         GenerateStats stats = prefilled_;
         const uint64_t begin = trace::now();
@@ -122,21 +122,21 @@ class Group {
         const Interrupt interrupt = [&](std::span<const int32_t> round) {
             if (log != nullptr) log->round(round);
             if (!meter) meter.emplace(what, "tokens", sink_);
-            (*meter)(decoded += static_cast<int64_t>(round.size()), request_.max_new * beside_);
+            (*meter)(decoded += static_cast<int64_t>(round.size()), request_.max_new * parallel_);
             status_ = agreed_status(rank_group_, 0, round, chains_[mode]->digest());
             return status_ != 0;
         };
         const std::vector<Continuation> out =
-            beside_ == 1 ? continue_prompt(decoder, nullptr, request_, stats, {}, interrupt)
-                         : continue_side_by_side(decoder, beside_, options_.sampling, options_.seed.value(), nullptr,
-                                                 request_, stats, {}, interrupt);
+            parallel_ == 1 ? continue_prompt(decoder, nullptr, request_, stats, {}, interrupt)
+                           : continue_side_by_side(decoder, parallel_, options_.sampling, options_.seed.value(),
+                                                   nullptr, request_, stats, {}, interrupt);
         BenchResult& result = *results_[mode];
         if (status_ == 0) {
             if (result.tokens.size() == text) result.tokens.push_back(out[0].ids);
             if (result.tokens[text] != out[0].ids && result.unsteady < 0) result.unsteady = static_cast<int64_t>(text);
         }
         return {.tokens = stats.new_tokens,
-                .samples = beside_,
+                .samples = parallel_,
                 .ttft_ms = stats.ttft_ms + adopt_ms,
                 .decode_ms = stats.decode_ms,
                 .allreduce_ms = allreduce_ms() - allreduce_before,
@@ -144,14 +144,14 @@ class Group {
     }
 
     void run(size_t mode, size_t text, int64_t repetition) {
-        log_.mode(results_[mode]->mode, beside_, engine_);
-        log_.text(static_cast<int64_t>(text), beside_ == 1 ? repetition : -1);
+        log_.mode(results_[mode]->mode, parallel_, engine_);
+        log_.text(static_cast<int64_t>(text), parallel_ == 1 ? repetition : -1);
         const BenchRun measured = continue_text(mode, text, repetition, &log_);
         log_.checks(chains_[mode]->take_kept_rounds());
         if (status_ != 0) return;
         log_.done({.text = static_cast<int64_t>(text),
                    .sample = repetition,
-                   .side_by_side = beside_,
+                   .side_by_side = parallel_,
                    .prompt_tokens = prefilled_.prompt_tokens,
                    .new_tokens = measured.tokens,
                    .prefill_ns = ns_of(prefilled_.prefill_ms),
@@ -181,7 +181,7 @@ class Group {
         result.plain = chains_[mode]->levels().empty() && !result.bounded;
         result.on_chip = plan.on_chip_layers;
         result.layers = plan.on_chip_layers + plan.streamed_layers;
-        result.parallel = beside_;
+        result.parallel = parallel_;
         result.prefill_ms = prefills_ > 0 ? prefill_ms_ / static_cast<double>(prefills_) : 0;
         result.passes = passes_;
         result.prefill_link = prefill_link_;
@@ -197,7 +197,7 @@ class Group {
     const Options& options_;
     const RankGroup& rank_group_;
     Engine& engine_;
-    int64_t beside_;  // parallel samples
+    int64_t parallel_;  // parallel samples
     std::vector<BenchResult*> results_;
     RunLog& log_;
     std::vector<std::unique_ptr<Chain>> chains_;
@@ -235,8 +235,9 @@ BenchResults run_modes(const Start& start, const RankGroup& rank_group, Engine& 
         for (size_t next = 0; next < done.size() && out.status == 0; ++next) {
             if (done[next]) continue;
             Start own = start;
-            std::tie(own.call.options.kv_on_chip, own.call.options.bounded.policy) = place_of(o.modes[next]);
-            own.call.options.bounded.one_set = options_of(o, o.modes[next]).bounded.one_set;
+            const Options of_mode = options_of(o, o.modes[next]);
+            own.call.options.kv_on_chip = of_mode.kv_on_chip;
+            own.call.options.bounded = of_mode.bounded;
             own.call.options.modes.clear();
             std::vector<BenchResult*> results;
             for (size_t m = next; m < done.size(); ++m) {
@@ -248,14 +249,14 @@ BenchResults run_modes(const Start& start, const RankGroup& rank_group, Engine& 
             }
             std::optional<Group> group;
             try {
-                int64_t beside = o.parallel[p];
-                if (beside == Options::kMostParallel) {
-                    beside = std::max<int64_t>(1, engine.most_side_by_side(own, rank_group, context, texts.tokens(),
-                                                                           true, Options::kParallelLimit));
-                    log::info("{} samples side by side are the most that there is memory for", beside);
+                int64_t parallel = o.parallel[p];
+                if (parallel == Options::kMostParallel) {
+                    parallel = std::max<int64_t>(1, engine.most_side_by_side(own, rank_group, context, texts.tokens(),
+                                                                             true, Options::kParallelLimit));
+                    log::info("{} samples side by side are the most that there is memory for", parallel);
                 }
-                engine.load(own, rank_group, context, texts.tokens(), {.texts = beside, .of_one_prompt = true});
-                group.emplace(own, rank_group, engine, n, beside, results, log);
+                engine.load(own, rank_group, context, texts.tokens(), {.texts = parallel, .of_one_prompt = true});
+                group.emplace(own, rank_group, engine, n, parallel, results, log);
             } catch (const AgreedError& e) {
                 if (first) throw;
                 out.refused = e;

@@ -100,10 +100,10 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     const std::optional<ResumedRun> taken = resume(start, rank_group, engine.settings(), "chain");
     if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
     const Request asked = taken ? taken->request(start, rank_group, engine) : read_request(start, rank_group, engine);
-    const int64_t beside = texts_side_by_side(
+    const int64_t parallel = texts_side_by_side(
         start, rank_group, engine,
         {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});
-    engine.load(start, rank_group, asked.positions, asked.tokens(), {.texts = beside, .of_one_prompt = true});
+    engine.load(start, rank_group, asked.positions, asked.tokens(), {.texts = parallel, .of_one_prompt = true});
     warn_of_unused_bounded(o, engine.bounding(), asked.positions);
     GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
@@ -140,8 +140,8 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     };
     GenerateStats stats;
     RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
-    record.mode(mode_name(o), beside, engine);
-    int64_t recorded = beside > 1 ? -1 : 0;  // the sample of the next rounds
+    record.mode(mode_name(o), parallel, engine);
+    int64_t recorded = parallel > 1 ? -1 : 0;  // the sample of the next rounds
     record.text(0, recorded, taken ? std::ssize(taken->snapshot.text().generated) : 0);
     std::vector<Continuation> samples;
     int status = 0;
@@ -150,7 +150,7 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
         const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
         const OnToken show = [&](int64_t sample, int32_t id, std::string_view text) {
             if (rank_group.first()) printer.take(sample, id, text);
-            if (beside == 1 && sample != recorded) record.text(0, recorded = sample);
+            if (parallel == 1 && sample != recorded) record.text(0, recorded = sample);
         };
         const Progress progress = [&](int64_t done, int64_t total) {
             prefill(done, total);
@@ -175,13 +175,12 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
             if (warm_up) trireme::warm_up(warm_up, stats);
             samples = continue_prompt(chain.decoder(), tokenizer, request, stats, show, interrupt);
         } else {
-            samples = beside > 1
-                          ? generate_side_by_side(chain.decoder(), beside, o.sampling, o.seed.value_or(0), tokenizer,
+            samples = parallel > 1
+                          ? generate_side_by_side(chain.decoder(), parallel, o.sampling, o.seed.value_or(0), tokenizer,
                                                   request, stats, show, progress, interrupt)
                           : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
         }
     }
-    if (dump) dump->take();
     if (rank_group.first()) printer.end_line();
     for (const Continuation& c : samples) {
         if (rank_group.first()) warn_of_empty_answer(o, c);

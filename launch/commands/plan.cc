@@ -39,7 +39,7 @@ std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
 /// The type of a run's weights in memory; f16 if there is only a config.json.
 WeightType planned_type(const Options& o, std::string_view backend) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
-    if (!has_weights(o.model)) return {DType::kF16, "no weights here that say otherwise"};
+    if (!has_weights(o.model)) return {DType::kF16, "the folder has no weights that have a type"};
     return choose_weight_type(*open_model(o.model), {}, backend);
 }
 

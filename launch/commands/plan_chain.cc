@@ -107,7 +107,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     std::vector<CheckingLevel> checks;  // the full model verifies the last part
     for (size_t level = 0; level < n; ++level) {
         CheckingLevel checking = {.name = level == 0 ? "full" : std::string(name_of(o.spec.parts[n - level])),
-                                  .stays = o.accept_rates[level],
+                                  .alpha = o.accept_rates[level],
                                   .length = asked_length(o, n - 1 - level),
                                   .ms = {}};
         if (level > 0) checking.ms = [&, level](int64_t rows) { return part_ms(n - level, rows); };
@@ -132,7 +132,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
         const RoundForecast::Level& level = f.levels[i];
         lines.push_back(fmt::format("  {:<12} {:>8.2f} forward{}, drafts of {} token{}, {} accepted", level.name,
                                     level.forwards, level.forwards == 1 ? "" : "s", level.length,
-                                    level.length == 1 ? "" : "s", checks[i].stays));
+                                    level.length == 1 ? "" : "s", checks[i].alpha));
     }
     lines.push_back(fmt::format("  {:.2f} ms (draft_ms {:.2f}, verify_ms {:.2f}) for {:.2f} tokens", f.round_ms,
                                 f.draft_ms, f.round_ms - f.draft_ms, f.tokens));

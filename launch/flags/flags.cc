@@ -26,6 +26,11 @@ std::span<const Flag> flags() {
     return all;
 }
 
+std::string Flag::shown_default() const {
+    const std::string shown = show(Options{});
+    return shown.empty() ? std::string(fallback) : shown;
+}
+
 std::string Flag::env_name() const {
     std::string env = "TRIREME_";
     for (const char c : name) env += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

@@ -26,6 +26,8 @@ struct Flag {
 
     bool is_switch() const { return value.empty(); }
     bool belongs_to(Command c) const { return (commands & static_cast<unsigned>(c)) != 0; }
+    /// The default as --help shows it.
+    std::string shown_default() const;
     /// The flag's environment variable: TRIREME_ and the name in capitals.
     std::string env_name() const;
 };

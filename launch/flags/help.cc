@@ -110,8 +110,7 @@ std::string help_entry(const Flag& flag, size_t width) {
         (shown ? head : others) += fmt::format("{}{}", (shown ? head : others).empty() ? "" : ", ", s);
     }
     head = "  " + head + (flag.is_switch() ? "" : fmt::format(" {}", flag.value));
-    const std::string value = flag.show(Options{});
-    std::string text = fmt::format("{} [default: {}]", flag.help, value.empty() ? flag.fallback : value);
+    std::string text = fmt::format("{} [default: {}]", flag.help, flag.shown_default());
     if (!others.empty()) text += fmt::format(" [also: {}]", others);
     if (head.size() + 2 <= kColumn && kColumn + text.size() <= width) {
         return fmt::format("{:<{}}{}\n", head, kColumn, text);
@@ -197,8 +196,8 @@ std::string help_text(std::optional<Command> command, std::string_view keyword, 
     const auto entry = [&](const Flag& flag) {
         if ((command && !flag.belongs_to(*command)) || listed.contains(flag.name)) return std::string();
         std::string e = help_entry(flag, width);
-        const std::string searched = fmt::format("{} {} {} {} {} {}", fmt::join(flag.spellings, " "), flag.value,
-                                                 flag.help, flag.show(Options{}), flag.fallback, flag.env_name());
+        const std::string searched = fmt::format("{} {} {} {} {}", fmt::join(flag.spellings, " "), flag.value,
+                                                 flag.help, flag.shown_default(), flag.env_name());
         if (folded(searched).find(wanted) == std::string::npos) return std::string();
         listed.insert(flag.name);
         return e;

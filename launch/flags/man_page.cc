@@ -68,9 +68,8 @@ std::string man_entry(const Flag& flag) {
     for (const std::string_view s : flag.spellings) tag += (tag.empty() ? "" : ", ") + bold(s);
     if (!flag.is_switch()) tag += " " + italic(flag.value);
     std::string text = item(tag, flag.help);
-    const std::string value = flag.show(Options{});
-    text += fmt::format(".br\nDefault: {}.\nVariable: {}.\nCommands:", roff(value.empty() ? flag.fallback : value),
-                        roff(flag.env_name()));
+    text +=
+        fmt::format(".br\nDefault: {}.\nVariable: {}.\nCommands:", roff(flag.shown_default()), roff(flag.env_name()));
     std::string_view before = " ";
     for (const Command c : commands()) {
         if (flag.belongs_to(c)) text += fmt::format("{}{}", std::exchange(before, ", "), name_of(c));
@@ -116,10 +115,6 @@ std::string variables() {
            item(bold("TERM"), "dumb: progress as lines, not as a bar");
 }
 
-std::string example(std::string_view what, std::string_view command) {
-    return fmt::format("{}\n.PP\n.nf\n.RS\n{}\n.RE\n.fi\n", roff(what), roff(command));
-}
-
 }  // namespace
 
 std::string man_page() {
@@ -158,11 +153,13 @@ std::string man_page() {
     text += ".SH EXIT STATUS\n" + exit_codes() + ".SH ENVIRONMENT\n" +
             roff("Every flag has a variable, named above; an empty one counts as unset. Besides them:") + "\n" +
             variables() + ".SH EXAMPLES\n";
-    text += example("Continue a text:", "trireme generate -m MODEL -p 'Once upon a time' -n 100");
-    text +=
-        example("The same on two ranks; text from a file:", "mpirun -n 2 trireme generate -m MODEL -f long.txt -n 200");
-    text += ".PP\n" + example("What would fit where, before anything is started:",
-                              "trireme plan -m MODEL -c 128000 --ranks 2 --device-memory 24G");
+    text += ".nf\n";
+    for (const Command c : commands()) {
+        for (std::string_view lines = examples(c); !lines.empty(); lines.remove_prefix(lines.find('\n') + 1)) {
+            text += roff(lines.substr(2, lines.find('\n') - 2)) + "\n";
+        }
+    }
+    text += ".fi\n";
     return text + ".SH SEE ALSO\n.BR mpirun (1);\n" +
            roff("share/doc/trireme/docs of the installation: start.md is the first page") + "\n";
 }

@@ -60,6 +60,8 @@ struct BoundedOptions {
 
     static constexpr int64_t kWindow = 256;            // default budget of a policy: that of the H2O cookbook
     static constexpr int64_t kProposingWindow = 1024;  // default budget of --spec h2o
+    /// Whether all KV heads of a layer retain one set under `of`: by the flag, or else by TOVA's rule.
+    bool keeps_one_set(KvPolicy of) const { return one_set.value_or(of == KvPolicy::kTova); }
     int64_t window_or(int64_t fallback) const { return window == 0 ? fallback : window; }
 };
 

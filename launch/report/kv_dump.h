@@ -1,5 +1,6 @@
 #pragma once
-/// Dump of --kv-dump: the tokens that KV heads retain, or the chunks that a chain retrieves, one JSON object a line.
+/// KvDump: the file of --kv-dump. It has the tokens that KV heads retain, or the chunks that a chain retrieves, as JSON
+/// Lines.
 
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,7 @@ class KvDump {
     const std::vector<LayerIndex>& owners() const { return owners_; }
     int64_t first_head() const { return first_head_; }
     int64_t end_head() const { return end_head_; }
+    /// The first KV head that this rank holds, whether or not a lower rank also holds it.
     int64_t first_held() const { return engine_.weights().shard().kv_begin; }
     /// Appends the lines of all ranks. `own` are this rank's lines, with end_owner() after each owner.
     void append(const std::string& own);

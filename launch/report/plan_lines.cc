@@ -34,8 +34,8 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
         if (bytes > 0) lines.push_back(fmt::format("  {:<28}{:>9.3f} GiB  {}", what, gib(bytes), note));
     };
     lines.push_back(
-        fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: what only "
-                    "the prefill used stays taken",
+        fmt::format("device: {:.3f} of {:.3f} GiB; peak of a prefill {:.3f}, of decoding {:.3f}: memory of "
+                    "the prefill is not freed",
                     gib(all.device), gib(m.device_memory), gib(all.device), gib(p.decode_bytes())));
     line("weights", p.weight_bytes, "");
     line("activations, scratch", p.work.device, "");
@@ -55,7 +55,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");
     line("levels that propose", p.proposing.host, "staging");
-    line("retrieved", p.retrieved.host, in.retrieval.comes_back ? "choices; the prompt's is kept" : "choices");
+    line("retrieved", p.retrieved.host, in.retrieval.comes_back ? "selections; the prompt's is kept" : "selections");
     for (std::string& more : reader_lines(in, p)) lines.push_back(std::move(more));
     if (m.together < SIZE_MAX) {
         lines.push_back(

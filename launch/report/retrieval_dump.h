@@ -1,5 +1,5 @@
 #pragma once
-/// Dump of the chunks that every KV head retrieves for a chain (--spec retrieval, triforce), by round.
+/// RetrievalDump: the chunks that every KV head selects for a chain (--spec retrieval, triforce), by round.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace trireme {
 /// that resumes another counts its own rounds, from 1.
 class RetrievalDump final : public KvDump {
   public:
-    /// Records the selections of `set` from now on. No forward may have run before.
+    /// `set` must record its selections (RetrievalShape::recorded).
     RetrievalDump(const Engine& engine, const RankGroup& rank_group, const RetrievalSet& set);
 
     void take() override;

@@ -25,7 +25,7 @@ BoundedShape shape_of(const Options& o, KvPolicy policy, int64_t window, const c
                           .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
                           .rolling = b.rolling,
                           .heads = b.heads,
-                          .one_set = b.one_set.value_or(policy == KvPolicy::kTova),
+                          .one_set = b.keeps_one_set(policy),
                           .half_scores = b.half_scores,
                           .per_query = b.normalise,
                           .decay = static_cast<float>(b.decay),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,24 +66,18 @@ void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& setti
 
 }  // namespace
 
-namespace {
-
-/// Returns "layer", or "" where each head retains its own tokens, whether by the flag or by the policy's own rule.
-std::string heads_share(const Options& o) {
-    return o.bounded.one_set.value_or(o.bounded.policy == KvPolicy::kTova) ? "layer" : "";
-}
-
-}  // namespace
-
 KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint, const SpecLevels* proposing) {
     constexpr std::array own = {"prompt",  "file",    "prompt-ids",  "session",     "input",   "output-path", "limit",
                                 "skip",    "shuffle", "rouge",       "data",        "dataset", "spec-costs",  "config",
                                 "threads", "bind",    "report-json", "dump-logits", "trace",   "kv-dump",     "save-kv",
                                 "load-kv", "force",   "no-progress", "log-level",   "verbose", "record"};
     KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
+    Options ruled = o;  // a policy's own rule compares like the flag that names it
+    ruled.bounded.one_set = std::nullopt;
+    if (o.bounded.keeps_one_set(o.bounded.policy)) ruled.bounded.one_set = true;
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
-        all.emplace_back(flag.name, flag.name == "kv-heads-share" ? heads_share(o) : flag.show(o));
+        all.emplace_back(flag.name, flag.show(ruled));
     }
     add_config(checkpoint.config(), "", all);
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));
@@ -96,6 +91,12 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         all.emplace_back("draft tensors", fingerprint(*draft));
     }
     return all;
+}
+
+std::string value_of(const std::map<std::string, std::string>& settings, const std::string& name) {
+    if (const auto found = settings.find(name); found != settings.end()) return found->second;
+    const Flag* flag = find_key(name);
+    return flag != nullptr && flag->name == name ? flag->show(Options{}) : "none";
 }
 
 KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn) {

@@ -1,6 +1,9 @@
 #pragma once
 /// Settings of a run as text: those that must be the same on every rank, and those that determine the tokens.
 
+#include <map>
+#include <string>
+
 #include "dist/agreement.h"
 #include "launch/flags/options.h"
 #include "launch/run/checkpoint.h"
@@ -12,6 +15,9 @@ namespace trireme {
 /// the vocabulary. Includes the draft model's files if `proposing` has one (null: no proposers). Flags that concern one
 /// rank alone are left out: rank 0 reads the prompt and writes files.
 KeyValues settings(Command command, const Options& options, const Checkpoint& checkpoint, const SpecLevels* proposing);
+
+/// Returns a setting by its name. One that an older version did not write has its flag's default; others are "none".
+std::string value_of(const std::map<std::string, std::string>& settings, const std::string& name);
 
 /// The entries of settings() that determine which tokens are generated: flags that differ from their defaults, and
 /// "model files" and "draft files", each one digest of the entries about these files. KV placement, devices, ranks,

@@ -35,7 +35,7 @@ WeightType choose_weight_type(const WeightSource& source, std::optional<DType> a
     }
     const DType own = source.natural_dtype();
     if (own != DType::kF16 || !bf16) return {own, checkpoint};
-    return {own, checkpoint + "; --dtype bf16 would be faster here, and rounds"};
+    return {own, checkpoint + "; --dtype bf16 would be faster here, and less precise"};
 }
 
 }  // namespace trireme

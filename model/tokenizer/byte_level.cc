@@ -11,7 +11,7 @@ bool stands_for_itself(uint32_t byte) {
     return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-/// [code point] -> byte, -1 for none. Bytes that do not stand for themselves are U+0100 and later, in order.
+/// [code point] -> byte, -1 for none. Bytes that do not represent themselves are U+0100 and later, in order.
 constexpr size_t kLetters = 0x144;
 std::array<int16_t, kLetters> make_alphabet() {
     std::array<int16_t, kLetters> alphabet{};

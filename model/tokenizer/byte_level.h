@@ -11,7 +11,7 @@ namespace trireme {
 /// Returns the bytes that `text` spells; nothing if it has a character outside the alphabet.
 std::optional<std::string> bytes_from_byte_level(std::string_view text);
 
-/// Returns the byte that a piece like "<0x0A>" stands for (two upper-case hexadecimal digits), or -1.
+/// Returns the byte that a piece like "<0x0A>" represents (two upper-case hexadecimal digits), or -1.
 int byte_of_piece(std::string_view piece);
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ void check_spm_pieces(const std::vector<SpmPiece>& pieces, std::string_view what
 /// fields are skipped. Errors: Exit::kData naming `what` and the first error.
 SpmModel read_spm_model(std::string_view file, std::string_view what);
 
-/// Returns the bytes that a piece stands for inside a text.
+/// Returns the bytes that a piece represents inside a text.
 std::string text_of(const SpmPiece& piece);
 
 /// Returns a ModelProto with these fields and no others. The library reads no other bytes.

@@ -25,7 +25,7 @@ enum class PrefixSpace {
 };
 
 struct TokenTable {
-    std::vector<std::string> pieces;  // [vocab] the bytes each id stands for inside a text
+    std::vector<std::string> pieces;  // [vocab] the bytes each id represents inside a text
     std::vector<AddedToken> added;    // written out in texts; also those with `normalized`
     int32_t bos = -1, eos = -1;
     std::vector<int32_t> eos_ids;        // ascending, with eos

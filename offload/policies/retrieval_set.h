@@ -52,8 +52,8 @@ class RetrievalSet final : public KvObserver, public KvSet {
         ChunkPick pick;
         HostTensor places;  // i32 [owners, kv_heads, chunks]: Kernels::choose_chunks
     };
-    /// Where the shape has them recorded: graphs hold the copies, and choice() is that of the last forward that
-    /// selected, until the next forward.
+    /// Requires RetrievalShape::recorded for `places`. Read it before the next forward: a recorded graph copies
+    /// `places` in every forward, also in those that select nothing.
     const Choice& choice() const { return choice_; }
 
     void state(Archive& ar) override;

@@ -36,12 +36,6 @@ bool in(const List& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
 }
 
-/// Returns the value of a setting that an older version did not write: a flag's default.
-std::string default_of(const std::string& name) {
-    const Flag* flag = find_key(name);
-    return flag != nullptr && flag->name == name ? flag->show(Options{}) : "nothing";
-}
-
 /// Returns "key=theirs (this run: mine)" for the first difference among keys that `counts` accepts; "": none.
 template <class Counts>
 std::string difference(const KeyValues& theirs, const KeyValues& mine, const Counts& counts) {
@@ -51,8 +45,7 @@ std::string difference(const KeyValues& theirs, const KeyValues& mine, const Cou
     for (const auto& [name, value] : mine) here[name] = value;
     for (const auto& [name, value] : here) {
         if (!counts(name)) continue;
-        const auto found = there.find(name);
-        const std::string said = found == there.end() ? default_of(name) : found->second;
+        const std::string said = value_of(there, name);
         if (said != value) return fmt::format("{}={} (this run: {})", name, shown(said), shown(value));
     }
     return "";
