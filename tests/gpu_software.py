@@ -165,7 +165,7 @@ for name, flags in SPECULATION.items():
                                   for n in ("all", "3", "0") for g in ([], ["--no-graphs"])])
 
 for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knorm", "random"):
-    check(f"--kv-policy {policy}", full=policy != "h2o")(
+    check(f"--kv-policy {policy}", full=policy not in ("h2o", "tova"))(
         lambda gpu, policy=policy: gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96"))
 
 
@@ -177,6 +177,22 @@ def two_ranks(gpu):
 @check("2 ranks by NCCL, triforce")
 def two_ranks_triforce(gpu):
     gpu.same_as_cpu(TARGET, *WARM, *SPECULATION["triforce"], gpu_flags=["--kv-on-chip", "2"], ranks=2, SWGPU_COUNT=2)
+
+
+@check("2 ranks by NCCL, one set of tokens for a layer")
+def two_ranks_one_set(gpu):
+    gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", "tova", "--kv-window", "96", ranks=2, SWGPU_COUNT=2)
+
+
+@check("--kv-dump of retrieved chunks, graphs on and off")
+def retrieved_chunks(gpu):
+    dumps = []
+    for flags in (["--device", "cpu"], ["--device", "cuda"], ["--device", "cuda", "--no-graphs"], ["--device", "cuda", "--kv-on-chip", "3"]):
+        dump = gpu.path("chunks.jsonl")
+        gpu.trireme(*gpu.request(TARGET, *GREEDY, *SPECULATION["retrieval"], "--kv-dump", dump), *flags)
+        dumps.append(dump.read_text())
+    if not dumps[0] or any(d != dumps[0] for d in dumps):
+        raise Failed(f"dumps of {[len(d) for d in dumps]} bytes differ")
 
 
 @check("2 ranks on one GPU, streamed")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Links of documents lead to files and headings that exist.
+"""Links of documents lead to files and headings that exist, and paths of documents in sources to documents.
 
-  links.py ROOT      exit status 1, and a line each, for links that do not"""
+  links.py ROOT      exit status 1, and a line each, for those that do not"""
 
 import pathlib
 import re
@@ -31,8 +31,20 @@ def broken(root):
                 yield f"{name}: {target}: no such heading"
 
 
+def misnamed(root):
+    """Paths like docs/start.md in code, comments and scripts."""
+    for folder in ("runtime", "kernels", "dist", "offload", "model", "decode", "launch", "configs", "tests"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in (".cc", ".h", ".cu", ".py", ".sh", ".ini", ".sbatch") or path.name == "words.py":
+                continue
+            for target in re.findall(r"(?<![\w/])docs/[\w./-]*\.md", path.read_text(errors="replace")):
+                if not (root / target).exists():
+                    yield f"{path.relative_to(root)}: {target}: no such file"
+
+
 def main():
-    lines = list(broken(pathlib.Path(sys.argv[1])))
+    root = pathlib.Path(sys.argv[1])
+    lines = [*broken(root), *misnamed(root)]
     print("\n".join(lines) or "all links lead somewhere")
     sys.exit(1 if lines else 0)
 

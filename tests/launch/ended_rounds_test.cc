@@ -152,41 +152,48 @@ TEST(EndedRounds, BenchEndsAtEveryOffsetUnderEveryChain) {
     for (const Words& chain : chains()) {
         const Words rest(chain.begin() + 2, chain.end());
         for (int tokens = 2; tokens <= 10; tokens += 2) {
-            const ProcessResult r =
-                trireme(Words{"bench", "-m", model(), "-p", kPrompt, "-n", std::to_string(tokens), "-r", "2", "--modes",
-                              "none," + (chain[1] == "h2o" ? "h2o+full" : chain[1]), "--temp", "0", "-t", "1", "-o",
-                              "json", "--require-exact", "--no-progress"} +
-                        rest);
-            ASSERT_EQ(r.status, 0) << testing::PrintToString(chain) << tokens << r.err;
-            EXPECT_EQ(Json::parse(r.out).size(), 2u);
+            for (const Words& sampling : {kGreedy + Words{"--require-exact"}, kSampled}) {
+                const ProcessResult r =
+                    trireme(Words{"bench", "-m", model(), "-p", kPrompt, "-n", std::to_string(tokens), "-r", "2",
+                                  "--modes", "none," + (chain[1] == "h2o" ? "h2o+full" : chain[1]), "-t", "1", "-o",
+                                  "json", "--no-progress"} +
+                            sampling + rest);
+                ASSERT_EQ(r.status, 0) << testing::PrintToString(chain) << tokens << r.err;
+                EXPECT_EQ(Json::parse(r.out).size(), 2u);
+            }
         }
     }
 }
 
 // A signal ends the sequence at any point of a round. The output is a prefix of the whole text, and can be resumed. The
 // slow link ensures that the signal arrives before the end.
-TEST(EndedRounds, ASignalInsideARoundLeavesTheTextSoFar) {
+void expect_resumed_after_a_signal(const Words& chain, const Words& sampling) {
     constexpr int kLong = 500;
+    const TempFolder folder;
+    const Words flags = sampling + chain + Words{"--ignore-eos"}, slow = {"--kv-on-chip", "0", "--link-gbps", "0.05"};
+    const std::string whole = trireme(generate(flags, kLong)).out, snapshot = folder / "s.h5";
+    for (const auto& [status, more] : {std::pair{128 + SIGTERM, Words{}}, {75, Words{"--save-kv", snapshot}}}) {
+        const ProcessResult r = trireme(generate(flags + slow + more, kLong), {.signal_at_output = SIGTERM});
+        ASSERT_EQ(r.status, status) << testing::PrintToString(chain) << r.err;
+        const std::string said = r.out.substr(0, r.out.find_last_not_of('\n') + 1);
+        EXPECT_LT(said.size(), whole.size() / 2);
+        EXPECT_THAT(whole, testing::StartsWith(said)) << testing::PrintToString(chain);
+    }
+    const ProcessResult on = trireme(generate(flags + Words{"--load-kv", snapshot}, kLong));
+    ASSERT_EQ(on.status, 0) << testing::PrintToString(chain) << on.err;
+    EXPECT_EQ(on.out, whole) << testing::PrintToString(chain);
+}
+
+TEST(EndedRounds, ASignalInsideARoundLeavesTheTextSoFar) {
     for (const Words& chain : chains()) {
-        const TempFolder folder;
-        const Words flags = kGreedy + chain + Words{"--ignore-eos"},
-                    slow = {"--kv-on-chip", "0", "--link-gbps", "0.05"};
-        const std::string whole = trireme(generate(flags, kLong)).out, snapshot = folder / "s.h5";
-        for (const auto& [status, more] : {std::pair{128 + SIGTERM, Words{}}, {75, Words{"--save-kv", snapshot}}}) {
-            const ProcessResult r = trireme(generate(flags + slow + more, kLong), {.signal_at_output = SIGTERM});
-            ASSERT_EQ(r.status, status) << testing::PrintToString(chain) << r.err;
-            const std::string said = r.out.substr(0, r.out.find_last_not_of('\n') + 1);
-            EXPECT_LT(said.size(), whole.size() / 2);
-            EXPECT_THAT(whole, testing::StartsWith(said)) << testing::PrintToString(chain);
-        }
-        const ProcessResult on = trireme(generate(flags + Words{"--load-kv", snapshot}, kLong));
-        ASSERT_EQ(on.status, 0) << testing::PrintToString(chain) << on.err;
-        EXPECT_EQ(on.out, whole) << testing::PrintToString(chain);
+        for (const Words& sampling : {kGreedy, kSampled}) expect_resumed_after_a_signal(chain, sampling);
     }
 }
 
 TEST(EndedRounds, StopOnTwoRanks) {
-    for (const size_t chain : {1u, 5u, 8u}) expect_ends(chains()[chain], kGreedy, /*ranks=*/2);
+    for (const Words& chain : chains()) {
+        for (const Words& sampling : {kGreedy, kSampled}) expect_ends(chain, sampling, /*ranks=*/2);
+    }
 }
 
 TEST(EndedRounds, SamplesAfterOneThatEndedAreWhatTheyAreAlone) {
