@@ -27,7 +27,7 @@ void DecodeState::adopt(std::span<const int32_t> prompt) {
 }
 
 void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progress) {
-    if (const int64_t there = level_.view().follow(); there >= 0) {
+    if (const int64_t there = level_.view().adopt_length(); there >= 0) {
         check(there == static_cast<int64_t>(prompt.size()), "text: {} tokens are there of a prompt of {}", there,
               prompt.size());
         prompt_.assign(prompt.begin(), prompt.end());
@@ -43,7 +43,7 @@ void DecodeState::begin() {
     staged_.clear();
     pending_.clear();
     // If another level fills this view, that level has the prompt's logits and samples the first token.
-    if (at_prompt_ = level_.view().follow() < 0; !at_prompt_) return;
+    if (at_prompt_ = level_.view().adopt_length() < 0; !at_prompt_) return;
     if (level_.view().can_truncate(0, tokens(prompt_))) {
         level_.truncate(0, tokens(prompt_));
         level_.restore_logits();
@@ -70,7 +70,7 @@ void DecodeState::rows_of_pending(std::vector<Row>& rows) {
     }
 }
 
-void DecodeState::computed(std::span<const int32_t> path) {
+void DecodeState::accept_rows(std::span<const int32_t> path) {
     for (int32_t r = 0; r < tokens(pending_); ++r) staged_.push_back(first_row_ + r);
     for (const int32_t r : path) staged_.push_back(first_row_ + r);
     pending_.clear();
@@ -82,14 +82,14 @@ Row DecodeState::tip() {
     return {.token = -1, .position = static_cast<int32_t>(length()), .parent = staged_.empty() ? -1 : staged_.back()};
 }
 
-void DecodeState::take(std::span<const int32_t> path) {
+void DecodeState::accept_staged(std::span<const int32_t> path) {
     check(pending_.empty() || path.empty(), "text: {} tokens are pending", pending_.size());
     staged_.insert(staged_.end(), path.begin(), path.end());
 }
 
-void DecodeState::settle() {
+void DecodeState::commit() {
     const int64_t text = length();
-    if (const int64_t there = level_.view().follow(); there >= 0) {
+    if (const int64_t there = level_.view().adopt_length(); there >= 0) {
         const int64_t behind = text - there;
         check(behind >= 0 && behind <= pending(), "text: {} of {} tokens are there, {} are not computed", there, text,
               pending());
@@ -135,7 +135,7 @@ void DecodeState::catch_up() {
     keep_staged();
 }
 
-void DecodeState::end_at(int64_t n, int32_t next) {
+void DecodeState::truncate(int64_t n, int32_t next) {
     check(n >= tokens(prompt_) && n <= length(), "text: {} of {} tokens are to stay, {} of them the prompt's", n,
           length(), tokens(prompt_));
     if (n < level_.length()) level_.truncate(0, n);

@@ -1,7 +1,7 @@
 #pragma once
 /// Sequence state of one level: committed prefix, staged rows, pending tokens. The prefix is in the level's KV cache.
 /// Staged rows can still be rolled back. No forward has computed the pending tokens yet. If another level's view fills
-/// this one's (KvView::follow), that level reads the prompt and keeps tokens before this one.
+/// this one's (KvView::adopt_length), that level reads the prompt and keeps tokens before this one.
 
 #include <cstdint>
 #include <span>
@@ -25,12 +25,12 @@ class DecodeState {
     int64_t length() const { return level_.length() + tokens(staged_) + tokens(pending_); }
     /// Tokens that no forward has computed.
     int64_t pending() const { return tokens(pending_); }
-    /// Rows that can be staged before settle() must be called.
+    /// Rows that can be staged before commit() must be called.
     int64_t room() const { return kMaxRows - level_.view().staged().size(); }
 
     /// Discards all state and reads a prompt, or the part that the level's view requires. Blocks until done.
     void prefill(std::span<const int32_t> prompt, const Progress& progress);
-    /// Like prefill(), if the level's last prefill was another TextLevel's, of this prompt.
+    /// Like prefill(), if the level's last prefill was another DecodeState's, of this prompt.
     void adopt(std::span<const int32_t> prompt);
     /// Truncates to the prompt; the prefill's logits become the level's current ones.
     void begin();
@@ -41,19 +41,19 @@ class DecodeState {
     /// extend() must begin with them.
     void rows_of_pending(std::vector<Row>& rows);
     /// Call it after that extend(). `path`: accepted rows after the pending ones, as indices into that extend().
-    void computed(std::span<const int32_t> path = {});
+    void accept_rows(std::span<const int32_t> path = {});
     /// Returns position and parent for the first rows of a tree that further extend()s grow after the sequence. Nothing
     /// may be pending. The rows' logits replace the current ones.
     Row tip();
     /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
-    void take(std::span<const int32_t> path);
+    void accept_staged(std::span<const int32_t> path);
     /// Makes the sequence final: commits computed tokens to the level's KV cache and drops other staged rows. If many
     /// tokens are pending, computes them.
-    void settle();
-    /// Serialises this state and the level's, after settle(). Without `tiles`, the caller serialises full-view tiles.
+    void commit();
+    /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-view tiles.
     void state(Archive& ar, bool tiles);
     /// Truncates to n tokens, then appends `next` unless it is -1.
-    void end_at(int64_t n, int32_t next);
+    void truncate(int64_t n, int32_t next);
 
   private:
     void take_part(std::span<const int32_t> prompt);

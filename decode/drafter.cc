@@ -8,8 +8,8 @@
 namespace trireme {
 
 Drafter::Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
-                 uint32_t level, int64_t length)
-    : name_(name), text_(model), held_(device, model, length), sampling_(sampling), seed_(seed), level_(level) {
+                 uint32_t level, int64_t gamma)
+    : name_(name), text_(model), held_(device, model, gamma), sampling_(sampling), seed_(seed), level_(level) {
     rows_.reserve(kMaxRows);
     uniforms_.reserve(kMaxRows);
     proposal_.reserve(kMaxRows);
@@ -39,7 +39,7 @@ std::span<const Proposed> Drafter::propose(int64_t limit) {
             text_.rows_of_pending(rows_);
             rows = static_cast<int64_t>(rows_.size());
             model.extend(rows_);
-            text_.computed();
+            text_.accept_rows();
         }
         const auto node = static_cast<uint32_t>(i);
         uniforms_.assign(static_cast<size_t>(rows),
@@ -53,7 +53,7 @@ std::span<const Proposed> Drafter::propose(int64_t limit) {
 }
 
 // The proposed tokens were already appended: rejected ones are rolled back.
-void Drafter::commit(std::span<const int32_t> path, int32_t next) {
+void Drafter::resolve(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= proposal_.size(), "{}: {} of {} tokens stay", name_, path.size(), proposal_.size());
     const auto drop = static_cast<int64_t>(proposal_.size() - path.size());
     proposal_.clear();
@@ -61,7 +61,7 @@ void Drafter::commit(std::span<const int32_t> path, int32_t next) {
 }
 
 void Drafter::rewind(int64_t n, int32_t next) {
-    text_.end_at(text_.length() - n, next);
+    text_.truncate(text_.length() - n, next);
 }
 
 void Drafter::state(Archive& ar) {
@@ -70,8 +70,8 @@ void Drafter::state(Archive& ar) {
     for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
 }
 
-void Drafter::settle() {
-    text_.settle();
+void Drafter::commit() {
+    text_.commit();
 }
 
 }  // namespace trireme

@@ -14,18 +14,18 @@ namespace trireme {
 
 class Drafter final : public Proposer {
   public:
-    /// `model` is used by this object alone, and proposes at most `length` tokens a round. `level`: its number in the
+    /// `model` is used by this object alone, and proposes at most `gamma` tokens a round. `level`: its number in the
     /// chain, above 0 (DrawKey). Errors: as DraftDistributions.
     Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
-            uint32_t level, int64_t length);
+            uint32_t level, int64_t gamma);
 
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
-    void commit(std::span<const int32_t> path, int32_t next) override;
+    void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
-    void settle() override;
+    void commit() override;
     void state(Archive& ar) override;
 
   private:

@@ -56,7 +56,7 @@ Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, con
         }
         stats.new_tokens += static_cast<int64_t>(taken);
         std::iota(path.begin(), path.end(), 0);
-        proposer.commit(std::span(path).first(taken), -1);
+        proposer.resolve(std::span(path).first(taken), -1);
         if (!interrupt || !interrupt(std::span(ids).first(taken))) continue;
         result.interrupted = true;
         if (!text.done()) text.stop(StopReason::kInterrupted);
@@ -110,7 +110,7 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
     for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
         const auto number = static_cast<uint32_t>(request.first_sample + i);
         const bool resumes = i == 0 && !request.resumed.empty();
-        if (!(i == 0 && request.goes_on)) proposer.begin(resumes ? resumed_sample(request.resumed.size()) : number);
+        if (!(i == 0 && request.exact)) proposer.begin(resumes ? resumed_sample(request.resumed.size()) : number);
         ContinuationBuilder text(tokenizer, request.stops, i, most.tokens, most.why, on_token);
         for (size_t t = 0; resumes && t < request.resumed.size() && !text.done(); ++t) text.take(request.resumed[t]);
         if (i == 0 && request.begun) request.begun();
@@ -118,8 +118,7 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
         interrupted = stopped;
         out.push_back(text.finish());
         if (first_ns == 0) continue;
-        if (i == 0)
-            stats.ttft_ms = stats.prefill_ms + stats.taken_up_ms + stats.warmup_ms + ms_between(begin, first_ns);
+        if (i == 0) stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, first_ns);
         stats.decode_ms += ms_between(first_ns, trace::now());
     }
     if (Transport* transport = model.view().transport()) transport->settle();

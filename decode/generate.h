@@ -18,10 +18,10 @@ struct GenerateRequest {
     int64_t num_samples = 1;      // independent continuations of one prefill
     int64_t first_sample = 0;     // number of the first sample; draws depend on the seed and this number
     StopRules stops = {};
-    // Tokens that the first sample already has; they are reported again. `goes_on`: the proposer's state is the one
+    // Tokens that the first sample already has; they are reported again. `exact`: the proposer's state is the one
     // after them. Otherwise a sample with another number begins there, so its draws are new.
     std::vector<int32_t> resumed = {};
-    bool goes_on = false;
+    bool exact = false;
     std::function<void()> begun = {};  // called when the first sample has begun, before anything is drawn
 };
 
@@ -29,7 +29,7 @@ struct GenerateRequest {
 struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;             // prompt to logits
-    double taken_up_ms = 0;            // instead of prefill_ms: restoring the prompt's KV from a snapshot
+    double resume_ms = 0;              // instead of prefill_ms: restoring the prompt's KV from a snapshot
     int64_t passes = 1;                // of the prefill over layers that read later layers
     double warmup_ms = 0;              // of warm_up(); 0: it was not called
     double ttft_ms = 0;                // prompt to first token, including warm-up

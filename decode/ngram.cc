@@ -50,7 +50,7 @@ void Ngram::state(Archive& ar) {
 std::span<const Proposed> Ngram::propose(int64_t limit) {
     proposal_.clear();
     const size_t end = text_.size();
-    const auto wanted = static_cast<size_t>(std::min(limit, length_));
+    const auto wanted = static_cast<size_t>(std::min(limit, gamma_));
     for (size_t n = std::min(kLongest, end); n >= kShortest; --n) {
         const auto found = ends_.find(key(end, n));
         if (found == ends_.end() || found->second.empty()) continue;
@@ -71,7 +71,7 @@ std::span<const Proposed> Ngram::propose(int64_t limit) {
     return proposal_;
 }
 
-void Ngram::commit(std::span<const int32_t> path, int32_t next) {
+void Ngram::resolve(std::span<const int32_t> path, int32_t next) {
     for (const int32_t i : path) append(proposal_[static_cast<size_t>(i)].token);
     if (next >= 0) append(next);
     proposal_.clear();

@@ -12,16 +12,16 @@ namespace trireme {
 
 class Ngram final : public Proposer {
   public:
-    /// Proposes at most `length` tokens a round: those after the latest earlier occurrence of the sequence's last
+    /// Proposes at most `gamma` tokens a round: those after the latest earlier occurrence of the sequence's last
     /// kLongest tokens, or of fewer, but at least kShortest.
-    explicit Ngram(int64_t length) : length_(length) {}
+    explicit Ngram(int64_t gamma) : gamma_(gamma) {}
     static constexpr size_t kShortest = 2, kLongest = 4;
 
     const char* name() const override { return "ngram"; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
-    void commit(std::span<const int32_t> path, int32_t next) override;
+    void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void state(Archive& ar) override;
 
@@ -30,7 +30,7 @@ class Ngram final : public Proposer {
     void remove_last();
     uint64_t key(size_t end, size_t n) const;
 
-    int64_t length_;
+    int64_t gamma_;
     size_t prompt_tokens_ = 0;
     std::vector<int32_t> text_;
     /// For each n-gram, the indices of the tokens that followed it, latest last. The sequence's last n-gram has none.

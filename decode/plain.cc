@@ -29,15 +29,15 @@ std::span<const Proposed> Plain::propose(int64_t) {
     if (!text_.at_prompt()) {
         text_.rows_of_pending(rows_);
         model.extend(rows_);
-        text_.computed();
-        text_.settle();
+        text_.accept_rows();
+        text_.commit();
     }
     const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
     proposal_[0] = {.token = model.sample(sampling_, u)[0]};
     return proposal_;
 }
 
-void Plain::commit(std::span<const int32_t> path, int32_t next) {
+void Plain::resolve(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= 1 && (path.empty() || path[0] == 0), "plain: a path of {} tokens", path.size());
     if (!path.empty()) text_.append(proposal_[0].token);
     if (next >= 0) text_.append(next);
@@ -51,7 +51,7 @@ void Plain::state(Archive& ar) {
 }
 
 void Plain::rewind(int64_t n, int32_t next) {
-    text_.end_at(text_.length() - n, next);
+    text_.truncate(text_.length() - n, next);
 }
 
 }  // namespace trireme

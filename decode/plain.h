@@ -21,7 +21,7 @@ class Plain final : public Decoder {
     void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
-    void commit(std::span<const int32_t> path, int32_t next) override;
+    void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void state(Archive& ar) override;
 

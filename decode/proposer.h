@@ -24,7 +24,7 @@ struct Proposed {
     Distribution distribution = {};  // valid on the device until the proposer's next call
 };
 
-/// Call prefill() once per prompt; then for each sample begin(), and propose() and commit() alternately. The sequence
+/// Call prefill() once per prompt; then for each sample begin(), and propose() and resolve() alternately. The sequence
 /// is the prompt and the tokens committed since begin().
 class Proposer {
   public:
@@ -42,12 +42,12 @@ class Proposer {
     virtual std::span<const Proposed> propose(int64_t limit) = 0;
     /// Reports the outcome: `path` of the last proposal was accepted; `next` was sampled by the verifier after it (-1:
     /// none). An empty path is also allowed without a proposal.
-    virtual void commit(std::span<const int32_t> path, int32_t next = -1) = 0;
+    virtual void resolve(std::span<const int32_t> path, int32_t next = -1) = 0;
     /// Rolls back the last n committed tokens, then appends `next` unless it is -1.
     virtual void rewind(int64_t n, int32_t next) = 0;
     /// Makes all committed tokens final: they will not be rolled back.
-    virtual void settle() {}
-    /// Serialises the proposer's state. Call it between the outermost commit() and propose(), or right after begin().
+    virtual void commit() {}
+    /// Serialises the proposer's state. Call it between the outermost resolve() and propose(), or right after begin().
     /// Tiles of the model with the full view are serialised separately (FullView::tiles). Errors: Exit::kData if the
     /// archive is of another chain.
     virtual void state(Archive&) { check(false, "{}: what it knows cannot be kept", name()); }

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMost = DraftLength::kMost;
+constexpr int64_t kMost = GammaController::kMost;
 
 /// Expected cost and composition of one proposal.
 struct Collected {
@@ -24,7 +24,7 @@ double tokens_of(double alpha, int64_t g) {
     return tokens;
 }
 
-int64_t fastest_length(const CheckingLevel& level, const Proposals& inner) {
+int64_t fastest_gamma(const CheckingLevel& level, const Proposals& inner) {
     const auto token_ms = [&](int64_t g) {
         return (inner[static_cast<size_t>(g)].ms + level.ms(g + 1)) / tokens_of(level.alpha, g);
     };
@@ -35,12 +35,12 @@ int64_t fastest_length(const CheckingLevel& level, const Proposals& inner) {
     return best;
 }
 
-/// A level collects n tokens in rounds. Each requests g tokens: `length`, or one fewer than are missing. It yields k
+/// A level collects n tokens in rounds. Each requests g tokens: `gamma`, or one fewer than are missing. It yields k
 /// tokens, the level's own included, with probability alpha^(k - 1) (1 - alpha), and g + 1 with alpha^g.
-Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64_t length) {
+Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64_t gamma) {
     Proposals all(1, {.forwards = std::vector<double>(inner[0].forwards.size() + 1)});
     for (int64_t n = 1; n <= kMost; ++n) {
-        const int64_t g = std::min(length, n - 1);
+        const int64_t g = std::min(gamma, n - 1);
         const Collected& asked = inner[static_cast<size_t>(g)];
         Collected p = {.ms = asked.ms + level.ms(g + 1), .drafted = asked.drafted, .forwards = {1}};
         p.forwards.insert(p.forwards.end(), asked.forwards.begin(), asked.forwards.end());
@@ -67,11 +67,11 @@ RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token
         proposals.push_back(
             {.ms = static_cast<double>(n) * token_ms, .drafted = static_cast<double>(n), .forwards = {}});
     }
-    std::vector<int64_t> lengths;  // the innermost first
+    std::vector<int64_t> gammas;  // the innermost first
     for (size_t i = checks.size(); i-- > 1;) {
         const CheckingLevel& level = checks[i];
-        lengths.push_back(level.length == DraftLength::kAuto ? fastest_length(level, proposals) : level.length);
-        proposals = proposals_of(level, proposals, lengths.back());
+        gammas.push_back(level.gamma == GammaController::kAuto ? fastest_gamma(level, proposals) : level.gamma);
+        proposals = proposals_of(level, proposals, gammas.back());
     }
 
     RoundForecast best;
@@ -84,11 +84,11 @@ RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token
                            .round_ms = round_ms(g + 1, p.ms),
                            .tokens = tokens_of(outermost.alpha, g)};
         for (size_t i = 1; i < checks.size(); ++i) {
-            f.levels.push_back({checks[i].name, lengths[checks.size() - 1 - i], p.forwards[i - 1]});
+            f.levels.push_back({checks[i].name, gammas[checks.size() - 1 - i], p.forwards[i - 1]});
         }
         return f;
     };
-    if (outermost.length != DraftLength::kAuto) return with(outermost.length);
+    if (outermost.gamma != GammaController::kAuto) return with(outermost.gamma);
     for (int64_t g = 0; g <= kMost; ++g) {
         RoundForecast f = with(g);
         if (g == 0 || f.token_ms() < best.token_ms()) best = std::move(f);

@@ -1,6 +1,6 @@
 #pragma once
 /// Forecast of one speculation round: its time and tokens, from forward costs and acceptance probabilities. It is the
-/// round model of triforce.md, section 0, with the draft lengths that this engine uses. Pure arithmetic.
+/// round model of triforce.md, section 0, with the draft gammas that this engine uses. Pure arithmetic.
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 
 namespace trireme {
 
@@ -16,14 +16,14 @@ namespace trireme {
 struct CheckingLevel {
     std::string name;
     double alpha = 0;                        // probability that a token proposed to it is accepted, 0 to 1
-    int64_t length = DraftLength::kAuto;     // tokens requested at a time; kAuto: the fastest number, 0 included
+    int64_t gamma = GammaController::kAuto;  // tokens requested at a time; kAuto: the fastest number, 0 included
     std::function<double(int64_t rows)> ms;  // cost of a forward; not called for the outermost level
 };
 
 struct RoundForecast {
     struct Level {
         std::string name;
-        int64_t length = 0;   // tokens requested at a time
+        int64_t gamma = 0;    // tokens requested at a time
         double forwards = 0;  // per round
     };
     std::vector<Level> levels;  // verifying levels, outermost first
@@ -36,7 +36,7 @@ struct RoundForecast {
 
 /// `checks`: outermost level first, at least one. `token_ms`: the drafter's time per token. `round_ms`: the time of a
 /// round whose outermost forward has `rows` rows and begins `draft_ms` after the previous one ended. If the outermost
-/// length is kAuto, the forecast uses the fastest one; 0: plain decoding is the fastest.
+/// gamma is kAuto, the forecast uses the fastest one; 0: plain decoding is the fastest.
 RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token_ms,
                              const std::function<double(int64_t rows, double draft_ms)>& round_ms);
 

@@ -68,11 +68,11 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
             turn_ + 1, ids.size(), said.ids.size());
     turn.prompt_tokens = said.prompt_tokens;
     turn.reserved = said.reserved;
-    turn.taken_up = static_cast<int64_t>(said.answer.size());
+    turn.resumed = static_cast<int64_t>(said.answer.size());
 
     const uint64_t begin = trace::now();
     const int64_t room = model_.context() - answer_begin_;
-    const int64_t shown = turn.taken_up + (said.done ? 1 : 0);  // the limit is at least this, whatever `most` is
+    const int64_t shown = turn.resumed + (said.done ? 1 : 0);  // the limit is at least this, whatever `most` is
     ContinuationBuilder answer(tokenizer_, rules, turn_, std::max(shown, std::min(most, room)),
                                most <= room ? StopReason::kLimit : StopReason::kContext, on_token);
     for (size_t i = 0; i < said.answer.size() && !answer.done(); ++i) answer.take(said.answer[i]);
@@ -132,7 +132,7 @@ void Session::state(Archive& ar) {
     }
 }
 
-void Session::taken_up(bool logits) {
+void Session::resume(bool logits) {
     check_ids(text_, model_.config().vocab);
     for (const TurnRecord& said : said_) check_ids(said.answer, model_.config().vocab);
     const auto tokens = static_cast<int64_t>(text_.size());

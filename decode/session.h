@@ -20,7 +20,7 @@ struct Turn {
     int64_t prompt_tokens = 0;
     bool reserved = true;  // room was made for them first (KvView::reserve); else they evict others as they are read
     double prefill_ms = 0, decode_ms = 0;
-    int64_t taken_up = 0;  // answer tokens that an earlier run has drawn
+    int64_t resumed = 0;  // answer tokens that an earlier run has drawn
     Continuation answer;
 };
 
@@ -53,7 +53,7 @@ class Session {
     /// Call it after this state and the model's were restored: checks that they belong together. If the turn in
     /// progress has no answer token yet, restores its logits, or, without `logits`, computes them again. Errors:
     /// Exit::kData.
-    void taken_up(bool logits);
+    void resume(bool logits);
 
   private:
     struct TurnRecord {

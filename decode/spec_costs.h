@@ -1,5 +1,5 @@
 #pragma once
-/// Forward costs of a chain's models, measured: inputs of the draft length controller (draft_length.h).
+/// Forward costs of a chain's models, measured: inputs of the gamma controller (gamma_controller.h).
 
 #include <cstdint>
 #include <string>

@@ -80,8 +80,8 @@ void Speculate::adopt(std::span<const int32_t> prompt) {
 void Speculate::begin(uint32_t sample) {
     text_.begin();
     inner_.begin(sample);
-    // A round yields at least one token. An inner level has at most `length` rounds in each outer round.
-    const int64_t rounds = (text_.level().context() - text_.length() + 1) * options_.length;
+    // A round yields at least one token. An inner level has at most `gamma` rounds in each outer round.
+    const int64_t rounds = (text_.level().context() - text_.length() + 1) * options_.wanted;
     const size_t room = rounds_.size() + static_cast<size_t>(rounds);
     if (room > rounds_.capacity())
         rounds_.reserve(std::max(room, 2 * rounds_.capacity()));  // there may be many samples
@@ -91,7 +91,7 @@ void Speculate::begin(uint32_t sample) {
     origins_.clear();
     asks_first_ = true;
     asked_ = false;
-    if (options_.lengths != nullptr) options_.lengths->begin();
+    if (options_.gamma != nullptr) options_.gamma->begin();
 }
 
 std::span<const Proposed> Speculate::propose(int64_t limit) {
@@ -99,7 +99,7 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
     if (options_.held != nullptr) limit = std::min(limit, options_.held->size());
     if (text_.at_prompt()) first_token();
     const auto collected = [&] { return static_cast<int64_t>(collected_.size()); };
-    while (collected() < std::min(limit, options_.length) && text_.room() >= text_.pending()) {
+    while (collected() < std::min(limit, options_.wanted) && text_.room() >= text_.pending()) {
         round(limit - collected());
     }
     return collected_;
@@ -111,7 +111,7 @@ void Speculate::first_token() {
     const int32_t token = text_.level().sample(sampling_, u, /*distributions=*/true)[0];
     collect(token, 0, Origin::kOther);
     text_.append(token);
-    inner_.commit({}, token);
+    inner_.resolve({}, token);
 }
 
 // Appends to the collected tokens. The token's distribution is that of this row of the verifier's logits.
@@ -125,14 +125,14 @@ void Speculate::collect(int32_t token, int64_t row, Origin origin) {
 std::span<const Proposed> Speculate::ask(int64_t most) {
     asked_for_ = 0;
     if (most <= 0) return {};
-    int64_t length = most;
-    if (options_.lengths != nullptr) {
-        length = options_.lengths->next(most, asks_first_);
-        stats_.asked += length;
-        if (length == 0) ++stats_.off;
+    int64_t gamma = most;
+    if (options_.gamma != nullptr) {
+        gamma = options_.gamma->next(most, asks_first_);
+        stats_.asked += gamma;
+        if (gamma == 0) ++stats_.off;
     }
-    asked_for_ = length;
-    const std::span<const Proposed> proposed = length > 0 ? inner_.propose(length) : std::span<const Proposed>();
+    asked_for_ = gamma;
+    const std::span<const Proposed> proposed = gamma > 0 ? inner_.propose(gamma) : std::span<const Proposed>();
     if (asks_first_) asked_ = !proposed.empty();
     asks_first_ = false;
     return proposed;
@@ -191,7 +191,7 @@ void Speculate::round(int64_t limit) {
     collect(answer.next, place, refused ? Origin::kResidual : Origin::kOther);
     count(proposed, answer.accepted);
     digest(proposed, answer);
-    text_.computed(path_);
+    text_.accept_rows(path_);
     text_.append(answer.next);
     if (options_.keeps_rounds) {
         kept_.push_back({.sample = sample_,
@@ -203,13 +203,13 @@ void Speculate::round(int64_t limit) {
                          .drafted_ns = drafted,
                          .verified_ns = verified});
     }
-    inner_.commit(answer.accepted, answer.next);
+    inner_.resolve(answer.accepted, answer.next);
 }
 
 // The collected tokens were already appended: rejected ones are rolled back before any lower level settles. The
 // outermost level keeps all its tokens, unless the sequence ended among them. Then its last token becomes pending
 // again, so that a run with other stop rules can resume.
-void Speculate::commit(std::span<const int32_t> path, int32_t next) {
+void Speculate::resolve(std::span<const int32_t> path, int32_t next) {
     check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
     auto drop = static_cast<int64_t>(collected_.size() - path.size());
     const bool outermost = options_.level == 0;
@@ -219,22 +219,22 @@ void Speculate::commit(std::span<const int32_t> path, int32_t next) {
     }
     collected_.clear();
     rewind(drop, next);
-    if (outermost) settle();
+    if (outermost) commit();
 }
 
-void Speculate::settle() {
-    text_.settle();
-    if (options_.lengths != nullptr) {
+void Speculate::commit() {
+    text_.commit();
+    if (options_.gamma != nullptr) {
         const auto of = [&](Origin origin) { return std::ranges::count(origins_, origin); };
-        options_.lengths->saw({.tokens = static_cast<int64_t>(origins_.size()),
-                               .accepted = of(Origin::kAccepted),
-                               .residual = of(Origin::kResidual),
-                               .asked = asked_});
+        options_.gamma->observe({.tokens = static_cast<int64_t>(origins_.size()),
+                                 .accepted = of(Origin::kAccepted),
+                                 .residual = of(Origin::kResidual),
+                                 .asked = asked_});
     }
     origins_.clear();
     asks_first_ = true;
     asked_ = false;
-    inner_.settle();
+    inner_.commit();
 }
 
 void Speculate::state(Archive& ar) {
@@ -247,12 +247,12 @@ void Speculate::state(Archive& ar) {
     ar.values(rounds_);
     ar.values(origins_);
     for (bool* b : {&asks_first_, &asked_}) ar.value(*b);
-    if (options_.lengths != nullptr) options_.lengths->state(ar);
+    if (options_.gamma != nullptr) options_.gamma->state(ar);
     inner_.state(ar);
 }
 
 void Speculate::rewind(int64_t n, int32_t next) {
-    text_.end_at(text_.length() - n, next);
+    text_.truncate(text_.length() - n, next);
     origins_.resize(origins_.size() - std::min(origins_.size(), static_cast<size_t>(n)));
     if (next >= 0) origins_.push_back(Origin::kOther);
     inner_.rewind(n, next);

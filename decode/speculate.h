@@ -11,7 +11,7 @@
 
 #include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
 
@@ -20,7 +20,7 @@ namespace trireme {
 /// Statistics of one verifying level.
 struct SpeculationStats {
     int64_t rounds = 0;                              // verify forwards
-    int64_t asked = 0, off = 0;                      // DraftLength's choices: tokens; rounds with none
+    int64_t asked = 0, off = 0;                      // GammaController's choices: tokens; rounds with none
     int64_t proposed = 0, accepted = 0;              // tokens
     uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for their verification
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
@@ -55,10 +55,10 @@ class Speculate final : public Decoder {
     struct Options {
         const char* verifier = "full";  // its name in reports
         uint32_t level = 0;             // its number in the chain (DrawKey)
-        int64_t length = 1;             // rounds continue until a proposal has this many tokens, or there is no room
+        int64_t wanted = 1;             // rounds continue until a proposal has this many tokens, or there is no room
         DraftDistributions* held = nullptr;  // keeps `verifier`'s distributions for the outer verifier; null: none
-        /// Draft-length controller, used by this object alone; receives every outcome. Null: drafts as many as fit.
-        DraftLength* lengths = nullptr;
+        /// Gamma controller, used by this object alone; receives every outcome. Null: drafts as many as fit.
+        GammaController* gamma = nullptr;
         bool keeps_rounds = false;  // for take_kept_rounds()
     };
     /// `inner` proposes, `verifier` verifies; both are used by this object alone. Errors: Exit::kConfig for sampling
@@ -82,9 +82,9 @@ class Speculate final : public Decoder {
     void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
-    void commit(std::span<const int32_t> path, int32_t next) override;
+    void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
-    void settle() override;
+    void commit() override;
     void state(Archive& ar) override;
 
   private:
@@ -114,8 +114,8 @@ class Speculate final : public Decoder {
     std::vector<double> uniforms_;
     std::vector<int32_t> path_;
     std::vector<Proposed> collected_;  // a chain
-    std::vector<Origin> origins_;      // per token since the last settle()
-    bool asks_first_ = true;           // no proposal was requested since the last settle()
+    std::vector<Origin> origins_;      // per token since the last commit()
+    bool asks_first_ = true;           // no proposal was requested since the last commit()
     bool asked_ = false;               // the first request since then yielded tokens
 };
 

@@ -25,10 +25,10 @@ TreeDrafter::TreeDrafter(const char* name, Device& device, Level& model, const S
     proposal_.reserve(kMaxRows);
 }
 
-std::vector<DraftLength::Draft> TreeDrafter::costs(const LevelCosts& own) const {
-    std::vector<DraftLength::Draft> all;
+std::vector<GammaController::Draft> TreeDrafter::costs(const LevelCosts& own) const {
+    std::vector<GammaController::Draft> all;
     for (const TreeShape& s : shapes_) {
-        DraftLength::Draft& tree = all.emplace_back();
+        GammaController::Draft& tree = all.emplace_back();
         tree.rows = static_cast<int64_t>(s.nodes.size());
         for (const int64_t rows : s.forwards()) tree.ms += own.ms(rows);
     }
@@ -78,7 +78,7 @@ int64_t TreeDrafter::begin_tree() {
     if (text_.at_prompt()) return 1;
     text_.rows_of_pending(rows_);
     text_.level().extend(rows_);
-    text_.computed();
+    text_.accept_rows();
     return static_cast<int64_t>(rows_.size());
 }
 
@@ -130,7 +130,7 @@ void TreeDrafter::extend(int32_t depth) {
     text_.level().extend(rows_);
 }
 
-void TreeDrafter::commit(std::span<const int32_t> path, int32_t next) {
+void TreeDrafter::resolve(std::span<const int32_t> path, int32_t next) {
     kept_.clear();
     int32_t leaf = -1;
     for (const int32_t i : path) {
@@ -145,17 +145,17 @@ void TreeDrafter::commit(std::span<const int32_t> path, int32_t next) {
         }
     }
     proposal_.clear();
-    text_.take(kept_);
+    text_.accept_staged(kept_);
     if (leaf >= 0) text_.append(leaf);
     if (next >= 0) text_.append(next);
 }
 
 void TreeDrafter::rewind(int64_t n, int32_t next) {
-    text_.end_at(text_.length() - n, next);
+    text_.truncate(text_.length() - n, next);
 }
 
-void TreeDrafter::settle() {
-    text_.settle();
+void TreeDrafter::commit() {
+    text_.commit();
 }
 
 }  // namespace trireme

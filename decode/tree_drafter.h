@@ -8,7 +8,7 @@
 
 #include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
 #include "decode/tree_shape.h"
@@ -27,15 +27,15 @@ class TreeDrafter final : public Proposer {
                 const Options& options);
 
     /// Returns the costs of its trees, by depth - 1. `own`: the costs of its model's forwards.
-    std::vector<DraftLength::Draft> costs(const LevelCosts& own) const;
+    std::vector<GammaController::Draft> costs(const LevelCosts& own) const;
 
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
     std::span<const Proposed> propose(int64_t limit) override;
-    void commit(std::span<const int32_t> path, int32_t next) override;
+    void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
-    void settle() override;
+    void commit() override;
     void state(Archive& ar) override {
         ar.section(name_);
         text_.state(ar, /*tiles=*/true);

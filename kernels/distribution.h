@@ -18,6 +18,7 @@ constexpr uint64_t order_key(float logit, int64_t id) {
     const uint32_t order = bits >> 31 ? ~bits : bits | 0x80000000u;
     return static_cast<uint64_t>(order) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
+/// Returns the logit of a sort key; -0 has become 0.
 constexpr float logit_of_key(uint64_t key) {
     const auto order = static_cast<uint32_t>(key >> 32);
     return std::bit_cast<float>(order >> 31 ? order & 0x7fffffffu : ~order);
@@ -44,6 +45,8 @@ struct LogitsRow {
 };
 
 inline constexpr float kLeastPower = -41;  // exponents of 2 below this give weight 0
+static_assert(kLeastPower - 1 >= -64, "power_of_two takes exponents from -64 on; row_weight clamps them to this");
+static_assert(power_of_two(kLeastPower) * SamplingRule::kFirstWeight < 1, "such weights are rounded down to 0");
 
 /// Weight of a logit, relative to the largest logit `top`.
 constexpr uint64_t weight_of(float logit, float top, float scale) {

@@ -2,7 +2,7 @@
 /// Kernels: the interface of all operations of a forward. An object is bound to one stream; calls enqueue and return.
 ///
 /// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
-/// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it stays f32 on the CPU.
+/// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it remains f32 on the CPU.
 /// Decode phase (at most kMaxRows rows): a row has the same bits alone and among other rows, for any thread count.
 /// Prefill phase: batches of a fixed number of rows, same bits for any thread count. On the CPU a prefill row also has
 /// the same bits alone. On a GPU a library multiplies large batches, and may add in another order.
@@ -24,6 +24,7 @@
 
 namespace trireme {
 
+/// What a Kernels object computes: decode forwards of at most kMaxRows rows, or prefill batches.
 enum class Phase { kDecode, kPrefill };
 
 /// Largest shapes that a Kernels object will see. Its constructor allocates all scratch.
@@ -44,6 +45,8 @@ inline int64_t sampled_rows(const Tensor& ids, const Tensor& distributions, cons
     return ends ? ends.rows() : ids ? ids.rows() : distributions.rows();
 }
 
+/// Errors: Exit::kInternal, unless an operation names another. Types and shapes are checked in the call. Contents (ids,
+/// slots, tiles) are checked when the operation runs: the stream reports such an error when it is synchronized.
 class Kernels {
   public:
     virtual ~Kernels() = default;

@@ -15,6 +15,7 @@
 namespace trireme {
 
 inline constexpr int64_t kKeyBlock = 16;
+static_assert(kTileTokens % kKeyBlock == 0, "a head of a tile is whole blocks");
 
 /// Index of element `e` of key `i`, below 256, among the 256 * head_dim elements of a head's keys.
 constexpr int64_t key_place(std::string_view backend, DType type, int64_t head_dim, int64_t i, int64_t e) {
@@ -26,6 +27,7 @@ constexpr int64_t key_place(std::string_view backend, DType type, int64_t head_d
 /// The keys of one head of a tile on the CPU. head_dim is even for bf16.
 class KeyBlocks {
   public:
+    /// `first`: the head's keys in the tile.
     KeyBlocks(char* first, DType type, int64_t head_dim)
         : first_(first),
           head_dim_(head_dim),

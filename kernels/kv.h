@@ -69,15 +69,16 @@ struct AttentionReport {
     explicit operator bool() const { return static_cast<bool>(totals); }
 };
 
+inline constexpr int64_t kEveryTile = INT64_MAX;  // TileRange::end: up to the last tile
+
 /// Tiles [first, end) of a sequence.
-inline constexpr int64_t kEveryTile = INT64_MAX;
 struct TileRange {
     int64_t first = 0, end = kEveryTile;
     bool operator==(const TileRange&) const = default;
 };
 
-inline constexpr int64_t kEverySlot = INT32_MAX;
-inline constexpr int32_t kPadding = -1;  // RowsView: the sequence of padding rows, and their slot
+inline constexpr int64_t kEverySlot = INT32_MAX;  // RowsView::window: no limit
+inline constexpr int32_t kPadding = -1;           // RowsView: the sequence of padding rows, and their slot
 
 /// Rows of a forward, as attention reads them. All i32 in device memory.
 ///

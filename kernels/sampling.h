@@ -12,6 +12,7 @@
 
 namespace trireme {
 
+/// Sampling parameters of a run. temperature >= 0, top_k >= 0, 0 < top_p <= 1, 0 <= min_p <= 1.
 struct SamplingParams {
     double temperature = 0.8;  // 0: the largest logit, lowest id on ties; filters are ignored
     int64_t top_k = 40;        // 0: off
@@ -34,6 +35,7 @@ struct SamplingRule {
     uint64_t min_weight = 0;  // smaller weights are dropped
 };
 
+/// Converts parameters to the form that kernels take.
 inline SamplingRule rule_of(const SamplingParams& p) {
     if (p.greedy()) return {};
     return {.scale = static_cast<float>(M_LOG2E / p.temperature),

@@ -48,6 +48,7 @@ constexpr float power(float x, int64_t n) {
     return result;
 }
 
+/// x, rounded to f16.
 constexpr float as_half(float x) {
     return static_cast<float>(f16(x));
 }

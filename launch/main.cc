@@ -65,7 +65,7 @@ void print_about(const Invocation& call, const std::vector<std::string>& environ
 
 // Binds this rank to its cores and sets its number of threads. Must run before any thread starts, including MPI's,
 // since threads inherit the binding.
-void settle(Start& start, const RankEnv& rank) {
+void bind_cores(Start& start, const RankEnv& rank) {
     if (*start.call.command == Command::kTokenize || *start.call.command == Command::kPlan ||
         *start.call.command == Command::kConvert)
         return;
@@ -159,7 +159,7 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(start.call.warnings);
             if (launched.rank == 0) run_report(start.call.options);
         } else if (start.call.what == Invocation::What::kRun) {
-            settle(start, launched);
+            bind_cores(start, launched);
         } else if (launched.rank == 0) {
             print_about(start.call, environment);
         }

@@ -103,7 +103,7 @@ Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvView
         f.sequences[r] = row.sequence;
         f.cached[r] = static_cast<int32_t>(cached);
         std::copy(path.begin(), path.end(), f.ancestors + r * kMaxRows);
-        const KvView::Place at = view.place(row.sequence, row.position, row.position + 1);
+        const KvView::Place at = view.rope_position(row.sequence, row.position, row.position + 1);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, at.position, at.text);
     }
     for (int64_t r = n; r < padded; ++r) {

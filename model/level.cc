@@ -121,7 +121,7 @@ int64_t Level::passes_over(std::span<const Row> rows, int32_t first) const {
 // replayed in segments, one graph each. Segments also end at pass boundaries, so one recorded graph serves any number
 // of passes.
 void Level::decode(const Batch& batch, int64_t passes) {
-    using Does = ForwardStep::Does;
+    using Op = ForwardStep::Op;
     const Steps& steps = passes > 1 ? repeated_ : once_;
     size_t begin = 0, pass_begin = 0;
     int64_t to_repeat = 0;
@@ -130,18 +130,18 @@ void Level::decode(const Batch& batch, int64_t passes) {
     comm_.turn(*compute_);
     view_->begin(groups_);
     for (size_t i = 0; i < steps.size(); ++i) {
-        const auto [does, layer] = steps[i];
-        if (does == Does::kKeep) {
+        const auto [step, layer] = steps[i];
+        if (step == Op::kKeep) {
             replay(batch, steps, begin, i + 1);
             begin = pass_begin = i + 1;
             to_repeat = passes - 1;
             view_->set_provisional(true);
-        } else if (does == Does::kReturn) {
+        } else if (step == Op::kReturn) {
             replay(batch, steps, begin, i + 1);
             if (--to_repeat > 0) i = pass_begin - 1;
             begin = i + 1;
             view_->set_provisional(to_repeat > 0);
-        } else if (does == Does::kLayer && !view_->recordable(map_.reads(layer))) {
+        } else if (step == Op::kLayer && !view_->recordable(map_.reads(layer))) {
             replay(batch, steps, begin, i);
             attention(*decode_op_, layer, batch);
             begin = i + 1;
@@ -156,7 +156,7 @@ void Level::decode(const Batch& batch, int64_t passes) {
 // `end` is a layer, the segment stops before its attention, unless step end - 1 is kKeep or kReturn. Step 0 follows the
 // embedding; the head follows the last step.
 void Level::run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
-    using Does = ForwardStep::Does;
+    using Op = ForwardStep::Op;
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
     const auto rest = [&](LayerIndex layer) {
@@ -165,16 +165,16 @@ void Level::run_segment(const Batch& batch, const Steps& steps, size_t begin, si
     };
     if (begin == 0) {
         op.embed(x, weights_.embedding, batch.ids);
-    } else if (steps[begin - 1].does == Does::kLayer) {
+    } else if (steps[begin - 1].op == Op::kLayer) {
         rest(steps[begin - 1].layer);
     }
     for (size_t i = begin; i < end; ++i) {
-        const auto [does, layer] = steps[i];
-        if (does == Does::kKeep) return compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
-        if (does == Does::kReturn) return compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
+        const auto [step, layer] = steps[i];
+        if (step == Op::kKeep) return compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
+        if (step == Op::kReturn) return compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
         // Also if only keys and values are needed: they then have the same bits as in the last pass.
         project(op, layer, batch, x, /*writes=*/true);
-        if (does == Does::kKeys) continue;
+        if (step == Op::kKeys) continue;
         attention(op, layer, batch);
         rest(layer);
     }

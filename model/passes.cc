@@ -29,18 +29,18 @@ Life life_of(const LayerMap& map, LayerIndex owner) {
 }  // namespace
 
 std::vector<ForwardStep> forward_steps(const LayerMap& map, bool repeats) {
-    using Does = ForwardStep::Does;
+    using Op = ForwardStep::Op;
     std::vector<ForwardStep> all;
     const auto layers = [&](LayerIndex first, LayerIndex end) {
-        for (LayerIndex l = first; l < end; ++l) all.push_back({Does::kLayer, l});
+        for (LayerIndex l = first; l < end; ++l) all.push_back({Op::kLayer, l});
     };
     for (const LayerBlock& block : map.blocks()) {
         if (block.iterated && repeats) {
             const LayerIndex last(block.end.i - 1);
-            all.push_back({Does::kKeep});
+            all.push_back({Op::kKeep});
             layers(block.first, last);
-            all.push_back({Does::kKeys, last});
-            all.push_back({Does::kReturn});
+            all.push_back({Op::kKeys, last});
+            all.push_back({Op::kReturn});
         }
         layers(block.first, block.end);
     }

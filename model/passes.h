@@ -24,13 +24,13 @@ struct Passes {
 
 /// A step of a decode forward's work on its rows' residual streams.
 struct ForwardStep {
-    enum class Does : uint8_t {
+    enum class Op : uint8_t {
         kLayer,   // the layer
         kKeys,    // only its keys and values, as another pass follows
         kKeep,    // copies the input of a block; every pass but the last begins here
         kReturn,  // restores that copy; every pass but the last ends here
     };
-    Does does;
+    Op op;
     LayerIndex layer = {};
 };
 

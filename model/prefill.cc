@@ -39,7 +39,7 @@ void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Pr
 // Returns rows [done, done + rows) of a prefill, rotated for the positions that the view gives.
 Batch Level::prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows) {
     const int64_t first = length(sequence), n = static_cast<int64_t>(tokens.size());
-    const KvView::Place at = view_->place(sequence, first + done, first + n);
+    const KvView::Place at = view_->rope_position(sequence, first + done, first + n);
     return prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)), sequence,
                                   at.position, view_->cached(sequence) + done, at.text);
 }

@@ -50,16 +50,16 @@ size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype)
 }
 
 size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DType dtype, int64_t passes) {
-    using Does = ForwardStep::Does;
+    using Op = ForwardStep::Op;
     const Shapes s(c, shard);
     int64_t elements = s.head.elements(), norms = s.norm.elements(), times = 1;
-    for (const auto& [does, layer] : forward_steps(c.layer_map, /*repeats=*/passes > 1)) {
-        if (does == Does::kKeep) times = passes - 1;
-        if (does == Does::kReturn) times = 1;
-        if (does != Does::kLayer && does != Does::kKeys) continue;
+    for (const auto& [step, layer] : forward_steps(c.layer_map, /*repeats=*/passes > 1)) {
+        if (step == Op::kKeep) times = passes - 1;
+        if (step == Op::kReturn) times = 1;
+        if (step != Op::kLayer && step != Op::kKeys) continue;
         const int64_t rest = s.wo.elements() + s.gate_up.elements() + s.down.elements();
-        elements += times * (s.qkv(layer.i).elements() + (does == Does::kLayer ? rest : 0));
-        norms += times * (does == Does::kLayer ? 2 : 1) * s.norm.elements();
+        elements += times * (s.qkv(layer.i).elements() + (step == Op::kLayer ? rest : 0));
+        norms += times * (step == Op::kLayer ? 2 : 1) * s.norm.elements();
     }
     return static_cast<size_t>(elements) * size_of(dtype) + static_cast<size_t>(norms) * sizeof(float);
 }

@@ -174,7 +174,7 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
     // The queries of a decode forward's rows, or a prompt's last one.
-    const std::span<KvObserver* const> all = told();
+    const std::span<KvObserver* const> all = active_observers();
     const std::span<KvObserver* const> follow = prefill && !last_batch ? std::span<KvObserver* const>() : all;
     const KvObserver::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
                                               : recordable(owner) ? a.q
@@ -217,7 +217,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
     const LayerKv& kv = layer(owner);
     // Followers are notified of the first sequence's tiles: they follow only one sequence.
     const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
-        for (KvObserver* f : told()) {
+        for (KvObserver* f : active_observers()) {
             if (first) f->passing(op, owner, at, tiles);
         }
     };

@@ -103,7 +103,9 @@ class FullView final : public KvView {
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;
     /// The observers to notify of an attention: none if its pass will be repeated.
-    std::span<KvObserver* const> told() const { return provisional() ? std::span<KvObserver* const>() : observers(); }
+    std::span<KvObserver* const> active_observers() const {
+        return provisional() ? std::span<KvObserver* const>() : observers();
+    }
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 

@@ -70,13 +70,13 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
     p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
     p.proposing = in.proposing;
     if (in.heavy) p.heavy = *in.heavy;
-    if (in.bounded) p.kv = *in.bounded;
-    if (in.bounded || in.heavy || in.by_layers || streamed > 0) {  // a prefill goes layer by layer
+    if (in.evicting) p.kv = *in.evicting;
+    if (in.evicting || in.heavy || in.by_layers || streamed > 0) {  // a prefill goes layer by layer
         p.hidden = in.hidden_on_device;
         p.work += in.prompt_batches;
         p.prefill_work_bytes += in.prompt_batches.device;
     }
-    if (in.bounded || streamed == 0) return p;
+    if (in.evicting || streamed == 0) return p;
     const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
@@ -106,7 +106,7 @@ std::vector<ReadRun> runs_of(const PlanInput& in, const Plan& plan) {
 
 Plan make_plan(const PlanInput& in, const Machine& machine) {
     const int64_t owners = in.kv.owner_layers;
-    if (in.on_chip == PlanInput::kAll || in.bounded) return plan_with(in, owners);
+    if (in.on_chip == PlanInput::kAll || in.evicting) return plan_with(in, owners);
     if (in.on_chip >= 0) {
         require(in.on_chip <= owners, Exit::kConfig, "{} layers on chip: the model has {} with keys and values",
                 in.on_chip, owners);

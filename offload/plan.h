@@ -33,9 +33,9 @@ struct PlanInput {
     // host memory; and the prompt's batches beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
-    RetrievalShape retrieval = {};            // what the middle level of a chain sees (TriForce)
-    std::optional<MemoryBytes> bounded = {};  // an evicting view, instead of tiles of all tokens
-    std::optional<MemoryBytes> heavy = {};    // heavy hitters of all tokens, for a level that proposes
+    RetrievalShape retrieval = {};             // what the middle level of a chain sees (TriForce)
+    std::optional<MemoryBytes> evicting = {};  // an evicting view, instead of tiles of all tokens
+    std::optional<MemoryBytes> heavy = {};     // heavy hitters of all tokens, for a level that proposes
     MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, without retrieval sets
 };
 

@@ -140,7 +140,7 @@ class KvView {
     struct Place {
         int64_t position = 0, text = 0;
     };
-    virtual Place place(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
+    virtual Place rope_position(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
     /// Whether truncate(n) is possible; truncate(0) always is.
     virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
@@ -154,7 +154,7 @@ class KvView {
     void remove_observer(const KvObserver& observer) { std::erase(observers_, &observer); }
     /// For a view that another view fills: adopts that view's length, discards all staged rows, and returns the length.
     /// -1: prefills and keep() fill this view.
-    virtual int64_t follow() { return -1; }
+    virtual int64_t adopt_length() { return -1; }
 
     /// Serialises what attention will see. No rows may be staged: call it after a prompt or between rounds. Reading
     /// replaces the present state. The views of both runs must have the same shape.

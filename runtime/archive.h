@@ -51,7 +51,8 @@ class Archive {
     void same(const T& x, std::string_view what) {
         T there = x;
         value(there);
-        require(std::memcmp(&there, &x, sizeof x) == 0, Exit::kData, "{}: {} is another one there", where(), what);
+        require(std::memcmp(&there, &x, sizeof x) == 0, Exit::kData, "{}: {} differs from the snapshot's", where(),
+                what);
     }
     /// Contiguous device memory, after earlier work of `stream`. A written archive may read it later, so it must not
     /// change meanwhile. A read archive restores it before later work of `stream`.

@@ -20,11 +20,13 @@ struct State {
     std::atomic<Level> level{Level::kInfo};
     uint64_t start = trace::now();
     std::shared_ptr<spdlog::logger> out;
+    bool colored = false;
     State() {
         auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
             env().no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
         out = std::make_shared<spdlog::logger>("trireme", sink);
-        out->set_pattern("%^%v%$");
+        colored = sink->should_color();
+        out->set_pattern("%v");
         out->set_level(spdlog::level::trace);
         out->flush_on(spdlog::level::trace);
     }
@@ -33,6 +35,14 @@ struct State {
 State& state() {
     static State s;
     return s;
+}
+
+/// "warning: " or "error: ", in colour on a terminal; nothing for other levels. The rest of a line has no colour.
+std::string level_word(Level level, bool colored) {
+    const char* word = level == Level::kWarn ? "warning:" : level == Level::kError ? "error:" : nullptr;
+    if (word == nullptr) return "";
+    if (!colored) return fmt::format("{} ", word);
+    return fmt::format("\033[{}m{}\033[m ", level == Level::kWarn ? "33;1" : "31;1", word);
 }
 
 }  // namespace
@@ -56,9 +66,8 @@ void write(Level level, std::string_view line) {
     State& s = state();
     if (level < s.level.load() || (s.rank != 0 && level < Level::kError && !env().log_all)) return;
     constexpr size_t kLongest = 4000;
-    std::string text =
-        fmt::format("[{}/{} {:.3f}s] {}", s.rank, s.size, static_cast<double>(trace::now() - s.start) * 1e-9,
-                    level == Level::kWarn ? "warning: " : "");
+    std::string text = fmt::format("[{}/{} {:.3f}s] {}", s.rank, s.size,
+                                   static_cast<double>(trace::now() - s.start) * 1e-9, level_word(level, s.colored));
     for (const char c : line.substr(0, kLongest)) {
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
             text += fmt::format("\\x{:02x}", static_cast<unsigned>(c));

@@ -159,10 +159,10 @@ void load_cuda_module() {
     std::vector<std::string> first = split(variable("TRIREME_CUDA_LIBS"));
     first.push_back(folder.string());
     require(open_library("libcublasLt.so.13", first), Exit::kUnavailable,
-            "libcublasLt.so.13 is nowhere: pip install nvidia-cublas, install CUDA 13, or name its "
+            "libcublasLt.so.13 was not found: pip install nvidia-cublas, install CUDA 13, or name its "
             "folder in TRIREME_CUDA_LIBS");
     if (!open_library("libnccl.so.2", first))
-        log::debug("libnccl.so.2 is nowhere: several ranks go through host memory");
+        log::debug("libnccl.so.2 was not found: several ranks go through host memory");
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     require(module != nullptr, Exit::kUnavailable, "{} does not open: {}", path.string(), module ? "" : dlerror());
     auto* enter = reinterpret_cast<void (*)()>(dlsym(module, "trireme_register_cuda"));

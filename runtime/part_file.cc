@@ -102,7 +102,7 @@ PartFile::Lock PartFile::try_to_take() {
     error = ::fstat(fd_, &here) == 0 ? 0 : errno;
     require(error == 0, Exit::kIo, "{}: {}", part_.string(), reason_of(error));
     require(unlocked == 0 || here.st_size == 0, Exit::kCantCreate,
-            "{}: is there and cannot be locked: {}; if no run is writing it, remove it", part_.string(),
+            "{}: exists and cannot be locked: {}; if no run is writing it, remove it", part_.string(),
             reason_of(unlocked));
     if (has_name(fd_, part_)) return Lock::kTaken;
     ::close(std::exchange(fd_, -1));

@@ -27,7 +27,8 @@ double uniform(uint64_t seed, const DrawKey& d) {
 
 uint64_t drawn_by_system(std::string_view what) {
     uint64_t number = 0;
-    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "{}: the system draws no number", what);
+    require(::getrandom(&number, sizeof number, 0) == sizeof number, Exit::kOs, "{}: the system gives no random number",
+            what);
     return number;
 }
 

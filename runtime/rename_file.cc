@@ -51,14 +51,14 @@ void require_replaceable(const fs::path& path, IfThere old) {
     require(!there || S_ISREG(st.st_mode), Exit::kCantCreate, "{}: exists and is no regular file; nothing was written",
             path.string());
     require(!there || old == IfThere::kReplace, Exit::kCantCreate,
-            "{}: exists; name another file, or overwrite it with --force", path.string());
+            "{}: exists; name another file, or force overwriting", path.string());
 }
 
 void cannot_create(const fs::path& path, int error) {
     require(
         error != EEXIST, Exit::kCantCreate,
         "{}: exists by now, though it did not when the work began: another run wrote it, and it stays as it is; name "
-        "another file, or overwrite it with --force",
+        "another file, or force overwriting",
         path.string());
     fail(exit_of_creation(error), "{}: cannot create: {}", path.string(), reason_of(error));
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs every command that README, docs/ and configs/ show, with small models, short texts and few tokens.
+"""Runs every command that README, docs/ and configs/ show, with small models, short texts and few tokens. Output that a
+document shows after a command must be what the command prints: for plan exactly, else with numbers and names masked.
 
   documented.py TRIREME [--list] [--only TEXT]
 
 MODEL, TEXT and similar names are replaced by small files. Flags that are appended to a command reduce its large
 numbers. `plan` runs unchanged, for the shapes in configs/models. tests/slurm.sh runs the sbatch lines. Last line: "N of
-N commands run"."""
+N commands run; M lines of output are as shown"."""
 
 import argparse
 import json
@@ -24,24 +25,49 @@ MODEL, DRAFT, SHARING = DATA / "models/kjv-target", DATA / "models/kjv-draft", D
 NAMES = {"MODEL": MODEL, "DEMO_MODEL": MODEL, "YARN_LLAMA_2_7B_128K": MODEL, "DRAFT": DRAFT, "LLAMA_68M": DRAFT, "TINYLLAMA_LCKV": SHARING,
          "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "PAIRS.jsonl": "pairs.jsonl", "C": "64"}
 SHAPES = {"MODEL": ROOT / "configs/models/llama-2-7b-128k", "DRAFT": ROOT / "configs/models/llama-68m"}
+# Lines of output in documents: log lines, rows of tables, results, and what plan prints.
+OUTPUT = re.compile(r"    (\[0/1 |\| (?!-)|\{\"(index|tokens)\"|[\d.]+ (ms|times) )")
 # The comment that follows the command of a line.
 COMMENT = re.compile(r"(  +#.*|   +[a-z(].*|, or .*|, from .*|; with .*)$")
 
 
 def commands():
-    """Yields (file, command) of all commands, in the order of the files."""
+    """Yields (file, command, lines of output that the file shows for it) of all commands, in the order of the files."""
     files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "configs/README.md", *sorted((ROOT / "configs").glob("*.ini")),
              *sorted((ROOT / "launch/slurm").glob("*.sbatch"))]
     for file in files:
         if file.name == "ledger.md":  # commands of earlier commits
             continue
         text = re.sub(r"\\\n(# )?\s*", " ", file.read_text())
+        found = []
         for line in text.splitlines():
+            if OUTPUT.match(line) and found:
+                found[-1][2].append(line.strip())
             shown = line.lstrip("#").strip()
             if not line.startswith(("    ", "#")) or "sbatch " in shown.split(" generate")[0]:
                 continue
             if re.match(r"(mpirun -n \d+ )?(build/release/launch/)?trireme [a-z]+ -", shown) or re.match(r"\S*trireme report ", shown):
-                yield file, COMMENT.sub("", shown)
+                found.append((file, COMMENT.sub("", shown), []))
+        yield from found
+
+
+def masked(line):
+    """The words of a line of output, in order: of a table's row the mode, of results the keys."""
+    if line.startswith("| ") and not line.startswith("| mode"):
+        return [line.split("|")[1].strip()]
+    if line.startswith("{"):
+        return re.findall(r'"([\w-]+)":', re.sub(r'"request":\{.*?\}', '"request":', line))  # requests have any keys
+    line = re.sub(r"^\[0/1 [\d.]+s\] ", "", line)
+    return [word.removesuffix("s") for word in re.findall(r"[A-Za-z_/]+(?![\w.])", re.sub(r"\d[\w.]*", "", line))]
+
+
+def appears(line, output):
+    """Whether a line of the output has the shown line's words in order."""
+    def has(other):
+        words = iter(masked(other))
+        return all(word in words for word in masked(line))
+
+    return any(has(other) for other in output)
 
 
 def modes_of(words):
@@ -108,24 +134,36 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    chosen = [(f, c) for f, c in commands() if options.only in c]
+    chosen = [(f, c, o) for f, c, o in commands() if options.only in c]
     if options.list:
-        for file, command in chosen:
-            print(f"{file.relative_to(ROOT)}: {command}")
+        for file, command, shown in chosen:
+            print(f"{file.relative_to(ROOT)}: {command}" + "".join(f"\n    {line}" for line in shown))
         return
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
-    ran = 0
+    ran, lines, wrong, outputs = 0, 0, 0, {}
     with tempfile.TemporaryDirectory() as path:
         folder = pathlib.Path(path)
         ready(folder)
-        for file, command in chosen:
+        for file, command, shown in chosen:
             ended = run(str(pathlib.Path(options.trireme).resolve()), command, folder)
             if ended.returncode == 0:
                 ran += 1
             else:
                 print(f"{file.relative_to(ROOT)}: {command}\n    {ended.returncode}: {ended.stderr.strip()[-400:]}")
-    print(f"{ran} of {len(chosen)} commands run")
-    sys.exit(0 if ran == len(chosen) and ran > 40 or options.only and ran else 1)
+            output = outputs.setdefault(file, [])  # of the file's commands up to this one
+            output += (ended.stdout + ended.stderr).splitlines()
+            result = re.search(r" -o (\S+)", command)
+            if result and (folder / result.group(1)).is_file():
+                output += (folder / result.group(1)).read_text(errors="replace").splitlines()
+            for line in shown:
+                exact = "trireme plan " in command
+                if line in (o.strip() for o in output) or not exact and appears(line, output):
+                    lines += 1
+                else:
+                    wrong += 1
+                    print(f"{file.relative_to(ROOT)}: {command}\n    does not print: {line}")
+    print(f"{ran} of {len(chosen)} commands run; {lines} lines of output are as shown")
+    sys.exit(0 if wrong == 0 and (ran == len(chosen) and ran > 40 and lines > 10 or options.only and ran) else 1)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ struct HeadRun {
     int64_t head, begin, end;
     int64_t shift;  // DecodeItem::shift
 };
+static_assert(sizeof(HeadRun) % sizeof(float) == 0, "the scratch counts in floats");
 
 int64_t padded(int64_t dim) {
     return (dim + 15) / 16 * 16;

@@ -10,6 +10,7 @@ namespace trireme {
 
 /// A record: the softmax of one query head over part of the slots. [0] max, [1] sum, [kRecordHead ..] accumulator.
 inline constexpr int64_t kRecordHead = 16;
+static_assert(kRecordHead >= 2);
 
 /// One (tile, KV head) for the rows of one sequence. Query vector r * group + i is row r's i-th head of this KV head.
 struct DecodeItem {

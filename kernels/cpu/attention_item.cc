@@ -28,6 +28,7 @@ namespace trireme {
 inline constexpr int64_t kBlock = 64;                      // slots handled at a time
 inline constexpr int64_t kScored = 48;                     // query vectors whose scores are kept at once
 inline constexpr int64_t kScoreStride = kTileTokens + 32;  // room for two vectors after the last slot
+static_assert(kKeyBlock <= kBlock, "score_blocks copies a block of keys to the buffer for kBlock rows");
 
 }  // namespace trireme
 #endif
@@ -35,6 +36,9 @@ inline constexpr int64_t kScoreStride = kTileTokens + 32;  // room for two vecto
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
+
+static_assert(kScoreStride >= kTileTokens + 2 * kLanes, "multiply_panels writes whole strips");
+static_assert(kBlock % (2 * kLanes) == 0, "panels have room for kBlock columns, and a strip has 2 * kLanes or more");
 
 /// Selects register tiles of 3 rows by 4 vectors, or of 6 by 2. With many query vectors 6 by 2 widens fewer elements,
 /// which matters for bf16 (75 % against 94 % of the FMA peak on Zen 3), not for f16. In the short products over
@@ -151,13 +155,12 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
             HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
         [&](const Rows<float>& k) HWY_ATTR {
             const int64_t widest = widest_strip<float>(k.queries);
-            // Half is prefetched while keys are packed, the rest while they are multiplied: after one burst the memory
-            // would idle.
+            // Half of the values is prefetched while keys are packed; multiplying f32 panels prefetches nothing. (A
+            // prefetch of all values has not been measured.)
             const Upcoming half{k.ahead.next, k.ahead.next + (k.ahead.end - k.ahead.next) / 2};
             pack_transposed(k.at, k.stride, k.n, dim, panels, widest, half);
             multiply_panels<false>(it.q + k.q * padded, padded, k.queries, panels, dim,
-                                   scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest,
-                                   k.ahead.next);
+                                   scores + (k.q - q0) * kScoreStride + k.slot, kScoreStride, k.n, widest);
         });
 }
 

@@ -24,6 +24,8 @@
 namespace trireme {
 
 inline constexpr int64_t kQueryBlock = 96;  // 16 register tiles; packing K and V costs 4 % of the multiplies
+static_assert(kQueryBlock % 6 == 0, "register tiles have 6 rows");
+static_assert(kScoreStride >= kTileTokens + 16, "weigh_pairs writes a zero after the last score, and whole vectors");
 
 /// A block of query vectors: vector v is head `head_begin + v % group` of row v / group.
 struct PrefillItem {
@@ -50,8 +52,8 @@ namespace HWY_NAMESPACE {
 
 /// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
 template <class T>
-void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t count, int64_t dim, void* panels,
-           float* out, int64_t stride) {
+void accumulate_values(const float* p, int64_t rows, const HeadRows<T>& values, int64_t count, int64_t dim,
+                       void* panels, float* out, int64_t stride) {
     if (dim % kLanes == 0) {
         const Strip<T> strip{values.first, values.stride, count};
         return multiply<false>(p, kScoreStride, rows, strip, out, stride, dim, kTall);
@@ -62,7 +64,7 @@ void weigh(const float* p, int64_t rows, const HeadRows<T>& values, int64_t coun
 }
 
 #if TRIREME_PAIRS
-/// Like weigh, with dot products of pairs, for slots [unseen, keys).
+/// Like accumulate_values, with dot products of pairs, for slots [unseen, keys).
 void weigh_pairs(float* p, int64_t unseen, int64_t rows, const HeadRows<bf16>& values, int64_t keys, int64_t dim,
                  float* out, int64_t stride) {
     for (int64_t r = 0; r < rows; ++r) {
@@ -146,8 +148,8 @@ void attend_block(const PrefillItem& it, float* scratch) {
                 if (pairs) return weigh_pairs(scores, unseen, count, values, keys, dim, fresh, stride);
             }
 #endif
-            weigh(scores + unseen, count, HeadRows<decltype(t)>{values.row(unseen), values.stride}, keys - unseen, dim,
-                  panels, fresh, stride);
+            accumulate_values(scores + unseen, count, HeadRows<decltype(t)>{values.row(unseen), values.stride},
+                              keys - unseen, dim, panels, fresh, stride);
         });
         for (int64_t i = 0; i < count; ++i) {
             const int64_t last_seen = it.slots[(it.begin + i) / it.group], first_seen = begin_of(i);

@@ -8,17 +8,17 @@
 
 namespace trireme {
 
-/// Whether the kernels use them: the CPU has them, and Highway's AVX-512 code is in use.
+/// Whether kernels use dot products of pairs: the CPU has them, and Highway's AVX-512 code is in use.
 bool bf16_dots();
 
-/// Whether attention over keys and values of these types, which need no rotation, uses them: queries, then
-/// probabilities, are rounded to bf16.
+/// Whether attention over keys and values of this layout uses dot products of pairs, if keys need no rotation. Queries
+/// and probabilities are then rounded to bf16.
 bool attends_pairs(const KvLayout& layout);
 
 /// Rounds n floats and writes zeros up to `padded`: a row as dot products of pairs take it.
 void round_to_pairs(const float* from, int64_t n, bf16* to, int64_t padded);
 
-/// For tests and benchmarks, which compare with what a CPU without them runs.
+/// Allows or forbids dot products of pairs, for the whole process. Tests and benchmarks compare both.
 void allow_bf16_dots(bool allowed);
 
 }  // namespace trireme

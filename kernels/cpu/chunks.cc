@@ -26,6 +26,7 @@ void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, in
     const int64_t padded = (dim + 15) / 16 * 16;
     with_type(type, [&](auto t) HWY_ATTR {
         using T = decltype(t);
+        static_assert(kMostHeadDim % 16 == 0, "buffers have whole vectors of every target");
         HWY_ALIGN T rows[kKeyBlock * kMostHeadDim] = {};
         HWY_ALIGN float sum[kMostHeadDim];
         KeyRows<T> keys(access.key_blocks<T>(tile, head), dim, rows, padded);

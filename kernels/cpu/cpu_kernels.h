@@ -12,6 +12,7 @@ size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads);
 
 class CpuKernels final : public Kernels {
   public:
+    /// `device` and `stream` must outlive the object.
     CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits);
 
   private:

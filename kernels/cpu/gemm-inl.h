@@ -22,6 +22,7 @@ namespace HWY_NAMESPACE {
 // strip takes half the cache.
 inline constexpr int64_t kWide = 4 * kLanes;
 inline constexpr int64_t kTall = (HWY_TARGET <= HWY_AVX3 ? 4 : 2) * kLanes;
+static_assert(kKeyBlock % kLanes == 0, "a vector's keys are in one block");
 
 /// Width of the strip that begins at column `at` of n, at most `widest`; the last one may reach beyond n, to a multiple
 /// of `least`: kLanes, or 2 * kLanes in transposed panels.
@@ -81,6 +82,7 @@ struct KeyStrip {
 /// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors, p in order: a result's bits do not depend on MR, NV.
 template <int MR, int NV, bool kAdd, class B>
 HWY_INLINE void multiply_tile(const float* a, int64_t lda, const B& strip, float* c, int64_t ldc) {
+    static_assert(MR * NV <= (HWY_TARGET <= HWY_AVX3 ? 24 : 12), "accumulators must fit the registers");
     const F d;
     Vf acc[MR][NV];
     for (int i = 0; i < MR; ++i) {
@@ -152,14 +154,13 @@ HWY_INLINE void multiply(const float* a, int64_t lda, int64_t rows, const Strip<
 }
 
 /// Like multiply, with b transposed by pack_transposed: strip after strip, each contiguous; up to 2 * kLanes - 1
-/// columns beyond n. If `ahead` is not null, the panels' number of bytes is prefetched from there.
+/// columns beyond n.
 template <bool kAdd, class T>
 HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const T* panels, int64_t k, float* c,
-                                int64_t ldc, int64_t n, int64_t widest, const char* ahead = nullptr) {
-    const ptrdiff_t fetch = ahead ? ahead - reinterpret_cast<const char*>(panels) : 0;
+                                int64_t ldc, int64_t n, int64_t widest) {
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, 2 * kLanes);
-        multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k, fetch}, width, c + at, ldc);
+        multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k}, width, c + at, ldc);
         at += width;
     }
 }

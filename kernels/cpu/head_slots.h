@@ -11,6 +11,7 @@
 
 namespace trireme {
 
+/// Slots of KV head `number` of an owner. count and budget refer to the SlotKv's memory.
 struct HeadSlots {
     HeadSlots(const SlotKv& kv, int64_t owner, int64_t number)
         : layout(kv.layout),
@@ -70,6 +71,7 @@ inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
     check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
 }
 
+/// Element i of a row, widened.
 inline float element(DType type, const char* row, int64_t i) {
     if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
     if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
@@ -82,6 +84,7 @@ float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
     if (rule.by != ScoreBy::kKeyNorm) return 0;
     constexpr int64_t kPiece = 64;
+    static_assert(kPiece % 2 == 0, "KeyBlocks moves pairs of bf16");
     alignas(64) char piece[kPiece * sizeof(float)];
     float sum = 0;
     for (int64_t first = 0; first < l.head_dim; first += kPiece) {
@@ -95,6 +98,7 @@ float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_
     return -sum;
 }
 
+/// Calls body(head) for all heads, on several threads if their `elements` are worth it (for_rows).
 template <class Body>
 void for_heads(int64_t heads, int64_t elements, const Body& body) {
     for_rows(heads, elements, [&](int64_t begin, int64_t end) {

@@ -87,6 +87,7 @@ float element(DType type, const char* row, int64_t i) {
 }
 
 constexpr int64_t kPiece = 64;  // elements that are rounded at once
+static_assert(kPiece % 2 == 0, "KeyBlocks moves pairs of bf16");
 
 /// Rounds n elements into `to`; returns the largest difference from the old contents.
 float replace(const float* from, char* to, DType type, int64_t n) {

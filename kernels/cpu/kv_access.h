@@ -19,6 +19,7 @@ struct HeadRows {
     const T* row(int64_t i) const { return first + i * stride; }
 };
 
+/// A view of a layer's KV: its tile table and memory must outlive the object.
 class KvAccess {
   public:
     explicit KvAccess(const LayerKv& kv)
@@ -37,12 +38,14 @@ class KvAccess {
           tile_k_(by_head_ ? k_slot_ * kTileTokens : kv.layout.k_bytes()),
           first_tile_(kv.first_tile) {}
 
+    /// Fails with Exit::kInternal, naming the operation `who`, if no tile holds the slot.
     void check_tile(int64_t sequence, int64_t slot, const char* who) const {
         const int64_t column = slot / kTileTokens - first_tile_;
         check(sequence >= 0 && sequence < tiles_.rows && slot >= 0 && column >= 0 && column < tiles_.cols &&
                   tiles_(sequence, column) != 0,
               "{}: no tile holds slot {} of sequence {}", who, slot, sequence);
     }
+    /// Address of tile `index`, which the table must have.
     char* tile(int64_t sequence, int64_t index) const {
         return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles_(sequence, index - first_tile_)));
     }
@@ -82,6 +85,7 @@ class KvAccess {
         return {reinterpret_cast<const T*>(staged_value(head, 0)), static_cast<int64_t>(v_slot_ / sizeof(T))};
     }
 
+    /// Bytes of the value of one token and head.
     size_t value_bytes() const { return v_slot_; }
 
   private:

@@ -28,6 +28,8 @@ constexpr int tile_height(int64_t rows) {
 template <int R, class T>
 void group(const MatmulArgs& a, const T* w, int64_t row, int64_t begin, int64_t end, Ahead& ahead) {
     constexpr int W = tile_height(R);
+    static_assert(12 % W == 0, "a block of weight rows is a multiple of 12 (block_rows)");
+    static_assert(W * R <= (HWY_TARGET <= HWY_AVX3 ? 16 : 12), "accumulators must fit the registers");
     const float* x = static_cast<const float*>(a.x) + row * a.x_stride;
     float* out = a.out + row * a.out_stride;
     const T* rows[W];
@@ -75,7 +77,9 @@ struct Plain {
 };
 
 struct Pairs {
-    static constexpr int height(int64_t) { return 4; }
+    static constexpr int kHeight = 4;
+    static_assert(12 % kHeight == 0, "a block of weight rows is a multiple of 12 (block_rows)");
+    static constexpr int height(int64_t) { return kHeight; }
     template <int R>
     static HWY_INLINE void multiply([[maybe_unused]] const MatmulArgs& a, [[maybe_unused]] const bf16* w,
                                     [[maybe_unused]] int64_t row, [[maybe_unused]] int64_t begin,
@@ -128,6 +132,7 @@ void matmul_columns(const MatmulArgs& a, DType type, bool pairs, int64_t block, 
 
 /// Packs x: rounded to bf16 if the weights are bf16, padded with zeros to whole vectors.
 void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int64_t stride) {
+    static_assert(32 % kLanes == 0 && 32 % kPairLanes == 0, "packed_stride is whole vectors");
     const F d;
     for (int64_t r = 0; r < x.rows; ++r) {
         const float* from = x.row(r);

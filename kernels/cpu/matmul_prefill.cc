@@ -21,6 +21,9 @@ namespace trireme {
 // A panel of 16 columns by 320 (20 KiB) fits the first-level cache, 192 rows of x by 320 (240 KiB) the second.
 inline constexpr int64_t kDepth = 320, kRowBlock = 192, kColumnBlock = 128;
 inline constexpr int64_t kPairDepth = 512;  // for bf16 by bf16
+inline constexpr int64_t kColumnUnit = 64;  // a thread takes whole panels, on every target
+static_assert(kColumnBlock % kColumnUnit == 0);
+static_assert(kRowBlock % 6 == 0, "register tiles have 6 rows");
 
 }  // namespace trireme
 #endif
@@ -36,6 +39,7 @@ void into_columns(const Multiply& multiply, int64_t rows, int64_t width, bool ad
                   int64_t cols) {
     if (cols == width) return multiply(add, out, out_stride);
     constexpr int64_t kStride = 2 * 16;  // such a panel is at most two vectors wide
+    static_assert(2 * kLanes <= kStride && kPairTall / 2 <= kStride);
     float edge[kRowBlock * kStride];
     multiply(false, edge, kStride);
     for (int64_t r = 0; r < rows; ++r) {
@@ -51,6 +55,7 @@ struct Panels {
     using Weight = T;
     using X = float;
     static constexpr int64_t kMostDepth = kDepth, kDepthUnit = 8;
+    static_assert(kColumnUnit % kTall == 0 && kMostDepth % kDepthUnit == 0, "panels, and steps over k, are whole");
 
     static int64_t width(int64_t at, int64_t n) { return strip_width(at, n, kTall, 2 * kLanes); }
     static void pack(const T* rows, int64_t stride, int64_t n, int64_t k, T* panels) {
@@ -69,6 +74,7 @@ struct PanelsOfPairs {
     using Weight = bf16;
     using X = bf16;
     static constexpr int64_t kMostDepth = kPairDepth, kDepthUnit = kPairLanes;
+    static_assert(kColumnUnit % kPairTall == 0 && kMostDepth % kDepthUnit == 0, "panels, and steps over k, are whole");
 
     static int64_t width(int64_t at, int64_t n) { return pair_strip_width(at, n); }
     static void pack(const bf16* rows, int64_t stride, int64_t n, int64_t k, bf16* panels) {
@@ -143,7 +149,6 @@ namespace {
 
 constexpr int64_t kPanelFloats = kDepth * kColumnBlock;
 static_assert(kPairDepth * kColumnBlock <= 2 * kPanelFloats);
-constexpr int64_t kColumnUnit = 64;  // a thread takes whole panels, on every target
 
 }  // namespace
 

@@ -21,6 +21,8 @@ size_t key_weights_scratch(const KernelLimits& limits, int threads);
 size_t sample_scratch(const KernelLimits& limits, int threads);
 size_t accept_scratch(const KernelLimits& limits);
 
+// Bodies of the operations that kernels/kernels.h describes; operands have been checked there.
+
 void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
 void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
 void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);

@@ -88,6 +88,7 @@ HWY_INLINE void pack_transposed(const T* rows, int64_t stride, int64_t n, int64_
                                 Upcoming ahead) {
     using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
     constexpr int64_t kRows = sizeof(T) == 2 ? 2 * kLanes : 4, kColumns = sizeof(T) == 2 ? 8 : 4;
+    static_assert(2 * kLanes % kRows == 0, "a strip, a multiple of 2 * kLanes columns, is whole squares");
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, 2 * kLanes);
         for (int64_t i = 0; i < width; i += kRows) {
@@ -117,6 +118,7 @@ void rows_of_block(const T* block, int64_t dim, T* rows, int64_t stride) {
     using Unit = std::conditional_t<kHalves, uint16_t, float>;
     constexpr int64_t kTogether = static_cast<int64_t>(sizeof(Unit) / sizeof(T));
     constexpr int64_t kTaken = kHalves ? 2 * kLanes : 4, kKeys = kHalves ? 8 : 4;  // transpose_square's
+    static_assert(kKeyBlock % kKeys == 0, "a block is whole squares");
     const auto* from = reinterpret_cast<const Unit*>(block);
     const int64_t units = dim / kTogether, row = stride / kTogether;
     auto* to = reinterpret_cast<Unit*>(rows);

@@ -39,6 +39,9 @@ HWY_INLINE bf16* round_in_place(float* row, int64_t n) {
 }
 
 #if TRIREME_PAIRS
+static_assert(kPairTall == 4 * kLanes, "strips are 4, 2 or 1 vectors wide");
+static_assert(kPairTall / 4 == 16 && kKeyBlock == 16, "columns of a strip are transposed, and keys kept, 16 at a time");
+
 TRIREME_BEFORE_PAIRS
 
 /// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors of 16 columns, pairs in order: a result's bits do not

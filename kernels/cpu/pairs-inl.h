@@ -32,6 +32,8 @@ inline constexpr int64_t kPairLanes = 32;  // elements of a register
 
 #if TRIREME_PAIRS
 
+static_assert(kPairLanes * sizeof(bf16) == sizeof(__m512i) && kPairLanes == 2 * kLanes);
+
 TRIREME_BEFORE_PAIRS
 
 HWY_INLINE __m512i load_pairs(const bf16* p) {

@@ -5,6 +5,7 @@
 
 namespace trireme {
 
+/// The largest logit of a row.
 struct RowTop {
     float top;   // -inf if all are
     int64_t at;  // index of the first of them

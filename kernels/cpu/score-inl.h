@@ -33,6 +33,10 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
+static_assert(kRotatedRows % kTall == 0, "panels that are packed kRotatedRows at a time are strips of one multiply");
+static_assert(kTileTokens % (2 * kLanes) == 0, "a tile's panels have no columns beyond its tokens");
+static_assert(kScoreStride >= kTileTokens + 2 * kLanes, "rows of scores have room for two more vectors");
+
 /// Rotates the first `count` keys of a tile's head, key i by angles.row(i), and transposes them for score_tile.
 template <class T>
 void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {

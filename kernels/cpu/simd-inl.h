@@ -7,6 +7,7 @@
 #define TRIREME_KERNELS_CPU_SIMD_INL_H
 #endif
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -26,6 +27,8 @@ using U = hn::RebindToUnsigned<F>;
 using Vf = hn::Vec<F>;
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F()));
 static_assert(kLanes >= 4, "targets without 128-bit vectors are not built");
+static_assert(16 % kLanes == 0, "rows that are padded to 16 elements are whole vectors");
+static_assert(std::endian::native == std::endian::little, "pairs of bf16 and bits of masks are read as numbers");
 
 HWY_INLINE int64_t round_up_lanes(int64_t n) {
     return (n + kLanes - 1) / kLanes * kLanes;

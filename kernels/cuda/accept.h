@@ -7,6 +7,8 @@
 
 namespace trireme::gpu {
 
+/// Grid: one block, because each decision depends on the one before. All threads walk the tree alike. A thread has
+/// consecutive ids of the vocabulary, so that a draw finds its token by the sums of the threads before.
 struct Accept {
     static constexpr int kThreads = 512, kBlocksOfSm = 1, kMost = 64;
     struct Shared {
@@ -16,6 +18,8 @@ struct Accept {
         int32_t children[kMost];
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
+    static_assert(alignof(Shared) <= alignof(Bits16), "shared memory is aligned to 16 bytes");
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         const Proposal* proposals;             // [1 + nodes]
         const RowDistribution* distributions;  // [rows], the verifier's

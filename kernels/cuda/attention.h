@@ -10,10 +10,12 @@
 
 namespace trireme::gpu {
 
-/// Grid: tiles of the wave, query heads, rows. A block exits at once if its head or row is not the first of its run, or
-/// if no row sees its tile: the tile's records remain as they are.
-/// Vec8 threads share a slot. Each has every eighth piece of 8 elements: kPieces pieces, head_dim <= 64 * kPieces.
-/// kRotates: keys are rotated as they are read.
+/// Grid: tiles of the wave, query heads, rows. The block of a run's first head and row has the tile for all query
+/// vectors of the run, because they share its keys and values; it writes their records. The other blocks of the run
+/// exit at once. So does a block whose tile no row sees: the tile's records remain as they are.
+///
+/// kLanes threads share a slot, so that they load it whole. Each has every eighth piece of 8 elements: kPieces pieces,
+/// head_dim <= kMaxDim. In the softmax a warp has a query vector. kRotates: keys are rotated as they are read.
 template <class T, int kPieces, bool kRotates = false>
 struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
@@ -26,6 +28,12 @@ struct AttendTile {
     static constexpr int64_t kScores = kVectors * kTile, kQueries = kVectors * kMaxDim;
     static constexpr int64_t kSharedBytes =
         (kScores + kQueries + kWarps * kVectors * kMaxDim + 3 * kVectors + 1) * static_cast<int64_t>(sizeof(float));
+    static_assert(kThreads % kWarp == 0 && kWarp % kLanes == 0 && (kLanes & (kLanes - 1)) == 0,
+                  "the lanes of a slot are in one warp, and add by shuffle_xor");
+    static_assert(kTile % (kAhead * kSlots) == 0, "all lanes of a warp walk the tile in whole steps");
+    static_assert(kMaxDim == kLanes * kPieces * 8 && kVectors * kPieces == 8);
+    static_assert(kWarps <= kScores && kVectors <= kThreads, "block_sum uses the scores; a thread has a vector's ends");
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         Kv kv;
         Seen seen;
@@ -50,7 +58,7 @@ struct AttendTile {
                           a.seen.begin_of_rows(kv_head, row, rows) < (tile + 1) * kTile;
         if (tile > 0 && !used) return;
         char* memory = a.kv.tile(a.kv.row_of(sequence, kv_head), tile);
-        if (!sound(gpu, a, row, rows, kv_head, tile, memory) || !used) return;
+        if (!validate(gpu, a, row, rows, kv_head, tile, memory) || !used) return;
         const auto vectors = static_cast<int>(rows * heads);
         for (int v = 0; v < vectors; v += kVectors) {
             const int count = vectors - v < kVectors ? vectors - v : kVectors;
@@ -74,8 +82,8 @@ struct AttendTile {
     /// Checks that rows agree with themselves and with the head, and that their tokens have tiles. All threads of the
     /// block return the same answer.
     template <class Gpu>
-    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t kv_head, int64_t tile,
-                                  char* memory) {
+    TRIREME_GPU static bool validate(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t kv_head, int64_t tile,
+                                     char* memory) {
         const int64_t shift = a.seen.shift(kv_head);
         bool good = true;
         if (a.seen.counts != nullptr && (shift > 0 || a.seen.counts[kv_head] < 0)) {
@@ -211,7 +219,7 @@ struct AttendTile {
         gpu.sync();
         score(gpu, a, c, reach, queries, scores);
         gpu.sync();
-        soften(gpu, a, c, reach, scores);
+        softmax(gpu, a, c, reach, scores);
         gpu.sync();
         weigh(gpu, a, c, reach, scores, sums);
     }
@@ -257,7 +265,7 @@ struct AttendTile {
 
     /// Turns scores into powers of two below the tile's maximum; records maximum and sum. A warp has one vector.
     template <class Gpu>
-    TRIREME_GPU static void soften(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, float* scores) {
+    TRIREME_GPU static void softmax(Gpu& gpu, const Args& a, const Vectors& c, Reach reach, float* scores) {
         const int lane = gpu.thread() % kWarp;
         for (int v = gpu.thread() / kWarp; v < c.count; v += kWarps) {
             float* s = scores + v * kTile;

@@ -9,10 +9,12 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of query vectors, run after run of heads that share a KV head; surplus blocks exit at once. Each of
-/// four warps owns 16 query vectors: vector v is head `head + v % heads` of row v / heads. Fragments are as in the PTX
-/// ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates: keys are rotated by their
-/// slots as they are read.
+/// Grid: blocks of kVectors query vectors, run after run of heads that share a KV head; surplus blocks exit at once.
+/// All threads load keys and values into shared memory. Each of four warps owns 16 query vectors, an mma's rows: their
+/// softmax and results remain in its registers. Vector v is head `head + v % heads` of row v / heads.
+///
+/// Fragments are as in the PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates:
+/// keys are rotated by their slots as they are read.
 template <class T, int kDim, bool kRotates = false>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
@@ -20,7 +22,13 @@ struct AttendPrefill {
     static constexpr int kAhead = 2;  // pieces of K and of V that a thread has in flight at once
     static constexpr int kKeyStride = kDim + 8, kValueStride = kKeys + 8;  // 16-bit words; no two lanes share a bank
     static constexpr int64_t kSharedBytes = int64_t{kKeys * kKeyStride + kDim * kValueStride} * 2;
-    static_assert(kKeys * (kDim / 8) % (kAhead * kThreads) == 0, "a thread has whole turns");
+    static_assert(kKeys * (kDim / 8) % (kAhead * kThreads) == 0, "a thread loads kAhead pieces in every step");
+    static_assert(kVectors == kThreads / kWarp * 16, "a warp has the 16 rows of an mma");
+    static_assert(kDim % 16 == 0 && kKeys % 16 == 0, "an mma multiplies over 16 elements, or over 16 keys");
+    static_assert(kTile % kKeys == 0, "keys that are loaded together are in one tile");
+    static_assert(8 * sizeof(T) == sizeof(Bits16) && kKeyStride % 8 == 0, "keys are stored 16 bytes at a time");
+    static_assert(kKeyStride % 16 == 8 && kValueStride % 16 == 8, "rows begin 4 banks apart, or an odd multiple of 4");
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         Kv kv;
         Seen seen;
@@ -44,7 +52,7 @@ struct AttendPrefill {
         if (at.heads == 0) return;
         const int64_t head = at.head, heads = at.heads, first = at.first;
         const int64_t kv_head = a.kv_of_head[head], vectors = a.seen.rows * heads;
-        if (!sound(gpu, a, static_cast<int>(a.seen.begin(kv_head)))) return;
+        if (!validate(gpu, a, static_cast<int>(a.seen.begin(kv_head)))) return;
         const auto begin = static_cast<int>(a.seen.begin(kv_head, first / heads));  // later rows' windows begin later
 
         const int lane = gpu.thread() % kWarp, group = lane / 4, quad = lane % 4;
@@ -102,7 +110,7 @@ struct AttendPrefill {
     /// Checks that rows are consecutive and see the slot `begin`, and that their tokens have tiles. All threads of the
     /// block return the same answer.
     template <class Gpu>
-    TRIREME_GPU static bool sound(Gpu& gpu, const Args& a, int begin) {
+    TRIREME_GPU static bool validate(Gpu& gpu, const Args& a, int begin) {
         bool good = true;
         for (int64_t r = gpu.thread(); r < a.seen.rows; r += kThreads) {
             const int64_t p = a.seen.slots[r];

@@ -8,7 +8,8 @@
 
 namespace trireme::gpu {
 
-/// Computes mean keys. Grid: the chunks of the tiles, KV heads; a block has one chunk.
+/// Computes mean keys. Grid: the chunks of the tiles, KV heads. A block has a chunk; a thread has every kThreads-th
+/// element of the mean. So it adds the chunk's keys in order, without exchange.
 struct ChunkMeans {
     static constexpr int kThreads = 128;
     struct Args {
@@ -34,10 +35,12 @@ struct ChunkMeans {
     }
 };
 
-/// Sort keys of chunks, by the sum of a group's queries. Grid: runs of kChunks chunks, KV heads; a warp has a chunk.
+/// Computes sort keys of chunks, by the sum of a group's queries. Grid: runs of kChunks chunks, KV heads. A block adds
+/// the queries once for its chunks. A warp scores a chunk, because a mean key is consecutive elements.
 template <class T>
 struct ScoreChunks {
     static constexpr int kThreads = 256, kChunks = 64;
+    static_assert(kThreads % kWarp == 0 && kChunks % (kThreads / kWarp) == 0, "warps have equal numbers of chunks");
     static constexpr int64_t kSharedBytes = kMostHeadDim * sizeof(float);
     struct Args {
         uint64_t* keys;  // [heads, chunks]
@@ -75,7 +78,8 @@ struct ScoreChunks {
     }
 };
 
-/// Picks the chunks with the largest keys, and numbers them in order. Grid: KV heads.
+/// Picks the chunks with the largest keys, and numbers them in order. Grid: KV heads. A block has a head, because its
+/// chunks compete. A thread numbers consecutive chunks, so that it continues the count of the threads before.
 struct PlaceChunks {
     static constexpr int kThreads = 512;
     using Shared = SelectShared<kThreads>;
@@ -104,7 +108,8 @@ struct PlaceChunks {
     }
 };
 
-/// Copies chunks into tiles that a level attends. Grid: chunks of the resident tiles, KV heads; a block has a chunk.
+/// Copies chunks into tiles that a level attends. Grid: chunks of the resident tiles, KV heads. A block copies a chunk
+/// of a head, which is consecutive bytes; blocks of chunks that are not picked exit at once.
 struct GatherChunks {
     static constexpr int kThreads = 128, kBlocksOfSm = 8;
     struct Args {

@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels of a CUDA GPU.
+/// make_cuda_kernels(): the Kernels of a CUDA GPU.
 
 #include <memory>
 
@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-/// `device` and `stream` must be the CUDA backend's.
+/// Makes the Kernels of a stream. `device` and `stream` must be the CUDA backend's, and outlive the object. Errors:
+/// Exit::kUnavailable when cuBLASLt does not start (prefill).
 std::unique_ptr<Kernels> make_cuda_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits);
 
 }  // namespace trireme

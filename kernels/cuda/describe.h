@@ -1,5 +1,5 @@
 #pragma once
-/// Describes a kernel's fault in words.
+/// describe(): the error that a kernel's fault becomes.
 
 #include "kernels/cuda/fault.h"
 #include "runtime/error.h"

@@ -9,6 +9,7 @@ namespace trireme::gpu {
 /// rare and need not be fast.
 template <class T>
 struct Vec8 {
+    static_assert(8 * sizeof(T) == sizeof(Bits16), "a 16-bit type; others have a specialisation");
     Bits16 bits = {};
 
     template <class Gpu>
@@ -21,6 +22,7 @@ struct Vec8 {
 };
 template <>
 struct Vec8<float> {
+    static_assert(8 * sizeof(float) == 2 * sizeof(Bits16));
     Bits16 low = {}, high = {};
 
     template <class Gpu>

@@ -27,7 +27,13 @@ namespace trireme::gpu {
 
 static_assert(gpu::kPadding == trireme::kPadding && kTile == kTileTokens && kStaged == kMaxRows &&
               kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && Sample::kSiblings == kMaxRows);
+static_assert(Accept::kMost >= kMaxRows, "a token has at most this many children");
+static_assert(Seen{}.window == kEverySlot);
+static_assert(padded_k(1) == MatmulDecode<f16, 1>::kPiece, "rounded rows are whole pieces");
+static_assert(8 * MatmulDecode<f16, 8>::kRows >= kMaxRows, "eight tiles of rows hold a decode forward");
 
+/// All operations over a Launcher. `device` allocates scratch, and must outlive the object. Errors: Exit::kInternal for
+/// heads of more than 256 elements.
 template <class Launcher>
 class GpuKernels final : public GpuSlotKernels<Launcher> {
     using Base = GpuSlotKernels<Launcher>;
@@ -42,6 +48,7 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
 
   private:
     static constexpr int64_t kMaxHeadDim = MergeTiles::kThreads;
+    static_assert(kMaxHeadDim <= AttendTile<AnyType, 4>::kMaxDim);
 
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
         with_type(table.dtype(), [&](auto t) {
@@ -161,9 +168,8 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                                                     {rows_of<float>(out), out.cols()});
         }
         if (this->phase() == Phase::kDecode && w.dtype() == DType::kF32) {
-            constexpr int64_t kColumns = MatmulDecodeF32::kThreads / kWarp;
             launcher_.template launch<MatmulDecodeF32>(
-                "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), kColumns)},
+                "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), MatmulDecodeF32::kColumns)},
                 {rows_of<float>(out), rows_of<const float>(x), static_cast<const float*>(w.data()), x.rows(), w.dim(0),
                  w.dim(1)});
         } else if (w.dtype() == DType::kF32) {
@@ -184,18 +190,19 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
         if (this->phase() == Phase::kPrefill) {
             return launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, rounded, w);
         }
-        if (x.rows() <= 8) return decode<T, 1>(out, rounded, w);
-        if (x.rows() <= 16) return decode<T, 2>(out, rounded, w);
-        if (x.rows() <= 32) return decode<T, 4>(out, rounded, w);
+        constexpr int64_t kRows = MatmulDecode<T, 1>::kRows;
+        if (x.rows() <= kRows) return decode<T, 1>(out, rounded, w);
+        if (x.rows() <= 2 * kRows) return decode<T, 2>(out, rounded, w);
+        if (x.rows() <= 4 * kRows) return decode<T, 4>(out, rounded, w);
         decode<T, 8>(out, rounded, w);
     }
     template <class T, int kTiles>
     void decode(const Tensor& out, const Tensor& x, const Tensor& w) {
         const bool aligned = w.dim(1) % 8 == 0 && reinterpret_cast<uintptr_t>(w.data()) % 16 == 0;
-        launcher_.template launch<MatmulDecode<T, kTiles>>(
-            "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), 16)},
-            {rows_of<float>(out), rows_of<const T>(x), static_cast<const T*>(w.data()), x.rows(), w.dim(0), w.dim(1),
-             aligned});
+        using Body = MatmulDecode<T, kTiles>;
+        launcher_.template launch<Body>("matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), Body::kColumns)},
+                                        {rows_of<float>(out), rows_of<const T>(x), static_cast<const T*>(w.data()),
+                                         x.rows(), w.dim(0), w.dim(1), aligned});
     }
 
     /// Operands of attention.
@@ -219,8 +226,8 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
     }
     template <class T>
     void attention_of(const Attention& x) {
-        if (x.kv.layout.head_dim <= 64) return attend_by<T, 1>(x);
-        if (x.kv.layout.head_dim <= 128) return attend_by<T, 2>(x);
+        if (x.kv.layout.head_dim <= AttendTile<T, 1>::kMaxDim) return attend_by<T, 1>(x);
+        if (x.kv.layout.head_dim <= AttendTile<T, 2>::kMaxDim) return attend_by<T, 2>(x);
         attend_by<T, 4>(x);
     }
     template <class T, int kPieces>

@@ -13,6 +13,7 @@
 
 namespace trireme::gpu {
 
+/// The slots of an evicting cache, as kernels take them.
 inline Slots slots_of(const SlotKv& kv) {
     const LayerKv all = {
         .layout = kv.layout,
@@ -30,6 +31,7 @@ inline Slots slots_of(const SlotKv& kv) {
             kv.slots()};
 }
 
+/// Slot operations over a Launcher.
 template <class Launcher>
 class GpuSlotKernels : public Kernels {
   protected:

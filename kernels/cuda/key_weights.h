@@ -6,15 +6,19 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of kKeys slots, query heads. A block walks the rows that see its slots, kRows at a time. A thread has
-/// the scores of kEach rows and kEach slots, and adds its rows in order. A block owns the sums of its slots.
+/// Grid: blocks of kKeys slots, query heads. A block owns the sums of its slots, so that nothing is added atomically.
+/// It walks the rows that see its slots, kRows at a time. A thread has the scores of kEach rows and kEach slots in
+/// registers, and adds its rows in order; the threads of a slot are added at the end, in order.
 template <class T>
 struct KeyWeights {
     static constexpr int kThreads = 256, kSide = 16, kEach = 4;
     static constexpr int kKeys = kSide * kEach, kRows = kSide * kEach;
     static constexpr int kStep = 32;  // elements of keys and queries in shared memory at once
     static_assert(kKeys * kStep == kThreads * 8 && kRows * kStep == kThreads * 8, "a thread brings 8 elements of each");
-    static_assert(kTile % kKeys == 0 && kSide <= kStep);
+    static_assert(kSide * kSide == kThreads && kEach * sizeof(float) == sizeof(Bits16), "a thread has kEach by kEach");
+    static_assert(kKeys == kRows && kThreads % kKeys == 0, "a thread brings a key and the row of the same number");
+    static_assert(kTile % kKeys == 0, "a block's slots are in one tile");
+    static_assert(kSide <= kStep, "the sums of kSide threads per slot replace the keys in shared memory");
     static constexpr int64_t kSharedBytes = int64_t{kKeys + kRows} * kStep * sizeof(float);
     struct Args {
         Kv kv;

@@ -1,5 +1,5 @@
 #pragma once
-/// Addresses of keys and values on a GPU, and the kernels that write them.
+/// Kv: addresses of keys and values on a GPU; and the kernels that write them.
 
 #include "kernels/cuda/fault.h"
 #include "runtime/cuda/gpu.h"
@@ -60,6 +60,9 @@ TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     }
 }
 
+static_assert(8 * sizeof(f16) == sizeof(Bits16) && 8 * sizeof(bf16) == sizeof(Bits16),
+              "head_dim is a multiple of 8, so a token of a head is whole Bits16");
+
 /// Copies `bytes` with `threads` threads. A token of a head is a multiple of 16 bytes; tiles and staged rows are
 /// aligned accordingly (runtime/buffer.h).
 TRIREME_GPU void copy16(int thread, int threads, const char* from, char* to, int64_t bytes) {
@@ -68,7 +71,8 @@ TRIREME_GPU void copy16(int thread, int threads, const char* from, char* to, int
     }
 }
 
-/// Rounds new rows into staged rows, each row into its last ancestor. Grid: rows, then K and V.
+/// Rounds new rows into staged rows, each row into its last ancestor. Grid: rows, then K and V. A block writes the
+/// keys, or the values, of all heads of a row: its threads read the row in order.
 struct KvStage {
     static constexpr int kThreads = 256;
     struct Args {
@@ -96,9 +100,11 @@ struct KvStage {
     }
 };
 
-/// Rounds new rows into their tiles. Grid: rows, then K and V.
+/// Rounds new rows into their tiles. Grid: rows, then K and V. A block writes the keys, or the values, of all heads of
+/// a row. It alone finds their largest change, so that no two blocks write one element of `change`.
 struct KvAppend {
     static constexpr int kThreads = 256;
+    static_assert(kThreads % kWarp == 0, "block_max compares whole warps");
     static constexpr int64_t kSharedBytes = kThreads / kWarp * static_cast<int64_t>(sizeof(float));
     struct Args {
         Kv kv;
@@ -134,7 +140,8 @@ struct KvAppend {
     }
 };
 
-/// Copies staged row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers.
+/// Copies staged row kept[i, 0] to slot kept[i, 1] of sequence kept[i, 2]. Grid: kept rows, heads, layers: one launch
+/// serves all layers. A block copies one head's key and value, a few hundred bytes each, so two warps suffice.
 struct KvKeep {
     static constexpr int kThreads = 64;
     static constexpr size_t kLayers = 128;
@@ -147,7 +154,7 @@ struct KvKeep {
         Rows<const int32_t> kept;
         Layer layers[kLayers];
     };
-    static_assert(sizeof(Args) <= 4096 - 2 * sizeof(void*), "what a kernel may be given");
+    static_assert(sizeof(Args) <= 4096 - 2 * sizeof(void*), "a kernel's parameters, with two pointers: at most 4 KiB");
 
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {

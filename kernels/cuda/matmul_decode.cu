@@ -4,6 +4,9 @@
 
 namespace trireme::gpu {
 
+static_assert(sizeof(f16) == sizeof(__half) && alignof(f16) == alignof(__half));
+static_assert(sizeof(bf16) == sizeof(__nv_bfloat16) && alignof(bf16) == alignof(__nv_bfloat16));
+
 TRIREME_KERNEL(RoundRows<f16>);
 TRIREME_KERNEL(RoundRows<bf16>);
 TRIREME_KERNEL(MatmulDecode<f16, 1>);

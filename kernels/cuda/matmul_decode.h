@@ -9,7 +9,8 @@
 
 namespace trireme::gpu {
 
-/// Rounds x to the weights' type and pads it with zeros to whole pieces of k. Grid: pieces of a row, rows.
+/// Rounds x to the weights' type and pads it with zeros to whole pieces of k. Grid: pieces of a row, rows; a thread has
+/// an element. Done once, because every block of MatmulDecode reads all of x.
 template <class T>
 struct RoundRows {
     static constexpr int kThreads = 256;
@@ -25,7 +26,8 @@ struct RoundRows {
     }
 };
 
-/// 16-bit weights on tensor cores: a block computes 16 columns of out; its warps share k.
+/// 16-bit weights on tensor cores. Grid: pieces of kColumns columns. A block owns these columns of out for all rows, so
+/// that weights are read once. Its warps share k, so that 16 columns suffice to keep eight warps loading.
 ///
 /// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. These may be any 16, if both sides use
 /// the same ones. So lane t of four loads 8 consecutive elements of its rows, 16 bytes at once. It passes the first
@@ -34,8 +36,12 @@ template <class T, int kTiles>
 struct MatmulDecode {
     static constexpr int kThreads = 256, kBlocksOfSm = 2, kWarps = kThreads / kWarp, kPiece = 32,
                          kStep = kWarps * kPiece;
-    static constexpr int kAhead = 2;  // steps of k whose weights are in flight at once
+    static constexpr int kColumns = 16, kRows = 8;  // of an mma's tile: columns and rows of out
+    static constexpr int kAhead = 2;                // steps of k whose weights are in flight at once
     static constexpr int64_t kSharedBytes = int64_t{kWarps} * kTiles * kWarp * 4 * sizeof(float);
+    static_assert(kThreads % kWarp == 0 && kColumns * kRows == 4 * kWarp, "a lane has four sums of a tile");
+    static_assert(kPiece == 4 * 8 && 8 * sizeof(T) == sizeof(Bits16), "four lanes load a piece, 8 elements each");
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         Rows<float> out;
         Rows<const T> x;  // rounded and padded by RoundRows
@@ -47,7 +53,7 @@ struct MatmulDecode {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int lane = gpu.thread() % kWarp, warp = gpu.thread() / kWarp, group = lane / 4, quad = lane % 4;
-        const int64_t column = int64_t{gpu.block_x()} * 16 + group;
+        const int64_t column = int64_t{gpu.block_x()} * kColumns + group;
         float acc[kTiles][4] = {};
         for (int64_t first = int64_t{warp} * kPiece; first < a.k; first += kAhead * kStep) {
             Bits16 low[kAhead], high[kAhead];
@@ -60,7 +66,7 @@ struct MatmulDecode {
             for (int s = 0; s < kAhead; ++s) {
                 if (first + s * kStep >= a.k) continue;  // the whole warp
                 for (int t = 0; t < kTiles; ++t) {
-                    const Bits16 x = row_of_x(gpu, a, t * 8 + group, first + s * kStep + 8 * quad);
+                    const Bits16 x = row_of_x(gpu, a, t * kRows + group, first + s * kStep + 8 * quad);
                     for (int half = 0; half < 4; half += 2) {
                         const uint32_t left[4] = {low[s].word[half], high[s].word[half], low[s].word[half + 1],
                                                   high[s].word[half + 1]};
@@ -79,7 +85,8 @@ struct MatmulDecode {
             float sum = 0;
             for (int w = 0; w < kWarps; ++w) sum += sums[w * kTiles * 4 * kWarp + at];
             const int t = at / (4 * kWarp), i = at / kWarp % 4, l = at % kWarp;
-            const int64_t row = t * 8 + l % 4 * 2 + i % 2, n = int64_t{gpu.block_x()} * 16 + l / 4 + i / 2 * 8;
+            const int64_t row = t * kRows + l % 4 * 2 + i % 2;
+            const int64_t n = int64_t{gpu.block_x()} * kColumns + l / 4 + i / 2 * 8;
             if (row < a.rows && n < a.n) a.out(row)[n] = sum;
         }
     }
@@ -105,9 +112,12 @@ struct MatmulDecode {
     }
 };
 
-/// f32 weights: a warp computes a column of out, with fused multiply-adds in f32, 8 rows at a time.
+/// f32 weights. Grid: pieces of kColumns columns. A warp owns a column of out: its lanes share k and use fused
+/// multiply-adds in f32, so that only a shuffle adds them. The warp takes kRows rows at a time, whose sums are
+/// registers.
 struct MatmulDecodeF32 {
-    static constexpr int kThreads = 256, kRows = 8;
+    static constexpr int kThreads = 256, kRows = 8, kColumns = kThreads / kWarp;
+    static_assert(kThreads % kWarp == 0);
     static constexpr int kAhead = 4;  // weights that a lane has in flight at once
     struct Args {
         Rows<float> out;
@@ -118,7 +128,7 @@ struct MatmulDecodeF32 {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int lane = gpu.thread() % kWarp;
-        const int64_t n = int64_t{gpu.block_x()} * (kThreads / kWarp) + gpu.thread() / kWarp;
+        const int64_t n = int64_t{gpu.block_x()} * kColumns + gpu.thread() / kWarp;
         if (n >= a.n) return;  // the whole warp
         const float* w = a.w + n * a.k;
         for (int64_t first = 0; first < a.rows; first += kRows) {

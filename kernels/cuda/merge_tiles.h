@@ -7,11 +7,13 @@ namespace trireme::gpu {
 
 /// Merges a wave's records of a query vector into its running record, in tile order. The wave that holds the row's last
 /// tile writes the result: zeros for a row without visible keys. Tiles before the first visible slot have no records.
-/// Grid: heads, rows. A thread has one element of head_dim.
+/// Grid: heads, rows. A block has a query vector; a thread has one element of head_dim. So each thread adds all tiles
+/// in order, without exchange.
 struct MergeTiles {
     static constexpr int kThreads = 256, kBlocksOfSm = 4;
     static constexpr int kAhead = 16;  // tiles whose records are in flight at once
     static constexpr int64_t kSharedBytes = kAhead * kMaxAndSum * static_cast<int64_t>(sizeof(float));
+    static_assert(kAhead * kMaxAndSum <= kThreads, "a thread loads one of the tiles' maxima and sums");
     struct Args {
         const float* records;
         float* running;  // [head][running_rows][kMaxAndSum + head_dim]; a row has its index in the forward

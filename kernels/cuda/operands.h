@@ -1,5 +1,5 @@
 #pragma once
-/// Converts operands of operations to arguments of kernels.
+/// Operands of operations (tensors and views), converted to arguments of kernels.
 
 #include <cmath>
 
@@ -8,6 +8,7 @@
 
 namespace trireme::gpu {
 
+/// The rows of a tensor whose elements are T.
 template <class T>
 Rows<T> rows_of(const Tensor& t) {
     return {static_cast<T*>(t.data()), t.stride()};
@@ -26,6 +27,7 @@ void with_type(DType type, const Visit& visit) {
     }
 }
 
+/// A layer's KV, as kernels take it.
 inline Kv kv_of(const LayerKv& kv) {
     const KvLayout& l = kv.layout;
     return {rows_of<const int64_t>(kv.tiles),
@@ -43,6 +45,7 @@ inline Kv kv_of(const LayerKv& kv) {
             static_cast<bool>(kv.counts)};
 }
 
+/// The rows of an attention, and what their heads have of their own.
 inline Seen seen_of(Phase phase, const Tensor& q, const LayerKv& kv, const RowsView& rows) {
     const bool prefill = phase == Phase::kPrefill;
     return {static_cast<const int32_t*>(rows.slots.data()),
@@ -58,6 +61,7 @@ inline Seen seen_of(Phase phase, const Tensor& q, const LayerKv& kv, const RowsV
             rows.first_row};
 }
 
+/// Angles for keys that are rotated as they are read; none if keys are stored rotated.
 inline Angles angles_of(Phase phase, const LayerKv& kv) {
     if (!kv.angles) return {};
     return {rows_of<const float>(kv.angles), kv.angles.rows(),

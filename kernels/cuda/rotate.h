@@ -1,5 +1,5 @@
 #pragma once
-/// RoPE: the same bits for a new key and for one that attention rotates as it reads it.
+/// Rotation of pairs (RoPE) on a GPU: the same bits for a new key and for one that attention rotates as it reads it.
 
 #include "kernels/cuda/eight.h"
 #include "kernels/cuda/kv.h"

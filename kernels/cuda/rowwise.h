@@ -1,12 +1,13 @@
 #pragma once
-/// Row-wise kernels: a block has one row, or a piece of one.
+/// Row-wise kernels: embedding, RMSNorm, RoPE, SwiGLU, add and gather. A block owns a row of the output, or a piece of
+/// one. Threads stride over its elements, so that a warp reads and writes consecutive ones.
 
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/rotate.h"
 
 namespace trireme::gpu {
 
-/// out[r] = table[ids[r]].
+/// out[r] = table[ids[r]]. Grid: rows. A block copies a row, so that it reads and checks the row's id once.
 template <class T>
 struct Embed {
     static constexpr int kThreads = 256;
@@ -24,7 +25,7 @@ struct Embed {
     }
 };
 
-/// x = 0. Grid: pieces of a row, rows.
+/// x = 0. Grid: pieces of a row, rows; a thread has an element. Rows are divided because a decode forward has few.
 struct Clear {
     static constexpr int kThreads = 256;
     struct Args {
@@ -38,9 +39,11 @@ struct Clear {
     }
 };
 
-/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight. Grid: rows. A block has a whole row, because every element needs
+/// the row's sum. It has 512 threads, because a decode forward has few rows.
 struct RmsNorm {
     static constexpr int kThreads = 512;
+    static_assert(kThreads % kWarp == 0, "block_sum adds whole warps");
     static constexpr int64_t kSharedBytes = kThreads / kWarp * sizeof(float);
     struct Args {
         Rows<float> out;
@@ -61,7 +64,8 @@ struct RmsNorm {
     }
 };
 
-/// Rotates pairs (i, i + head_dim/2) of every head by the row's angles.
+/// Rotates pairs (i, i + head_dim/2) of every head by the row's angles. Grid: rows. A block has all heads of a row,
+/// which share its angles. A thread has whole pairs: it reads both elements before it writes them.
 struct Rope {
     static constexpr int kThreads = 256;
     struct Args {
@@ -83,7 +87,8 @@ struct Rope {
     }
 };
 
-/// out = silu(gate) * up; gate in the first n columns of gate_up.
+/// out = silu(gate) * up; gate in the first n columns of gate_up. Grid: pieces of a row, rows; a thread has an element.
+/// Rows are divided because a decode forward has few rows, but many columns.
 struct Swiglu {
     static constexpr int kThreads = 256;
     struct Args {
@@ -99,7 +104,7 @@ struct Swiglu {
     }
 };
 
-/// x += y.
+/// x += y. Grid: pieces of a row, rows; a thread has an element, as in Swiglu.
 struct Add {
     static constexpr int kThreads = 256;
     struct Args {
@@ -114,7 +119,7 @@ struct Add {
     }
 };
 
-/// out[i] = x[rows[i]].
+/// out[i] = x[rows[i]]. Grid: rows of out. A block copies a row, so that it reads and checks the row's index once.
 struct GatherRows {
     static constexpr int kThreads = 256;
     struct Args {

@@ -7,6 +7,9 @@
 
 namespace trireme::gpu {
 
+/// Grid: rows of logits. A block draws all tokens of a row, because each selection needs sums over the whole row. Its
+/// threads stride over the row and add integers in shared memory, in any order; then all threads decide alike.
+///
 /// Tokens are identified and ordered by keys: the bits of the logit, such that a larger logit is a larger number, then
 /// of the id, such that a lower one is. "The first token" has the largest key. A threshold is found by digits of 8
 /// bits: sums of integers, in any order, show which of 256 ranges of keys holds it. Nothing is sorted.
@@ -25,6 +28,11 @@ struct Sample {
         uint32_t next;
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
+    static_assert(64 % kBits == 0 && 32 % kBits == 0, "digits divide a key, and none has bits of both logit and id");
+    static_assert(kDigits <= kThreads && kDigits % kGroup == 0, "a thread finishes the sum of a digit");
+    static_assert(kThreads % kWarp == 0 && kWarps <= kDigits, "a warp's largest key is stored among the sums");
+    static_assert(kSiblings <= kListed, "take_largest lists as many tokens as it takes");
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         const float* logits;  // [parts, rows or more, cols]: id = part * cols + column
         int64_t rows, cols, vocab;

@@ -14,18 +14,23 @@ inline constexpr int64_t kRecordHead = 2;  // floats of a record of attention be
 inline constexpr size_t kMultiplyWorkspace = size_t{32} << 20;
 
 // Scratch holds inputs rounded to the weights' type, or attention's running records and then a wave's: never both.
-inline int64_t padded_k(int64_t k) {
+/// Elements of a rounded row: whole pieces of MatmulDecode.
+constexpr int64_t padded_k(int64_t k) {
     return (k + 31) / 32 * 32;
 }
+/// Floats of one row's records: one record per query head.
 inline int64_t record_floats(const KernelLimits& l) {
     return l.heads * (kRecordHead + l.head_dim);
 }
+/// Floats of the running records of all rows.
 inline int64_t running_floats(const KernelLimits& l) {
     return l.max_rows * record_floats(l);
 }
+/// Floats of a wave's records: at least four tiles of all rows.
 inline int64_t wave_floats(const KernelLimits& l) {
     return std::max<int64_t>(l.max_rows * 4, 256) * record_floats(l);
 }
+/// Bytes of GpuKernels' scratch.
 inline size_t scratch_bytes(const KernelLimits& l) {
     const int64_t rounded = l.max_rows * padded_k(l.max_k) * 2;
     // accept() needs the weights of a vocabulary.

@@ -7,11 +7,14 @@
 
 namespace trireme::gpu {
 
-/// Grid: KV heads. A thread numbers consecutive entries, then slots; a warp moves a token.
+/// Kernels::slot_choose. Grid: KV heads. A block has a head, because entries compete for the head's budget. A thread
+/// numbers consecutive entries, then slots, so that it continues the count of the threads before. A warp copies a
+/// token.
 struct SlotChoose {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBlocksOfSm = 1;
     using Shared = SelectShared<kThreads>;
     static constexpr int64_t kSharedBytes = sizeof(Shared);
+    static_assert(kThreads % kWarp == 0);
     struct Args {
         Slots slots;
         Kv from;
@@ -32,6 +35,7 @@ struct SlotChoose {
         const int64_t n = a.call.fresh + count;
         if (n > budget && budget < a.rule.recent) return gpu.fault(Fault::kRecent, a.rule.recent, budget);
         uint64_t* keys = a.keys + number * 2 * entries;
+        static_assert(2 * sizeof(int32_t) == sizeof(uint64_t), "two lists take the second half of a head's keys");
         auto* lists = reinterpret_cast<int32_t*>(keys + entries);
         const Head h = {number,
                         at,

@@ -6,7 +6,7 @@
 
 namespace trireme::gpu {
 
-/// Kernels::slot_keys. Grid: runs of kThreads entries, KV heads; a thread has an entry.
+/// Kernels::slot_keys. Grid: runs of kThreads entries, KV heads. A thread has an entry: entries are independent.
 struct SlotKeys {
     static constexpr int kThreads = 128;
     struct Args {
@@ -33,7 +33,8 @@ struct SlotKeys {
     }
 };
 
-/// Kernels::slot_share by one block: a head's budget depends on all others.
+/// Kernels::slot_share. Grid: one block, because a head's budget depends on all others. Threads stride over the entries
+/// of one head after another; thread 0 sets budgets and tiles.
 struct ShareSlots {
     static constexpr int kThreads = 512, kBlocksOfSm = 1;
     struct Shared {
@@ -41,6 +42,7 @@ struct ShareSlots {
         int32_t stay[kMostSharing];  // entries that each head retains
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
+    static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         Slots slots;
         int64_t *table, tiles_of_head;  // of the owner: [kv_heads, tiles_of_head]

@@ -38,7 +38,8 @@ TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner,
     return -sum;
 }
 
-/// Kernels::pool_weights. Grid: runs of kThreads slots, KV heads, owners; a thread has a slot.
+/// Kernels::pool_weights. Grid: runs of kThreads slots, KV heads, owners. A thread has a slot: it adds the weights of
+/// the query heads in order, and no thread waits for another.
 struct PoolWeights {
     static constexpr int kThreads = 256;
     struct Args {
@@ -76,9 +77,11 @@ struct PoolWeights {
     }
 };
 
-/// Kernels::slot_step. Grid: KV heads, owners; threads share the slots of a head.
+/// Kernels::slot_step. Grid: KV heads, owners. A block has a head, because the slot to evict is the minimum over all of
+/// its slots. Threads stride over these slots, and copy the new token together.
 struct SlotStep {
     static constexpr int kThreads = 256;
+    static_assert(kThreads % kWarp == 0);
     struct Shared {
         uint64_t least[kThreads / kWarp];
         int32_t slot;
@@ -150,9 +153,11 @@ struct SlotStep {
     }
 };
 
-/// Kernels::slot_gather. Grid: runs of kSlots slots, KV heads; a warp copies a token.
+/// Kernels::slot_gather. Grid: runs of kSlots slots, KV heads. A warp copies a token: its key and its value are
+/// consecutive bytes, a few hundred each. Slots are divided among blocks, because copying takes most of the time.
 struct SlotGather {
     static constexpr int kThreads = 256, kSlots = 64, kBlocksOfSm = 4;
+    static_assert(kThreads % kWarp == 0 && kSlots % (kThreads / kWarp) == 0, "warps have equal numbers of tokens");
     struct Args {
         Kv to;
         Slots slots;
@@ -181,7 +186,8 @@ struct SlotGather {
     }
 };
 
-/// Kernels::slot_scores. Grid: runs of kThreads entries, KV heads; a thread has an entry.
+/// Kernels::slot_scores. Grid: runs of kThreads entries, KV heads. A thread has an entry: the score of an entry does
+/// not depend on other scores.
 struct SlotScores {
     static constexpr int kThreads = 128;
     struct Args {

@@ -5,8 +5,8 @@
 #include "launch/record/run_record.h"
 #include "launch/report/progress.h"
 #include "launch/run/agreed_status.h"
-#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
+#include "launch/run/eviction.h"
 #include "launch/run/request.h"
 #include "launch/run/signals.h"
 #include "runtime/trace.h"
@@ -32,14 +32,14 @@ BatchOneByOne::BatchOneByOne(const Start& start, const RankGroup& rank_group, En
     rank_group_.phase([&] {
         for (const BatchRequest& r : requests) {
             try {
-                bounded_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
+                eviction_shape(r.options(o), engine_.checkpoint().config(), r.tokens(), /*returns=*/false);
             } catch (const Error& e) {
                 fail(e.code(), "request {}: {}", r.index + 1, e.what());
             }
         }
     });
     load(requests.front().options(o), requests.front().tokens());
-    warn_of_unused_bounded(o, engine_.bounding(), context_);
+    warn_of_unused_eviction(o, engine_.bounding(), context_);
     warn_of_unused({o});
 }
 
@@ -106,7 +106,7 @@ std::optional<Continuation> BatchOneByOne::run_one(const BatchRequest& asked) {
 // An evicting cache may depend on the prompt's length and on the seed. Its memory is allocated for one of each.
 bool BatchOneByOne::differs(const Options& o, int64_t prompt_tokens) const {
     return prompt_to_load(o, prompt_tokens, longest_prompt_) != loaded_for_ ||
-           (o.bounded.policy == KvPolicy::kRandom && o.seed != loaded_seed_);
+           (o.eviction.policy == KvPolicy::kRandom && o.seed != loaded_seed_);
 }
 
 void BatchOneByOne::load(const Options& o, int64_t prompt_tokens) {

@@ -38,7 +38,7 @@ BatchState open_books(const Options& o, const StillWaiting& waiting) {
                 line.where, o.rouge);
         if (i < done) books.rouge.push_back(rouge(books.output->text(i), reference));
     }
-    log::info("{} requests, {} of them done before", books.wanted, std::min(done, books.wanted));
+    log::info("{} request{}, {} done before", books.wanted, books.wanted == 1 ? "" : "s", std::min(done, books.wanted));
     return books;
 }
 

@@ -11,8 +11,8 @@
 #include "launch/report/output.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
-#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
+#include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
 #include "runtime/log.h"
 
@@ -34,7 +34,7 @@ void check_flags(const Options& o, int64_t n) {
             o.sampling.temperature);
     bool plain = false;
     for (const Options& chain : chains_of(Command::kBench, o))
-        plain = plain || (chain.spec.parts.empty() && chain.bounded.policy == KvPolicy::kFull);
+        plain = plain || (chain.spec.parts.empty() && chain.eviction.policy == KvPolicy::kFull);
 
     require(plain, Exit::kUsage, "--require-exact: compares with the mode none, which --modes does not have");
 }
@@ -46,7 +46,7 @@ int64_t parameters(const WeightSource& source) {
 }
 
 std::string length_text(int64_t tokens) {
-    return tokens == DraftLength::kAuto ? "auto" : std::to_string(tokens);
+    return tokens == GammaController::kAuto ? "auto" : std::to_string(tokens);
 }
 
 /// The fields shared by all rows. Makes control calls.
@@ -78,8 +78,8 @@ BenchFacts facts_of(const Start& start, const RankGroup& rank_group, const Engin
                     {"link_gbps", emulated ? nlohmann::ordered_json(o.link.gbps) : nlohmann::ordered_json()},
                     {"seed", o.seed.value()},
                     {"temp", o.sampling.temperature},
-                    {"gamma", length_text(o.draft_tokens)},
-                    {"gamma_inner", length_text(o.inner_draft_tokens)},
+                    {"gamma", length_text(o.gamma)},
+                    {"gamma_inner", length_text(o.gamma_inner)},
                     {"tree_size", o.tree_size},
                     {"draft_window", o.draft_window},
                     {"retrieval_budget", o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget},
@@ -114,7 +114,7 @@ void run_bench(const Start& given, const RankGroup& rank_group) {
     Engine engine(start, rank_group);
     warn_of_unused(chains_of(Command::kBench, o));
     if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
-        warn_of_unused_bounded(o, engine.bounding(), INT64_MAX);
+        warn_of_unused_eviction(o, engine.bounding(), INT64_MAX);
     }
     const BenchTexts texts = read_bench_texts(start, rank_group, engine, n);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());

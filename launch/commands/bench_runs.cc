@@ -177,8 +177,8 @@ class Group {
     void finish(size_t mode) {
         BenchResult& result = *results_[mode];
         const Plan& plan = engine_.residency().plan;
-        result.bounded = engine_.bounded().bounded();
-        result.plain = chains_[mode]->levels().empty() && !result.bounded;
+        result.evicts = engine_.eviction().evicts();
+        result.plain = chains_[mode]->levels().empty() && !result.evicts;
         result.on_chip = plan.on_chip_layers;
         result.layers = plan.on_chip_layers + plan.streamed_layers;
         result.parallel = parallel_;
@@ -237,7 +237,7 @@ BenchResults run_modes(const Start& start, const RankGroup& rank_group, Engine& 
             Start own = start;
             const Options of_mode = options_of(o, o.modes[next]);
             own.call.options.kv_on_chip = of_mode.kv_on_chip;
-            own.call.options.bounded = of_mode.bounded;
+            own.call.options.eviction = of_mode.eviction;
             own.call.options.modes.clear();
             std::vector<BenchResult*> results;
             for (size_t m = next; m < done.size(); ++m) {
@@ -278,7 +278,7 @@ const BenchResult* baseline_of(const std::vector<BenchResult>& all) {
 std::optional<std::string> difference(const BenchResult& mode, const BenchResult* baseline, bool greedy) {
     if (!greedy || baseline == nullptr || mode.runs.empty()) return std::nullopt;
     if (mode.unsteady >= 0) return fmt::format("text {}: two repetitions give different tokens", mode.unsteady + 1);
-    if (mode.bounded) return std::nullopt;
+    if (mode.evicts) return std::nullopt;
     const size_t texts = std::min(mode.tokens.size(), baseline->tokens.size());
     for (size_t t = 0; t < texts; ++t) {
         const std::vector<int32_t>&mine = mode.tokens[t], &theirs = baseline->tokens[t];

@@ -39,7 +39,7 @@ struct BenchResult {
     std::string mode;
     int64_t parallel = 1;                      // samples decoded in parallel
     bool plain = false;                        // no speculation and no eviction: the tokens are the model's own
-    bool bounded = false;                      // the cache evicts: tokens may differ from the model's own
+    bool evicts = false;                       // the cache evicts: tokens may differ from the model's own
     int64_t on_chip = 0, layers = 0;           // owner layers on chip, and all of them
     double prefill_ms = 0;                     // mean over texts
     int64_t passes = 1;                        // the most passes of a prompt over iterated layers

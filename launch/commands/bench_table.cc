@@ -148,13 +148,16 @@ std::string cell(const OrderedJson& row, const Column& column) {
 }
 
 /// Pads columns to their widest cell. The first is left-aligned, the others right-aligned.
-std::string md(const std::vector<OrderedJson>& rows) {
+/// `wide`: with the columns in which no row has a value.
+std::string md(const std::vector<OrderedJson>& rows, bool wide) {
     std::vector<std::vector<std::string>> lines(1 + rows.size());
     std::vector<size_t> widths;
     const auto width = [](const std::string& s) {  // in characters: ± has two bytes
         return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
     };
     for (const Column& column : columns_of(rows)) {
+        const auto empty = [&](const OrderedJson& row) { return row.at(column.name).is_null(); };
+        if (!wide && std::ranges::all_of(rows, empty)) continue;
         lines[0].emplace_back(column.heading);
         for (size_t r = 0; r < rows.size(); ++r) lines[r + 1].push_back(cell(rows[r], column));
         size_t widest = 0;
@@ -240,7 +243,8 @@ std::string table_text(Table table, const std::vector<OrderedJson>& rows) {
     };
     switch (table) {
         case Table::kMd:
-            return md(rows);
+        case Table::kWide:
+            return md(rows, table == Table::kWide);
         case Table::kCsv:
             return csv(rows);
         case Table::kJson:

@@ -16,9 +16,9 @@
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
-#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
 #include "launch/run/empty_answer.h"
+#include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
 #include "launch/run/request.h"
 #include "launch/run/side_by_side.h"
@@ -41,10 +41,10 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
 
 /// Writes the record: a row for each sample, or one for all parallel samples, and on rank 0 the report (`json`).
 void record_run(const Start& start, const RankGroup& rank_group, const RunReport& report, const std::string& json,
-                RunLog& log, Chain& chain, const std::optional<ResumedRun>& taken, int status) {
+                RunLog& log, Chain& chain, const std::optional<ResumedRun>& earlier, int status) {
     if (!log.on()) return;
     const GenerateStats& t = report.stats;
-    const int64_t resumed = taken ? std::ssize(taken->snapshot.text().generated) : 0;
+    const int64_t resumed = earlier ? std::ssize(earlier->snapshot.text().generated) : 0;
     if (log.side_by_side() > 1) {
         log.done({.text = 0,
                   .sample = -1,
@@ -62,7 +62,7 @@ void record_run(const Start& start, const RankGroup& rank_group, const RunReport
                   .side_by_side = 1,
                   .prompt_tokens = t.prompt_tokens,
                   .new_tokens = std::ssize(report.samples[i].ids) - (i == 0 ? resumed : 0),
-                  .prefill_ns = taken ? -1 : ns_of(t.prefill_ms),
+                  .prefill_ns = earlier ? -1 : ns_of(t.prefill_ms),
                   .ttft_ns = i == 0 ? ns_of(t.ttft_ms) : -1,
                   .decode_ns = log.decode_ns(0, sample)});
     }
@@ -70,11 +70,13 @@ void record_run(const Start& start, const RankGroup& rank_group, const RunReport
     RecordedRun run = {.start = start, .engine = report.engine, .log = log, .status = status};
     run.levels.push_back(level_facts(chain));
     if (rank_group.first()) run.facts["report"] = nlohmann::ordered_json::parse(json);
-    if (taken) {
-        run.facts["taken_up"] = {{"file", start.call.options.load_kv},
-                                 {"prompt_tokens", taken->snapshot.text().prompt.size()},
-                                 {"generated_tokens", taken->snapshot.text().generated.size()},
-                                 {"goes_on", taken->goes_on}};
+    if (earlier) {
+        run.facts["resumed"] = {{"file", start.call.options.load_kv},
+                                {"prompt_tokens", earlier->snapshot.text().prompt.size()},
+                                {"generated_tokens", earlier->snapshot.text().generated.size()},
+                                {"exact", earlier->exact}};
+        run.facts["taken_up"] = run.facts["resumed"];  // the old names, for one release
+        run.facts["taken_up"]["goes_on"] = earlier->exact;
     }
     write_record(rank_group, run);
 }
@@ -97,14 +99,15 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     });
     Engine engine(start, rank_group);
     share(costs, rank_group.comm());
-    const std::optional<ResumedRun> taken = resume(start, rank_group, engine.settings(), "chain");
-    if (taken && taken->goes_on && !taken->snapshot.costs().empty()) costs = taken->snapshot.costs();
-    const Request asked = taken ? taken->request(start, rank_group, engine) : read_request(start, rank_group, engine);
+    const std::optional<ResumedRun> earlier = resume(start, rank_group, engine.settings(), "chain");
+    if (earlier && earlier->exact && !earlier->snapshot.costs().empty()) costs = earlier->snapshot.costs();
+    const Request asked =
+        earlier ? earlier->request(start, rank_group, engine) : read_request(start, rank_group, engine);
     const int64_t parallel = texts_side_by_side(
         start, rank_group, engine,
         {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});
     engine.load(start, rank_group, asked.positions, asked.tokens(), {.texts = parallel, .of_one_prompt = true});
-    warn_of_unused_bounded(o, engine.bounding(), asked.positions);
+    warn_of_unused_eviction(o, engine.bounding(), asked.positions);
     GenerateRequest request = generate_request(o, engine, asked);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     Printer printer(o, "sample", o.num_samples, /*headed=*/o.num_samples > 1);
@@ -127,22 +130,22 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     SnapshotText said;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        said = {asked.ids, taken ? taken->snapshot.text().generated : std::vector<int32_t>()};
+        said = {asked.ids, earlier ? earlier->snapshot.text().generated : std::vector<int32_t>()};
         snapshots.emplace(o, rank_group, engine,
                           Snapshots::Of{.known = known_of(chain, engine.model()),
                                         .text = [&] { return said; },
                                         .costs = [&] { return chain.costs(); }});
     }
     request.begun = [&] {
-        const bool dumped = taken && taken->goes_on && !request.resumed.empty();  // by the run that is resumed
+        const bool dumped = earlier && earlier->exact && !request.resumed.empty();  // by the run that is resumed
         if (dump) dumped ? dump->skip() : dump->take();
-        if (snapshots && (!taken || !taken->goes_on)) snapshots->write();
+        if (snapshots && (!earlier || !earlier->exact)) snapshots->write();
     };
     GenerateStats stats;
     RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), parallel, engine);
     int64_t recorded = parallel > 1 ? -1 : 0;  // the sample of the next rounds
-    record.text(0, recorded, taken ? std::ssize(taken->snapshot.text().generated) : 0);
+    record.text(0, recorded, earlier ? std::ssize(earlier->snapshot.text().generated) : 0);
     std::vector<Continuation> samples;
     int status = 0;
     {
@@ -169,8 +172,8 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
             }
             return status != 0;
         };
-        if (taken) {
-            taken->load(engine, chain, rank_group, request, stats);
+        if (earlier) {
+            earlier->load(engine, chain, rank_group, request, stats);
             remember_signals();
             if (warm_up) trireme::warm_up(warm_up, stats);
             samples = continue_prompt(chain.decoder(), tokenizer, request, stats, show, interrupt);
@@ -204,7 +207,7 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
         write_report(o, json);
     });
     write_trace(o, rank_group);
-    record_run(start, rank_group, report, json, record, chain, taken, exit_status(status));
+    record_run(start, rank_group, report, json, record, chain, earlier, exit_status(status));
     if (status != 0) throw Stopped{exit_status(status)};
     if (snapshots) snapshots->require_last();
 }

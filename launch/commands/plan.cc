@@ -7,7 +7,7 @@
 #include "launch/commands/plan_changes.h"
 #include "launch/report/output.h"
 #include "launch/report/plan_lines.h"
-#include "launch/run/bounded.h"
+#include "launch/run/eviction.h"
 #include "launch/run/residency.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/weight_type.h"
@@ -64,12 +64,12 @@ Machine described(const Options& o, std::string_view backend) {
     return m;
 }
 
-std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m, const BoundedShape& bounded) {
+std::vector<std::string> times(const PlanInput& in, const Plan& plan, const Machine& m, const EvictionShape& eviction) {
     if (m.device_gbps == 0 || (plan.streamed_layers > 0 && m.link_gbps == 0)) {
         return {"a decode step: say --device-gbps and --link-gbps for its time"};
     }
     const StepForecast f =
-        forecast(in, plan, m, bounded.bounded() ? std::min(bounded.tokens, in.kv.context) : in.kv.context);
+        forecast(in, plan, m, eviction.evicts() ? std::min(eviction.budget, in.kv.context) : in.kv.context);
     const int64_t texts = in.kv.sequences;
     return {fmt::format("a decode step{} at context length {}: {:.2f} ms ({:.2f} tok/s)",
                         texts > 1 ? fmt::format(" of {} texts", texts) : "", in.kv.context, f.step_ms,
@@ -163,8 +163,8 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
-        const BoundedShape bounded =
-            bounded_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/false);
+        const EvictionShape eviction =
+            eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/false);
         const ChainPlan chain(o, config, weights.type, options, backend, threads);
         require_side_by_side(o);
         PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
@@ -179,7 +179,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             if (w.texts > 1) with.common = common_tokens(o.prefill, w.context);
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
-            plan_bounded(in, config, shard, bounded, backend, threads);
+            plan_evicting(in, config, shard, eviction, backend, threads);
             plan_proposing(in, config, shard, chain.heavy(), backend, threads);
             in.retrieval = w.retrieval;
             in.retrieval.query_columns = shard.n_heads * config.head_dim;
@@ -202,8 +202,8 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         }
         for (const std::string& line : plan_lines(in, plan, m)) text += line + "\n";
         text += fmt::format("layers on chip: {}\n", ranges(in, plan.on_chip));
-        if (bounded.bounded()) text += describe(bounded, config) + "\n";
-        if (chain.heavy().bounded()) text += describe(chain.heavy(), config, "--spec") + "\n";
+        if (eviction.evicts()) text += describe(eviction, config) + "\n";
+        if (chain.heavy().evicts()) text += describe(chain.heavy(), config, "--spec") + "\n";
         const auto add = [&](const std::vector<std::string>& lines) {
             for (const std::string& line : lines) text += line + "\n";
         };
@@ -214,7 +214,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         };
         add(total_lines(plan, o.ranks));
         add(prefill_lines(o, config, shard, in, plan, m, weights.type));
-        add(times(in, plan, a_step(in), bounded));
+        add(times(in, plan, a_step(in), eviction));
         const auto plain_input = [&](int64_t on_chip) {
             LevelOptions with = options;
             with.context = wish.context;

@@ -4,8 +4,8 @@
 
 #include "decode/round_forecast.h"
 #include "launch/flags/modes.h"
-#include "launch/run/bounded.h"
 #include "launch/run/chain.h"
+#include "launch/run/eviction.h"
 #include "launch/run/spec_costs.h"
 #include "offload/step_forecast.h"
 
@@ -58,7 +58,7 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Sh
         if (what == Part::kRetrieval) {
             return int64_t{retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))};
         }
-        return what == Part::kH2o ? heavy_.tokens : options_.draft_window;
+        return what == Part::kH2o ? heavy_.budget : options_.draft_window;
     };
     const int64_t seen = std::min(in.kv.context, sees());
     if (what != Part::kDraft) {
@@ -108,7 +108,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     for (size_t level = 0; level < n; ++level) {
         CheckingLevel checking = {.name = level == 0 ? "full" : std::string(name_of(o.spec.parts[n - level])),
                                   .alpha = o.accept_rates[level],
-                                  .length = asked_length(o, n - 1 - level),
+                                  .gamma = fixed_gamma(o, n - 1 - level),
                                   .ms = {}};
         if (level > 0) checking.ms = [&, level](int64_t rows) { return part_ms(n - level, rows); };
         checks.push_back(std::move(checking));
@@ -131,8 +131,8 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     for (size_t i = f.levels.size(); i-- > 0;) {
         const RoundForecast::Level& level = f.levels[i];
         lines.push_back(fmt::format("  {:<12} {:>8.2f} forward{}, drafts of {} token{}, {} accepted", level.name,
-                                    level.forwards, level.forwards == 1 ? "" : "s", level.length,
-                                    level.length == 1 ? "" : "s", checks[i].alpha));
+                                    level.forwards, level.forwards == 1 ? "" : "s", level.gamma,
+                                    level.gamma == 1 ? "" : "s", checks[i].alpha));
     }
     lines.push_back(fmt::format("  {:.2f} ms (draft_ms {:.2f}, verify_ms {:.2f}) for {:.2f} tokens", f.round_ms,
                                 f.draft_ms, f.round_ms - f.draft_ms, f.tokens));

@@ -23,7 +23,7 @@ class ChainPlan {
     /// The retrieval shape; its budget is 0 if the chain does not retrieve.
     RetrievalShape retrieval() const { return retrieval_; }
     /// The policy of the heavy-hitter set of a chain with h2o; kFull: the chain has none.
-    const BoundedShape& heavy() const { return heavy_; }
+    const EvictionShape& heavy() const { return heavy_; }
     /// Memory of the proposing levels on a rank that holds `shard` of the model.
     MemoryBytes proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const;
 
@@ -54,7 +54,7 @@ class ChainPlan {
     int threads_;
     LevelOptions level_;
     RetrievalShape retrieval_;
-    BoundedShape heavy_;
+    EvictionShape heavy_;
     std::optional<LlamaConfig> draft_;
     SpecCosts costs_;  // from --spec-costs, outermost level first
 };

@@ -15,9 +15,9 @@
 #include "launch/report/output.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
-#include "launch/run/bounded.h"
 #include "launch/run/data_set.h"
 #include "launch/run/engine.h"
+#include "launch/run/eviction.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
 #include "model/files/hdf5_image.h"
@@ -129,7 +129,7 @@ void run_score(const Start& start, const RankGroup& rank_group) {
     });
     const int64_t positions = window == 0 ? longest : std::min(longest, window);
     engine.load(start, rank_group, positions, positions);
-    warn_of_unused_bounded(o, engine.bounded(), positions);
+    warn_of_unused_eviction(o, engine.eviction(), positions);
 
     std::unique_ptr<Hdf5Image> image;
     rank_group.first_only([&] {
@@ -142,7 +142,7 @@ void run_score(const Start& start, const RankGroup& rank_group) {
         };
     }
     // As during generation, a policy evicts after every token, unless the text is read in chunks.
-    const int64_t prompt = engine.bounded().bounded() && o.bounded.chunk == 0 ? 1 : INT64_MAX;
+    const int64_t prompt = engine.eviction().evicts() && o.eviction.chunk == 0 ? 1 : INT64_MAX;
     double sum = 0;
     std::string arrays;
     {

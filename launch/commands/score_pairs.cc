@@ -12,10 +12,10 @@
 #include "launch/record/run_record.h"
 #include "launch/report/progress.h"
 #include "launch/report/trace_file.h"
-#include "launch/run/bounded.h"
 #include "launch/run/data_choice.h"
 #include "launch/run/data_set.h"
 #include "launch/run/engine.h"
+#include "launch/run/eviction.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
 #include "launch/run/text_file.h"
@@ -171,10 +171,10 @@ void share(std::vector<Pair>& pairs, const RankGroup& rank_group) {
 
 void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    const bool bounded = o.bounded.policy != KvPolicy::kFull;
-    require(!bounded || o.bounded.window_share == 0, Exit::kUsage,
+    const bool evicts = o.eviction.policy != KvPolicy::kFull;
+    require(!evicts || o.eviction.budget_share == 0, Exit::kUsage,
             "--kv-window {}: a share of each context, and pairs share one cache; want a number of tokens",
-            o.bounded.window_share);
+            o.eviction.budget_share);
     require(o.dump_logits.empty(), Exit::kUsage, "--dump-logits with --data: want one document (-f, -p, --prompt-ids)");
     rank_group.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, rank_group);
@@ -192,9 +192,9 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
         longest = std::max(longest, static_cast<int64_t>(p.ids.size()) - 1);
         prompt = std::max(prompt, p.begin);
     }
-    int64_t loaded_for = bounded ? prompt : longest;
+    int64_t loaded_for = evicts ? prompt : longest;
     engine.load(start, rank_group, longest, loaded_for);
-    warn_of_unused_bounded(o, engine.bounded(), longest);
+    warn_of_unused_eviction(o, engine.eviction(), longest);
     ProgressMeter progress("score", "pairs", stderr_progress(rank_group.first() && !o.no_progress));
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
@@ -206,13 +206,13 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
             line["error"] = pair.error;
             if (rank_group.first()) log::warn("{}", pair.error);
         } else {
-            if (const int64_t now = prompt_to_load(o, pair.begin, prompt); bounded && now != loaded_for) {
+            if (const int64_t now = prompt_to_load(o, pair.begin, prompt); evicts && now != loaded_for) {
                 engine.load(start, rank_group, longest, now);
                 loaded_for = now;
             }
             const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
             // With an evicting cache the context is the prompt; the continuation is read as if it had been generated.
-            const Score one = score(engine.model(), pair.ids, whole, bounded ? pair.begin : INT64_MAX);
+            const Score one = score(engine.model(), pair.ids, whole, evicts ? pair.begin : INT64_MAX);
             greedy += one.greedy ? 1 : 0;
             logprob += one.sum;
             tokens += n - pair.begin;

@@ -13,8 +13,8 @@
 #include "launch/report/printer.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
-#include "launch/run/bounded.h"
 #include "launch/run/engine.h"
+#include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
@@ -53,12 +53,13 @@ void share(std::vector<std::vector<int32_t>>& turns, Comm& comm) {
 }
 
 nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
-    const auto tokens = static_cast<double>(static_cast<int64_t>(turn.answer.ids.size()) - turn.taken_up);
+    const auto tokens = static_cast<double>(static_cast<int64_t>(turn.answer.ids.size()) - turn.resumed);
     return {{"prompt_tokens", turn.prompt_tokens},
             {"new_tokens", turn.answer.ids.size()},
             {"stop", name_of(turn.answer.stop)},
             {"reserved", turn.reserved},
-            {"taken_up", turn.taken_up},
+            {"resumed_tokens", turn.resumed},
+            {"taken_up", turn.resumed},  // the old name, for one release
             {"prefill_ms", turn.prefill_ms},
             {"decode_ms", turn.decode_ms},
             {"decode_tok_s", turn.decode_ms > 0 ? tokens / turn.decode_ms * 1e3 : 0},
@@ -82,13 +83,13 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         require(o.spec.parts.empty() && o.num_samples == 1, Exit::kUsage,
                 "--session: a conversation has one sample and plain decoding; want no --spec and no "
                 "--num-samples");
-        require(o.bounded.window_share == 0, Exit::kConfig,
-                "--kv-window {}: a share of no one prompt; want tokens with --session", o.bounded.window_share);
+        require(o.eviction.budget_share == 0, Exit::kConfig,
+                "--kv-window {}: a share of no one prompt; want tokens with --session", o.eviction.budget_share);
     });
     if (!o.save_kv.empty()) remember_snapshot_signal();
     rank_group.first_only([&] { probe_outputs(o); });
     Engine engine(start, rank_group);
-    const std::optional<ResumedRun> taken = resume(start, rank_group, engine.settings(), "session");
+    const std::optional<ResumedRun> earlier = resume(start, rank_group, engine.settings(), "session");
     std::vector<std::vector<int32_t>> turns;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
     share(turns, rank_group.comm());
@@ -101,9 +102,9 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         longest = std::max(longest, n);
     }
     // A resumed conversation has read some of the turns; it may be longer than they are.
-    if (taken) all += static_cast<int64_t>(taken->snapshot.text().ids().size());
+    if (earlier) all += static_cast<int64_t>(earlier->snapshot.text().ids().size());
     engine.load(start, rank_group, std::min(all, engine.longest_context()), longest);
-    warn_of_unused_bounded(o, engine.bounding(), all);
+    warn_of_unused_eviction(o, engine.bounding(), all);
     StopRules rules = {.stop = o.stop};
     if (!o.ignore_eos) rules.eos = engine.checkpoint().eos;
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
@@ -122,7 +123,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     std::optional<KeptDump> dump;
     rank_group.phase([&] {
         if (o.kv_dump.empty()) return;
-        require(engine.bounded().bounded(), Exit::kConfig, "--kv-dump: of a --kv-policy other than full");
+        require(engine.eviction().evicts(), Exit::kConfig, "--kv-dump: of a --kv-policy other than full");
         dump.emplace(engine, rank_group, /*prompt=*/0);
     });
     int64_t turn_read = 0;
@@ -130,7 +131,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         if (snapshots) snapshots->write();
         if (dump) dump->turn(turn_read);
     });
-    if (taken) log::info("resumed in {:.1f} ms", taken->load(engine, session, rank_group));
+    if (earlier) log::info("resumed in {:.1f} ms", earlier->load(engine, session, rank_group));
     RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), 1, engine);
     // `settled`: no turn is partly read, so a snapshot can be written.
@@ -157,7 +158,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         const Turn& turn = *said;
         facts.push_back(facts_of(turn, engine.model()));
         // Tokens that an earlier run sampled took no time here.
-        const int64_t drawn = std::ssize(turn.answer.ids) - turn.taken_up;
+        const int64_t drawn = std::ssize(turn.answer.ids) - turn.resumed;
         const int64_t behind_first = record.decode_ns(static_cast<int64_t>(t), 0);
         if (drawn > 0)
             record.done({.text = static_cast<int64_t>(t),

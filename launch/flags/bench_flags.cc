@@ -49,54 +49,55 @@ std::string show_modes(const O& o) {
     return all;
 }
 
-constexpr const char* kTables[] = {"md", "csv", "json", "jsonl"};
+constexpr const char* kTables[] = {"md", "wide", "csv", "json", "jsonl"};
 
 }  // namespace
 
 FlagGroup bench_flags() {
-    return {"Measuring",
-            {
-                {"modes",
-                 {"--modes"},
-                 kBench | kPlan,
-                 "LIST",
-                 "what to measure: chains as --spec takes them, none (plain decoding), or an eviction policy. "
-                 "none@12: with 12 layers on chip; none@auto: as many as fit. h2o is the policy, h2o+full the "
-                 "chain. plan: baselines of a round",
-                 set_modes,
-                 show_modes},
-                {"repetitions",
-                 {"-r", "--repetitions"},
-                 kBench,
-                 "COUNT",
-                 "measured runs of each mode and document, after one warm-up",
-                 [](O& o, const S& s) { o.repetitions = s.integer(1, 10000); },
-                 [](const O& o) { return shown(o.repetitions); }},
-                {"prefill",
-                 {"--prefill"},
-                 kBench | kPlan,
-                 "TOKENS",
-                 "truncate documents to this length; shorter ones are skipped and counted. 0: whole documents. "
-                 "plan: prompt tokens that --parallel's sequences share",
-                 [](O& o, const S& s) { o.prefill = s.size(0, kMostTokens); },
-                 [](const O& o) { return shown(o.prefill); }},
-                {"output",
-                 {"-o", "--output"},
-                 kBench,
-                 "md|csv|json|jsonl",
-                 "format of the table; json has every run",
-                 [](O& o, const S& s) {
-                     o.table = static_cast<Table>(s.one_of({kTables[0], kTables[1], kTables[2], kTables[3]}));
-                 },
-                 [](const O& o) { return std::string(kTables[static_cast<size_t>(o.table)]); }},
-                {"require-exact",
-                 {"--require-exact"},
-                 kBench,
-                 "",
-                 "exit with 70 unless each mode has the tokens of mode none; requires --temp 0",
-                 [](O& o, const S& s) { o.require_exact = s.on(); },
-                 [](const O& o) { return on_off(o.require_exact); }},
-            }};
+    return {
+        "Measuring",
+        {
+            {"modes",
+             {"--modes"},
+             kBench | kPlan,
+             "LIST",
+             "what to measure: chains as --spec takes them, none (plain decoding), or an eviction policy. "
+             "none@12: with 12 layers on chip; none@auto: as many as fit. h2o is the policy, h2o+full the "
+             "chain. plan: baselines of a round",
+             set_modes,
+             show_modes},
+            {"repetitions",
+             {"-r", "--repetitions"},
+             kBench,
+             "COUNT",
+             "measured runs of each mode and document, after one warm-up",
+             [](O& o, const S& s) { o.repetitions = s.integer(1, 10000); },
+             [](const O& o) { return shown(o.repetitions); }},
+            {"prefill",
+             {"--prefill"},
+             kBench | kPlan,
+             "TOKENS",
+             "truncate documents to this length; shorter ones are skipped and counted. 0: whole documents. "
+             "plan: prompt tokens that --parallel's sequences share",
+             [](O& o, const S& s) { o.prefill = s.size(0, kMostTokens); },
+             [](const O& o) { return shown(o.prefill); }},
+            {"output",
+             {"-o", "--output"},
+             kBench,
+             "md|wide|csv|json|jsonl",
+             "format of the table; wide: md with empty columns; json has every run",
+             [](O& o, const S& s) {
+                 o.table = static_cast<Table>(s.one_of({kTables[0], kTables[1], kTables[2], kTables[3], kTables[4]}));
+             },
+             [](const O& o) { return std::string(kTables[static_cast<size_t>(o.table)]); }},
+            {"require-exact",
+             {"--require-exact"},
+             kBench,
+             "",
+             "exit with 70 unless each mode has the tokens of mode none; requires --temp 0",
+             [](O& o, const S& s) { o.require_exact = s.on(); },
+             [](const O& o) { return on_off(o.require_exact); }},
+        }};
 }
 
 }  // namespace trireme

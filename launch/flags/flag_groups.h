@@ -34,7 +34,7 @@ FlagGroup continuation_flags();
 FlagGroup sampling_flags();
 FlagGroup precision_flags();
 FlagGroup kv_flags();
-FlagGroup bounded_flags();
+FlagGroup eviction_flags();
 FlagGroup sharing_flags();
 FlagGroup speculation_flags();
 FlagGroup machine_flags();

@@ -11,9 +11,9 @@ namespace trireme {
 
 std::span<const FlagGroup> flag_groups() {
     static const std::vector<FlagGroup> groups = {
-        prompt_flags(),  continuation_flags(), sampling_flags(),    precision_flags(), kv_flags(),
-        bounded_flags(), sharing_flags(),      speculation_flags(), snapshot_flags(),  bench_flags(),
-        data_flags(),    batch_flags(),        score_flags(),       machine_flags(),   output_flags()};
+        prompt_flags(),   continuation_flags(), sampling_flags(),    precision_flags(), kv_flags(),
+        eviction_flags(), sharing_flags(),      speculation_flags(), snapshot_flags(),  bench_flags(),
+        data_flags(),     batch_flags(),        score_flags(),       machine_flags(),   output_flags()};
     return groups;
 }
 

@@ -41,7 +41,7 @@ std::span<const ForeignFlags> foreign_flags() {
          "attention always goes through keys and values tile by tile",
          Harmless::kValue},
         {{"--enforce-eager"}, "use --no-graphs"},
-        {{"-q", "--quantization", "--load-format"},
+        {{"--quantization", "--load-format"},
          "not supported here: the checkpoint's files say what they hold; --dtype is the type in memory"},
         {{"-tb", "--threads-batch"}, "use -t COUNT: prompt and continuation have the same threads"},
         {{"--numa", "-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "--prio", "--poll"},

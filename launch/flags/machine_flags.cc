@@ -198,6 +198,19 @@ FlagGroup output_flags() {
                  "no progress bar, no progress lines",
                  [](O& o, const S& s) { o.no_progress = s.on(); },
                  [](const O& o) { return on_off(o.no_progress); }},
+                {"quiet",
+                 {"-q", "--quiet"},
+                 kEvery,
+                 "",
+                 "only warnings and errors: same as --log-level warn --no-progress",
+                 [](O& o, const S& s) {
+                     if (!s.on()) return;
+                     o.no_progress = true;
+                     o.log_level = std::max(o.log_level, log::Level::kWarn);
+                 },
+                 [](const O& o) { return on_off(o.no_progress && o.log_level >= log::Level::kWarn); },
+                 "",
+                 {"log-level", "verbose"}},
                 {"log-level",
                  {"-lv", "--log-level"},
                  kEvery,
@@ -206,7 +219,7 @@ FlagGroup output_flags() {
                  [](O& o, const S& s) { o.log_level = level_of(s); },
                  show_level,
                  "",
-                 {"verbose"}},
+                 {"verbose", "quiet"}},
                 {"verbose",
                  {"-v", "--verbose"},
                  kEvery,
@@ -217,7 +230,7 @@ FlagGroup output_flags() {
                  },
                  [](const O& o) { return on_off(o.log_level <= log::Level::kDebug); },
                  "",
-                 {"log-level"}},
+                 {"log-level", "quiet"}},
                 {"config",
                  {"--config"},
                  kEvery,

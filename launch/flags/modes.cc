@@ -8,10 +8,10 @@ Options options_of(const Options& o, const Mode& mode) {
     Options of = o;
     set_spec(of, {"--modes", mode.chain});
     of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
-    of.bounded.policy = mode.policy;
+    of.eviction.policy = mode.policy;
     // A mode whose heads cannot retain one set ignores the flag; others of the same bench use it.
-    if (mode.policy != KvPolicy::kFull && !BoundedShape{.policy = mode.policy}.may_keep_one_set())
-        of.bounded.one_set = {};
+    if (mode.policy != KvPolicy::kFull && !EvictionShape{.policy = mode.policy}.may_keep_one_set())
+        of.eviction.one_set = {};
     return of;
 }
 
@@ -29,15 +29,15 @@ std::vector<Options> chains_of(Command command, const Options& o) {
     return all;
 }
 
-int64_t asked_length(const Options& o, size_t part) {
-    return part + 1 == o.spec.parts.size() ? o.draft_tokens : o.inner_draft_tokens;
+int64_t fixed_gamma(const Options& o, size_t part) {
+    return part + 1 == o.spec.parts.size() ? o.gamma : o.gamma_inner;
 }
 
 int64_t draft_distributions(const Options& o, Part part) {
     const auto found = std::ranges::find(o.spec.parts, part);
     if (found == o.spec.parts.end() || part == Part::kNgram) return 0;
     const auto i = static_cast<size_t>(found - o.spec.parts.begin());
-    return o.spec.tree && i == 0 ? o.tree_size : Options::most_draft_tokens(asked_length(o, i));
+    return o.spec.tree && i == 0 ? o.tree_size : Options::most_gamma(fixed_gamma(o, i));
 }
 
 }  // namespace trireme

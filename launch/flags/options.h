@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 #include "decode/sampling.h"
 #include "launch/flags/chain_spec.h"
 #include "model/passes.h"
 #include "offload/plan.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 #include "runtime/atomic_file.h"
 #include "runtime/dtype.h"
 #include "runtime/log.h"
@@ -32,7 +32,7 @@ enum class Command : unsigned {
 
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
 enum class Print { kText, kIds };
-enum class Table { kMd, kCsv, kJson, kJsonl };
+enum class Table { kMd, kWide, kCsv, kJson, kJsonl };
 
 /// A bench's mode: a chain or an eviction policy, optionally with its own residency.
 struct Mode {
@@ -43,10 +43,10 @@ struct Mode {
 };
 
 /// Options of KV cache eviction: which tokens a KV head retains.
-struct BoundedOptions {
+struct EvictionOptions {
     KvPolicy policy = KvPolicy::kFull;
-    int64_t window = 0;       // budget in tokens; 0: use window_share
-    double window_share = 0;  // budget as a fraction of the prompt; 0: use window
+    int64_t budget = 0;       // in tokens; 0: use budget_share
+    double budget_share = 0;  // as a fraction of the prompt; 0: use budget
     int64_t heavy = -1;       // tokens; -1: half of the budget
     int64_t sinks = -1;       // tokens; -1: the policy's own number
     bool rolling = false;
@@ -62,7 +62,7 @@ struct BoundedOptions {
     static constexpr int64_t kProposingWindow = 1024;  // default budget of --spec h2o
     /// Whether all KV heads of a layer retain one set under `of`: by the flag, or else by TOVA's rule.
     bool keeps_one_set(KvPolicy of) const { return one_set.value_or(of == KvPolicy::kTova); }
-    int64_t window_or(int64_t fallback) const { return window == 0 ? fallback : window; }
+    int64_t budget_or(int64_t fallback) const { return budget == 0 ? fallback : budget; }
 };
 
 /// The selection of texts from a data set: shuffled first, then skipped, then limited.
@@ -109,12 +109,12 @@ struct Options {
     double device_gbps = 0, host_gbps = 0;       // of the machine that a plan assumes
     double device_tflops = 0, reduce_us = 0, reduce_gbps = 0;
     bool kv_verify = false;
-    BoundedOptions bounded;
+    EvictionOptions eviction;
 
     ChainSpec spec;
-    int64_t draft_tokens = DraftLength::kAuto;        // gamma or kAuto; for a tree its depth
-    int64_t inner_draft_tokens = DraftLength::kAuto;  // the draft length of the inner level
-    static int64_t most_draft_tokens(int64_t n) { return n == DraftLength::kAuto ? DraftLength::kMost : n; }
+    int64_t gamma = GammaController::kAuto;        // gamma or kAuto; for a tree its depth
+    int64_t gamma_inner = GammaController::kAuto;  // the draft length of the inner level
+    static int64_t most_gamma(int64_t n) { return n == GammaController::kAuto ? GammaController::kMost : n; }
     std::vector<double> accept_rates;          // assumed by a plan, one per verifier, the full model's first
     std::string spec_costs;                    // a report whose measured costs are used; empty: they are measured
     int64_t tree_size = 32;                    // tokens of a tree

@@ -10,6 +10,7 @@
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/parsers.hpp>
+#include <fmt/ranges.h>
 
 #include "launch/flags/foreign_flags.h"
 #include "launch/flags/nearest.h"
@@ -249,6 +250,13 @@ std::string find_config(const std::string& name) {
     for (const std::string& file : {name, name + ".ini"}) {
         if (fs::is_regular_file(shipped / file, error)) return (shipped / file).string();
     }
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(shipped, error)) {
+        if (entry.path().extension() == ".ini") names.push_back(entry.path().stem().string());
+    }
+    std::ranges::sort(names);
+    require(names.empty(), Exit::kNoInput, "--config {}: no such file, and none of the shipped ones ({})", name,
+            fmt::join(names, ", "));
     return name;
 }
 

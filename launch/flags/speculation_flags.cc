@@ -21,11 +21,11 @@ int64_t read_reselect(const Setting& s) {
 }
 
 int64_t draft_length(const Setting& s) {
-    if (s.text == "auto") return DraftLength::kAuto;
-    return s.integer(1, DraftLength::kMost, " or auto");
+    if (s.text == "auto") return GammaController::kAuto;
+    return s.integer(1, GammaController::kMost, " or auto");
 }
 std::string shown_length(int64_t n) {
-    return n == DraftLength::kAuto ? "auto" : shown(n);
+    return n == GammaController::kAuto ? "auto" : shown(n);
 }
 
 std::vector<double> read_rates(const Setting& s) {
@@ -83,15 +83,15 @@ FlagGroup speculation_flags() {
                  "COUNT|auto",
                  "draft length, 1 to 63; auto: adapts to measured costs and acceptance, and drafts nothing where "
                  "that is fastest",
-                 [](O& o, const S& s) { o.draft_tokens = draft_length(s); },
-                 [](const O& o) { return shown_length(o.draft_tokens); }},
+                 [](O& o, const S& s) { o.gamma = draft_length(s); },
+                 [](const O& o) { return shown_length(o.gamma); }},
                 {"gamma-inner",
                  {"--gamma-inner"},
                  kDecode | kPlan,
                  "COUNT|auto",
                  "draft length of the inner level of a two-level chain",
-                 [](O& o, const S& s) { o.inner_draft_tokens = draft_length(s); },
-                 [](const O& o) { return shown_length(o.inner_draft_tokens); }},
+                 [](O& o, const S& s) { o.gamma_inner = draft_length(s); },
+                 [](const O& o) { return shown_length(o.gamma_inner); }},
                 {"spec-costs",
                  {"--spec-costs"},
                  kContinue | kPlan,

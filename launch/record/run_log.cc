@@ -58,7 +58,7 @@ void RunLog::mode(const std::string& name, int64_t side_by_side, const Engine& e
     if (found != modes_.end()) return;
     modes_.push_back({{"name", name},
                       {"side_by_side", side_by_side},
-                      {"bounded", engine.bounded().bounded()},
+                      {"bounded", engine.eviction().evicts()},
                       {"plan", plan_facts(engine.residency().plan)}});
     has_spans_.push_back(false);
 }

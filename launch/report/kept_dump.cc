@@ -4,14 +4,14 @@
 
 #include <fmt/ranges.h>
 
-#include "offload/policies/bounded_view.h"
+#include "offload/policies/evicting_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
 const SlotKv& slots_of(const Engine& engine) {
-    const auto* view = dynamic_cast<const BoundedView*>(&engine.model().view());
+    const auto* view = dynamic_cast<const EvictingView*>(&engine.model().view());
     check(view != nullptr, "--kv-dump: the view is not bounded");
     return view->slots();
 }

@@ -35,7 +35,7 @@ std::unique_ptr<KvDump> make_kv_dump(const Options& o, const Engine& engine, con
                                      int64_t prompt) {
     if (o.kv_dump.empty()) return nullptr;
     require(o.num_samples == 1, Exit::kConfig, "--kv-dump: found --num-samples {}, want 1", o.num_samples);
-    if (engine.bounded().bounded()) return std::make_unique<KeptDump>(engine, rank_group, prompt);
+    if (engine.eviction().evicts()) return std::make_unique<KeptDump>(engine, rank_group, prompt);
     RetrievalSet* const set = engine.proposing() != nullptr ? engine.proposing()->retrieved() : nullptr;
     require(set != nullptr, Exit::kConfig,
             "--kv-dump: every head keeps all tokens here, and no chain retrieves; want a --kv-policy other than full, "

@@ -211,11 +211,11 @@ std::vector<std::string> report_lines(const RunReport& r) {
     std::vector<std::string> lines = {
         fmt::format("load    {:10.1f} ms  on {} x {} threads", r.engine.load_ms(),
                     r.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", r.ranks.size()), r.engine.threads()),
-        t.taken_up_ms > 0 ? fmt::format("resumed {:9.1f} ms  {} tokens of the snapshot's prompt, ttft {:.1f} ms",
-                                        t.taken_up_ms, t.prompt_tokens, t.ttft_ms)
-                          : fmt::format("prefill {:10.1f} ms  {} tokens{}, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms,
-                                        t.prompt_tokens, t.passes > 1 ? fmt::format(" in {} passes", t.passes) : "",
-                                        all.prefill_tok_s, t.ttft_ms),
+        t.resume_ms > 0 ? fmt::format("resumed {:9.1f} ms  {} tokens of the snapshot's prompt, ttft {:.1f} ms",
+                                      t.resume_ms, t.prompt_tokens, t.ttft_ms)
+                        : fmt::format("prefill {:10.1f} ms  {} tokens{}, {:.1f} tok/s, ttft {:.1f} ms", t.prefill_ms,
+                                      t.prompt_tokens, t.passes > 1 ? fmt::format(" in {} passes", t.passes) : "",
+                                      all.prefill_tok_s, t.ttft_ms),
         fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
                     t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
         fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
@@ -273,7 +273,8 @@ std::string report_json(const RunReport& r) {
         {"rounds", t.rounds},
         {"load_ms", r.engine.load_ms()},
         {"prefill_ms", t.prefill_ms},
-        {"taken_up_ms", t.taken_up_ms},
+        {"resume_ms", t.resume_ms},
+        {"taken_up_ms", t.resume_ms},  // the old name, for one release
         {"passes", t.passes},
         {"prefill_tok_s", all.prefill_tok_s},
         {"warmup_ms", t.warmup_ms},

@@ -20,9 +20,9 @@ void warn_of_unused(const std::vector<Options>& chains) {
     };
     const auto has = [](Part part) { return [part](const Options& c) { return c.spec.has(part); }; };
     const auto retrieves = has(Part::kRetrieval);
-    unless_read(o.draft_tokens != fresh.draft_tokens, "--gamma", "a chain in which something is proposed",
+    unless_read(o.gamma != fresh.gamma, "--gamma", "a chain in which something is proposed",
                 [](const Options& c) { return !c.spec.parts.empty(); });
-    unless_read(o.inner_draft_tokens != fresh.inner_draft_tokens, "--gamma-inner", "a chain with a level in between",
+    unless_read(o.gamma_inner != fresh.gamma_inner, "--gamma-inner", "a chain with a level in between",
                 [](const Options& c) { return c.spec.parts.size() > 1; });
     unless_read(!o.spec_costs.empty(), "--spec-costs", "a chain with --gamma auto",
                 [](const Options& c) { return !weighed_levels(c).empty(); });
@@ -41,7 +41,7 @@ void warn_of_unused(const std::vector<Options>& chains) {
 
 std::vector<std::string> weighed_levels(const Options& o) {
     bool adapts = false;
-    for (size_t i = 0; i < o.spec.parts.size(); ++i) adapts |= asked_length(o, i) == DraftLength::kAuto;
+    for (size_t i = 0; i < o.spec.parts.size(); ++i) adapts |= fixed_gamma(o, i) == GammaController::kAuto;
     return adapts ? level_names(o) : std::vector<std::string>();
 }
 
@@ -74,20 +74,20 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     levels_.push_back(&model);
     for (size_t i = n; i-- > 0;) {
         levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
-        if (!weighed_.empty()) lengths_.emplace_back(asked_length(o, i));
+        if (!weighed_.empty()) gammas_.emplace_back(fixed_gamma(o, i));
     }
     base_ = base_of(o, device);
     if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of the verifier
         Speculate::Options checks = {.level = static_cast<uint32_t>(level), .keeps_rounds = !o.record.empty()};
-        if (!lengths_.empty()) checks.lengths = &lengths_[level];
+        if (!gammas_.empty()) checks.gamma = &gammas_[level];
         if (level > 0) {
             const size_t part = n - level;
             checks.verifier = name_of(spec.parts[part]).data();
-            checks.length = draft_distributions(o, spec.parts[part]);
+            checks.wanted = draft_distributions(o, spec.parts[part]);
             checks.held =
-                held_.emplace_back(std::make_unique<DraftDistributions>(device, *levels_[level], checks.length)).get();
+                held_.emplace_back(std::make_unique<DraftDistributions>(device, *levels_[level], checks.wanted)).get();
         }
         speculates_.push_back(std::make_unique<Speculate>(*inner, *levels_[level], o.sampling, o.seed.value(), checks));
         inner = speculates_.back().get();
@@ -96,15 +96,15 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
 }
 
 void Chain::know_costs() {
-    if (tree_ == nullptr) return know(lengths_, costs_);
-    lengths_[0].know(costs_[0], tree_->costs(costs_[1]));
+    if (tree_ == nullptr) return set_costs(gammas_, costs_);
+    gammas_[0].set_costs(costs_[0], tree_->costs(costs_[1]));
 }
 
 std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
-    if (levels_.back() == nullptr) return std::make_unique<Ngram>(Options::most_draft_tokens(asked_length(o, 0)));
+    if (levels_.back() == nullptr) return std::make_unique<Ngram>(Options::most_gamma(fixed_gamma(o, 0)));
     const auto level = static_cast<uint32_t>(o.spec.parts.size());
     if (o.spec.tree) {
-        const int64_t depth = o.draft_tokens == DraftLength::kAuto ? Options::kTreeDepth : o.draft_tokens;
+        const int64_t depth = o.gamma == GammaController::kAuto ? Options::kTreeDepth : o.gamma;
         auto tree =
             std::make_unique<TreeDrafter>("tree", device, *levels_.back(), o.sampling, o.seed.value(),
                                           TreeDrafter::Options{.level = level, .size = o.tree_size, .depth = depth});
@@ -117,7 +117,7 @@ std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
 
 void Chain::warm_up(const RankGroup& rank_group, int32_t token) {
     for (size_t i = 0; i < weighed_.size(); ++i) {
-        const bool many = i < lengths_.size() || tree_ != nullptr;
+        const bool many = i < gammas_.size() || tree_ != nullptr;
         const MeasuredRows rows = many ? MeasuredRows::kMany : MeasuredRows::kOne;
         costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, rank_group.comm()));
     }

@@ -42,7 +42,7 @@ class Chain {
     void state(Archive& ar) { decoder_->state(ar); }
 
     /// True if draft lengths are adaptive and no cost table was given.
-    bool wants_costs() const { return !lengths_.empty() && costs_.empty(); }
+    bool wants_costs() const { return !gammas_.empty() && costs_.empty(); }
     /// Measures the costs with forwards of `token` on all ranks together; rank 0's times count.
     void warm_up(const RankGroup& rank_group, int32_t token);
     const SpecCosts& costs() const { return costs_; }
@@ -53,8 +53,8 @@ class Chain {
 
     SamplingParams sampling_;
     std::vector<std::string> weighed_;
-    std::vector<Level*> levels_;        // the full model, then the parts from last to first; null: n-grams
-    std::vector<DraftLength> lengths_;  // of the verifiers, in the order of levels_; empty: none is adaptive
+    std::vector<Level*> levels_;           // the full model, then the parts from last to first; null: n-grams
+    std::vector<GammaController> gammas_;  // of the verifiers, in the order of levels_; empty: none is adaptive
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
     const TreeDrafter* tree_ = nullptr;  // base_ if it is a TreeDrafter, else null

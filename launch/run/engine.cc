@@ -6,10 +6,10 @@
 #include "launch/flags/flag_groups.h"
 #include "launch/flags/modes.h"
 #include "launch/report/progress.h"
-#include "launch/run/bounded.h"
+#include "launch/run/eviction.h"
 #include "launch/run/settings.h"
 #include "launch/run/sharing.h"
-#include "model/bounded_kv.h"
+#include "model/evicting_kv.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
 
@@ -31,7 +31,7 @@ Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start
     });
     require_agreement(rank_group.comm(), settings_);
     // Rolling positions stay within the model's context, however long the sequence is.
-    const bool rolls = o.bounded.policy != KvPolicy::kFull && o.bounded.rolling;
+    const bool rolls = o.eviction.policy != KvPolicy::kFull && o.eviction.rolling;
     longest_context_ = o.ctx_size > 0 ? o.ctx_size : rolls ? kMostTokens : checkpoint_.config().context;
     load_ms_ = trace::ms_since(begin);
 }
@@ -63,14 +63,14 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     LevelOptions options = level_options(o, context, prompt_tokens, beside);
     const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
     rank_group.phase([&] {
-        bounded_ = bounded_shape(o, config, prompt_tokens, returns);
+        eviction_ = eviction_shape(o, config, prompt_tokens, returns);
         if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
     });
-    options.residency.by_layers = proposing_ && proposing_->heavy().bounded();
+    options.residency.by_layers = proposing_ && proposing_->heavy().evicts();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
-    if (scores_text && bounded_.chunk == 0) bounded_.chunk = 1;  // one token at a time
+    if (scores_text && eviction_.chunk == 0) eviction_.chunk = 1;  // one token at a time
     residency_ =
-        choose_residency(o, config, type.type, options, device(), threads_, rank_group, bounded_, proposing_.get());
+        choose_residency(o, config, type.type, options, device(), threads_, rank_group, eviction_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
@@ -81,7 +81,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
                                           type.type, std::ref(progress));
         }
-        if (bounded_.bounded()) options.view = bounded_view(config, weights_->shard(), bounded_, comm);
+        if (eviction_.evicts()) options.view = evicting_view(config, weights_->shard(), eviction_, comm);
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
@@ -92,8 +92,11 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
     if (const std::string line = describe_sharing(config, o.passes); first && !line.empty()) log::info("{}", line);
     log::info("{}", residency_.line);
-    if (bounded_.bounded()) log::info("{}", describe(bounded_, config));
-    if (proposing_ && proposing_->heavy().bounded()) log::info("{}", describe(proposing_->heavy(), config, "--spec"));
+    if (o.link.gbps > 0 && residency_.plan.streamed_layers == 0 && *start.call.command != Command::kBench) {
+        log::warn("--link-gbps has no effect here: no layer is streamed");
+    }
+    if (eviction_.evicts()) log::info("{}", describe(eviction_, config));
+    if (proposing_ && proposing_->heavy().evicts()) log::info("{}", describe(proposing_->heavy(), config, "--spec"));
     for (const std::string& line : residency_.table) log::debug("{}", line);
     if (!first) return;
     log::info("{}", start.placement);

@@ -49,10 +49,10 @@ class Engine {
     Level& model() const { return *model_; }
     SpecLevels* proposing() const { return proposing_.get(); }  // null: no chain is requested
     const ResidencyChoice& residency() const { return residency_; }
-    const BoundedShape& bounded() const { return bounded_; }
+    const EvictionShape& eviction() const { return eviction_; }
     /// The policy that the eviction flags configure: that of the chain if it has h2o, else that of the model.
-    const BoundedShape& bounding() const {
-        return proposing_ && proposing_->heavy().bounded() ? proposing_->heavy() : bounded_;
+    const EvictionShape& bounding() const {
+        return proposing_ && proposing_->heavy().evicts() ? proposing_->heavy() : eviction_;
     }
     int threads() const { return threads_; }     // on this rank
     double load_ms() const { return load_ms_; }  // time from files to memory
@@ -68,7 +68,7 @@ class Engine {
     int64_t longest_context_ = 0;
     std::unique_ptr<Comm> device_comm_;  // for the model's collectives; null: the crew's Comm
     ResidencyChoice residency_;
-    BoundedShape bounded_;
+    EvictionShape eviction_;
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> model_;
     std::unique_ptr<SpecLevels> proposing_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "dist/comm.h"
+#include "runtime/env.h"
 
 namespace trireme {
 
@@ -41,7 +42,9 @@ Outcome attempt(const std::function<void()>& work) {
 
 void print_error(const std::string& message) {
     constexpr size_t kLongest = 4000;
-    std::string line = "trireme: error: ";
+    // As log lines: only the level word has a colour.
+    const bool colored = ::isatty(STDERR_FILENO) == 1 && !env().no_color;
+    std::string line = colored ? "trireme: \033[31;1merror:\033[m " : "trireme: error: ";
     for (const char c : message.substr(0, kLongest)) {
         const auto byte = static_cast<unsigned char>(c);
         if (byte < 0x20 || byte == 0x7f) {

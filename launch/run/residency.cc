@@ -4,7 +4,7 @@
 #include <array>
 
 #include "launch/report/plan_lines.h"
-#include "launch/run/bounded.h"
+#include "launch/run/eviction.h"
 #include "runtime/cpu/memory.h"
 
 namespace trireme {
@@ -32,7 +32,7 @@ int most_threads(int mine, const RankGroup& rank_group) {
 }
 
 std::string line_of(const PlanInput& in, const Plan& p) {
-    if (in.bounded) {
+    if (in.evicting) {
         return fmt::format("KV of all {} layers on the device, {:.1f} MiB a rank with what a prompt needs",
                            p.on_chip_layers, mib(p.kv.device));
     }
@@ -108,7 +108,7 @@ void check_link(const Options& o) {
 
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads,
-                                 const RankGroup& rank_group, const BoundedShape& bounded,
+                                 const RankGroup& rank_group, const EvictionShape& eviction,
                                  const SpecLevels* proposing) {
     ResidencyChoice choice;
     Options unlimited = o;
@@ -128,7 +128,7 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
             with.context = context;
             with.common = std::min(with.common, common_tokens(context, context));
             PlanInput in = plan_input(config, shard, weights, with, device.backend(), scratches, o.kv_on_chip);
-            plan_bounded(in, config, shard, bounded, device.backend(), scratches);
+            plan_evicting(in, config, shard, eviction, device.backend(), scratches);
             if (proposing != nullptr) {
                 in.proposing = proposing->memory(rank_group.comm().size(), device.backend(), scratches);
                 in.retrieval = proposing->retrieval(rank_group.comm().size());

@@ -38,11 +38,11 @@ Machine own_machine(const Options& o, const Device& device);
 void check_link(const Options& o);
 
 /// Chooses the plan, the same on every rank. The levels of `proposing` are on the device; with an evicting policy
-/// (`bounded`) all KV is. Of options.residency only `ring` and `span_bytes` are read. All ranks return, or all throw:
+/// (`eviction`) all KV is. Of options.residency only `ring` and `span_bytes` are read. All ranks return, or all throw:
 /// Exit::kOs with the largest context that would fit; kConfig for more layers than there are. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads,
-                                 const RankGroup& rank_group, const BoundedShape& bounded,
+                                 const RankGroup& rank_group, const EvictionShape& eviction,
                                  const SpecLevels* proposing = nullptr);
 
 /// The number of prompt tokens, in whole tiles, that samples share, if each sample may have `context` tokens.

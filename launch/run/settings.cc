@@ -67,14 +67,15 @@ void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& setti
 }  // namespace
 
 KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoint, const SpecLevels* proposing) {
-    constexpr std::array own = {"prompt",  "file",    "prompt-ids",  "session",     "input",   "output-path", "limit",
-                                "skip",    "shuffle", "rouge",       "data",        "dataset", "spec-costs",  "config",
-                                "threads", "bind",    "report-json", "dump-logits", "trace",   "kv-dump",     "save-kv",
-                                "load-kv", "force",   "no-progress", "log-level",   "verbose", "record"};
+    constexpr std::array own = {"prompt",     "file",      "prompt-ids", "session", "input",       "output-path",
+                                "limit",      "skip",      "shuffle",    "rouge",   "data",        "dataset",
+                                "spec-costs", "config",    "threads",    "bind",    "report-json", "dump-logits",
+                                "trace",      "kv-dump",   "save-kv",    "load-kv", "force",       "no-progress",
+                                "quiet",      "log-level", "verbose",    "record"};
     KeyValues all = {{"commit", TRIREME_COMMIT}, {"command", std::string(name_of(command))}};
     Options ruled = o;  // a policy's own rule compares like the flag that names it
-    ruled.bounded.one_set = std::nullopt;
-    if (o.bounded.keeps_one_set(o.bounded.policy)) ruled.bounded.one_set = true;
+    ruled.eviction.one_set = std::nullopt;
+    if (o.eviction.keeps_one_set(o.eviction.policy)) ruled.eviction.one_set = true;
     for (const Flag& flag : flags()) {
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
         all.emplace_back(flag.name, flag.show(ruled));

@@ -4,8 +4,8 @@
 
 #include "decode/draft_distributions.h"
 #include "launch/flags/modes.h"
-#include "launch/run/bounded.h"
-#include "model/bounded_kv.h"
+#include "launch/run/eviction.h"
+#include "model/evicting_kv.h"
 #include "model/footprint.h"
 #include "offload/policies/set_view.h"
 #include "runtime/error.h"

@@ -28,7 +28,7 @@ class SpecLevels {
     /// retrieves.
     RetrievalShape retrieval(int ranks) const;
     /// The shape of the heavy-hitter set; its policy is kFull if no chain has h2o.
-    const BoundedShape& heavy() const { return heavy_; }
+    const EvictionShape& heavy() const { return heavy_; }
     /// The memory of levels and draft distributions on each of `ranks` ranks, on a device of `backend` with `threads`
     /// threads. The retrieved and heavy-hitter sets are not included.
     MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
@@ -62,7 +62,7 @@ class SpecLevels {
     LevelOptions options_;
     bool again_;  // prompts are continued several times
     RetrievalShape retrieval_;
-    BoundedShape heavy_;
+    EvictionShape heavy_;
     std::unique_ptr<DraftModel> draft_, window_;
     std::unique_ptr<RetrievalSet> set_;
     std::unique_ptr<HeavySet> heavy_set_;

@@ -69,7 +69,7 @@ void write_model_folder(const Conversion& model, const fs::path& to, const std::
     }
     proceed();
     out.finish();
-    if (!tokenizer) log::warn("{}: has no tokenizer of its own; use it with --tokenizer", to.string());
+    if (!tokenizer) log::warn("{}: has no tokenizer of its own; name one to use it", to.string());
 }
 
 }  // namespace trireme

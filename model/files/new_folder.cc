@@ -66,8 +66,7 @@ NewFolder::NewFolder(const fs::path& path, std::span<const char* const> names)
     : path_(path.has_filename() ? path : path.parent_path()),
       part_(path_.string() + ".trireme-part"),
       names_(names.begin(), names.end()) {
-    require(!is_there(path_), Exit::kCantCreate, "{}: is there already; name another folder, or remove it",
-            path_.string());
+    require(!is_there(path_), Exit::kCantCreate, "{}: exists; name another folder, or remove it", path_.string());
     try {
         take();
         clear();
@@ -97,8 +96,8 @@ bool NewFolder::try_to_take() {
     fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     error = fd_ >= 0 ? 0 : errno;
     if (error == ENOENT) return false;
-    require(error == 0, Exit::kCantCreate, "{}: is there and cannot be opened as a folder: {}; remove it",
-            part_.string(), reason_of(error));
+    require(error == 0, Exit::kCantCreate, "{}: exists and cannot be opened as a folder: {}; remove it", part_.string(),
+            reason_of(error));
     error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     require(error != EWOULDBLOCK, Exit::kCantCreate,
             "{}: another conversion is writing it; wait for that, or name "
@@ -106,7 +105,7 @@ bool NewFolder::try_to_take() {
             part_.string());
     // Without locks (NFS has none for folders), a part that is being written cannot be recognised.
     require(error == 0 || leftovers().empty(), Exit::kCantCreate,
-            "{}: is there and cannot be locked: {}; if no conversion is writing it, remove it", part_.string(),
+            "{}: exists and cannot be locked: {}; if no conversion is writing it, remove it", part_.string(),
             reason_of(error));
     if (has_name(fd_, part_)) return true;
     ::close(std::exchange(fd_, -1));
@@ -127,7 +126,7 @@ void NewFolder::clear() const {
         require(std::ranges::find(names_, name) != names_.end() &&
                     ::fstatat(fd_, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode),
                 Exit::kCantCreate,
-                "{}: is there and holds '{}', which no conversion has written; remove it, or name "
+                "{}: exists and holds '{}', which no conversion has written; remove it, or name "
                 "another folder",
                 part_.string(), shown(name));
     }

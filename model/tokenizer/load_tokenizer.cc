@@ -41,7 +41,7 @@ std::unique_ptr<Tokenizer> from_store(const std::filesystem::path& path) {
         return tokenizer_from_spm(*spm, files.name() + ": tokenizer.model", special());
     }
     const auto gguf = text(kStoredGguf, limits::kGgufHeader);
-    require(gguf.has_value(), Exit::kNoInput, "{}: holds no tokenizer; give --tokenizer PATH", files.name());
+    require(gguf.has_value(), Exit::kNoInput, "{}: holds no tokenizer; name one", files.name());
     return make_tokenizer(read_gguf_tokenizer(*memory_source(files.name(), std::as_bytes(std::span(*gguf)))));
 }
 

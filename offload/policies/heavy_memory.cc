@@ -16,15 +16,15 @@ int64_t HeavyMemory::owners_together(const KvShape& kv, int64_t heads) {
     return std::clamp(kHeadsTogether / heads, int64_t{1}, kv.owner_layers);
 }
 
-int64_t HeavyMemory::counted(const BoundedShape& s, const KvReaders& readers) {
+int64_t HeavyMemory::counted(const EvictionShape& s, const KvReaders& readers) {
     return s.heads == HeadsBy::kFirst ? readers.owners() : readers.layers();
 }
 
-WantedTensors HeavyMemory::wants(const KvShape& k, const BoundedShape& s, const KvReaders& readers) {
+WantedTensors HeavyMemory::wants(const KvShape& k, const EvictionShape& s, const KvReaders& readers) {
     const KvLayout& l = k.layout;
     const int64_t heads = readers.heads();
     const int64_t o = k.owner_layers, h = l.kv_heads, n = k.context, columns = heads * l.head_dim;
-    const int64_t tiles_a_head = tiles_for(s.tokens), of_head = tiles_a_head * kTileTokens;
+    const int64_t tiles_a_head = tiles_for(s.budget), of_head = tiles_a_head * kTileTokens;
     const int64_t together = owners_together(k, heads), width = of_head + kMaxRows;
     const Shape all_tiles = {o * h * tiles_a_head, static_cast<int64_t>(l.tile_bytes()) / h};
     WantedTensors all = {
@@ -60,7 +60,7 @@ WantedTensors HeavyMemory::wants(const KvShape& k, const BoundedShape& s, const 
     return all;
 }
 
-size_t HeavyMemory::bytes(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
+size_t HeavyMemory::bytes(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
     return bytes_of(HeavyMemory().wants(kv, s, readers));
 }
 
@@ -69,7 +69,7 @@ Tensor HeavyMemory::weights_of(int64_t place, int64_t tokens) const {
     return {prompt_weights.slice_rows(place * heads, heads).data(), DType::kF32, {heads, tokens}};
 }
 
-void HeavyMemory::take(DeviceArena& device, const KvShape& k, const BoundedShape& s, const KvReaders& readers) {
+void HeavyMemory::take(DeviceArena& device, const KvShape& k, const EvictionShape& s, const KvReaders& readers) {
     take_all(device, wants(k, s, readers));
     kv.layout = k.layout;
 }

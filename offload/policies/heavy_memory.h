@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/slots.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 #include "offload/policies/kv_readers.h"
 #include "offload/policies/wanted_tensors.h"
 
@@ -28,10 +28,10 @@ struct HeavyMemory {
     Tensor slot_before;               // i32 [1]: the slot before, if rows of any layer do not see themselves
     std::vector<Tensor> saved;        // copies of kept(), if a sequence may be truncated to its prompt; else empty
 
-    static size_t bytes(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    static size_t bytes(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
     static int64_t owners_together(const KvShape& kv, int64_t heads);
-    static int64_t counted(const BoundedShape& shape, const KvReaders& readers);
-    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    static int64_t counted(const EvictionShape& shape, const KvReaders& readers);
+    void take(Arena<Space::kDevice>& device, const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
 
     /// The attention that a prompt's tokens have received so far from an owner's readers: f32 [kv_heads, tokens].
     Tensor weights_of(int64_t place, int64_t tokens) const;
@@ -39,7 +39,7 @@ struct HeavyMemory {
     std::vector<const Tensor*> kept() const { return {&tiles, &kv.tokens, &kv.ranks, &kv.scores, &kv.counts}; }
 
   private:
-    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    WantedTensors wants(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
 };
 
 }  // namespace trireme

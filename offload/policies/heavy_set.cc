@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-int64_t slots_of(const BoundedShape& s) {
-    return tiles_for(s.tokens) * kTileTokens;
+int64_t slots_of(const EvictionShape& s) {
+    return tiles_for(s.budget) * kTileTokens;
 }
 
 }  // namespace
@@ -24,11 +24,11 @@ KernelLimits HeavySet::step_limits(const KvShape& kv, int64_t heads) {
             .head_dim = kv.layout.head_dim};
 }
 
-int64_t HeavySet::exchanged(const KvShape& kv, const BoundedShape& s) {
+int64_t HeavySet::exchanged(const KvShape& kv, const EvictionShape& s) {
     return std::max(kv.owner_layers * (slots_of(s) + 1), kv.context);
 }
 
-HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& s, BoundedModel model)
+HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& s, EvictingModel model)
     : kv_(full.shape()),
       shape_(s),
       model_(std::move(model)),
@@ -79,10 +79,10 @@ void HeavySet::put_together() {
                               .place = place++,
                               .strict = readers[layer].strict,
                               .pool = pool_of(shape_, model_, layer)};
-            const bool goes_on = !runs_.empty() && runs_.back().first.i + runs_.back().owners == owner.i &&
+            const bool extends = !runs_.empty() && runs_.back().first.i + runs_.back().owners == owner.i &&
                                  runs_.back().strict == mine.strict && runs_.back().pool.more == mine.pool.more &&
                                  runs_.back().pool.share == mine.pool.share;
-            if (goes_on) {
+            if (extends) {
                 ++runs_.back().owners;
             } else {
                 runs_.push_back(mine);
@@ -95,7 +95,7 @@ void HeavySet::put_together() {
 void HeavySet::upload(Device& device) {
     const Upload fill(device, compute_);
     const auto zero = [](int64_t, int64_t) { return 0; };
-    const auto most = [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.tokens); };
+    const auto most = [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.budget); };
     auto* const tiles = static_cast<char*>(m_.tiles.data());
     fill.operator()<int64_t>(m_.kv.tiles, [&](int64_t r, int64_t c) {
         return reinterpret_cast<int64_t>(tiles + (r * m_.kv.tiles.cols() + c) * m_.tiles.cols());
@@ -111,7 +111,7 @@ void HeavySet::upload(Device& device) {
     fill.operator()<int32_t>(m_.numbers, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     // A step's row follows all slots that a head may have; in heads with fewer, LayerKv::counts applies.
     fill.operator()<int32_t>(m_.slot, most);
-    fill.operator()<int32_t>(m_.slot_before, [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.tokens - 1); });
+    fill.operator()<int32_t>(m_.slot_before, [&](int64_t, int64_t) { return static_cast<int32_t>(shape_.budget - 1); });
     fill.operator()<int32_t>(m_.sequence, zero);
     fill.operator()<int32_t>(m_.ancestor, zero);
 }
@@ -239,7 +239,7 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
                                .sequences = m_.sequence,
                                .cached = m_.slot,
                                .ancestors = m_.ancestor,
-                               .max_slots = shape_.tokens + 1,
+                               .max_slots = shape_.budget + 1,
                                .staged = 1};
         for (int64_t done = 0; done < run.owners; done += together_) {
             const int64_t some = std::min(together_, run.owners - done), n = some * heads;

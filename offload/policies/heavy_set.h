@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "offload/full_view.h"
-#include "offload/policies/bounded_model.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/evicting_model.h"
+#include "offload/policies/eviction_shape.h"
 #include "offload/policies/heavy_memory.h"
 #include "offload/policies/kv_set.h"
 
 namespace trireme {
 
-/// The set holds what a BoundedView of policy h2o would retain if it received, token by token, the queries, keys and
+/// The set holds what a EvictingView of policy h2o would retain if it received, token by token, the queries, keys and
 /// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
 /// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
 /// slot with the bits that were staged; other rows have no effect. Positions are true positions. One sequence.
@@ -23,20 +23,20 @@ class HeavySet final : public KvObserver, public KvSet {
   public:
     /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`, whose prefills must
     /// go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors: Exit::kOs.
-    HeavySet(Device& device, Stream& compute, FullView& full, const BoundedShape& shape, BoundedModel model);
+    HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& shape, EvictingModel model);
     ~HeavySet() override;
-    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers) {
+    static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers) {
         return {.device = HeavyMemory::bytes(kv, shape, readers)};
     }
     /// Limits of the additional kernels, in decode phase.
     static KernelLimits step_limits(const KvShape& kv, int64_t heads);
-    /// The most elements per KV head that BoundedModel::exchange is given.
-    static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
+    /// The most elements per KV head that EvictingModel::exchange is given.
+    static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
 
     int64_t tokens() const override { return tokens_; }
     int64_t slots() const override { return seen(tokens_); }
-    int64_t most_slots() const override { return shape_.tokens; }
-    int64_t seen(int64_t tokens) const override { return std::min(tokens, shape_.tokens); }
+    int64_t most_slots() const override { return shape_.budget; }
+    int64_t seen(int64_t tokens) const override { return std::min(tokens, shape_.budget); }
     LayerKv layer(OwnerIndex owner) const override;
     /// Follows committed tokens until a restart at 0 or at the prompt. Errors: Exit::kInternal if it missed any.
     void taken_over() override;
@@ -81,8 +81,8 @@ class HeavySet final : public KvObserver, public KvSet {
     void step(Kernels& op, int32_t row, int64_t token);
 
     KvShape kv_;
-    BoundedShape shape_;
-    BoundedModel model_;
+    EvictionShape shape_;
+    EvictingModel model_;
     FullView& full_;
     Stream& compute_;
     int64_t together_;  // owners of one attention

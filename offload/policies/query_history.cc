@@ -57,7 +57,7 @@ void QueryHistory::forget() {
     for (const Tensor& queries : queries_) compute_.copy(queries.first_rows(count_), none_, "forget_queries");
 }
 
-void QueryHistory::saw(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first) {
+void QueryHistory::observe(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first) {
     check(first >= 0 && first + q.rows() <= kMaxRows, "queries: rows {} to {} of {}", first, first + q.rows(),
           kMaxRows);
     op.gather_rows(queries_[owner.at()].slice_rows(count_ + first, q.rows()), q, numbers_.first_rows(q.rows()));

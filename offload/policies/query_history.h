@@ -25,7 +25,7 @@ class QueryHistory {
     /// Clears the history.
     void forget();
     /// Stores the queries of staged rows from number `first` on: q f32 [rows, columns].
-    void saw(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first);
+    void observe(Kernels& op, OwnerIndex owner, const Tensor& q, int64_t first);
     /// f32 [1, columns]: the sum of q's first row and those of the committed tokens. Valid until the next call.
     Tensor sum(Kernels& op, OwnerIndex owner, const Tensor& q);
     /// Serialises the queries of committed tokens.

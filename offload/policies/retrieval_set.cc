@@ -80,7 +80,7 @@ void RetrievalSet::reader_leaves() noexcept {
 void RetrievalSet::state(Archive& ar) {
     ar.section("retrieved");
     const std::array<int64_t, 4> shape = {shape_.budget, shape_.chunk, shape_.queries, kv_.owner_layers};
-    ar.same(shape, "what is retrieved (--retrieval-budget, --retrieval-chunk, --reselect-queries)");
+    ar.same(shape, "the budget, chunk size or number of queries of the retrieval");
     compute_.wait(read_);
     for (int64_t* n : {&tokens_, &since_}) ar.value(*n);
     for (ChunkPick* pick : {&pick_here_, &pick_prompt_}) ar.value(*pick);
@@ -108,6 +108,7 @@ void RetrievalSet::state(Archive& ar) {
     require(!mine || comes_back || !moved_, Exit::kData,
             "the prompt's selection was not saved: only one sample can continue");
     if (mine && comes_back) tiles_state(ar, prompt_tiles_, in_prompt);
+    if (mine && !comes_back) compute_.copy(prompt_tiles_, tiles_, "keep_retrieved");
     ready_ = compute_.record();
 }
 
@@ -168,7 +169,7 @@ void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Querie
     if (several && !seen_[owner.at()]) {
         // A graph recorded for a number of rows is replayed wherever the rows are staged.
         check(first == 0 || !(graphs_ && full_.recordable(owner)), "retrieval: rows of a graph from {} on", first);
-        history_->saw(op, owner, q, first);
+        history_->observe(op, owner, q, first);
     }
     seen_[owner.at()] = true;
     if (passes_by(owner)) return;

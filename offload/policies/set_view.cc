@@ -24,7 +24,7 @@ SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
     }
 }
 
-int64_t SetView::follow() {
+int64_t SetView::adopt_length() {
     set_.taken_over();
     commit(0, set_.tokens());
     return set_.tokens();

@@ -108,7 +108,7 @@ int64_t WindowView::slot_of(int64_t token) const {
 void WindowView::state(Archive& ar) {
     ar.section("window view");
     const std::array<int64_t, 2> shape = {window_.sinks, window_.recent};
-    ar.same(shape, "the draft's window (--draft-window)");
+    ar.same(shape, "the draft's window");
     KvView::state(ar);
     ar.value(sinks_here_);
     for (const Tensor& tile : tiles_) ar.memory(compute_, tile);
@@ -151,7 +151,7 @@ void WindowView::move_sinks(Kernels& op) {
 }
 
 void WindowView::truncate(int64_t sequence, int64_t n) {
-    check(n == 0 || can_truncate(sequence, n), "window: cannot truncate {} tokens to {}: the window of {} has moved on",
+    check(can_truncate(sequence, n), "window: cannot truncate {} tokens to {}: the window of {} has moved on",
           length(sequence), n, window_.tokens());
     prefill_ = -1;
     commit(sequence, n);

@@ -42,7 +42,7 @@ class WindowView final : public KvView {
     }
     /// A window that has moved cannot be truncated, except to 0.
     bool can_truncate(int64_t sequence, int64_t n) const override {
-        return n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
+        return n == 0 || n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
     }
     MemoryBytes memory() const override { return memory_for(shape(), window_); }
 

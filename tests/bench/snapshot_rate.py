@@ -81,7 +81,7 @@ def measure(args, ranks, folder):
                 drop_from_cache(files)
             saves = ["--save-kv", second, "--checkpoint-every", "1"] if state == "cold" else []
             done = run(ranks, base + ["--load-kv", first, "-n", "2", "--report-json", report, *saves])
-            rates[state].append(size / json.loads(report.read_text())["taken_up_ms"] * 1e3)
+            rates[state].append(size / json.loads(report.read_text())["resume_ms"] * 1e3)
             for megabytes, seconds in re.findall(r"snapshot .*: \d+ tokens, ([0-9.]+) MB in ([0-9.]+) s", done.stderr)[-1:]:
                 rates["write"].append(float(megabytes) * 1e6 / float(seconds))
     m = {name: statistics.median(all) / 1e6 for name, all in rates.items()}

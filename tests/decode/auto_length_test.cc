@@ -14,7 +14,7 @@
 namespace trireme::test {
 namespace {
 
-constexpr int64_t kMost = DraftLength::kMost;
+constexpr int64_t kMost = GammaController::kMost;
 
 LevelCosts costs(double ms, double ms_per_row = 0) {
     return {.level = "made up", .points = {{1, ms + ms_per_row}, {2, ms + 2 * ms_per_row}}};
@@ -46,9 +46,9 @@ TEST_F(AutoLength, OfTwoLevelsIsPlainDecodingWhenGreedy) {
     std::vector<double> asked;
     for (const SpecCosts& all : kChains) {
         Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, kMost);
-        DraftLength lengths;
-        know({&lengths, 1}, {all[0], all[2]});
-        Speculate speculate(draft, *engine, request.sampling, 0, {.lengths = &lengths});
+        GammaController lengths;
+        set_costs({&lengths, 1}, {all[0], all[2]});
+        Speculate speculate(draft, *engine, request.sampling, 0, {.gamma = &lengths});
 
         EXPECT_EQ(ids_of(speculate, request, stats), alone);
         asked.push_back(static_cast<double>(speculate.stats().asked) / static_cast<double>(stats.rounds));
@@ -63,9 +63,9 @@ TEST_F(AutoLength, OfNgramsIsPlainDecodingWhenGreedy) {
     const std::vector<int32_t> alone = plain();
     for (const double ms_per_row : {0.0, 5.0, 200.0}) {
         Ngram ngram(kMost);
-        DraftLength lengths;
-        lengths.know(costs(100, ms_per_row), nullptr, 0);
-        Speculate speculate(ngram, *engine, request.sampling, 0, {.lengths = &lengths});
+        GammaController lengths;
+        lengths.set_costs(costs(100, ms_per_row), nullptr, 0);
+        Speculate speculate(ngram, *engine, request.sampling, 0, {.gamma = &lengths});
 
         EXPECT_EQ(ids_of(speculate, request, stats), alone) << ms_per_row;
     }
@@ -75,15 +75,15 @@ TEST_F(AutoLength, OfThreeLevelsIsPlainDecodingWhenGreedy) {
     const std::vector<int32_t> alone = plain();
     Level middle(engine.device(), comm, engine.weights(), {.context = 512});
     for (const SpecCosts& all : kChains) {
-        for (const int64_t fixed : {DraftLength::kAuto, int64_t{2}}) {
-            std::vector<DraftLength> lengths = {DraftLength(), DraftLength(fixed)};
-            know(lengths, all);
+        for (const int64_t fixed : {GammaController::kAuto, int64_t{2}}) {
+            std::vector<GammaController> lengths = {GammaController(), GammaController(fixed)};
+            set_costs(lengths, all);
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, kMost);
             DraftDistributions held(engine.device(), middle, kMost);
             Speculate retrieval(
                 draft, middle, request.sampling, 0,
-                {.verifier = "retrieval", .level = 1, .length = kMost, .held = &held, .lengths = &lengths[1]});
-            Speculate speculate(retrieval, *engine, request.sampling, 0, {.lengths = &lengths[0]});
+                {.verifier = "retrieval", .level = 1, .wanted = kMost, .held = &held, .gamma = &lengths[1]});
+            Speculate speculate(retrieval, *engine, request.sampling, 0, {.gamma = &lengths[0]});
 
             EXPECT_EQ(ids_of(speculate, request, stats), alone) << all[0].ms(1) << " " << fixed;
             // The middle level sees what the target sees: every token that it proposes is accepted.
@@ -104,11 +104,11 @@ TEST_F(AutoLength, IsTheSameOnAllRanks) {
         Level middle(target.device(), ranks, target.weights(), {.context = 512});
         Drafter draft("draft", small.device(), *small, request.sampling, 0, 2, kMost);
         DraftDistributions held(target.device(), middle, kMost);
-        std::vector<DraftLength> lengths(2);
+        std::vector<GammaController> lengths(2);
         Speculate retrieval(
             draft, middle, request.sampling, 0,
-            {.verifier = "retrieval", .level = 1, .length = kMost, .held = &held, .lengths = &lengths[1]});
-        Speculate speculate(retrieval, *target, request.sampling, 0, {.lengths = &lengths[0]});
+            {.verifier = "retrieval", .level = 1, .wanted = kMost, .held = &held, .gamma = &lengths[1]});
+        Speculate speculate(retrieval, *target, request.sampling, 0, {.gamma = &lengths[0]});
         SpecCosts measured;
         const auto ids = trireme::generate(
             speculate, nullptr, {.prompt = request.prompt, .max_new = request.max_new, .stops = {}}, own, {}, {}, {},
@@ -119,7 +119,7 @@ TEST_F(AutoLength, IsTheSameOnAllRanks) {
                 add("full", *target, MeasuredRows::kMany);
                 add("retrieval", middle, MeasuredRows::kMany);
                 add("draft", *small, MeasuredRows::kOne);
-                know(lengths, measured);
+                set_costs(lengths, measured);
             });
 
         EXPECT_EQ(ids.at(0).ids, want);
@@ -140,9 +140,9 @@ TEST_F(AutoLength, IsOffForHundredsOfRoundsAndOnAgain) {
     const std::vector<int32_t> alone = plain();
     ASSERT_EQ(alone.size(), 700u);
     Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, kMost);
-    DraftLength lengths;
-    lengths.know(costs(0, 100), nullptr, 100);
-    Speculate speculate(draft, *engine, request.sampling, 0, {.lengths = &lengths});
+    GammaController lengths;
+    lengths.set_costs(costs(0, 100), nullptr, 100);
+    Speculate speculate(draft, *engine, request.sampling, 0, {.gamma = &lengths});
     int64_t tokens = 0;
     const auto on_later = [&](std::span<const int32_t> round) {
         tokens += static_cast<int64_t>(round.size());
@@ -150,7 +150,7 @@ TEST_F(AutoLength, IsOffForHundredsOfRoundsAndOnAgain) {
             EXPECT_EQ(speculate.stats().proposed, 0);
             EXPECT_GE(draft_engine->length() + 18, engine->length()) << "the draft is not caught up";
         }
-        if (tokens == 400) lengths.know(costs(100), nullptr, 1);
+        if (tokens == 400) lengths.set_costs(costs(100), nullptr, 1);
         return false;
     };
 
@@ -165,9 +165,9 @@ TEST_F(AutoLength, DoesNotChangeWhereItIsFixed) {
         Speculate speculate(draft, *engine, request.sampling, 0);
         const auto ids = ids_of(speculate, request, stats);
         Drafter again("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 1, kMost);
-        DraftLength lengths(length);
-        lengths.know(costs(1, 1), nullptr, 1);
-        Speculate asked(again, *engine, request.sampling, 0, {.lengths = &lengths});
+        GammaController lengths(length);
+        lengths.set_costs(costs(1, 1), nullptr, 1);
+        Speculate asked(again, *engine, request.sampling, 0, {.gamma = &lengths});
 
         EXPECT_EQ(ids_of(asked, request, stats), ids);
         EXPECT_EQ(asked.stats().rounds, speculate.stats().rounds);

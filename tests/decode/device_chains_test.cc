@@ -136,8 +136,8 @@ class Chain {
                     path.push_back(static_cast<int32_t>(path.size()));
                 }
                 n += static_cast<int64_t>(round.size());
-                decoder_->commit(path, -1);
-                decoder_->settle();
+                decoder_->resolve(path, -1);
+                decoder_->commit();
                 if (set_) told.retrieved.push_back(digest());
                 if (heavy_) told.retrieved.push_back(heavy_digest());
             }
@@ -186,7 +186,7 @@ class Chain {
         Proposer* inner = base_.get();
         if (case_.over.what == What::kTriForce) {
             held_ = std::make_unique<DraftDistributions>(device, *middle_, 6);
-            const Speculate::Options checks{.verifier = "retrieval", .level = 1, .length = 6, .held = held_.get()};
+            const Speculate::Options checks{.verifier = "retrieval", .level = 1, .wanted = 6, .held = held_.get()};
             speculates_.push_back(std::make_unique<Speculate>(*inner, *middle_, sampling_, 3, checks));
             inner = speculates_.back().get();
         }

@@ -53,7 +53,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
             DraftDistributions held(engine.device(), levels.middle, length);
             Speculate middle(draft, levels.middle, request.sampling, 0,
-                             {.verifier = "h2o", .level = 1, .length = length, .held = &held});
+                             {.verifier = "h2o", .level = 1, .wanted = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
 
             EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << length;
@@ -73,7 +73,7 @@ TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
         Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 2, 2);
         DraftDistributions held(engine.device(), retrieving, 6);
         Speculate middle(drafter, retrieving, request.sampling, 0,
-                         {.verifier = "retrieval", .level = 1, .length = 6, .held = &held});
+                         {.verifier = "retrieval", .level = 1, .wanted = 6, .held = &held});
         Speculate speculate(middle, levels.target, request.sampling, 0);
 
         EXPECT_EQ(ids_of(speculate, request), plain) << on_chip;
@@ -160,7 +160,7 @@ TEST_P(HeavyHittersOfRanks, ProposeTheSame) {
                 run_ranks(ranks, [&](Comm& comm) {
                     Engine engine(std::make_unique<RandomModel>(shape_of(GetParam())),
                                   {.weights = DType::kF32, .context = 512}, comm);
-                    BoundedShape kept = Heavy::of(24);
+                    EvictionShape kept = Heavy::of(24);
                     kept.heads = heads;
                     kept.one_set = temperature > 0;
                     Heavy levels(engine, streaming_options(), kept);

@@ -53,7 +53,7 @@ class LongPrompt : public KjvPrompt {
                 for (const Proposed& p : round) ids.push_back(p.token);
                 std::vector<int32_t> path(round.size());
                 std::iota(path.begin(), path.end(), 0);
-                speculate.commit(path, -1);
+                speculate.resolve(path, -1);
                 ids.push_back(-static_cast<int32_t>(round.size()));
             }
         }

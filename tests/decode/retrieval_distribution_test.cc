@@ -58,7 +58,7 @@ TEST_F(RetrievalDistribution, RetrievalBetweenDraftAndTargetLeavesIt) {
     Drafter drafter("draft", draft.device(), *draft, sampling, 3, 2, 1);
     DraftDistributions held(engine.device(), levels.middle, 3);
     Speculate middle(drafter, levels.middle, sampling, 3,
-                     {.verifier = "retrieval", .level = 1, .length = 3, .held = &held});
+                     {.verifier = "retrieval", .level = 1, .wanted = 3, .held = &held});
     Speculate speculate(middle, levels.target, sampling, 3);
     expect_distribution(speculate);
     EXPECT_GT(middle.stats().accepted, 0);

@@ -58,7 +58,7 @@ TEST_F(Retrieval, BetweenDraftAndTargetIsPlainDecodingWhenGreedy) {
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, 2);
             DraftDistributions held(engine.device(), levels.middle, length);
             Speculate middle(draft, levels.middle, request.sampling, 0,
-                             {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
+                             {.verifier = "retrieval", .level = 1, .wanted = length, .held = &held});
             Speculate speculate(middle, levels.target, request.sampling, 0);
 
             EXPECT_EQ(ids_of(speculate, request), plain) << on_chip << " " << length;
@@ -76,8 +76,8 @@ TEST_F(Retrieval, MayBeSettledWhereNothingHasBeenSaid) {
     std::vector<std::vector<int32_t>> proposals;
     for (const bool settled : {false, true}) {
         drafter.begin(0);
-        if (settled) drafter.settle();
-        drafter.commit({}, plain[0]);
+        if (settled) drafter.commit();
+        drafter.resolve({}, plain[0]);
         std::vector<int32_t>& tokens = proposals.emplace_back();
         for (const Proposed& p : drafter.propose(7)) tokens.push_back(p.token);
     }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/bounded_kv.h"
+#include "model/evicting_kv.h"
 #include "offload/policies/retrieval_set.h"
 #include "offload/policies/set_view.h"
 #include "tests/support/engine.h"
@@ -33,7 +33,7 @@ struct Retrieving {
 
 /// Like Retrieving, with heavy hitters instead of retrieved tokens.
 struct Heavy {
-    Heavy(Engine& engine, const LevelOptions& target_options, const BoundedShape& shape)
+    Heavy(Engine& engine, const LevelOptions& target_options, const EvictionShape& shape)
         : target(engine.device(), engine.comm(), engine.weights(), by_layers(target_options)),
           set(heavy_set(engine.device(), target, shape, engine.comm())),
           middle(engine.device(), engine.comm(), engine.weights(), over_set(target_options, *set)) {}
@@ -42,8 +42,8 @@ struct Heavy {
         options.residency.by_layers = true;
         return options;
     }
-    static BoundedShape of(int64_t tokens) {
-        return {.policy = KvPolicy::kH2o, .tokens = tokens, .heavy = tokens / 2, .returns = true};
+    static EvictionShape of(int64_t tokens) {
+        return {.policy = KvPolicy::kH2o, .budget = tokens, .heavy = tokens / 2, .returns = true};
     }
 
     Level target;

@@ -23,7 +23,7 @@ int64_t allocations_of(Speculate& decoder, const std::vector<int32_t>& prompt) {
     decoder.begin(0);
     std::vector<int32_t> path(kMaxRows);
     std::iota(path.begin(), path.end(), 0);
-    const auto round = [&] { decoder.commit(std::span(path).first(decoder.propose(40).size()), -1); };
+    const auto round = [&] { decoder.resolve(std::span(path).first(decoder.propose(40).size()), -1); };
     // Threads, lanes and vectors are allocated on first use.
     for (int i = 0; i < 10; ++i) round();
     const int64_t before = allocations;
@@ -48,7 +48,7 @@ TEST(Rounds, AllocateNothing) {
             Drafter draft("draft", small.device(), *small, sampling, 1, 2, 2);
             DraftDistributions held(engine.device(), levels.middle, 8);
             Speculate middle(draft, levels.middle, sampling, 1,
-                             {.verifier = "retrieval", .level = 1, .length = 8, .held = &held});
+                             {.verifier = "retrieval", .level = 1, .wanted = 8, .held = &held});
             Speculate triforce(middle, levels.target, sampling, 1);
             EXPECT_EQ(allocations_of(triforce, prompt), 0) << on_chip;
         }

@@ -72,9 +72,9 @@ TEST(RoundForecast, IsWhatPlayedRoundsTakeOnAverage) {
 }
 
 TEST(RoundForecast, OfALevelThatDraftsNothingIsPlainDecoding) {
-    const std::vector<CheckingLevel> checks = {{"full", 0.5, DraftLength::kAuto, {}}};
+    const std::vector<CheckingLevel> checks = {{"full", 0.5, GammaController::kAuto, {}}};
     const RoundForecast f = forecast_round(checks, 5, [](int64_t rows, double d) { return d + 8 * double(rows); });
-    EXPECT_EQ(f.levels[0].length, 0);
+    EXPECT_EQ(f.levels[0].gamma, 0);
     EXPECT_EQ(f.tokens, 1);
     EXPECT_EQ(f.round_ms, 8);
 }
@@ -83,13 +83,13 @@ TEST(RoundForecast, OfALevelThatDraftsNothingIsPlainDecoding) {
 TEST(RoundForecast, ChoosesTheFastestLengths) {
     const auto ms = [](int64_t rows) { return 4 + static_cast<double>(rows); };
     const auto whole = [](int64_t rows, double d) { return d + 100 + 0.5 * static_cast<double>(rows); };
-    std::vector<CheckingLevel> checks = {{"full", 0.93, DraftLength::kAuto, {}},
-                                         {"retrieval", 0.7, DraftLength::kAuto, ms}};
+    std::vector<CheckingLevel> checks = {{"full", 0.93, GammaController::kAuto, {}},
+                                         {"retrieval", 0.7, GammaController::kAuto, ms}};
     const RoundForecast chosen = forecast_round(checks, 0.5, whole);
-    EXPECT_GT(chosen.levels[0].length, 1);
-    EXPECT_GT(chosen.levels[1].length, 0);
-    checks[1].length = chosen.levels[1].length;
-    for (checks[0].length = 1; checks[0].length <= DraftLength::kMost; ++checks[0].length) {
+    EXPECT_GT(chosen.levels[0].gamma, 1);
+    EXPECT_GT(chosen.levels[1].gamma, 0);
+    checks[1].gamma = chosen.levels[1].gamma;
+    for (checks[0].gamma = 1; checks[0].gamma <= GammaController::kMost; ++checks[0].gamma) {
         EXPECT_GE(forecast_round(checks, 0.5, whole).token_ms(), chosen.token_ms() * (1 - 1e-12));
     }
 }

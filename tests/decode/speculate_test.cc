@@ -47,7 +47,7 @@ class Guesses final : public Proposer {
         }
         return proposal_;
     }
-    void commit(std::span<const int32_t> path, int32_t next) override {
+    void resolve(std::span<const int32_t> path, int32_t next) override {
         for (const int32_t i : path) text_.push_back(proposal_[static_cast<size_t>(i)].token);
         for (size_t depth = 0; depth < path.size(); ++depth) ++accepted_at[depth];
         if (next >= 0) text_.push_back(next);
@@ -166,7 +166,7 @@ class Told final : public Proposer {
         }
         return proposal_;
     }
-    void commit(std::span<const int32_t>, int32_t) override {}
+    void resolve(std::span<const int32_t>, int32_t) override {}
     void rewind(int64_t, int32_t) override {}
     std::vector<int64_t> limits;  // of all calls of propose()
 
@@ -179,9 +179,9 @@ class Told final : public Proposer {
 /// without a proposal.
 TEST_F(Speculation, DigestsWhatItProposed) {
     request.max_new = 20;
-    const auto digest_of = [&](std::vector<int32_t> proposes, DraftLength* lengths = nullptr) {
+    const auto digest_of = [&](std::vector<int32_t> proposes, GammaController* lengths = nullptr) {
         Told told(std::move(proposes));
-        Speculate speculate(told, *engine, request.sampling, 0, {.lengths = lengths});
+        Speculate speculate(told, *engine, request.sampling, 0, {.gamma = lengths});
         EXPECT_EQ(speculate.digest(), 0u);
         ids_of(speculate, request, stats);
         const uint64_t once = speculate.digest();
@@ -195,17 +195,17 @@ TEST_F(Speculation, DigestsWhatItProposed) {
                                        digest_of({4, 4})};
     EXPECT_EQ(std::set<uint64_t>(all.begin(), all.end()).size(), all.size());
     EXPECT_EQ(digest_of({3, 4}), all[2]);
-    DraftLength three(3), four(4);
-    for (DraftLength* lengths : {&three, &four}) lengths->know({"full", {{1, 1}}}, nullptr, 1);
+    GammaController three(3), four(4);
+    for (GammaController* lengths : {&three, &four}) lengths->set_costs({"full", {{1, 1}}}, nullptr, 1);
     EXPECT_NE(digest_of({}, &three), digest_of({}, &four));
 }
 
 // The last round does not count as off: only one token is left, so no draft length is chosen.
 TEST_F(Speculation, DraftsNothingWhereNothingPays) {
     Told told({3});
-    DraftLength lengths;
-    lengths.know({"full", {{1, 1}}}, nullptr, 100);
-    Speculate speculate(told, *engine, request.sampling, 0, {.lengths = &lengths});
+    GammaController lengths;
+    lengths.set_costs({"full", {{1, 1}}}, nullptr, 100);
+    Speculate speculate(told, *engine, request.sampling, 0, {.gamma = &lengths});
 
     EXPECT_EQ(ids_of(speculate, request, stats), plain);
     EXPECT_EQ(told.limits, std::vector<int64_t>());
@@ -217,15 +217,15 @@ TEST_F(Speculation, DraftsNothingWhereNothingPays) {
 TEST_F(Speculation, TriesAgainAfterTokensOfOthers) {
     for (const int32_t token : {0, 5}) {
         Told told({3});
-        DraftLength lengths;
-        lengths.know({"full", {{1, 10}}}, nullptr, 7);
-        Speculate speculate(told, *engine, request.sampling, 0, {.level = 1, .lengths = &lengths});
+        GammaController lengths;
+        lengths.set_costs({"full", {{1, 10}}}, nullptr, 7);
+        Speculate speculate(told, *engine, request.sampling, 0, {.level = 1, .gamma = &lengths});
         speculate.prefill(request.prompt, {});
         speculate.begin(0);
         const auto hear = [&](int64_t tokens) {
             for (int64_t i = 0; i < tokens; ++i) {
-                speculate.commit({}, token);
-                speculate.settle();
+                speculate.resolve({}, token);
+                speculate.commit();
             }
             speculate.propose(2);
         };
@@ -239,7 +239,7 @@ TEST_F(Speculation, TriesAgainAfterTokensOfOthers) {
 // The first token is sampled from the prompt's logits; each other token takes a row.
 TEST_F(Speculation, ContinuesWhileThereIsRoomForARow) {
     Told nothing({});
-    Speculate speculate(nothing, *engine, request.sampling, 0, {.level = 1, .length = 100});
+    Speculate speculate(nothing, *engine, request.sampling, 0, {.level = 1, .wanted = 100});
     speculate.prefill(request.prompt, {});
     speculate.begin(0);
     const std::span<const Proposed> proposed = speculate.propose(100);
@@ -253,7 +253,7 @@ TEST_F(Speculation, ProposesTokensWithTheirDistributions) {
     Guesses guesses(plain, 3, 1024, 5);
     guesses.chains = true;
     DraftDistributions held(engine.device(), *engine, 40);
-    Speculate speculate(guesses, *engine, request.sampling, 0, {.level = 1, .length = 30, .held = &held});
+    Speculate speculate(guesses, *engine, request.sampling, 0, {.level = 1, .wanted = 30, .held = &held});
     speculate.prefill(request.prompt, {});
     speculate.begin(0);
     const std::span<const Proposed> proposed = speculate.propose(40);
@@ -295,7 +295,7 @@ TEST_F(Speculation, OfThreeLevelsIsPlainDecodingWhenGreedy) {
             Drafter draft("draft", draft_engine.device(), *draft_engine, request.sampling, 0, 2, inner);
             DraftDistributions held(engine.device(), middle, length + inner);
             Speculate retrieval(draft, middle, request.sampling, 0,
-                                {.verifier = "retrieval", .level = 1, .length = length, .held = &held});
+                                {.verifier = "retrieval", .level = 1, .wanted = length, .held = &held});
             Speculate speculate(retrieval, *engine, request.sampling, 0);
 
             EXPECT_EQ(ids_of(speculate, request, stats), plain) << inner << " " << length;
@@ -314,10 +314,10 @@ TEST_F(Speculation, OfADraftFindsRoomWithStagedRows) {
     draft.prefill(request.prompt, {});
     draft.begin(0);
     EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows + 1});  // the first one is sampled from the prompt's logits
-    draft.commit({}, 5);
-    EXPECT_TRUE(draft.propose(100).empty());  // rejected rows remain staged until settle()
-    draft.commit({}, 6);
-    draft.settle();
+    draft.resolve({}, 5);
+    EXPECT_TRUE(draft.propose(100).empty());  // rejected rows remain staged until commit()
+    draft.resolve({}, 6);
+    draft.commit();
     EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows - 1});  // two tokens had not been computed
     EXPECT_EQ(draft_engine->view().staged().size(), kMaxRows);
 }
@@ -331,8 +331,8 @@ TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
     draft.prefill(request.prompt, {});
     draft.begin(0);
     for (int32_t heard = 1; heard <= 60; ++heard) {
-        draft.commit({}, heard);
-        draft.settle();
+        draft.resolve({}, heard);
+        draft.commit();
         // After 17 tokens it computes all but the last one; of the next 16, only one fits into the context.
         EXPECT_EQ(small.length(), prompt + (heard < 17 ? 0 : heard < 33 ? 16 : 17)) << heard;
     }

@@ -50,18 +50,18 @@ class ReleasedMiddle final : public Proposer {
         proposal_.resize(std::min(proposal_.size(), static_cast<size_t>(limit)));
         return proposal_;
     }
-    void commit(std::span<const int32_t> path, int32_t next) override {
+    void resolve(std::span<const int32_t> path, int32_t next) override {
         const auto drop = static_cast<int64_t>(taken_ - path.size());
         taken_ = 0;
         rewind(drop, next);
     }
     void rewind(int64_t n, int32_t next) override {
-        text_.end_at(text_.length() - n, next);
+        text_.truncate(text_.length() - n, next);
         draft_.rewind(n, next);
     }
-    void settle() override {
-        text_.settle();
-        draft_.settle();
+    void commit() override {
+        text_.commit();
+        draft_.commit();
     }
 
   private:
@@ -95,10 +95,10 @@ class ReleasedMiddle final : public Proposer {
         if (stays) take(x.token, root);
         take(next, stays ? root + 1 : root);
         const std::array<int32_t, 1> path = {static_cast<int32_t>(root) + 1};
-        text_.computed(std::span(path).first(stays ? 1 : 0));
+        text_.accept_rows(std::span(path).first(stays ? 1 : 0));
         text_.append(next);
         constexpr std::array<int32_t, 1> kFirst = {0};
-        draft_.commit(std::span(kFirst).first(stays ? 1 : 0), next);
+        draft_.resolve(std::span(kFirst).first(stays ? 1 : 0), next);
         ++round_;
     }
     void take(int32_t token, int64_t row) {
@@ -167,7 +167,7 @@ TEST_F(SpeculationDistribution, AChainOfThreeLeavesIt) {
         Drafter drafter("draft", draft.device(), *draft, sampling, 4, 2, inner);
         DraftDistributions held(between.device(), *between, 8);
         Speculate retrieval(drafter, *between, sampling, 4,
-                            {.verifier = "retrieval", .level = 1, .length = 3, .held = &held});
+                            {.verifier = "retrieval", .level = 1, .wanted = 3, .held = &held});
         Speculate speculate(retrieval, *target, sampling, 4);
         EXPECT_GT(likelihood(speculate), kUnlikely) << inner;
         EXPECT_GT(retrieval.stats().accepted, 0);
@@ -178,9 +178,9 @@ TEST_F(SpeculationDistribution, AChainOfThreeLeavesIt) {
 // With these costs a single rejected token turns speculation off.
 TEST_F(SpeculationDistribution, LengthsThatAdaptLeaveIt) {
     Drafter drafter("draft", draft.device(), *draft, sampling, 6, 1, 3);
-    DraftLength lengths;
-    lengths.know({"full", {{1, 10}}}, nullptr, 6);
-    Speculate speculate(drafter, *target, sampling, 6, {.lengths = &lengths});
+    GammaController lengths;
+    lengths.set_costs({"full", {{1, 10}}}, nullptr, 6);
+    Speculate speculate(drafter, *target, sampling, 6, {.gamma = &lengths});
     EXPECT_GT(likelihood(speculate), kUnlikely);
     EXPECT_GT(speculate.stats().off, 0);
     EXPECT_LT(speculate.stats().off, speculate.stats().rounds);
@@ -192,11 +192,11 @@ TEST_F(SpeculationDistribution, LengthsThatAdaptInAChainOfThreeLeaveIt) {
     Engine between(few_tokens_model(64), exact, comm);
     Drafter drafter("draft", draft.device(), *draft, sampling, 7, 2, 3);
     DraftDistributions held(between.device(), *between, 3);
-    std::vector<DraftLength> lengths(2);
-    know(lengths, {{"full", {{1, 10}}}, {"retrieval", {{1, 2}}}, {"draft", {{1, 1}}}});
+    std::vector<GammaController> lengths(2);
+    set_costs(lengths, {{"full", {{1, 10}}}, {"retrieval", {{1, 2}}}, {"draft", {{1, 1}}}});
     Speculate retrieval(drafter, *between, sampling, 7,
-                        {.verifier = "retrieval", .level = 1, .length = 3, .held = &held, .lengths = &lengths[1]});
-    Speculate speculate(retrieval, *target, sampling, 7, {.lengths = &lengths[0]});
+                        {.verifier = "retrieval", .level = 1, .wanted = 3, .held = &held, .gamma = &lengths[1]});
+    Speculate speculate(retrieval, *target, sampling, 7, {.gamma = &lengths[0]});
     EXPECT_GT(likelihood(speculate), kUnlikely);
     EXPECT_GT(retrieval.stats().accepted, 0);
     EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
@@ -231,13 +231,13 @@ class Swapped final : public Proposer {
         std::reverse(proposal_.begin(), proposal_.end());
         return proposal_;
     }
-    void commit(std::span<const int32_t> path, int32_t next) override {
+    void resolve(std::span<const int32_t> path, int32_t next) override {
         std::vector<int32_t> own(path.begin(), path.end());
         for (int32_t& i : own) i = static_cast<int32_t>(proposal_.size()) - 1 - i;
-        tree_.commit(own, next);
+        tree_.resolve(own, next);
     }
     void rewind(int64_t n, int32_t next) override { tree_.rewind(n, next); }
-    void settle() override { tree_.settle(); }
+    void commit() override { tree_.commit(); }
 
   private:
     TreeDrafter& tree_;

@@ -115,7 +115,7 @@ class Threes final : public Decoder {
         for (int32_t i = 0; i < 3; ++i) round_[static_cast<size_t>(i)] = {.token = next_++, .parent = i - 1};
         return round_;
     }
-    void commit(std::span<const int32_t> path, int32_t next) override {
+    void resolve(std::span<const int32_t> path, int32_t next) override {
         EXPECT_EQ(next, -1);
         committed.emplace_back(path.begin(), path.end());
     }

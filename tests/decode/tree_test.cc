@@ -124,7 +124,7 @@ TEST_F(Tree, ProposesTheLikeliestWhenGreedy) {
     TreeDrafter tree = drafter({.size = 40, .depth = 4, .acceptance = kWide}, request.sampling);
     tree.prefill(request.prompt, {});
     tree.begin(0);
-    tree.commit({}, 17);
+    tree.resolve({}, 17);
     const auto proposed = tree.propose(63);
     const std::vector<Proposed> proposal(proposed.begin(), proposed.end());
     ASSERT_EQ(proposal.size(), 40u);
@@ -175,10 +175,10 @@ TEST_F(Tree, ProposesTheSameAfterAnyHistory) {
             const auto proposed = tree.propose(63);
             const std::vector<Proposed> proposal(proposed.begin(), proposed.end());
             fresh.begin(0);
-            for (const int32_t token : text) fresh.commit({}, token);
+            for (const int32_t token : text) fresh.resolve({}, token);
             const auto wanted = fresh.propose(63);
             ASSERT_EQ(families(proposal), families({wanted.data(), wanted.size()})) << "after " << text.size();
-            fresh.commit({}, 0);
+            fresh.resolve({}, 0);
 
             std::vector<int32_t> path;
             for (size_t i = 0; i < proposal.size(); ++i) {  // a random path from the root
@@ -188,15 +188,15 @@ TEST_F(Tree, ProposesTheSameAfterAnyHistory) {
                 }
             }
             text.push_back(random(1024));
-            tree.commit(path, text.back());
-            // Not every view can roll back settled tokens, so rewind() comes before settle().
+            tree.resolve(path, text.back());
+            // Not every view can roll back settled tokens, so rewind() comes before commit().
             if (random(3) == 0) {
                 const auto n = static_cast<size_t>(random(std::min<size_t>(path.size() + 1, text.size())));
                 text.resize(text.size() - n);
                 text.push_back(random(1024));
                 tree.rewind(static_cast<int64_t>(n), text.back());
             }
-            if (random(2) == 0 || draft->view().staged().size() > 32) tree.settle();
+            if (random(2) == 0 || draft->view().staged().size() > 32) tree.commit();
         }
     }
 }
@@ -205,7 +205,7 @@ TEST_F(Tree, IsNoDeeperThanTheLimitAndTheContext) {
     TreeDrafter tree = drafter({.size = 63, .depth = 9}, request.sampling);
     tree.prefill(request.prompt, {});
     tree.begin(0);
-    tree.commit({}, 5);
+    tree.resolve({}, 5);
     for (const int64_t limit : {1, 2, 5, 9, 40}) {
         int64_t deepest = 0;
         std::vector<int64_t> depth;
@@ -214,8 +214,8 @@ TEST_F(Tree, IsNoDeeperThanTheLimitAndTheContext) {
             deepest = std::max(deepest, depth.back());
         }
         EXPECT_EQ(deepest, std::min<int64_t>(limit, 9));
-        tree.commit({}, 6);
-        tree.settle();
+        tree.resolve({}, 6);
+        tree.commit();
     }
     EngineOptions small = kExact;
     small.context = static_cast<int64_t>(request.prompt.size()) + 9;
@@ -234,8 +234,8 @@ TEST_F(Tree, FindsRoomWithStagedRows) {
     tree.prefill(request.prompt, {});
     tree.begin(0);
     size_t least = 63;
-    for (int i = 0; i < 40; ++i) {  // without settle(), trees shrink to the rows that are left, and finally to none
-        tree.commit({}, i);
+    for (int i = 0; i < 40; ++i) {  // without commit(), trees shrink to the rows that are left, and finally to none
+        tree.resolve({}, i);
         least = std::min(least, tree.propose(63).size());
     }
     EXPECT_EQ(least, 0u);
@@ -249,8 +249,8 @@ TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
     for (int i = 0; i < 3; ++i) {  // the first tree starts from the prompt's logits
         EXPECT_EQ(tree.propose(63).size(), 63u);
         EXPECT_GT(draft->view().staged().size(), 0);
-        tree.commit({}, i);
-        tree.settle();
+        tree.resolve({}, i);
+        tree.commit();
         EXPECT_EQ(draft->view().staged().size(), 0);
     }
 }
@@ -284,16 +284,16 @@ TEST_F(Tree, EveryRoundSamplesAgain) {
     tree.prefill(request.prompt, {});
     const auto propose = [&] { return families(tree.propose(63)); };
     tree.begin(0);
-    tree.commit({}, 9);
+    tree.resolve({}, 9);
     const auto first = propose();
-    tree.commit({}, 8);
+    tree.resolve({}, 8);
     tree.rewind(2, 9);
     const auto again = propose();
     tree.begin(1);
-    tree.commit({}, 9);
+    tree.resolve({}, 9);
     const auto other = propose();
     tree.begin(0);
-    tree.commit({}, 9);
+    tree.resolve({}, 9);
     EXPECT_EQ(propose(), first);
     EXPECT_NE(again, first);
     EXPECT_NE(other, first);

@@ -44,15 +44,12 @@ TEST(AgreedStatus, IsTheLargest) {
 TEST(AgreedStatus, EndsAllRanksIfTheirTokensDiffer) {
     for (const std::vector<RankSays>& ranks :
          {std::vector<RankSays>{{}, {.tokens = {1, 3}}, {}}, {{}, {.tokens = {}}}}) {
-        EXPECT_THAT(agreed(ranks), Each(HasSubstr("ends with 70: ranks drew different tokens: are their processors or "
-                                                  "libraries of different kinds?")));
+        EXPECT_THAT(agreed(ranks), Each(HasSubstr("ends with 70: ranks drew")));
     }
 }
 
 TEST(AgreedStatus, EndsAllRanksIfTheirChainsDiffer) {
-    EXPECT_THAT(agreed({{}, {}, {.chain = 8}}),
-                Each(HasSubstr("ends with 70: ranks proposed or accepted different tokens: are their processors, "
-                               "libraries or draft models of different kinds?")));
+    EXPECT_THAT(agreed({{}, {}, {.chain = 8}}), Each(HasSubstr("ends with 70: ranks proposed")));
 }
 
 }  // namespace

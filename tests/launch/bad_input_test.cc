@@ -13,6 +13,7 @@
 namespace trireme::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -94,9 +95,9 @@ Words good(Words more) {
 }
 
 TEST(BadInput, CommandLine) {
-    expect_error_on_ranks(64, {"--sed: unknown flag; the nearest is --seed"}, good({"-p", "x", "--sed", "1"}));
-    expect_error(64, {"-f: contradicts -p"}, good({"-p", "x", "-f", "y"}));
-    expect_error(78, {"--top-k '-1': want a whole number from 0"}, good({"-p", "x", "--top-k", "-1"}));
+    expect_error_on_ranks(64, {"--sed: ", "--seed"}, good({"-p", "x", "--sed", "1"}));
+    expect_error(64, {"-f: ", "-p"}, good({"-p", "x", "-f", "y"}));
+    expect_error(78, {"--top-k '-1'", " 0"}, good({"-p", "x", "--top-k", "-1"}));
     expect_error_on_ranks(78, {"--temp 'nan'"}, good({"-p", "x", "--temp", "nan"}));
     expect_error(78, {"-c '99999999999999999999'"}, good({"-p", "x", "-c", "99999999999999999999"}));
     expect_error(78, {"TRIREME_TOP_P '2'"}, good({"-p", "x"}), {.environment = {"TRIREME_TOP_P=2"}});
@@ -112,11 +113,11 @@ TEST(BadInput, MisspeltVariablesAreReportedWithTheError) {
     for (const ProcessResult& r :
          {trireme({"tokenize", "-p", "x"}, misspelt), trireme_on(2, {"tokenize", "-p", "x"}, misspelt)}) {
         EXPECT_EQ(r.status, 64);
-        EXPECT_THAT(r.err, HasSubstr("warning: TRIREME_MODLE: no flag is called so; the nearest is TRIREME_MODEL"));
-        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no model; give -m PATH")));
+        EXPECT_THAT(r.err, AllOf(HasSubstr("warning: TRIREME_MODLE: "), HasSubstr("TRIREME_MODEL")));
+        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("-m PATH")));
     }
     EXPECT_THAT(trireme({"--list-devices"}, {.environment = {"TRIREME_CUDA_LIB=/x"}}).err,
-                HasSubstr("warning: TRIREME_CUDA_LIB: no flag is called so; the nearest is TRIREME_CUDA_LIBS"));
+                AllOf(HasSubstr("warning: TRIREME_CUDA_LIB: "), HasSubstr("TRIREME_CUDA_LIBS")));
     EXPECT_EQ(trireme({"--help"}, misspelt).err, "");
 }
 
@@ -140,14 +141,14 @@ TEST(BadInput, Prompts) {
     expect_error(78, {"0 tokens"}, ids("[]"));
     expect_error(65, {"element 1"}, ids("[1, 2.5]"));
     expect_error(65, {"element 0"}, ids("[\"1\"]"));
-    expect_error_on_ranks(65, {"want an array"}, ids("{\"ids\": [1]}"));
+    expect_error_on_ranks(65, {"ids.json", "array"}, ids("{\"ids\": [1]}"));
     expect_error(65, {"ids.json"}, ids("[1, 2"));
     expect_error(65, {"ids.json"}, ids("In the beginning"));
     expect_error(78, {"0 tokens"}, good({"-p", "", "--add-special=off"}));
-    expect_error_on_ranks(78, {"the context 4", "-c"}, good({"-p", "In the beginning was the Word", "-c", "4"}));
+    expect_error_on_ranks(78, {"context 4", "-c"}, good({"-p", "In the beginning was the Word", "-c", "4"}));
     std::string many = "[1";
     for (int i = 1; i < 2048; ++i) many += ",1";
-    expect_error(78, {"2048 tokens", "the context 2048"}, ids(many + "]"));
+    expect_error(78, {"2048 tokens", "context 2048"}, ids(many + "]"));
 }
 
 TEST(BadInput, OutputFiles) {
@@ -159,8 +160,8 @@ TEST(BadInput, OutputFiles) {
         words.insert(words.end(), {"--trace", path});
         return words;
     };
-    expect_error_on_ranks(73, {"--trace", "exists", "--force"}, to(folder / "old.json"));
-    expect_error(73, {"no regular file"}, to(folder.path()));
+    expect_error_on_ranks(73, {"--trace", "exists", "force"}, to(folder / "old.json"));
+    expect_error(73, {"--trace", "no regular file"}, to(folder.path()));
     expect_error(73, {"No such file or directory"}, to(folder / "none/t.json"));
     EXPECT_EQ(read_file(folder / "old.json"), "kept");
     EXPECT_THAT(folder.names(), SizeIs(1));
@@ -228,7 +229,7 @@ TEST(BadInput, RanksThatDisagree) {
     const ProcessResult r = unlike(with_model(model()), other);
 
     EXPECT_EQ(r.status, 78) << r.err;
-    EXPECT_THAT(error_lines(r), ElementsAre("trireme: error: rank 1 differs: seed=5 (others 0)"));
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("rank 1 differs: seed=5 (others 0)")));
     EXPECT_EQ(r.out, "");
 }
 
@@ -283,7 +284,7 @@ TEST(BadInput, RanksWithDifferentDraftsUnderOneName) {
     });
     const ProcessResult r = with_drafts(same, behind);
     EXPECT_EQ(r.status, 70) << r.err;
-    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("different tokens: are their processors, libraries or draft")));
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("ranks drew")));
 }
 
 TEST(BadInput, OnOneRankOnly) {

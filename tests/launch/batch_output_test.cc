@@ -12,9 +12,12 @@
 namespace trireme::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::SizeIs;
+using testing::StartsWith;
 
 std::vector<Json> uninterrupted(const std::vector<Json>& all) {
     const BatchFiles files(all);
@@ -43,7 +46,7 @@ TEST(BatchOutput, ContinuesWhereALimitHasEndedIt) {
     EXPECT_EQ(read_file(files.output()), first);
     const ProcessResult rest = trireme(files.command({"--limit", "9"}));
 
-    EXPECT_THAT(rest.err, HasSubstr("5 requests, 2 of them done before"));
+    EXPECT_THAT(rest.err, HasSubstr("5 requests, 2 of"));
     EXPECT_EQ(files.results(), want);
     EXPECT_EQ(read_file(files.output()).substr(0, first.size()), first);
 }
@@ -59,7 +62,7 @@ TEST(BatchOutput, LosesATornLineAlone) {
         const ProcessResult r = trireme(files.command());
         EXPECT_EQ(r.status, 0) << r.err;
         EXPECT_EQ(files.results(), want) << size << " of " << whole.size() << " bytes";
-        EXPECT_EQ(r.err.find("was not finished") != std::string::npos, size != 0 && size != last) << r.err;
+        EXPECT_EQ(r.err.find("not finished") != std::string::npos, size != 0 && size != last) << r.err;
     }
 }
 
@@ -103,7 +106,7 @@ TEST(BatchOutput, HasWholeLinesAfterASignal) {
             const ProcessResult r =
                 trireme(files.command(flags), {.signal_at_output = number, .signal_at_error = "request 1 of"});
             EXPECT_EQ(r.status, 128 + number) << r.err;
-            EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+            EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "signal " + std::to_string(number)));
             EXPECT_THAT(error_lines(r), SizeIs(0)) << r.err;
             EXPECT_THAT(files.results(), SizeIs(1));
             EXPECT_EQ(trireme(files.command(flags)).status, 0);
@@ -242,7 +245,7 @@ TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
             continue;
         }
         EXPECT_EQ(second.status, 65) << r.name << second.err;
-        EXPECT_THAT(error_lines(second), ElementsAre(HasSubstr("out.jsonl:1: was made with "))) << r.name;
+        EXPECT_THAT(error_lines(second), ElementsAre(HasSubstr("out.jsonl:1: was made"))) << r.name;
         EXPECT_EQ(read_file(files.output()), made) << r.name;
         Words anew = r.flags;
         anew.push_back("--force");
@@ -254,19 +257,18 @@ TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
 TEST(BatchOutput, NamesTheFlagThatDiffers) {
     const std::vector<Json> all = requests(2);
     const BatchFiles files(all);
-    const std::string instead = "; name another file, or start over with --force";
     ASSERT_EQ(trireme(files.command({"--h2o", "--kv-window", "64"})).status, 0);
     // It is also refused if no request is left: the ROUGE of these texts would be reported for the other settings.
-    EXPECT_EQ(refusal(files, {"--h2o", "--kv-window", "32"}),
-              "65/out.jsonl:1: was made with --kv-window 64, this run has --kv-window 32" + instead);
-    EXPECT_EQ(refusal(files, {"--kv-window", "64"}),
-              "65/out.jsonl:1: was made with --kv-policy h2o, this run has --kv-policy full" + instead);
+    EXPECT_THAT(refusal(files, {"--h2o", "--kv-window", "32"}),
+                MatchesRegex("65/out.jsonl:1: .*--kv-window 64, .*--kv-window 32; .*--force"));
+    EXPECT_THAT(refusal(files, {"--kv-window", "64"}),
+                MatchesRegex("65/out.jsonl:1: .*--kv-policy h2o, .*--kv-policy full; .*--force"));
     EXPECT_EQ(trireme(files.command({"--h2o", "--kv-window", "64"})).status, 0);
 
     Json line = Json::parse(lines_of(read_file(files.output()))[0]);
     line.erase("settings");
     write_file(files.output(), line.dump() + "\n");
-    EXPECT_EQ(refusal(files), "65/out.jsonl:1: does not say with which settings it was made" + instead);
+    EXPECT_THAT(refusal(files), MatchesRegex("65/out.jsonl:1: .* which settings .*--force"));
 }
 
 // The tokenizer's path may change, its content may not. --dtype is compared as requested; the type that `auto` chose is
@@ -282,9 +284,8 @@ TEST(BatchOutput, KnowsAnotherTokenizer) {
     write_file(folder / "tokenizer.model", bytes);
     ASSERT_EQ(trireme(files.command({"--limit", "1"})).status, 0);
     EXPECT_THAT(refusal(files, {"--tokenizer", folder / "tokenizer.model"}),
-                HasSubstr("65/out.jsonl:1: was made with model files "));
-    EXPECT_THAT(refusal(files, {"--dtype", "f16"}),
-                HasSubstr("65/out.jsonl:1: was made with --dtype auto, this run has --dtype f16"));
+                AllOf(StartsWith("65/out.jsonl:1: "), HasSubstr("model files ")));
+    EXPECT_THAT(refusal(files, {"--dtype", "f16"}), MatchesRegex("65/out.jsonl:1: .*--dtype auto, .*--dtype f16; .*"));
     EXPECT_EQ(trireme(files.command({"--tokenizer", model() + "/tokenizer.model"})).status, 0);
 }
 
@@ -302,24 +303,20 @@ TEST(BatchOutput, OfOtherRequestsIsRefused) {
     const BatchFiles files(all);
     ASSERT_EQ(trireme(files.command({"--limit", "2"})).status, 0);
     const std::string made = read_file(files.output());
-    const std::string instead = "; name another file, or start over with --force";
 
     all[1]["max_tokens"] = 2;
     write_file(files.input(), as_lines(all));
-    EXPECT_THAT(refusal(files), HasSubstr("65/out.jsonl:2: its request is not that of "));
+    EXPECT_THAT(refusal(files), AllOf(StartsWith("65/out.jsonl:2: "), HasSubstr("in.jsonl:2")));
     EXPECT_EQ(read_file(files.output()), made);
 
     write_file(files.input(), as_lines({all[0]}));
-    EXPECT_EQ(refusal(files), "65/out.jsonl:2: is the line of one more request; the input has 1" + instead);
+    EXPECT_THAT(refusal(files), MatchesRegex("65/out.jsonl:2: .* 1; .*--force"));
 
     const Words lines = lines_of(made);
     write_file(files.output(), lines[1] + "\n");
-    EXPECT_EQ(refusal(files), "65/out.jsonl:1: has the index 1, want 0" + instead);
+    EXPECT_THAT(refusal(files), MatchesRegex("65/out.jsonl:1: .*index 1, want 0; .*--force"));
     write_file(files.output(), "{\"a\": 1}\n");
-    EXPECT_EQ(refusal(files),
-              "65/out.jsonl:1: holds an object without them, want an object with index and request, "
-              "as batch writes it" +
-                  instead);
+    EXPECT_THAT(refusal(files), MatchesRegex("65/out.jsonl:1: .*object .*index and request.*--force"));
     write_file(files.output(), "some text\n");
     EXPECT_THAT(refusal(files), HasSubstr("65/out.jsonl:1"));
 
@@ -339,7 +336,7 @@ TEST(BatchOutput, IsOneRunsAlone) {
     const ProcessResult r = run_process(words);
 
     EXPECT_EQ(r.status, 73) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("another run is writing it"));
+    EXPECT_THAT(r.err, AllOf(HasSubstr("--output-path "), HasSubstr("another run")));
     EXPECT_EQ(read_file(files.output()), "");
 }
 

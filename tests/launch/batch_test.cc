@@ -8,9 +8,12 @@
 namespace trireme::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::SizeIs;
+using testing::StartsWith;
 
 /// The text that generate returns for the request's prompt.
 std::string generated(const Json& request, const Words& more = {}) {
@@ -197,22 +200,19 @@ TEST(BatchCommand, RefusesLinesThatAreNoRequests) {
         EXPECT_THAT(errors, SizeIs(1)) << r.err;
         return std::to_string(r.status) + (errors.empty() ? "" : errors[0].substr(errors[0].rfind('/')));
     };
-    EXPECT_EQ(refused("{}"), "65/in.jsonl:3: has neither prompt nor input_ids nor article");
-    EXPECT_EQ(refused("[1]"), "65/in.jsonl:3: holds array, want an object with prompt, input_ids or article");
+    EXPECT_THAT(refused("{}"), MatchesRegex("65/in.jsonl:3: .*prompt .*input_ids .*article"));
+    EXPECT_THAT(refused("[1]"), MatchesRegex("65/in.jsonl:3: .*array, .*object .*prompt, input_ids .*article"));
     EXPECT_THAT(refused("{\"prompt\": \"a\""), HasSubstr("65/in.jsonl:3"));
-    EXPECT_EQ(refused("{\"prompt\": 3}"), "65/in.jsonl:3: prompt is number, want a text");
-    EXPECT_EQ(refused("{\"input_ids\": \"a\"}"), "65/in.jsonl:3: input_ids is string, want an array of token ids");
-    EXPECT_THAT(refused("{\"input_ids\": [1, 99999]}"),
-                HasSubstr("78/in.jsonl:3: input_ids's id 99999 at index 1 is outside the vocabulary"));
+    EXPECT_THAT(refused("{\"prompt\": 3}"), StartsWith("65/in.jsonl:3: prompt is number"));
+    EXPECT_THAT(refused("{\"input_ids\": \"a\"}"), StartsWith("65/in.jsonl:3: input_ids is string"));
+    EXPECT_THAT(refused("{\"input_ids\": [1, 99999]}"), HasSubstr("78/in.jsonl:3: input_ids's id 99999 at index 1 "));
     EXPECT_THAT(refused("{\"input_ids\": []}"), HasSubstr("78/in.jsonl:3: input_ids has 0 tokens"));
-    EXPECT_THAT(refused("{\"prompt\": \"a\", \"top_p\": 1.5}"),
-                HasSubstr("78/in.jsonl:3: top_p '1.5': want a number above 0, at most 1"));
-    EXPECT_EQ(refused("{\"prompt\": \"a\", \"temperature\": \"hot\"}"),
-              "65/in.jsonl:3: temperature is string, want a number");
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"top_p\": 1.5}"), HasSubstr("78/in.jsonl:3: top_p '1.5'"));
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"temperature\": \"hot\"}"),
+                StartsWith("65/in.jsonl:3: temperature is string"));
     EXPECT_THAT(refused("{\"prompt\": \"a\", \"max_tokens\": 1.5}"), HasSubstr("78/in.jsonl:3: max_tokens '1.5'"));
     EXPECT_THAT(refused("{\"prompt\": \"a\", \"seed\": -2}"), HasSubstr("78/in.jsonl:3: seed '-2'"));
-    EXPECT_EQ(refused("{\"prompt\": \"a\", \"stop\": [\"\"]}"),
-              "65/in.jsonl:3: stop holds an empty one, want a text that is not empty, or a list of them");
+    EXPECT_THAT(refused("{\"prompt\": \"a\", \"stop\": [\"\"]}"), MatchesRegex("65/in.jsonl:3: stop .*empty.*"));
 }
 
 TEST(BatchCommand, RefusesFilesThatCannotServe) {
@@ -270,11 +270,11 @@ TEST(BatchCommand, ComparesTextsWithTheirReferences) {
     const ProcessResult r = trireme(files.command({"--rouge", "summary_gt"}));
 
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("rouge over 3 texts: Rouge-1 0.333333, Rouge-2 "));
+    EXPECT_THAT(r.err, HasSubstr("3 texts: Rouge-1 0.333333, Rouge-2 "));
     EXPECT_THAT(r.err, HasSubstr(", Rouge-l 0.333333 (1 empty)"));
     EXPECT_EQ(files.results()[1].at("/rouge/rouge-1/f"_json_pointer), 0);
     EXPECT_THAT(trireme(files.command({"--rouge", "summary"})).err,
-                HasSubstr("in.jsonl:1: summary is not there, want the text that --rouge compares with"));
+                testing::ContainsRegex("in.jsonl:1: summary [^\n]*--rouge"));
 }
 
 TEST(BatchCommand, DrawsASeedForARequest) {
@@ -298,8 +298,7 @@ TEST(BatchCommand, NamesTheRequestWhoseShareIsTooSmall) {
     const ProcessResult r = trireme(files.command({"--kv-policy", "snapkv", "--kv-window", "0.2"}));
     EXPECT_EQ(r.status, 78);
     EXPECT_THAT(error_lines(r),
-                testing::ElementsAre(
-                    HasSubstr("request 2: --kv-window 0.2 is 2 tokens of a prompt of 4, too few: --kv-observe 64")));
+                ElementsAre(AllOf(HasSubstr("request 2: --kv-window 0.2 is 2 tokens "), HasSubstr("--kv-observe 64"))));
 }
 
 }  // namespace

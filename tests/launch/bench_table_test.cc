@@ -102,7 +102,7 @@ TEST(BenchRows, LeaveOutModesThatWereNotMeasured) {
     EXPECT_TRUE(rows[0]["exact"].is_null());
 }
 
-TEST(BenchTable, IsWrittenInFourWays) {
+TEST(BenchTable, IsWrittenInFiveWays) {
     const auto rows = bench_rows(facts(), {result("none", {100}), result("draft", {50})});
 
     EXPECT_EQ(json::parse(table_text(Table::kJson, rows)), json(rows));
@@ -118,6 +118,10 @@ TEST(BenchTable, IsWrittenInFourWays) {
     const auto commas = [](const std::string& s) { return std::count(s.begin(), s.end(), ','); };
     EXPECT_EQ(commas(csv[1]), commas(csv[0]) + 1);  // the name has one comma
     EXPECT_EQ(commas(csv[2]), commas(csv[1]));
+
+    const auto plain = bench_rows(facts(), {result("none", {100})});  // proposes nothing
+    EXPECT_EQ(table_text(Table::kMd, plain).find("accept_rate"), std::string::npos);
+    EXPECT_THAT(table_text(Table::kWide, plain), HasSubstr(" accept_rate |"));
 
     const auto md = lines_of(table_text(Table::kMd, rows));
     ASSERT_THAT(md, SizeIs(4));

@@ -13,6 +13,8 @@ namespace trireme::test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -40,10 +42,11 @@ std::vector<json> rows(const Words& words, int ranks = 1) {
     return table.is_array() ? table.get<std::vector<json>>() : std::vector<json>();
 }
 
+/// `what`: a regular expression for a part of the one error line.
 void expect_refusal(const Words& words, int status, const std::string& what) {
     const ProcessResult r = trireme(bench(words));
     EXPECT_EQ(r.status, status) << testing::PrintToString(words) << r.err;
-    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(what)));
+    EXPECT_THAT(error_lines(r), ElementsAre(ContainsRegex(what)));
     EXPECT_EQ(r.out, "");
 }
 
@@ -137,9 +140,9 @@ TEST(Bench, MeasuresSamplesSideBySide) {
         trireme(bench(kText + Words{"-np", "2,auto", "--device-memory", "60M", "--prefill", "600"}));
     EXPECT_EQ(md.status, 0) << md.err;
     EXPECT_THAT(md.out, HasSubstr("| prefill s |"));
-    EXPECT_THAT(md.err, HasSubstr("samples side by side are the most"));
+    EXPECT_THAT(md.err, HasSubstr("side by side"));
     expect_refusal(kText + Words{"--modes", "none,ngram", "-np", "2"}, 64, "--parallel 2 with --modes ngram");
-    expect_refusal(kText + Words{"-np", "2,none"}, 78, "-np 'none': want a whole number from 1 to 4096, or auto");
+    expect_refusal(kText + Words{"-np", "2,none"}, 78, "-np 'none': .* 1 to 4096, or auto");
 }
 
 TEST(Bench, WritesWhatItHasWhereALaterResidencyDoesNotFit) {
@@ -179,12 +182,12 @@ TEST(Bench, ComparesTokensAtTemperatureZeroAlone) {
     EXPECT_TRUE(table[0]["exact"].is_null());
     EXPECT_TRUE(table[1]["exact"].is_null());
     EXPECT_GT(table[1]["speedup"], 0);
-    expect_refusal({"-p", "x", "--temp", "0.8", "--require-exact"}, 64, "want --temp 0");
+    expect_refusal({"-p", "x", "--temp", "0.8", "--require-exact"}, 64, "--require-exact: .*--temp 0.8 .*--temp 0$");
     expect_refusal({"-p", "x", "--temp", "0", "--require-exact", "--modes", "ngram"}, 64,
-                   "--require-exact: compares with the mode none, which --modes does not have");
+                   "--require-exact: .*none, .*--modes");
     const ProcessResult r = trireme(bench(kText + Words{"--modes", "ngram"}));
     EXPECT_EQ(r.status, 0);
-    EXPECT_THAT(r.err, HasSubstr("no mode none was measured"));
+    EXPECT_THAT(r.err, HasSubstr("no mode none"));
 }
 
 TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
@@ -201,13 +204,13 @@ TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
     const ProcessResult r = trireme(bench(where + Words{"--prefill", "300", "-o", "jsonl", "--require-exact"}));
 
     ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("2 of 4 texts have fewer than 300 tokens and are left out"));
+    EXPECT_THAT(r.err, ContainsRegex("2 of 4 texts [^\n]*300 tokens"));
     const TempFolder other;
     write_file(other / "c.jsonl", "{\"input_ids\": [1, 2, 99999]}\n");
     const ProcessResult bad = trireme(bench({"--data", other.path(), "--prefill", "3"}));
     EXPECT_EQ(bad.status, 78);
-    EXPECT_THAT(error_lines(bad), ElementsAre(HasSubstr("c.jsonl:1's id 99999 at index 2 is outside the vocabulary")));
-    EXPECT_THAT(r.err, HasSubstr("1 of its files are no texts"));
+    EXPECT_THAT(error_lines(bad), ElementsAre(HasSubstr("c.jsonl:1's id 99999 at index 2 ")));
+    EXPECT_THAT(r.err, ContainsRegex(": 1 of its files [^\n]*notes.md"));
     EXPECT_THAT(r.err, HasSubstr("text 2 of 2: 300 tokens"));
     for (const std::string& line : lines_of(r.out)) {
         const json row = json::parse(line);
@@ -218,9 +221,8 @@ TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
         EXPECT_EQ(row["n_prompt"], 300);
         EXPECT_EQ(row["exact"], true);
     }
-    expect_refusal(where, 64, "4 documents: give --prefill TOKENS");
-    expect_refusal(where + Words{"--prefill", "2000"}, 78,
-                   "--prefill 2000: none of 4 texts is that long; the longest has ");
+    expect_refusal(where, 64, "4 documents: .*--prefill TOKENS");
+    expect_refusal(where + Words{"--prefill", "2000"}, 78, "--prefill 2000: none of 4 texts");
 }
 
 TEST(Bench, TakesIdsWithoutATokenizer) {
@@ -234,36 +236,36 @@ TEST(Bench, TakesIdsWithoutATokenizer) {
     EXPECT_EQ(json::parse(r.out)["n_prompt"], 4);
     const ProcessResult text = trireme(words + Words{folder / "text.jsonl"});
     EXPECT_EQ(text.status, 66);
-    EXPECT_THAT(error_lines(text), ElementsAre(HasSubstr("text.jsonl:1: a text, and the model brings no tokenizer")));
+    EXPECT_THAT(error_lines(text), ElementsAre(ContainsRegex("text.jsonl:1: .*--tokenizer PATH")));
 }
 
 TEST(Bench, RefusesWhatItCannotMeasure) {
     const Words text = {"-f", data("texts/kjv_12k.txt"), "--prefill", "200"};
-    expect_refusal({}, 64, "trireme bench: no text; give -p TEXT or -f FILE, ids with --prompt-ids FILE, or several");
+    expect_refusal({}, 64, "trireme bench: .*-p TEXT .*-f FILE, .*--prompt-ids FILE, .*--data PATH");
     expect_refusal(text + Words{"--modes", "none,medusa"}, 78, "--modes 'medusa'");
     expect_refusal(text + Words{"--modes", "none,"}, 78, "--modes ''");
-    expect_refusal(text + Words{"--modes", "none,ngram,none"}, 78, "names none twice");
+    expect_refusal(text + Words{"--modes", "none,ngram,none"}, 78, "--modes 'none,ngram,none': .* none twice");
     expect_refusal(text + Words{"--modes", "none@many"}, 78, "--modes 'many'");
-    expect_refusal(text + Words{"--modes", "none@7"}, 78, "7");
-    expect_refusal(text + Words{"-n", "1"}, 78, "-n 1: a bench times the tokens after the first");
-    expect_refusal(text + Words{"-n", "2000"}, 78, "the prompt has 200 tokens, -n adds 2000, and the context has 2048");
+    expect_refusal(text + Words{"--modes", "none@7"}, 78, "7 layers .* 6 ");
+    expect_refusal(text + Words{"-n", "1"}, 78, "-n 1: .* 2 or more");
+    expect_refusal(text + Words{"-n", "2000"}, 78, "200 tokens, -n .*2000, .* 2048");
     expect_refusal(text + Words{"-r", "0"}, 78, "-r '0'");
     expect_refusal(text + Words{"-o", "sql"}, 78, "-o 'sql'");
-    expect_refusal(text + Words{"--data", "x"}, 64, "contradicts");
+    expect_refusal(text + Words{"--data", "x"}, 64, "--data: .*-f; ");
     expect_refusal({"--dataset", "pg19"}, 78, "--dataset 'pg19'");
-    expect_refusal({"--dataset", "gs", "--data", "/nowhere"}, 66, "no folder /nowhere/pg19");
+    expect_refusal({"--dataset", "gs", "--data", "/nowhere"}, 66, "--dataset gs: .*/nowhere/pg19");
     expect_refusal({"--data", "/nowhere"}, 66, "/nowhere");
     const ProcessResult r = trireme({"bench", "-m", model(), "-p", "x", "--modes", "none,draft"});
-    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("no draft model; give -md PATH")));
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("-md PATH")));
 }
 
 TEST(Bench, WarnsOfFlagsThatNoModeReads) {
     const Words text = {"-f", data("texts/kjv_12k.txt"), "--prefill", "50", "-r", "1", "--gamma", "3"};
     const ProcessResult r = trireme(bench(text + Words{"--modes", "none,ngram"}));
-    EXPECT_THAT(r.err, testing::AllOf(HasSubstr("--model-draft has no effect here"), Not(HasSubstr("--gamma has no"))));
+    EXPECT_THAT(r.err, AllOf(HasSubstr("--model-draft " + kNoEffect), Not(HasSubstr("--gamma " + kNoEffect))));
     const ProcessResult draft = trireme(bench(text + Words{"--modes", "none,draft"}));
     EXPECT_EQ(draft.status, 0);
-    EXPECT_THAT(draft.err, Not(HasSubstr("has no effect")));
+    EXPECT_THAT(draft.err, Not(HasSubstr(kNoEffect)));
 }
 
 // A signal ends the bench, and the results up to then are shown.
@@ -276,7 +278,7 @@ TEST(Bench, ShowsWhatItHasWhenASignalEndsIt) {
         ASSERT_THAT(lines_of(r.out), SizeIs(2)) << r.err;
         EXPECT_LT(json::parse(lines_of(r.out)[0])["runs"], 10000);
         EXPECT_EQ(json::parse(lines_of(r.out)[1])["exact"], true);
-        EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+        EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "signal " + std::to_string(number)));
         EXPECT_THAT(error_lines(r), IsEmpty());
     }
 }

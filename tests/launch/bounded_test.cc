@@ -14,6 +14,7 @@ namespace trireme::test {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -45,17 +46,17 @@ TEST(BoundedCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random"}) {
         const ProcessResult r = trireme(generate({"--kv-policy", policy, "--kv-window", "1000"}));
         EXPECT_EQ(r.out, full) << policy << r.err;
-        EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: the whole text of"));
+        EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: "));
     }
 }
 
 TEST(BoundedCommand, SaysWhatItKeeps) {
     const ProcessResult r = trireme(generate({"--kv-policy", "h2o", "--kv-window", "0.25", "--kv-sinks", "2"}));
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, testing::ContainsRegex("KV policy h2o: [0-9]+ tokens a head, [0-9]+ of them the most recent, 2 "
-                                              "the first of the text, true positions"));
+    EXPECT_THAT(r.err, ContainsRegex("KV policy h2o: [0-9]+ tokens [^\n]*, [0-9]+ of [^\n]*, 2 the first [^\n]*, true "
+                                     "positions"));
     EXPECT_THAT(trireme(generate({"--kv-policy", "pyramidkv", "--kv-window", "64", "--kv-observe", "16"})).err,
-                HasSubstr(" in the first layer to 19 in the last"));
+                HasSubstr("first layer to 19 "));
 }
 
 TEST(BoundedCommand, TakesTheCookbooksNames) {
@@ -65,7 +66,7 @@ TEST(BoundedCommand, TakesTheCookbooksNames) {
     const ProcessResult a = trireme(generate(ours)), b = trireme(generate(theirs));
     EXPECT_EQ(a.status, 0) << a.err;
     EXPECT_EQ(a.out, b.out);
-    EXPECT_THAT(b.err, HasSubstr("48 tokens a head, 28 of them the most recent, positions rolling"));
+    EXPECT_THAT(b.err, ContainsRegex("48 tokens [^\n]*, 28 of [^\n]*, positions rolling"));
 }
 
 TEST(BoundedCommand, SamplesBeginAlike) {
@@ -205,7 +206,7 @@ TEST(BoundedCommand, IsPlanned) {
     };
     const ProcessResult h2o = planned({"--kv-policy", "h2o", "--kv-window", "512", "--kv-chunk", "256"});
     EXPECT_EQ(h2o.status, 0) << h2o.err;
-    EXPECT_THAT(h2o.out, HasSubstr("KV policy h2o: 512 tokens a head"));
+    EXPECT_THAT(h2o.out, HasSubstr("KV policy h2o: 512 tokens"));
     const auto bytes = [](const std::string& text) {
         const size_t at = text.find("KV on chip");
         return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
@@ -213,7 +214,7 @@ TEST(BoundedCommand, IsPlanned) {
     EXPECT_NE(bytes(h2o.out), bytes(planned({}).out)) << h2o.out;
     const ProcessResult chain = planned({"--spec", "h2o", "--kv-window", "512"});
     EXPECT_EQ(chain.status, 0) << chain.err;
-    EXPECT_THAT(chain.out, HasSubstr("--spec h2o: 512 tokens a head"));
+    EXPECT_THAT(chain.out, HasSubstr("--spec h2o: 512 tokens"));
     EXPECT_THAT(chain.out, HasSubstr("heavy hitters"));
     EXPECT_THAT(chain.out, HasSubstr("prompt's hidden states"));  // prefill is layer by layer
     EXPECT_EQ(bytes(chain.out), bytes(planned({}).out)) << chain.out;
@@ -231,8 +232,8 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
           {{"--kv-policy", "snapkv", "--kv-window", "64"}, 78, "--kv-observe 64"},
           {{"--kv-policy", "snapkv", "--kv-window", "96", "--kv-pool", "4"}, 78, "--kv-pool 4"},
           {{"--kv-policy", "adakv", "--kv-window", "96", "--kv-heads-share", "layer"}, 64, "--kv-heads-share layer"},
-          {{"--kv-policy", "knorm", "--kv-heads-share", "layer"}, 64, "want head"},
-          {{"--kv-policy", "lru"}, 78, "want full, h2o"},
+          {{"--kv-policy", "knorm", "--kv-heads-share", "layer"}, 64, "--kv-policy knorm"},
+          {{"--kv-policy", "lru"}, 78, "--kv-policy 'lru'"},
           {{"--kv-window", "1.5"}, 78, "--kv-window '1.5'"},
           {{"--kv-policy", "h2o", "--spec", "ngram"}, 64, "--spec ngram"},
           {{"--kv-policy", "h2o", "--spec", "h2o"}, 64, "--spec h2o"},
@@ -246,10 +247,9 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
         EXPECT_TRUE(r.out.empty());
     }
     EXPECT_THAT(trireme(generate({"--kv-heads-share", "layer"})).err,
-                HasSubstr("warning: --kv-heads-share has no effect here: only"));
-    EXPECT_THAT(
-        trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
-        HasSubstr("warning: --kv-heavy has no effect here: only --kv-policy h2o or knorm, or --spec h2o reads it"));
+                HasSubstr("warning: --kv-heads-share " + kNoEffect));
+    EXPECT_THAT(trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
+                ContainsRegex("warning: --kv-heavy " + kNoEffect + "[^\n]*--kv-policy h2o or knorm, or --spec h2o "));
 }
 
 // A chain reads the same flags as the policy, except those that have no meaning there.
@@ -274,16 +274,14 @@ TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
     const ProcessResult r = trireme(generate(read));
     EXPECT_EQ(r.status, 0) << r.err;
     EXPECT_THAT(r.err, Not(HasSubstr("warning: ")));
-    EXPECT_THAT(r.err, HasSubstr("--spec h2o: 32 tokens a head, 23 of them the most recent, the same in all heads of a "
-                                 "layer, 2 the first of the text"));
-    EXPECT_THAT(trireme(generate({"--spec", "h2o"})).err, HasSubstr("--spec h2o: 1024 tokens a head"));
+    EXPECT_THAT(r.err, ContainsRegex("--spec h2o: 32 tokens [^\n]*, 23 of [^\n]* all heads [^\n]*, 2 the first "));
+    EXPECT_THAT(trireme(generate({"--spec", "h2o"})).err, HasSubstr("--spec h2o: 1024 tokens"));
     EXPECT_THAT(trireme(generate({"--spec", "h2o", "--kv-chunk", "16"})).err,
-                HasSubstr("warning: --kv-chunk has no effect here"));
-    EXPECT_THAT(
-        trireme(generate({"--spec", "window", "--kv-window", "32"})).err,
-        HasSubstr("warning: --kv-window has no effect here: only a --kv-policy other than full, or --spec h2o"));
+                HasSubstr("warning: --kv-chunk " + kNoEffect));
+    EXPECT_THAT(trireme(generate({"--spec", "window", "--kv-window", "32"})).err,
+                ContainsRegex("warning: --kv-window " + kNoEffect + "[^\n]*--kv-policy [^\n]*--spec h2o "));
     EXPECT_THAT(trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "4", "-r", "1", "--modes", "none,h2o@2"}).err,
-                HasSubstr("the chain is h2o+full"));
+                HasSubstr("h2o+full"));
     const ProcessResult bench = trireme(
         {"bench",         "-m",          model(), "-p",     kPrompt, "-n", "8",    "-r", "1", "--modes",
          "none,h2o+full", "--kv-window", "32",    "--temp", "0",     "-o", "json", "-t", "1", "--require-exact"});

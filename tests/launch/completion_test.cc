@@ -129,7 +129,7 @@ TEST(Completion, OffersOnlyValuesThatTheFlagTakes) {
 }
 
 TEST(Completion, DistinguishesSpellingsThatMeanOtherFlagsElsewhere) {
-    EXPECT_THAT(offered_for("trireme bench -o "), ElementsAre("md", "csv", "json", "jsonl"));
+    EXPECT_THAT(offered_for("trireme bench -o "), ElementsAre("md", "wide", "csv", "json", "jsonl"));
     EXPECT_THAT(offered_for("trireme batch -o "), Not(Contains("md")));
 }
 

@@ -41,13 +41,13 @@ TEST(RunConfigs, AreWhatTheirNamesSay) {
         {"triforce-on-chip", "none,triforce", 124928, PlanInput::kAll, 4096, 16, 6, 1},
         {"triforce-2-gpu", "none@auto,none@12,triforce", 130048, 9, 12288, 8, 16, 2},
         {"triforce-1-gpu", "none@auto,none@2,triforce", 130048, 0, 8192, 16, 12, 1},
-        {"baseline-2-gpu", "none", 130048, 12, 0, 8, DraftLength::kAuto, 2},
-        {"baseline-1-gpu", "none", 130048, 2, 0, 8, DraftLength::kAuto, 1},
+        {"baseline-2-gpu", "none", 130048, 12, 0, 8, GammaController::kAuto, 2},
+        {"baseline-1-gpu", "none", 130048, 2, 0, 8, GammaController::kAuto, 1},
         {"laptop-triforce-on-chip", "none,triforce", 7680, PlanInput::kAll, 256, 8, 6, 1},
         {"laptop-triforce-2-ranks", "none@11,triforce", 7680, 8, 768, 8, 16, 2},
         {"laptop-triforce-1-rank", "none@2,triforce", 7680, 0, 512, 8, 12, 1},
-        {"laptop-baseline-2-ranks", "none", 7680, 11, 0, 8, DraftLength::kAuto, 2},
-        {"laptop-baseline-1-rank", "none", 7680, 2, 0, 8, DraftLength::kAuto, 1},
+        {"laptop-baseline-2-ranks", "none", 7680, 11, 0, 8, GammaController::kAuto, 2},
+        {"laptop-baseline-1-rank", "none", 7680, 2, 0, 8, GammaController::kAuto, 1},
     };
     for (const auto& run : runs) {
         SCOPED_TRACE(run.name);
@@ -60,8 +60,8 @@ TEST(RunConfigs, AreWhatTheirNamesSay) {
         EXPECT_EQ(o.kv_on_chip, run.on_chip);
         EXPECT_EQ(o.retrieval_budget, run.budget);
         EXPECT_EQ(o.retrieval_chunk, run.chunk);
-        EXPECT_EQ(o.draft_tokens, run.gamma);
-        EXPECT_EQ(o.inner_draft_tokens, speculates ? 1 : DraftLength::kAuto);
+        EXPECT_EQ(o.gamma, run.gamma);
+        EXPECT_EQ(o.gamma_inner, speculates ? 1 : GammaController::kAuto);
         EXPECT_EQ(o.tensor_parallel, run.ranks);
         EXPECT_GE(o.ctx_size, o.prefill + o.n_predict);
         EXPECT_NE(o.prompt_from, PromptFrom::kNowhere);
@@ -105,12 +105,12 @@ TEST(RunConfigs, StreamsKeepWhatIsPublished) {
         const std::string file = fmt::format("{}/{}.ini", TRIREME_CONFIGS, run.name);
         for (const char* command : {"generate", "score"}) {
             const Options o = parsed({command, "--config", file, "-m", "M", "-f", "T"});
-            EXPECT_EQ(o.bounded.policy, run.policy);
-            EXPECT_EQ(o.bounded.window, run.window);
-            EXPECT_EQ(o.bounded.heavy, run.heavy);
-            EXPECT_EQ(o.bounded.sinks, run.sinks);
-            EXPECT_TRUE(o.bounded.rolling);
-            EXPECT_GT(o.bounded.chunk, 0);
+            EXPECT_EQ(o.eviction.policy, run.policy);
+            EXPECT_EQ(o.eviction.budget, run.window);
+            EXPECT_EQ(o.eviction.heavy, run.heavy);
+            EXPECT_EQ(o.eviction.sinks, run.sinks);
+            EXPECT_TRUE(o.eviction.rolling);
+            EXPECT_GT(o.eviction.chunk, 0);
         }
     }
 }

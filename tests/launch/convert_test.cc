@@ -51,7 +51,7 @@ TEST_F(ConvertCommand, LeavesNothingAfterASignal) {
             EXPECT_NE(r.status, 0);
             if (ranks == 1) {  // mpirun has its own exit code, and does not always show the output of ranks
                 EXPECT_EQ(r.status, 128 + number) << r.err;
-                EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number)));
+                EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "signal " + std::to_string(number)));
             }
             EXPECT_THAT(error_lines(r), IsEmpty()) << r.err;
             EXPECT_THAT(folder_.names(), ElementsAre("big"));
@@ -90,7 +90,7 @@ TEST_F(ConvertCommand, LeavesAlone) {
     write_file(part() + "/config.json", "theirs");
     const int theirs = ::open(part().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ASSERT_EQ(::flock(theirs, LOCK_EX | LOCK_NB), 0);
-    refused("another conversion is writing it");
+    refused("another conversion");
     EXPECT_EQ(read_file(part() + "/config.json"), "theirs");
     ::close(theirs);
 
@@ -120,7 +120,7 @@ TEST_F(ConvertCommand, ReplacesNoFolder) {
     std::filesystem::create_directory(out());
     const ProcessResult r = trireme(command(model(), out()));
     EXPECT_EQ(r.status, 73);
-    EXPECT_THAT(r.err, HasSubstr("is there already"));
+    EXPECT_THAT(r.err, HasSubstr(out() + ": is there"));
     EXPECT_THAT(folder_.names(), ElementsAre("out"));
     EXPECT_THAT(in("out"), IsEmpty());
 }

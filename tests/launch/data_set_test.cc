@@ -18,6 +18,8 @@
 namespace trireme::test {
 namespace {
 
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
@@ -78,22 +80,22 @@ TEST(BenchData, OfTriForceLiesInFolders) {
     EXPECT_EQ(gs[0].text, "a");
     EXPECT_EQ(gs[19].text, "t");
     EXPECT_THAT(read(folder.path(), "lwm"), SizeIs(1));
-    EXPECT_THAT(refusal(folder.path(), "demo"), HasSubstr("66 --dataset demo: no folder " + (folder / "demo")));
+    EXPECT_THAT(refusal(folder.path(), "demo"), AllOf(HasSubstr("66 --dataset demo: "), HasSubstr(folder / "demo")));
 }
 
 TEST(BenchData, ThatIsNoneIsRefused) {
     const TempFolder folder;
-    EXPECT_THAT(refusal(folder / "nowhere"), HasSubstr("66 " + (folder / "nowhere") + ": cannot be opened"));
-    EXPECT_THAT(refusal(folder.path()), HasSubstr(": no texts there; want files that end in .txt, .jsonl or .json"));
+    EXPECT_THAT(refusal(folder / "nowhere"), HasSubstr("66 " + (folder / "nowhere") + ": "));
+    EXPECT_THAT(refusal(folder.path()), AllOf(HasSubstr("66 " + folder.path() + ": "), HasSubstr(".jsonl or .json")));
     const auto of = [&](const std::string& text) {
         write_file(folder / "x.jsonl", text);
         return refusal(folder / "x.jsonl");
     };
     EXPECT_THAT(of(""), HasSubstr("66 "));
-    EXPECT_THAT(of("\n \n"), HasSubstr(": has no lines"));
-    EXPECT_THAT(of("{\"prompt\": \"a\"}\n{}\n"), HasSubstr("x.jsonl:2: has neither prompt nor text nor input_ids"));
-    EXPECT_THAT(of("[1]"), HasSubstr("65 " + (folder / "x.jsonl:1: holds array, want an object")));
-    EXPECT_THAT(of("{\"prompt\": 3}"), HasSubstr("x.jsonl:1: prompt is number, want a text"));
+    EXPECT_THAT(of("\n \n"), HasSubstr("no lines"));
+    EXPECT_THAT(of("{\"prompt\": \"a\"}\n{}\n"), ContainsRegex("x.jsonl:2: .*prompt .*text .*input_ids"));
+    EXPECT_THAT(of("[1]"), HasSubstr("65 " + (folder / "x.jsonl:1: holds array")));
+    EXPECT_THAT(of("{\"prompt\": 3}"), HasSubstr("x.jsonl:1: prompt is number"));
     EXPECT_THAT(of("{\"input_ids\": []}"), HasSubstr("x.jsonl:1: input_ids is empty"));
     EXPECT_THAT(of("{\"input_ids\": [1, 2.5]}"), HasSubstr("x.jsonl:1: input_ids: element 1 is 2.5"));
     EXPECT_THAT(of("{\"prompt\": "), HasSubstr("65 " + (folder / "x.jsonl:1")));
@@ -162,8 +164,8 @@ TEST(DataChoice, IsOfEveryKindOfData) {
         EXPECT_THAT(texts(choice), ElementsAre("2", "0", "3"));
         EXPECT_THAT(texts({.shuffle = {}, .skip = 2, .limit = 2}), ElementsAre("2", "3"));
         EXPECT_THAT(texts({.shuffle = {}, .skip = 5, .limit = 9}), ElementsAre("5", "6"));
-        EXPECT_EQ(refusal(path, "", {.shuffle = {}, .skip = 7, .limit = 1}),
-                  "78 --skip 7: " + path + " has 7 texts, which leaves none; skip fewer");
+        EXPECT_THAT(refusal(path, "", {.shuffle = {}, .skip = 7, .limit = 1}),
+                    HasSubstr("78 --skip 7: " + path + " has 7 texts"));
         EXPECT_THAT(refusal(path, "", {.shuffle = 4, .skip = 8, .limit = 0}), HasSubstr("78 --skip 8: "));
     }
     // Nothing after the last selected text is read.
@@ -202,7 +204,7 @@ TEST(Lines, OfAFileAreThoseOfItsText) {
         ADD_FAILURE() << "accepted";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), Exit::kData);
-        EXPECT_EQ(e.what(), path + ":2: more than 100000 bytes; that is no text for this");
+        EXPECT_THAT(e.what(), HasSubstr(path + ":2: more than 100000 bytes"));
     }
     int64_t seen = 0;
     for_lines_of(path, huge.size(), {}, [&](std::string_view, int64_t) { return ++seen < 1; });
@@ -258,9 +260,8 @@ TEST(DataStores, AreReadLikeTexts) {
     EXPECT_THAT(refused(&tokenizer, false), HasSubstr("78 --add-special=off with " + path));
     EXPECT_THAT(refused(nullptr, {}), HasSubstr("66 " + path));
     tokenizer.bos_ = 3;
-    EXPECT_EQ(refused(&tokenizer, {}), "65 " + path +
-                                           ": its ids are of another tokenizer than the model's: its BOS is 0, not 3; "
-                                           "convert --tokens with this model");
+    EXPECT_THAT(refused(&tokenizer, {}),
+                AllOf(HasSubstr("65 " + path + ": "), HasSubstr("BOS is 0, not 3"), HasSubstr("--tokens")));
 }
 
 TEST(DataStores, AreNoTexts) {
@@ -269,10 +270,10 @@ TEST(DataStores, AreNoTexts) {
     write_file(folder / "texts/x.h5", "not ours");
     write_file(folder / "texts/a.txt", "a");
     EXPECT_THAT(refusal(folder / "texts/x.h5"),
-                HasSubstr("65 " + (folder / "texts/x.h5: this is no file of trireme's")));
+                AllOf(HasSubstr("65 " + (folder / "texts/x.h5: ")), HasSubstr("trireme's")));
     EXPECT_THAT(read(folder / "texts"), SizeIs(1));
     EXPECT_THAT([&] { for_texts(folder / "texts/x.h5", {}, [](DataText) { return true; }); },
-                testing::ThrowsMessage<Error>(HasSubstr("is a store of token ids already")));
+                testing::ThrowsMessage<Error>(HasSubstr("texts/x.h5: is a store")));
 }
 
 }  // namespace

@@ -40,11 +40,10 @@ TEST_P(StubDriver, IsNamedInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     , StubDriver,
-    testing::Values(
-        Driver{"TooOld", {"STUB_DRIVER_VERSION=12040"}, "is for CUDA 12.4, this program for 13.0"},
-        Driver{"WithoutADevice", {"STUB_DRIVER_INIT=100"}, "does not start (cuInit gives 100, no device)"},
-        Driver{"Broken", {"STUB_DRIVER_INIT=999"}, "does not start (cuInit gives 999)"},
-        Driver{"WithNothingVisible", {"CUDA_VISIBLE_DEVICES=7"}, "no GPU is visible (CUDA_VISIBLE_DEVICES is '7')"}),
+    testing::Values(Driver{"TooOld", {"STUB_DRIVER_VERSION=12040"}, "CUDA 12.4, this program for 13.0"},
+                    Driver{"WithoutADevice", {"STUB_DRIVER_INIT=100"}, "cuInit gives 100, "},
+                    Driver{"Broken", {"STUB_DRIVER_INIT=999"}, "cuInit gives 999"},
+                    Driver{"WithNothingVisible", {"CUDA_VISIBLE_DEVICES=7"}, "CUDA_VISIBLE_DEVICES is '7'"}),
     [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST(EndedRounds, EosAtEveryOffsetUnderEveryChain) {
                 ASSERT_EQ(r.status, 0) << testing::PrintToString(chain) << r.err;
                 EXPECT_EQ(ids_of(r), std::vector(whole.begin(), id + 1))
                     << testing::PrintToString(chain) << " EOS " << *id;
-                EXPECT_THAT(r.err, HasSubstr("stopped by eos"));
+                EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "eos"));
                 ++cells;
             }
         }

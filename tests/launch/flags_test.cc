@@ -125,6 +125,7 @@ const std::map<std::string, std::string> kExamples = {
     {"trace", "t.json"},
     {"force", "on"},
     {"no-progress", "on"},
+    {"quiet", "on"},
     {"log-level", "error"},
     {"verbose", "on"},
     {"config", ""},

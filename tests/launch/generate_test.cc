@@ -38,7 +38,7 @@ TEST(GenerateCommand, PrintsTextOnStdoutAndTheRestOnStderr) {
     EXPECT_FALSE(r.out.empty());
     EXPECT_NE(r.out.back(), '\n');  // nothing is added for a pipe
     EXPECT_THAT(r.err, HasSubstr("tok/s"));
-    EXPECT_THAT(r.err, HasSubstr("stopped by limit"));
+    EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "limit"));
 }
 
 TEST(GenerateCommand, PrintsIdsAsOneArrayALine) {
@@ -100,14 +100,14 @@ TEST(GenerateCommand, EndsBeforeAStopString) {
     const ProcessResult r = trireme(generate({"-p", kPrompt, "-n", "40", "--stop", stop}));
 
     EXPECT_EQ(r.out, text.substr(0, text.find(stop)));
-    EXPECT_THAT(r.err, HasSubstr("stopped by stop_string"));
+    EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "stop_string"));
 }
 
 TEST(GenerateCommand, StopsAtTheEndOfTheContext) {
     const ProcessResult r = trireme(generate({"-p", kPrompt, "-c", "48", "--print", "ids"}));
 
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("stopped by context"));
+    EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "context"));
 }
 
 TEST(GenerateCommand, WritesAReport) {
@@ -153,7 +153,7 @@ TEST(GenerateCommand, ReadsAnIniFile) {
 }
 
 TEST(GenerateCommand, SaysWhichTypeTheWeightsHave) {
-    EXPECT_THAT(trireme(generate({"-p", kPrompt, "-n", "1"})).err, HasSubstr("weights f16: the checkpoint is F16"));
+    EXPECT_THAT(trireme(generate({"-p", kPrompt, "-n", "1"})).err, testing::ContainsRegex("weights f16: [^\n]* F16"));
     EXPECT_THAT(trireme(generate({"-p", kPrompt, "-n", "1", "--dtype", "bf16"})).err,
                 HasSubstr("weights bf16: --dtype"));
 }
@@ -161,7 +161,7 @@ TEST(GenerateCommand, SaysWhichTypeTheWeightsHave) {
 TEST(GenerateCommand, StartsNoMoreThreadsThanThereAreCpus) {
     const ProcessResult r = trireme({"generate", "-m", model(), "-p", "In the beginning", "-n", "3", "-t", "999"});
     EXPECT_EQ(r.status, 0);
-    EXPECT_THAT(r.err, HasSubstr("warning: -t 999: this rank may use "));
+    EXPECT_THAT(r.err, HasSubstr("warning: -t 999: "));
     EXPECT_EQ(r.err.find("999 compute threads"), std::string::npos);
 }
 
@@ -174,7 +174,7 @@ TEST(GenerateCommand, FinishesTheTokenOnASignal) {
 
         EXPECT_EQ(r.status, 128 + number) << r.err;
         EXPECT_THAT(error_lines(r), IsEmpty());
-        EXPECT_THAT(r.err, HasSubstr("stopped by signal"));
+        EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "signal " + std::to_string(number)));
     }
 }
 
@@ -194,7 +194,7 @@ TEST(GenerateCommand, EndsAlikeWithTextAndWithIds) {
         {.input = tokenized.out}));
 
     EXPECT_EQ(from_ids, ids_of(with({"-p", prompt, "--print", "ids"})));
-    EXPECT_THAT(with({"-p", prompt}).err, HasSubstr("stopped by eos"));
+    EXPECT_THAT(with({"-p", prompt}).err, HasSubstr(kStoppedBy + "eos"));
     EXPECT_LT(from_ids.size(), 40u);
 }
 
@@ -223,7 +223,7 @@ TEST(TokenizeCommand, ReportsAFullDisk) {
     const ProcessResult r =
         run_process({"bash", "-c", std::string(TRIREME_PROGRAM) + " tokenize -m " + model() + " -p hello > /dev/full"});
     EXPECT_EQ(r.status, 74);
-    EXPECT_THAT(r.err, HasSubstr("trireme: error: stdout: cannot be written"));
+    EXPECT_THAT(r.err, HasSubstr("trireme: error: stdout: "));
 }
 
 TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
@@ -232,8 +232,7 @@ TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
         words.insert(words.end(), more.begin(), more.end());
         const ProcessResult r = trireme(words);
         EXPECT_EQ(r.status, 0) << r.err;
-        return testing::Value(r.err,
-                              testing::HasSubstr("begins with <s>, and the tokenizer puts another one before it"));
+        return testing::Value(r.err, HasSubstr("begins with <s>"));
     };
     EXPECT_TRUE(warnings({"-p", "<s>And God"}));
     EXPECT_FALSE(warnings({"-p", "And God"}));
@@ -243,7 +242,7 @@ TEST(GenerateCommand, WarnsOnceOfASecondBeginOfText) {
 
 // The first token that the model generates is declared to be EOS.
 TEST(GenerateCommand, AnEmptyAnswerOfAChatModelIsExplained) {
-    const std::string prompt = "And God saw the light", said = "the answer is empty: the first token ends the text";
+    const std::string prompt = "And God saw the light", said = "answer is empty";
     const ProcessResult ids =
         trireme({"generate", "-m", model(), "-p", prompt, "-n", "1", "--temp", "0", "-t", "1", "--print", "ids"});
     const TempFolder folder;

@@ -37,7 +37,7 @@ TEST(Limits, OfAddressesAreCountedWhereMemoryIs) {
         const ProcessResult run = limited(limit, generate("65536"));
         EXPECT_EQ(run.status, 71);
         ASSERT_THAT(lines_of(run.err), SizeIs(1)) << run.err;
-        EXPECT_THAT(run.err, HasSubstr("MiB available (ulimit -v or -d)"));
+        EXPECT_THAT(run.err, HasSubstr("(ulimit -v or -d)"));
         const double wanted = number(run.err, "memory: "), there = number(run.err, "on chip, "),
                      lacking = number(run.err, "-d\\), "), context = number(run.err, "too little; ");
         EXPECT_LT(there, 500000 / 1024.0);

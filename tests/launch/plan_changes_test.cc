@@ -41,7 +41,7 @@ TEST(PlanChanges, AreThoseThatHelp) {
     EXPECT_THAT(tight[0], testing::StartsWith("--kv-on-chip 6: "));  // two layers give 1.984 GiB less their tails
     EXPECT_THAT(tight[1], testing::StartsWith("--retrieval-budget 4096: "));
     EXPECT_THAT(tight[2], testing::StartsWith("--ctx-size "));
-    EXPECT_EQ(tight[3], "4 ranks on 4 such devices");
+    EXPECT_THAT(tight[3], testing::StartsWith("4 ranks on 4 "));
     EXPECT_TRUE(changes(kGiB).empty());
 
     PlanWish vast = wish;  // a budget for which the search halves often

@@ -36,6 +36,11 @@ inline std::string data(const std::string& name) {
     return std::string(TRIREME_TEST_DATA) + "/" + name;
 }
 
+/// Parts of messages that have no key: a flag that nothing reads, the reason why a run ended, and what a resumed run
+/// continues with.
+inline const std::string kNoEffect = "has no effect", kStoppedBy = "stopped by ", kExactTokens = "exactly its tokens",
+                         kSameDistribution = "same distribution";
+
 /// A small model for all commands: Llama, 6 layers, 4 heads on 2 KV heads, 1024 sentencepiece ids, context 2048.
 inline std::string model() {
     return data("models/kjv-target");

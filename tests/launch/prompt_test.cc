@@ -11,6 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 template <class F>
 std::string refusal(F work) {
@@ -33,8 +34,7 @@ TEST(ParseIds, RefusesEverythingElse) {
                              "[\"1\"]", "[null]", "[true]", "[NaN]", "[0x10]", "[01]"}) {
         EXPECT_THAT(refusal([&] { parse_ids(text, "ids"); }), HasSubstr("65 ids")) << text;
     }
-    EXPECT_EQ(refusal([] { parse_ids("[7, 1.5]", "ids"); }),
-              "65 ids: element 1 is 1.5, want a token id: a whole number");
+    EXPECT_THAT(refusal([] { parse_ids("[7, 1.5]", "ids"); }), HasSubstr("65 ids: element 1 is 1.5"));
 }
 
 TEST(CheckedIds, HoldsTheBordersOfVocabularyAndContext) {
@@ -44,19 +44,13 @@ TEST(CheckedIds, HoldsTheBordersOfVocabularyAndContext) {
     EXPECT_THAT(generate({0, 9, 5}), ElementsAre(0, 9, 5));
     EXPECT_THAT(score({0, 9, 5, 1}), ElementsAre(0, 9, 5, 1));
     EXPECT_THAT(generate({9}), ElementsAre(9));
-    EXPECT_EQ(refusal([&] {
-                  generate({0, 1, 10});
-              }),
-              "78 the prompt's id 10 at index 2 is outside the vocabulary: want 0 to 9");
+    EXPECT_THAT(refusal([&] { generate({0, 1, 10}); }), MatchesRegex("78 the prompt's id 10 at index 2 .* 0 to 9"));
     EXPECT_THAT(refusal([&] { generate({-1}); }), HasSubstr("78 the prompt's id -1 at index 0"));
     EXPECT_THAT(refusal([&] { generate({INT64_MAX}); }), HasSubstr("78 "));
-    EXPECT_THAT(refusal([&] {
-                    generate({1, 2, 3, 4});
-                }),
-                HasSubstr("78 the prompt has 4 tokens and the context 4, which"));
-    EXPECT_THAT(refusal([&] { score({1, 2, 3, 4, 5}); }), HasSubstr("78 the prompt has 5 tokens and the context 4:"));
+    EXPECT_THAT(refusal([&] { generate({1, 2, 3, 4}); }), MatchesRegex("78 .* 4 tokens .* context 4, .*"));
+    EXPECT_THAT(refusal([&] { score({1, 2, 3, 4, 5}); }), MatchesRegex("78 .* 5 tokens .* context 4: .*"));
     EXPECT_THAT(refusal([&] { generate({}); }), HasSubstr("78 the prompt has 0 tokens"));
-    EXPECT_THAT(refusal([&] { score({1}); }), HasSubstr("78 the prompt has 1 tokens; score requires at least 2"));
+    EXPECT_THAT(refusal([&] { score({1}); }), MatchesRegex("78 .* 1 tokens; score .* 2.*"));
 }
 
 TEST(ReadPrompt, TakesTextAsItStands) {

@@ -37,14 +37,14 @@ TEST(RecordedRun, IsRefusedBeforeItBeginsWhereItCouldNotBeRecorded) {
         const ProcessResult r = trireme(words);
         EXPECT_EQ(r.status, 65) << words[0];
         EXPECT_EQ(r.out, "");
-        EXPECT_THAT(lines_of(r.err), ElementsAre(HasSubstr("runs.h5: this is no file of trireme's")));
+        EXPECT_THAT(lines_of(r.err), ElementsAre(AllOf(HasSubstr("runs.h5: "), HasSubstr("trireme's"))));
         EXPECT_EQ(read_file(file), "a user's notes");
     }
     EXPECT_THAT(folder.names(), SizeIs(2));
 
     const ProcessResult same = trireme(generate({"--record", file, "--report-json", file, "--force"}));
     EXPECT_EQ(same.status, 64);
-    EXPECT_THAT(lines_of(same.err), ElementsAre(HasSubstr("--record and --report-json name the same file")));
+    EXPECT_THAT(lines_of(same.err), ElementsAre(HasSubstr("--record and --report-json")));
 }
 
 TEST(RecordedRun, IsAppendedWithoutForce) {
@@ -55,7 +55,7 @@ TEST(RecordedRun, IsAppendedWithoutForce) {
         ASSERT_EQ(r.status, 0) << r.err;
     }
     const ProcessResult last = trireme(generate({"--record", folder / "runs.h5"}));
-    EXPECT_THAT(last.err, HasSubstr("recorded as run 3 of "));
+    EXPECT_THAT(last.err, HasSubstr("run 3 of "));
     EXPECT_THAT(folder.names(), ElementsAre("runs.h5"));
 }
 
@@ -75,12 +75,12 @@ TEST(Report, SaysInOneLineWhatIsMissing) {
         EXPECT_FALSE(std::filesystem::exists(out));
     };
     refused(report({file, "-o", out}, folder / "none"), 69,
-            AllOf(HasSubstr("none cannot be started"), HasSubstr("apt-get install python3")));
+            AllOf(HasSubstr((folder / "none") + " "), HasSubstr("apt-get install python3")));
     // A Python without packages.
     write_file(folder / "bare", "#!/bin/sh\nexec /usr/bin/env python3 -I -S \"$@\"\n");
     std::filesystem::permissions(folder / "bare", std::filesystem::perms::owner_all);
     refused(report({file, "-o", out}, folder / "bare"), 69,
-            AllOf(HasSubstr("has no h5py, matplotlib: "), HasSubstr(" -m pip install h5py matplotlib"),
+            AllOf(HasSubstr(" h5py, matplotlib: "), HasSubstr(" -m pip install h5py matplotlib"),
                   HasSubstr("apt-get install python3-h5py python3-matplotlib")));
 
     // A damaged file is refused before Python starts; this stand-in for Python would print a line.
@@ -91,8 +91,8 @@ TEST(Report, SaysInOneLineWhatIsMissing) {
     write_file(folder / "damaged.h5", bytes);
     refused(report({file, folder / "damaged.h5", "-o", out}, folder / "never"), 65, HasSubstr("damaged.h5: "));
     refused(report({file, folder / "no.h5", "-o", out}, folder / "never"), 66, HasSubstr("no.h5"));
-    refused(report({"-o", out}, folder / "never"), 64, HasSubstr("no records; give files"));
-    refused(report({file}, folder / "never"), 64, HasSubstr("no output; give -o FOLDER"));
+    refused(report({"-o", out}, folder / "never"), 64, HasSubstr("no records"));
+    refused(report({file}, folder / "never"), 64, HasSubstr("-o FOLDER"));
     EXPECT_EQ(report({file, "-o", out}, folder / "never").out, "python was started\n");
 }
 

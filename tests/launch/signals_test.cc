@@ -40,7 +40,7 @@ class SlowModel {
 Words signal_lines(const ProcessResult& r) {
     Words lines;
     for (const std::string& line : lines_of(r.err)) {
-        if (line.find("s] stopped by ") != std::string::npos) lines.push_back(line);
+        if (line.find("s] " + kStoppedBy) != std::string::npos) lines.push_back(line);
     }
     return lines;
 }
@@ -63,7 +63,7 @@ TEST(SignalInAPrefill, EndsARankAtOnce) {
             const ProcessResult r = trireme(
                 model.request(command), {.timeout_s = kSoon, .signal_at_output = number, .signal_at_error = kBegun});
             expect_stopped(r, 128 + number, model);
-            EXPECT_THAT(r.err, HasSubstr("stopped by signal " + std::to_string(number) + ": "));
+            EXPECT_THAT(r.err, HasSubstr(kStoppedBy + "signal " + std::to_string(number) + ": "));
         }
     }
 }

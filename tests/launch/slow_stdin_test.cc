@@ -53,7 +53,7 @@ TEST(SlowStdin, ADeadRankIsNoticedMeanwhile) {
                                        .signal_at_error = "reads the prompt from stdin",
                                        .signal_to = folder / "1"});
     EXPECT_EQ(r.status, 69) << r.err;
-    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("has waited 3 s for its peers")));
+    EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("waited 3 s for")));
 }
 
 }  // namespace

@@ -11,10 +11,12 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 TEST(Environment, SaysWhereAValueCameFrom) {
-    EXPECT_THAT(refused_with({}, {"TRIREME_TOP_K=-1"}), HasSubstr("78 TRIREME_TOP_K '-1': want a whole number"));
-    EXPECT_THAT(refused_with({}, {"TRIREME_FILE=a", "TRIREME_PROMPT=b"}), HasSubstr("78 TRIREME_PROMPT: contradicts"));
+    EXPECT_THAT(refused_with({}, {"TRIREME_TOP_K=-1"}), HasSubstr("78 TRIREME_TOP_K '-1': want "));
+    EXPECT_THAT(refused_with({}, {"TRIREME_FILE=a", "TRIREME_PROMPT=b"}),
+                HasSubstr("78 TRIREME_PROMPT: contradicts TRIREME_FILE"));
 }
 
 TEST(Environment, WarnsOfVariablesThatNoFlagHas) {
@@ -22,7 +24,7 @@ TEST(Environment, WarnsOfVariablesThatNoFlagHas) {
 
     const Invocation call = parse({"generate", "-m", "M", "-p", "P"}, environment);
 
-    EXPECT_THAT(call.warnings, ElementsAre("TRIREME_TOPK: no flag is called so; the nearest is TRIREME_TOP_K"));
+    EXPECT_THAT(call.warnings, ElementsAre(MatchesRegex("TRIREME_TOPK: .* TRIREME_TOP_K")));
     EXPECT_EQ(call.options.seed, 0u);  // empty counts as unset
 }
 
@@ -50,9 +52,9 @@ TEST(Environment, WarnsOfVariablesInWhateverWayTheyAreMisspelt) {
              {Words{"generate", "-m", "M", "-p", "P"}, Words{"doctor"}, Words{"plan", "-m", "M"}}) {
             const Words warnings = parse(words, {line}).warnings;
             ASSERT_EQ(warnings.size(), 1u) << line;
-            EXPECT_THAT(warnings[0], testing::StartsWith(name + ": no flag is called so; "));
+            EXPECT_THAT(warnings[0], testing::StartsWith(name + ": no flag "));
             if (nearest == nullptr) continue;
-            EXPECT_THAT(warnings[0], testing::EndsWith(std::string("nearest is ") + nearest));
+            EXPECT_THAT(warnings[0], testing::EndsWith(std::string(" ") + nearest));
         }
     }
     for (const char* line : {"TRIREME_TIMEOUT_S=3", "TRIREME_LOG=", "TERM=x", "PRIME_SEED=1", "TIME_STYLE=x", "SEED=1",
@@ -67,8 +69,7 @@ TEST(Ini, RefusesWhatIsNoPlainText) {
     const IniFile file(nul), path("trace = a" + std::string(1, '\0') + "b\n"),
         utf16("\xff\xfes\0e\0" + std::string("e\0d\0", 4));
     for (const IniFile* f : {&file, &path, &utf16}) {
-        EXPECT_EQ(refused_with({"--config", f->path()}),
-                  "78 " + f->path() + ":1: a NUL byte: this is no plain text; save it as UTF-8");
+        EXPECT_THAT(refused_with({"--config", f->path()}), HasSubstr("78 " + f->path() + ":1: a NUL byte"));
     }
 }
 
@@ -94,27 +95,27 @@ TEST(Ini, NamesTheLineOfEveryMistake) {
     const struct {
         const char *text, *want;
     } cases[] = {
-        {"seed = 1\nsed = 2\n", ":2: sed: unknown key; the nearest is seed"},
-        {"seed = 1\n\nseed = 2\n", ":3: seed: given twice ("},
-        {"top-k = -1\n", ":1: top-k '-1': want a whole number"},
-        {"[sampling]\n", ":1: '[sampling]': want name = value"},
-        {"seed\n", ":1: 'seed': want name = value"},
-        {"stop = C#\n", ":1: '#' after a blank begins a comment"},
-        {"config = other.ini\n", ":1: config: files do not name further files"},
-        {"file = a\nprompt = b\n", ":2: prompt: contradicts "},
-        {"-m = a\n", ":1: -m: unknown key"},
-        {"= a\n", ":1: "},
+        {"seed = 1\nsed = 2\n", ":2: sed: unknown .* seed"},
+        {"seed = 1\n\nseed = 2\n", ":3: seed: given twice .*"},
+        {"top-k = -1\n", ":1: top-k '-1': want .*"},
+        {"[sampling]\n", ":1: '\\[sampling\\]': want .*"},
+        {"seed\n", ":1: 'seed': want .*"},
+        {"stop = C#\n", ":1: '#' .*"},
+        {"config = other.ini\n", ":1: config: .*"},
+        {"file = a\nprompt = b\n", ":2: prompt: contradicts .*"},
+        {"-m = a\n", ":1: -m: unknown .*"},
+        {"= a\n", ":1: .*"},
     };
     for (const auto& [text, want] : cases) {
         const IniFile file(text);
         const std::string message = refused_with({"--config", file.path()});
-        EXPECT_THAT(message, HasSubstr("78 " + file.path() + want));
+        EXPECT_THAT(message, MatchesRegex("78 " + file.path() + want));
     }
 }
 
 TEST(Ini, MustBeThere) {
-    EXPECT_THAT(refused_with({"--config", "/nowhere/run.ini"}), HasSubstr("66 /nowhere/run.ini: cannot be opened"));
-    EXPECT_THAT(refused_with({"--config", "/"}), HasSubstr("66 /: cannot be read"));
+    EXPECT_THAT(refused_with({"--config", "/nowhere/run.ini"}), HasSubstr("66 /nowhere/run.ini: "));
+    EXPECT_THAT(refused_with({"--config", "/"}), HasSubstr("66 /: "));
 }
 
 }  // namespace

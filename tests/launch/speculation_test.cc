@@ -16,6 +16,7 @@ namespace trireme::test {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -257,7 +258,7 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
         const ProcessResult r =
             trireme(generate({"--spec", "draft", "-md", draft(), "--spec-costs", folder / "costs.json"}));
         EXPECT_EQ(r.status, status) << r.err;
-        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(what))) << text;
+        EXPECT_THAT(error_lines(r), ElementsAre(ContainsRegex(what))) << text;
         EXPECT_EQ(r.out, "");
     };
     const auto costs = [](const std::string& levels) { return "{\"spec_costs\": [" + levels + "]}"; };
@@ -266,26 +267,25 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
     };
     const std::string full = level("full", "[1, 2]", "[5, 6]"), small = level("draft", "[1]", "[1]");
     refused("", 65, "costs.json: not valid JSON");
-    refused(std::string(1000, '['), 65, "nested deeper than 64");
-    refused("[]", 65, "has no spec_costs; want the report of a run with --spec and --gamma auto");
-    refused("{\"spec_costs\": {}}", 65, "has no spec_costs");
-    refused(costs(""), 65, "has no spec_costs");
-    refused(costs(full), 65, "spec_costs of full, this chain is of full, draft");
-    refused(costs(full + "," + level("window", "[1]", "[1]")), 65, "spec_costs of full, window, this chain is of");
-    refused(costs(full + "," + small + "," + small), 65,
-            "spec_costs of full, draft, draft, this chain is of full, draft");
-    refused(costs("7," + small), 65, "want objects with a level's name");
+    refused(std::string(1000, '['), 65, "deeper than 64");
+    refused("[]", 65, "no spec_costs; .*--spec and --gamma auto");
+    refused("{\"spec_costs\": {}}", 65, "no spec_costs; ");
+    refused(costs(""), 65, "no spec_costs; ");
+    refused(costs(full), 65, "spec_costs of full, this .* full, draft");
+    refused(costs(full + "," + level("window", "[1]", "[1]")), 65, "spec_costs of full, window, this ");
+    refused(costs(full + "," + small + "," + small), 65, "spec_costs of full, draft, draft, this .* full, draft");
+    refused(costs("7," + small), 65, "a level's name");
     for (const auto& [rows, ms] : {std::pair("[]", "[]"), std::pair("[1]", "[1, 2]"), std::pair("1", "1")}) {
-        refused(costs(full + "," + level("draft", rows, ms)), 65, "want rows and ms, equal in number");
+        refused(costs(full + "," + level("draft", rows, ms)), 65, "rows and ms, equal");
     }
     for (const char* rows : {"[2]", "[0]", "[-1]", "[1.5]", "[\"1\"]"}) {
-        refused(costs(full + "," + level("draft", rows, "[1]")), 65, "want rows that begin with 1");
+        refused(costs(full + "," + level("draft", rows, "[1]")), 65, "rows that begin with 1");
     }
     for (const char* rows : {"[1, 1]", "[1, 65]", "[1, 18446744073709551615]"}) {
-        refused(costs(full + "," + level("draft", rows, "[1, 2]")), 65, "want rows that begin with 1");
+        refused(costs(full + "," + level("draft", rows, "[1, 2]")), 65, "rows that begin with 1");
     }
     for (const char* ms : {"[0]", "[-1]", "[1e10]", "[null]"}) {
-        refused(costs(full + "," + level("draft", "[1]", ms)), 65, "want milliseconds above 0");
+        refused(costs(full + "," + level("draft", "[1]", ms)), 65, "milliseconds above 0");
     }
     const ProcessResult gone = trireme(generate({"--spec", "ngram", "--spec-costs", folder / "gone.json"}));
     EXPECT_EQ(gone.status, 66);
@@ -293,11 +293,11 @@ TEST(SpeculationCommand, RefusesCostsThatAreNone) {
     const ProcessResult unused = trireme(
         generate({"--spec", "ngram", "--gamma", "2", "--gamma-inner", "2", "--spec-costs", folder / "gone.json"}));
     EXPECT_EQ(unused.status, 0) << unused.err;
-    EXPECT_THAT(unused.err, testing::AllOf(HasSubstr("--spec-costs has no effect here"),
-                                           HasSubstr("--gamma-inner has no effect here")));
+    EXPECT_THAT(unused.err,
+                testing::AllOf(HasSubstr("--spec-costs " + kNoEffect), HasSubstr("--gamma-inner " + kNoEffect)));
     const ProcessResult length = trireme(generate({"--spec", "ngram", "--gamma", "64"}));
     EXPECT_EQ(length.status, 78);
-    EXPECT_THAT(error_lines(length), ElementsAre(HasSubstr("want a whole number from 1 to 63 or auto")));
+    EXPECT_THAT(error_lines(length), ElementsAre(HasSubstr(" 1 to 63 or auto")));
 }
 
 TEST(SpeculationCommand, ATreeIsAsDeepAsGammaSays) {
@@ -318,23 +318,22 @@ TEST(SpeculationCommand, RefusesADraftThatIsNone) {
     const auto refused = [](const Words& more, int status, const std::string& what) {
         const ProcessResult r = trireme(generate(more));
         EXPECT_EQ(r.status, status) << r.err;
-        EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr(what)));
+        EXPECT_THAT(error_lines(r), ElementsAre(ContainsRegex(what)));
         EXPECT_EQ(r.out, "");
     };
-    refused({"--spec", "draft"}, 64, "--spec draft: no draft model; give -md PATH");
+    refused({"--spec", "draft"}, 64, "--spec draft: .*-md PATH");
     refused({"--spec", "draft", "-md", "/nowhere"}, 66, "/nowhere");
     EXPECT_THAT(trireme(generate({"-md", draft(), "--gamma", "9", "--tree-size", "9"})).err,
-                testing::AllOf(HasSubstr("--model-draft has no effect here"), HasSubstr("--gamma has no effect here"),
-                               HasSubstr("--tree-size has no effect here: only --spec tree reads it")));
+                testing::AllOf(HasSubstr("--model-draft " + kNoEffect), HasSubstr("--gamma " + kNoEffect),
+                               ContainsRegex("--tree-size " + kNoEffect + "[^\n]*--spec tree")));
     refused({"--spec", "tree", "--tree-size", "64"}, 78, "--tree-size '64'");
     refused({"--spec", "medusa"}, 78, "--spec 'medusa'");
-    refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft+retrieval'");
-    refused({"--spec", "triforce"}, 64, "--spec draft+retrieval+full: no draft model; give -md PATH");
-    refused({"--spec", "retrieval", "--chunk-size", "24"}, 78, "--chunk-size 24: want a power of two from 1 to 256");
-    refused({"--spec", "retrieval", "--budget", "7"}, 78, "--retrieval-budget 7: less than a chunk of 8 tokens");
-    refused({"--spec", "retrieval", "--reselect", "often"}, 78, "--reselect 'often': want every, never or");
-    refused({"--spec", "draft", "-md", data("tiny/dynamic-across")}, 78,
-            "its vocabulary has 160 tokens, the model's 1024");
+    refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft[+]retrieval'");
+    refused({"--spec", "triforce"}, 64, "--spec draft[+]retrieval[+]full: .*-md PATH");
+    refused({"--spec", "retrieval", "--chunk-size", "24"}, 78, "--chunk-size 24: .* 1 to 256");
+    refused({"--spec", "retrieval", "--budget", "7"}, 78, "--retrieval-budget 7: .* 8 tokens");
+    refused({"--spec", "retrieval", "--reselect", "often"}, 78, "--reselect 'often': .*every, never");
+    refused({"--spec", "draft", "-md", data("tiny/dynamic-across")}, 78, " 160 tokens, .* 1024");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(ClosedStreams, StdoutIsAnErrorBeforeTheWork) {
          {generate({"-p", "x"}), Words{"tokenize", "-m", model(), "-p", "x"}, Words{"--version"}, Words{"--help"}}) {
         expect_one_error(in_shell(words, ">&-"), 74, "stdout: is closed");
         expect_one_error(in_shell(words, "<&- >&-"), 74, "stdout: is closed");
-        expect_one_error(in_shell(words, "1</dev/null"), 74, "stdout: is closed, or not open for writing");
+        expect_one_error(in_shell(words, "1</dev/null"), 74, "stdout: is closed");
     }
 }
 
@@ -92,8 +92,8 @@ TEST(Bench, SaysHowLongItWillTake) {
     const ProcessResult r = trireme({"bench", "-m", model(), "-f", data("texts/kjv_12k.txt"), "--prefill", "300", "-n",
                                      "8", "-r", "2", "-t", "1", "--modes", "none,ngram", "-v"});
     EXPECT_EQ(r.status, 0) << r.err;
-    for (const char* said : {"warmed up; 4 runs of 8 tokens will take about ", "run 1 of 4: none, text 1, 8 tokens, ",
-                             "; about ", " left", "run 4 of 4: ngram, text 1, 8 tokens, "}) {
+    for (const char* said : {"4 runs of 8 tokens ", "run 1 of 4: none, text 1, 8 tokens, ", "; about ", " left",
+                             "run 4 of 4: ngram, text 1, 8 tokens, "}) {
         EXPECT_THAT(r.err, testing::HasSubstr(said));
     }
 }

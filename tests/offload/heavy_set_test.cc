@@ -1,4 +1,4 @@
-// Compares a HeavySet with a BoundedView of policy h2o that receives, token by token, the same queries, keys and
+// Compares a HeavySet with a EvictingView of policy h2o that receives, token by token, the same queries, keys and
 // values. Tokens, ranks and scores are bitwise identical, wherever the full view's tiles are stored and whichever rows
 // are rejected.
 
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/key_order.h"
-#include "offload/policies/bounded_view.h"
+#include "offload/policies/evicting_view.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 #include "tests/support/sanitized.h"
@@ -49,7 +49,7 @@ const Layers kSharing[] = {{{{0, 0}, {0, -1}, {1, 1}, {1, -1}, {1, -1}, {2, 2}}}
 
 struct Case {
     std::vector<bool> on_chip = {true, true, true};
-    BoundedShape shape = {.policy = KvPolicy::kH2o, .tokens = 40, .heavy = 25, .returns = true};
+    EvictionShape shape = {.policy = KvPolicy::kH2o, .budget = 40, .heavy = 25, .returns = true};
     int64_t heads = 4;
     DType type = DType::kF16;
     Layers layers = {};
@@ -75,9 +75,9 @@ KvReaders readers_of(const Case& c) {
     return {c.heads, readers, c.layers.places};
 }
 
-BoundedModel model_of(const Case& c) {
+EvictingModel model_of(const Case& c) {
     const int64_t group = c.heads / kKvHeads;
-    BoundedModel m = {
+    EvictingModel m = {
         .readers = readers_of(c), .kv_of_head = {}, .shares = {}, .angles = {}, .turn = {}, .exchange = {}};
     m.pool = c.shape.heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
     for (int64_t h = 0; h < c.heads; ++h) {
@@ -242,7 +242,7 @@ class Hand {
     std::unique_ptr<Kernels> prefill_op_, decode_op_;
 };
 
-/// A HeavySet and a BoundedView over the same sequence.
+/// A HeavySet and a EvictingView over the same sequence.
 class Pair {
   public:
     explicit Pair(const Case& c)
@@ -294,7 +294,7 @@ class Pair {
         for (int64_t at = 0; at < kOwners * kKvHeads; ++at) {
             const int32_t count = static_cast<const int32_t*>(a.counts.data())[at];
             ASSERT_EQ(count, static_cast<const int32_t*>(b.counts.data())[at]) << what;
-            ASSERT_EQ(count, std::min(tokens, case_.shape.tokens)) << what;
+            ASSERT_EQ(count, std::min(tokens, case_.shape.budget)) << what;
             for (int32_t s = 0; s < count; ++s) {
                 const int64_t i = at * a.slots() + s;
                 const auto same = [&](const Tensor& x, const Tensor& y) {
@@ -328,7 +328,7 @@ class Pair {
     std::unique_ptr<Stream> stream_ = device_.make_stream("compute");
     FullView full_;
     HeavySet set_;
-    BoundedView bounded_;
+    EvictingView bounded_;
     Hand by_full_, by_bounded_;
 };
 
@@ -368,7 +368,7 @@ TEST(HeavySet, ScoresAsTheFlagsSay) {
     for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
         for (const int64_t tokens : {2, 40, 300}) {
             Case c = {.on_chip = {true, false, true}, .type = type};
-            c.shape = {.policy = KvPolicy::kH2o, .tokens = tokens, .heavy = tokens / 2, .returns = true};
+            c.shape = {.policy = KvPolicy::kH2o, .budget = tokens, .heavy = tokens / 2, .returns = true};
             c.shape.sinks = tokens > 2 ? 3 : 0;
             c.shape.half_scores = type == DType::kF16;
             c.shape.per_query = type == DType::kF32;
@@ -450,12 +450,12 @@ TEST(HeavySet, TakesTheMemoryThatItSays) {
 TEST(HeavySet, RequiresOneSequenceLayersOneByOneAndTruePositions) {
     CpuDevice device(1);
     const auto stream = device.make_stream("compute");
-    const auto make = [&](const KvShape& kv, bool by_layers, const BoundedShape& shape) {
+    const auto make = [&](const KvShape& kv, bool by_layers, const EvictionShape& shape) {
         FullView full(device, *stream, kv, {.by_layers = by_layers});
         const HeavySet set(device, *stream, full, shape, model_of({}));
     };
-    const BoundedShape good = Case().shape;
-    BoundedShape rolling = good, other = good;
+    const EvictionShape good = Case().shape;
+    EvictionShape rolling = good, other = good;
     rolling.rolling = true;
     other.policy = KvPolicy::kTova;
     KvShape two = kv_shape(DType::kF16);

@@ -24,10 +24,10 @@ class History : public testing::Test {
     QueryHistory history{*device, *stream, kOwners, kCount, kColumns};
 
     /// Reports a forward's rows with these tokens; the tensor is a part of wider rows, as queries are.
-    void saw(const std::vector<float>& tokens, int64_t first) {
+    void observe(const std::vector<float>& tokens, int64_t first) {
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
             const std::vector<float> q = rows(tokens, owner);
-            history.saw(*op, owner, tensor(q), first);
+            history.observe(*op, owner, tensor(q), first);
             stream->synchronize();
         }
     }
@@ -67,15 +67,15 @@ class History : public testing::Test {
 
 TEST_F(History, SumsUpTheLastKeptOnes) {
     EXPECT_EQ(sum(1), 1) << "nothing has been kept";
-    saw({1, 2, 4}, 0);
+    observe({1, 2, 4}, 0);
     EXPECT_EQ(sum(8), 8) << "rows that are staged do not count";
     history.kept(*op, std::vector<int32_t>{0, 2});
     EXPECT_EQ(sum(8), 1 + 4 + 8);
-    saw({16, 32}, 0);
-    saw({64, 128}, 2);  // a tree grows
+    observe({16, 32}, 0);
+    observe({64, 128}, 2);  // a tree grows
     history.kept(*op, std::vector<int32_t>{0, 2, 3});
     EXPECT_EQ(sum(256), 4 + 16 + 64 + 128 + 256) << "the last four";
-    saw({1, 2, 4, 8, 16, 32}, 0);
+    observe({1, 2, 4, 8, 16, 32}, 0);
     history.kept(*op, std::vector<int32_t>{0, 1, 2, 3, 4, 5});
     EXPECT_EQ(sum(64), 4 + 8 + 16 + 32 + 64);
     history.forget();
@@ -87,7 +87,7 @@ TEST_F(History, OfManyRounds) {
     std::vector<float> tokens(kCount, 0);
     for (int round = 0; round < 40; ++round) {
         const std::vector<float> rows = {static_cast<float>(round), static_cast<float>(round + 100)};
-        saw(rows, 0);
+        observe(rows, 0);
         const std::vector<int32_t> path = round % 3 == 0 ? std::vector<int32_t>{0} : std::vector<int32_t>{0, 1};
         history.kept(*op, path);
         for (const int32_t row : path) tokens.push_back(rows[static_cast<size_t>(row)]);

@@ -36,19 +36,19 @@ std::optional<ResumedRun> resume(const Start& start, const RankGroup& rank_group
                                  const char* what) {
     const Options& o = start.call.options;
     if (o.load_kv.empty()) return std::nullopt;
-    ResumedRun taken{.snapshot = SnapshotReader(o.load_kv, rank_group)};
-    const SnapshotReader& s = taken.snapshot;
+    ResumedRun earlier{.snapshot = SnapshotReader(o.load_kv, rank_group)};
+    const SnapshotReader& s = earlier.snapshot;
     s.require_same_model(settings);
     const std::string other = s.other_chain(settings);
     const bool same = s.remembers(what);
-    taken.goes_on = same && other.empty() && s.ranks() == rank_group.comm().size();
+    earlier.exact = same && other.empty() && s.ranks() == rank_group.comm().size();
     log::info("{}: {} tokens of a prompt, {} generated; {}", o.load_kv, s.text().prompt.size(),
               s.text().generated.size(),
-              taken.goes_on   ? "the run continues with exactly its tokens"
+              earlier.exact   ? "the run continues with exactly its tokens"
               : !same         ? fmt::format("another run, which has no {}: tokens of its distribution", what)
               : other.empty() ? fmt::format("written by {} ranks: tokens of the same distribution", s.ranks())
                               : fmt::format("another run: {}: tokens of its distribution", other));
-    return taken;
+    return earlier;
 }
 
 Request ResumedRun::request(const Start& start, const RankGroup& rank_group, const Engine& engine) const {
@@ -80,23 +80,23 @@ void ResumedRun::load(Engine& engine, Chain& chain, const RankGroup& rank_group,
     stats = {};
     stats.prompt_tokens = static_cast<int64_t>(request.prompt.size());
     request.resumed = snapshot.text().generated;
-    request.goes_on = goes_on;
-    if (goes_on) {
+    request.exact = exact;
+    if (exact) {
         snapshot.load(engine, {remembered(chain)}, rank_group);
     } else {
         snapshot.load_text(engine, chain, rank_group);
     }
-    stats.taken_up_ms = static_cast<double>(trace::now() - begin) * 1e-6;
+    stats.resume_ms = static_cast<double>(trace::now() - begin) * 1e-6;
 }
 
 double ResumedRun::load(Engine& engine, Session& session, const RankGroup& rank_group) const {
     const uint64_t begin = trace::now();
-    if (goes_on) {
+    if (exact) {
         snapshot.load(engine, known_of(session, engine.model()), rank_group);
-        rank_group.phase([&] { session.taken_up(/*logits=*/true); });
+        rank_group.phase([&] { session.resume(/*logits=*/true); });
     } else if (snapshot.remembers("session")) {
         snapshot.load_tiles(engine, {remembered(session)}, rank_group);
-        session.taken_up(/*logits=*/false);
+        session.resume(/*logits=*/false);
     } else {
         snapshot.load_tiles(engine, {}, rank_group);
         session.adopt(snapshot.text().ids());

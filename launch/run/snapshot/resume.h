@@ -12,7 +12,7 @@ namespace trireme {
 
 struct ResumedRun {
     SnapshotReader snapshot;
-    bool goes_on = false;  // true: exact resume. false: continues the sequence with another chain or rank count
+    bool exact = false;  // true: exact resume. false: continues the sequence with another chain or rank count
 
     /// The request of the snapshot's prompt. A given prompt must equal it (Exit::kConfig). All ranks pass, or all
     /// throw.

@@ -146,7 +146,7 @@ TEST(AtomicFile, WhatIsThereStaysUnlessItMayBeReplaced) {
     const fs::path path = folder.write("out", "old");
 
     expect_error([&] { write_file_atomically(path, bytes_of("new"), IfThere::kRefuse); }, Exit::kCantCreate,
-                 {"out: exists by now", "--force"});
+                 {"out: exists by now", "force"});
 
     EXPECT_EQ(slurp(path), "old");
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"out"});

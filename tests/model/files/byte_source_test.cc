@@ -36,9 +36,9 @@ TEST(ByteSource, RefusesWhatIsNoRegularFile) {
 
     expect_error([&] { open_file(folder.path() / "none"); }, Exit::kNoInput, {"none", "No such file"});
     expect_error([&] { open_file(folder.path() / "none" / "x"); }, Exit::kNoInput, {});
-    expect_error([&] { open_file(folder.path()); }, Exit::kData, {"not a regular file"});
-    expect_error([&] { open_file(folder.path() / "pipe"); }, Exit::kData, {"not a regular file"});
-    expect_error([&] { open_file("/dev/zero"); }, Exit::kData, {"not a regular file"});
+    expect_error([&] { open_file(folder.path()); }, Exit::kData, {"regular file"});
+    expect_error([&] { open_file(folder.path() / "pipe"); }, Exit::kData, {"regular file"});
+    expect_error([&] { open_file("/dev/zero"); }, Exit::kData, {"regular file"});
     expect_error([&] { open_file(folder.path() / "loop"); }, Exit::kData, {});
     expect_error([&] { open_file(folder.path() / std::string(300, 'x')); }, Exit::kData, {});
 }
@@ -53,7 +53,7 @@ TEST(ByteSource, SeesThatAFileChanged) {
 
     std::string out(100, ' ');
     expect_error([&] { source->read(0, std::as_writable_bytes(std::span(out))); }, Exit::kIo, {"cut to 50 bytes"});
-    expect_error([&] { source->check_unchanged(); }, Exit::kIo, {"changed while it was read"});
+    expect_error([&] { source->check_unchanged(); }, Exit::kIo, {"changed while"});
 }
 
 TEST(ByteSource, SeesAnOverwriteOfTheSameSize) {
@@ -64,7 +64,7 @@ TEST(ByteSource, SeesAnOverwriteOfTheSameSize) {
     folder.write("f", std::string(100, 'b'));
     fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(5));
 
-    expect_error([&] { source->check_unchanged(); }, Exit::kIo, {"changed while it was read"});
+    expect_error([&] { source->check_unchanged(); }, Exit::kIo, {"changed while"});
 }
 
 TEST(ByteSource, OpensOnlyPlainNamesInAFolder) {
@@ -76,9 +76,9 @@ TEST(ByteSource, OpensOnlyPlainNamesInAFolder) {
     const auto open = [&](const std::string& name) { return open_in_folder(folder.path() / "model", name); };
     EXPECT_EQ(open("inside")->size(), 7u);
     for (const char* name : {"../outside", "/etc/passwd", "..", ".", "", "a/b", "../model/inside"}) {
-        expect_error([&] { open(name); }, Exit::kData, {"not a plain file name"});
+        expect_error([&] { open(name); }, Exit::kData, {"plain file name"});
     }
-    expect_error([&] { open(std::string("inside\0x", 8)); }, Exit::kData, {"not a plain file name"});
+    expect_error([&] { open(std::string("inside\0x", 8)); }, Exit::kData, {"plain file name"});
     expect_error([&] { open("none"); }, Exit::kNoInput, {"none"});
 }
 

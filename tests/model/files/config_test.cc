@@ -126,7 +126,7 @@ TEST(Config, RefusesWhatChangesTheResult) {
     expect_refused(changed("partial_rotary_factor", "0.5"), {"'partial_rotary_factor' is 0.5"});
     expect_refused(changed("quantization_config", "{}"), {"'quantization_config'"});
     expect_refused(changed("layer_types", R"(["full_attention", "sliding_attention"])"), {"'layer_types'"});
-    expect_refused(changed("sliding_window", "16"), {"a sliding window of 16"});
+    expect_refused(changed("sliding_window", "16"), {"window of 16"});
     EXPECT_NO_THROW(parse(changed("sliding_window", "32")));
     EXPECT_NO_THROW(parse(changed("layer_types", R"(["full_attention", "full_attention"])")));
 }
@@ -135,7 +135,7 @@ TEST(Config, ReadsMistralWithoutAWindowOnly) {
     Json json = parse_json(small_config(), "config.json");
     json["model_type"] = "mistral";
     json["max_position_embeddings"] = 32768;
-    expect_refused(json.dump(), {"a sliding window of 4096"});  // the default of the missing key
+    expect_refused(json.dump(), {"window of 4096"});  // the default of the missing key
     json["sliding_window"] = nullptr;
     EXPECT_EQ(parse(json.dump()).arch, "mistral");
     json.erase("num_key_value_heads");
@@ -144,7 +144,7 @@ TEST(Config, ReadsMistralWithoutAWindowOnly) {
 
 TEST(Config, RefusesUnknownRopeTypesNamingTheKnown) {
     expect_refused(small_config(R"(, "rope_scaling": {"rope_type": "longrope", "factor": 2})"),
-                   {"unknown rope type 'longrope'", "default, linear, dynamic, yarn, llama3"});
+                   {"'longrope'", "default, linear, dynamic, yarn, llama3"});
     expect_refused(small_config(R"(, "rope_scaling": {"factor": 2})"), {"no 'rope_type'"});
     expect_refused(small_config(R"(, "rope_scaling": {"type": "linear"})"), {"'factor' is missing"});
     expect_refused(small_config(R"(, "rope_scaling": {"type": "llama3", "factor": 8})"),
@@ -190,8 +190,8 @@ TEST(Config, RefusesImpossibleShapes) {
         {"rope_theta", "0", "theta"},
         {"rope_theta", "-10000", "theta"},
         {"rope_theta", "1e300", "theta"},
-        {"eos_token_id", "1.5", "a token id was expected"},
-        {"eos_token_id", "[1, null]", "a token id was expected"},
+        {"eos_token_id", "1.5", "a token id"},
+        {"eos_token_id", "[1, null]", "a token id"},
         {"tie_word_embeddings", "1", "true or false"},
     };
     for (const auto& c : kCases) {
@@ -211,7 +211,7 @@ TEST(Config, HeadsThatDoNotShareEvenlyAreRefused) {
     json["num_attention_heads"] = 6;
     json["num_key_value_heads"] = 4;
     json["head_dim"] = 8;
-    expect_refused(json.dump(), {"6 heads cannot share 4 KV heads"});
+    expect_refused(json.dump(), {"6 heads", "4 KV heads"});
 }
 
 TEST(Config, GenerationConfigHasTheLastWordOnEos) {

@@ -70,10 +70,10 @@ TEST(Gguf, ReadsAFileWrittenByHand) {
     EXPECT_EQ(m.number("f64"), 1.5);
     EXPECT_FALSE(m.integer("none").has_value());
     EXPECT_TRUE(m.strings("none").empty());
-    expect_error([&] { m.integer("huge"); }, Exit::kData, {"'huge' is not a whole number"});
-    expect_error([&] { m.integer("string"); }, Exit::kData, {"'string' is not a whole number"});
-    expect_error([&] { m.strings("ints"); }, Exit::kData, {"'ints' is not an array of strings"});
-    expect_error([&] { m.array_size("u8"); }, Exit::kData, {"'u8' is not an array"});
+    expect_error([&] { m.integer("huge"); }, Exit::kData, {"'huge'", "whole number"});
+    expect_error([&] { m.integer("string"); }, Exit::kData, {"'string'", "whole number"});
+    expect_error([&] { m.strings("ints"); }, Exit::kData, {"'ints'", "array of strings"});
+    expect_error([&] { m.array_size("u8"); }, Exit::kData, {"'u8'", "array"});
     expect_error([&] { m.required_string("none"); }, Exit::kData, {"'none' is missing"});
 
     ASSERT_EQ(file.tensors.size(), 2u);
@@ -86,9 +86,9 @@ TEST(Gguf, ReadsAFileWrittenByHand) {
 }
 
 TEST(Gguf, RefusesWhatIsNoGguf) {
-    expect_refused(GgufBytes(), {"does not begin with 'GGUF'"});
-    expect_refused(GgufBytes().append("GGUF"), {"does not begin with 'GGUF'"});
-    expect_refused(GgufBytes().append(std::string(100, 'x')), {"does not begin with 'GGUF'"});
+    expect_refused(GgufBytes(), {"'GGUF'"});
+    expect_refused(GgufBytes().append("GGUF"), {"'GGUF'"});
+    expect_refused(GgufBytes().append(std::string(100, 'x')), {"'GGUF'"});
     expect_refused(GgufBytes().head(0, 0, 1), {"GGUF version 1;"});
     expect_refused(GgufBytes().head(0, 0, 4), {"GGUF version 4;"});
     expect_refused(GgufBytes().head(0, 0, 0x03000000), {"big-endian"});
@@ -113,17 +113,16 @@ TEST(Gguf, RefusesCountsBeyondTheFile) {
 }
 
 TEST(Gguf, RefusesBadMetadata) {
-    expect_refused(GgufBytes().head(0, 1).string("k").raw(uint32_t{13}).raw(uint64_t{0}), {"an unknown value type 13"});
+    expect_refused(GgufBytes().head(0, 1).string("k").raw(uint32_t{13}).raw(uint64_t{0}), {"value type 13"});
     expect_refused(GgufBytes().head(0, 1).string("k").raw(uint32_t{9}).raw(uint32_t{9}).raw(uint64_t{0}),
-                   {"an array of value type 9"});
+                   {"array of value type 9"});
     expect_refused(GgufBytes().head(0, 1).string("k").raw(uint32_t{7}).raw(uint8_t{2}), {"a bool of 2"});
     expect_refused(GgufBytes().head(0, 1).u32("", 1), {"an empty key"});
     expect_refused(GgufBytes().head(0, 2).u32("k", 1).u32("k", 1), {"'k' appears twice"});
     for (const uint32_t a : {0u, 3u, 1u << 17, ~0u}) {
         expect_refused(GgufBytes().head(0, 1).u32("general.alignment", a), {"'general.alignment'"});
     }
-    expect_refused(GgufBytes().head(0, 1).text("general.alignment", "32"),
-                   {"'general.alignment' is not a whole number"});
+    expect_refused(GgufBytes().head(0, 1).text("general.alignment", "32"), {"'general.alignment'", "whole number"});
 }
 
 TEST(Gguf, RefusesBadTensors) {
@@ -139,7 +138,7 @@ TEST(Gguf, RefusesBadTensors) {
     expect_refused(one("t", {4, 2}, 0, 64), {"'t'", "past the end"});
     expect_refused(one("t", {4, 2}, 0, 1), {"'t' begins at 1, no multiple of 32"});
     expect_refused(one("t", {4, 2}, 0, ~uint64_t{31}), {"past the end"});
-    expect_refused(one("t", {33}, 2, 0), {"rows of 33 are not whole blocks of 32 (Q4_0)"});
+    expect_refused(one("t", {33}, 2, 0), {"rows of 33", "blocks of 32 (Q4_0)"});
     for (const std::vector<uint64_t>& dims : {std::vector<uint64_t>{kHuge, 2},
                                               {kHuge},
                                               {kHuge, kHuge, kHuge, kHuge},
@@ -159,9 +158,9 @@ TEST(Gguf, RefusesHolesAndOverlaps) {
         return b.head(2, 0).tensor("a", {12}, 0, 0).tensor("b", {8}, 0, second).pad().append(std::string(256, '\0'));
     };
     EXPECT_NO_THROW(read(two(64).str()));
-    expect_refused(two(32), {"an overlap between tensors 'a' and 'b'"});
+    expect_refused(two(32), {"an overlap", "'a' and 'b'"});
     expect_refused(two(0), {"an overlap"});
-    expect_refused(two(96), {"a hole between tensors 'a' and 'b'"});
+    expect_refused(two(96), {"a hole", "'a' and 'b'"});
 }
 
 TEST(Gguf, TypesThatAreNotReadAreNamed) {

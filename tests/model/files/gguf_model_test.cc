@@ -144,14 +144,14 @@ TEST(GgufModel, ReadsRopeScalings) {
     gguf.floats["llama.rope.scaling.attn_factor"] = 2;
     EXPECT_NEAR(Opened(gguf.bytes())->config().rope.attention_factor, 2 * (0.1 * std::log(4) + 1), 1e-12);
     gguf.texts["llama.rope.scaling.type"] = "longrope";
-    expect_refused(gguf, {"unknown rope type 'longrope'", "none, linear, yarn"});
+    expect_refused(gguf, {"'longrope'", "none, linear, yarn"});
 
     SmallGguf old;
     old.floats["llama.rope.scale_linear"] = 2;
     EXPECT_EQ(Opened(old.bytes())->config().rope.factor, 2);
     SmallGguf factors;
     factors.tensors["rope_freqs.weight"] = {{4}};
-    expect_refused(factors, {"a rope frequency factor is 0"});  // element 0 is 0
+    expect_refused(factors, {"frequency factor is 0"});  // element 0 is 0
     factors.tensors["rope_freqs.weight"] = {{8}};
     expect_refused(factors, {"rope_freqs.weight: [4] / [8]"});
 }
@@ -184,7 +184,7 @@ TEST(GgufModel, RefusesOtherModels) {
     with([](SmallGguf& g) { g.floats["llama.logit_scale"] = 2; }, {"'llama.logit_scale' is set"});
     with([](SmallGguf& g) { g.integers["llama.rope.dimension_count"] = 4; }, {"4 of them rotated"});
     with([](SmallGguf& g) { g.integers["llama.attention.value_length"] = 16; }, {"values of 16"});
-    with([](SmallGguf& g) { g.integers["llama.attention.sliding_window"] = 8; }, {"a sliding window of 8"});
+    with([](SmallGguf& g) { g.integers["llama.attention.sliding_window"] = 8; }, {"window of 8"});
     for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                             "llama.attention.head_count", "llama.context_length"}) {
         with([&](SmallGguf& g) { g.integers.erase(key); }, {std::string("'") + key + "' is missing"});
@@ -199,16 +199,16 @@ TEST(GgufModel, EveryWrongTensorIsNamed) {
         SCOPED_TRACE(name);
         SmallGguf gguf;
         gguf.tensors[name].dims.front() += 1;
-        expect_refused(gguf, {"1 tensor does not fit", name + ": "});
+        expect_refused(gguf, {"1 tensor ", name + ": "});
         gguf.tensors[name].dims = {4, 4, 4};
-        expect_refused(gguf, {"1 tensor does not fit", name + ": ", "[4, 4, 4]"});
+        expect_refused(gguf, {"1 tensor ", name + ": ", "[4, 4, 4]"});
         gguf.tensors.erase(name);
-        expect_refused(gguf, {"1 tensor does not fit", name + ": ", "missing"});
+        expect_refused(gguf, {"1 tensor ", name + ": ", "missing"});
     }
     SmallGguf gguf;
     gguf.tensors["blk.0.attn_q.bias"] = {{16}};
     gguf.tensors["blk.0.ffn_down.weight"].type = 10;
-    expect_refused(gguf, {"2 tensors do not fit", "blk.0.attn_q.bias: nothing / ", "blk.0.ffn_down.weight: ", "Q2_K"});
+    expect_refused(gguf, {"2 tensors ", "blk.0.attn_q.bias: nothing / ", "blk.0.ffn_down.weight: ", "Q2_K"});
     SmallGguf old;
     old.tensors["blk.0.attn_rot_embd.weight"] = {{4}};
     EXPECT_NO_THROW(Opened(old.bytes()));
@@ -308,9 +308,9 @@ TEST(GgufModel, IsReadFromTheFilesOfASplit) {
     EXPECT_EQ(open_config(first).dim, 16);
 
     expect_error([&] { open_model(folder.path() / SplitGguf::name(1)); }, Exit::kData,
-                 {"part 2 of 3; name the first part (...-00001-of-00003.gguf)"});
+                 {"part 2 of 3", "-00001-of-00003.gguf"});
     const fs::path renamed = folder.write("renamed.gguf", split.parts[0].bytes());
-    expect_error([&] { open_model(renamed); }, Exit::kData, {"part 1 of 3, and by its name one of 1"});
+    expect_error([&] { open_model(renamed); }, Exit::kData, {"part 1 of 3", "one of 1"});
 }
 
 TEST(GgufModel, RefusesFilesThatAreNoSplit) {
@@ -322,12 +322,11 @@ TEST(GgufModel, RefusesFilesThatAreNoSplit) {
         const fs::path first = split.write(folder);
         expect_error([&] { open_model(first); }, code, parts);
     };
-    refused([](SplitGguf& s) { std::swap(s.parts[1], s.parts[2]); }, {"part 3 of 3, where part 2 of 3 was expected"});
-    refused([](SplitGguf& s) { s.parts[2].integers["split.count"] = 4; }, {"part 3 of 4, where part 3 of 3"});
-    refused([](SplitGguf& s) { s.parts[0].integers["split.count"] = 4; }, {"part 1 of 4, and by its name one of 3"});
+    refused([](SplitGguf& s) { std::swap(s.parts[1], s.parts[2]); }, {"part 3 of 3", "part 2 of 3"});
+    refused([](SplitGguf& s) { s.parts[2].integers["split.count"] = 4; }, {"part 3 of 4", "part 3 of 3"});
+    refused([](SplitGguf& s) { s.parts[0].integers["split.count"] = 4; }, {"part 1 of 4", "one of 3"});
     refused([](SplitGguf& s) { s.parts[1].tensors.erase(s.parts[1].tensors.begin()); }, {"'split.tensors.count'"});
-    refused([](SplitGguf& s) { s.parts[1].tensors.insert(*s.parts[0].tensors.begin()); },
-            {"is also in an earlier part"});
+    refused([](SplitGguf& s) { s.parts[1].tensors.insert(*s.parts[0].tensors.begin()); }, {"an earlier part"});
 
     const SplitGguf split;
     const TempFolder folder;
@@ -368,7 +367,7 @@ TEST(GgufTokenizerReader, ChecksTypes) {
     GgufBytes b;
     b.head(0, 2).text("tokenizer.ggml.model", "llama").u32("tokenizer.ggml.tokens", 3);
     expect_error([&] { gguf_tokenizer(read_gguf(*memory_source("x", bytes_of(b.str()))).metadata); }, Exit::kData,
-                 {"'tokenizer.ggml.tokens' is not an array of strings"});
+                 {"'tokenizer.ggml.tokens'", "array of strings"});
     GgufBytes wide;
     wide.head(0, 2).text("tokenizer.ggml.model", "llama").string("tokenizer.ggml.token_type");
     wide.raw(uint32_t{9}).raw(uint32_t{11}).raw(uint64_t{1}).raw(int64_t{1} << 40);

@@ -19,7 +19,7 @@ TEST(Json, BuildsTheSameValueAsTheLibrary) {
 }
 
 TEST(Json, NamesTheLineOfAnError) {
-    expect_refused("{\n\"a\": 1,\n\"b\": }", {"x.json", "not valid JSON at line 3"});
+    expect_refused("{\n\"a\": 1,\n\"b\": }", {"x.json", "line 3"});
     expect_refused("", {"line 1"});
     expect_refused("{\"a\": 1} x", {"not valid JSON"});
     expect_refused("[1, 2", {"not valid JSON"});
@@ -48,8 +48,8 @@ TEST(Json, IsBoundedInDepthBytesAndValues) {
         return std::string(static_cast<size_t>(n), '[') + std::string(static_cast<size_t>(n), ']');
     };
     EXPECT_NO_THROW(parse_json(nested(64), "x.json"));
-    expect_refused(nested(65), {"nested deeper than 64"});
-    expect_refused(nested(100000), {"nested deeper than 64"});
+    expect_refused(nested(65), {"deeper than 64"});
+    expect_refused(nested(100000), {"deeper than 64"});
     expect_refused("[1, 2]", {"6 bytes of JSON, at most 5"}, {.bytes = 5});
     EXPECT_NO_THROW(parse_json("[1, 2]", "x.json", {.values = 3}));
     expect_refused("[1, 2, 3]", {"more than 3 JSON values"}, {.values = 3});

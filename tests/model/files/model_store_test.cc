@@ -147,7 +147,7 @@ TEST(ModelStore, HasWeightsOfManyBlocks) {
     file[at] = static_cast<char>(file[at] ^ 4);
     const auto damaged = open_store_model(memory_source("m.h5", bytes_of(file)));
     expect_error([&] { read_all(*damaged, "model.embed_tokens.weight"); }, Exit::kData,
-                 {"m.h5: rows 1152 to 1279 of 'model.embed_tokens.weight' are not what was written"});
+                 {"m.h5: rows 1152 to 1279 of 'model.embed_tokens.weight'"});
     EXPECT_EQ(read_all(*damaged, "model.norm.weight"), read_all(*open_model(path), "model.norm.weight"));
 }
 
@@ -274,9 +274,9 @@ TEST(ModelStore, RefusesWhatDoesNotFit) {
     refused({"model.norm.weight: [16] / missing"},
             [](auto& s) { std::erase_if(s, [](const StoreSet& x) { return x.name == "model.norm.weight"; }); });
     refused({o + ": [16, 16] / [16, 15]"}, [&](auto& s) { find(s, o).shape = {16, 15}; });
-    refused({o, "of a supported type", "i32"}, [&](auto& s) { find(s, o).type = DType::kI32; });
+    refused({o, "supported type", "i32"}, [&](auto& s) { find(s, o).type = DType::kI32; });
     refused({"model.extra: nothing"}, [&](auto& s) { s.push_back({"model.extra", DType::kF32, {1}}); });
-    refused({o, "2 blocks of columns that do not make it up"}, [&](auto& s) {
+    refused({o, "2 blocks of columns"}, [&](auto& s) {
         split(s, {{o + "/0", DType::kF32, {16, 5}}, {o + "/1", DType::kF32, {16, 10}}});
     });
     refused({o, "2 blocks of columns"}, [&](auto& s) {
@@ -287,9 +287,7 @@ TEST(ModelStore, RefusesWhatDoesNotFit) {
     });
     refused({o, "missing"}, [&](auto& s) { split(s, {{o + "/1", DType::kF32, {16, 16}}}); });
     refused({"holds no config.json"}, [](auto& s) { std::erase_if(s, [](auto& x) { return x.name[0] == 'f'; }); });
-    refused({"'rope.factors' has 3 numbers, 4 were expected"}, [](auto& s) {
-        s.push_back({kRopeFactors, DType::kF32, {3}});
-    });
+    refused({"'rope.factors' has 3 numbers, 4 "}, [](auto& s) { s.push_back({kRopeFactors, DType::kF32, {3}}); });
     refused({"m.h5"}, [](auto& s) { s.push_back({kRopeFactors, DType::kF32, {4}}); });  // zeros are refused
 }
 
@@ -298,10 +296,9 @@ TEST(ModelStore, RefusesOtherStores) {
     const fs::path path = folder.path() / "s.h5";
     StoreWriter writer(path, IfThere::kRefuse, "kv snapshot", {}, "{}");
     writer.publish();
-    expect_error([&] { open_model(path); }, Exit::kData, {"this is a kv snapshot, a set of weights was expected"});
-    expect_error([&] { load_tokenizer(path); }, Exit::kData, {"this is a kv snapshot"});
-    expect_error([&] { open_model(folder.write("x.h5", "\x89HDF\r\n\x1a\n")); }, Exit::kData,
-                 {"neither a model folder"});
+    expect_error([&] { open_model(path); }, Exit::kData, {"kv snapshot", "set of weights"});
+    expect_error([&] { load_tokenizer(path); }, Exit::kData, {"kv snapshot"});
+    expect_error([&] { open_model(folder.write("x.h5", "\x89HDF\r\n\x1a\n")); }, Exit::kData, {"x.h5", "model folder"});
 }
 
 TEST(ModelStore, RefusesWhatCannotBeWritten) {
@@ -317,7 +314,7 @@ TEST(ModelStore, RefusesWhatCannotBeWritten) {
             open_model(path)->read("model.layers.0.mlp.down_proj.weight", 0, 0,
                                    HostTensor(out.data(), DType::kF16, {16, 24}));
         },
-        Exit::kConfig, {"'model.layers.0.mlp.down_proj.weight' has a value beyond the range of f16 at element 53"});
+        Exit::kConfig, {"'model.layers.0.mlp.down_proj.weight'", "f16 at element 53"});
     expect_error([&] { store_of(folder.path(), folder.path() / "h.h5", 1, {.dtype = DType::kF16}); }, Exit::kConfig,
                  {"at element 53"});
     EXPECT_FALSE(fs::exists(folder.path() / "h.h5"));

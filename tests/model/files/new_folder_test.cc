@@ -65,7 +65,7 @@ TEST(NewFolder, GoesWhereItDoesNotGetItsName) {
                 appear();
                 folder.finish();
             },
-            Exit::kCantCreate, {x, "it has appeared meanwhile"});
+            Exit::kCantCreate, {x, "appeared meanwhile"});
         EXPECT_THAT(names(in), ElementsAre("x"));
         std::filesystem::remove(x);
     }
@@ -76,7 +76,7 @@ TEST(NewFolder, IsWrittenByOneAtATime) {
     const std::filesystem::path x = in.path() / "x";
     std::optional<NewFolder> first(std::in_place, x, kNames);
     put(*first, "a");
-    expect_error([&] { const NewFolder second(x, kNames); }, Exit::kCantCreate, {"another conversion is writing it"});
+    expect_error([&] { const NewFolder second(x, kNames); }, Exit::kCantCreate, {"another conversion"});
     EXPECT_THAT(names(in), ElementsAre(kPart));
     EXPECT_EQ(slurp(in.path() / kPart / "a"), "text");
     first.reset();

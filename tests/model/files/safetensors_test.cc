@@ -50,9 +50,9 @@ TEST(Safetensors, RefusesALyingLength) {
     expect_refused("", {"ends at 0"});
     expect_refused("short", {"ends at 5"});
     for (const uint64_t n : {uint64_t{3}, uint64_t{100000001}, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{0} - 7}) {
-        expect_refused(lying(n), {"the header claims " + std::to_string(n)});
+        expect_refused(lying(n), {"claims " + std::to_string(n)});
     }
-    expect_refused(lying(0), {"does not begin with '{'"});
+    expect_refused(lying(0), {"does not begin"});
     const std::string big(uint64_t{17} << 20, ' ');
     expect_refused(safetensors(big), {"at most 16777216"});
 }
@@ -73,8 +73,8 @@ TEST(Safetensors, RefusesBadHeaders) {
     expect_refused(one(entry("F32", "[1]", "[4,0]")), {"'data_offsets'"});
     expect_refused(one(entry("F32", "[1]", "[0,4,4]")), {"'data_offsets'"});
     expect_refused(one(entry("F32", "[1]", "[-4,0]")), {"'data_offsets'"});
-    expect_refused(one(entry("F32", "[1]", "[0,8]")), {"bytes [0, 8) lie past the end", "4 bytes"});
-    expect_refused(one(entry("F32", "[2]", "[0,4]")), {"[2] of F32 does not fill bytes [0, 4)"});
+    expect_refused(one(entry("F32", "[1]", "[0,8]")), {"bytes [0, 8) ", "4 bytes"});
+    expect_refused(one(entry("F32", "[2]", "[0,4]")), {"[2] of F32 ", "bytes [0, 4)"});
     expect_refused(one(R"({"dtype":3,"shape":[1],"data_offsets":[0,4]})"), {"'dtype' is no string"});
     expect_refused(safetensors("{\"" + std::string(513, 'n') + "\":" + entry("F32", "[1]", "[0,4]") + "}", "wxyz"),
                    {"513"});
@@ -92,15 +92,12 @@ TEST(Safetensors, RefusesHolesOverlapsAndTails) {
         return safetensors("{\"a\":" + a + ",\"b\":" + b + "}", std::string(bytes, 'x'));
     };
     EXPECT_NO_THROW(read(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[4,8]"), 8)));
-    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[5,9]"), 9),
-                   {"a hole between a and tensor 'b'"});
-    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[3,7]"), 7),
-                   {"an overlap between a and tensor 'b'"});
+    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[5,9]"), 9), {"a hole", "tensor 'b'"});
+    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[3,7]"), 7), {"an overlap", "tensor 'b'"});
     expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[0,4]"), 4), {"an overlap"});
-    expect_refused(two(entry("F32", "[1]", "[1,5]"), entry("F32", "[1]", "[5,9]"), 9), {"a hole between the header"});
-    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[4,8]"), 9),
-                   {"1 bytes after the last tensor"});
-    expect_refused(safetensors("{}", "x"), {"1 bytes after the last tensor"});
+    expect_refused(two(entry("F32", "[1]", "[1,5]"), entry("F32", "[1]", "[5,9]"), 9), {"a hole", "header"});
+    expect_refused(two(entry("F32", "[1]", "[0,4]"), entry("F32", "[1]", "[4,8]"), 9), {"1 bytes after"});
+    expect_refused(safetensors("{}", "x"), {"1 bytes after"});
 }
 
 TEST(Safetensors, RefusesDuplicates) {

@@ -146,9 +146,9 @@ TEST(Store, SaysWhatItIsAndWhatWasExpected) {
     const TempFolder folder;
     const fs::path path = written(folder.path());
     expect_error([&] { StoreReader(open_file(path), "kv snapshot"); }, Exit::kData,
-                 {"store.h5", "this is a test, a kv snapshot was expected"});
+                 {"store.h5", "a test", "kv snapshot"});
     expect_error([&] { StoreReader(open_file(folder.write("other.h5", std::string(3000, 'x'))), "test"); }, Exit::kData,
-                 {"this is no file of trireme's"});
+                 {"other.h5", "trireme's"});
     const StoreReader reader(open_file(path), "test");
     expect_error([&] { (void)reader.set("small", DType::kF32, 1); }, Exit::kData, {"no data set 'small' of f32"});
 }
@@ -166,8 +166,7 @@ TEST(Store, AppearsWholeOrNotAtAll) {
 
     // Only one writer at a time; the part file of a killed process is reused.
     StoreWriter writer(path, IfThere::kReplace, "test", {{"a", DType::kU8, {3}}}, "{}");
-    expect_error([&] { StoreWriter(path, IfThere::kReplace, "test", {}, "{}"); }, Exit::kCantCreate,
-                 {"is writing it; wait for that"});
+    expect_error([&] { StoreWriter(path, IfThere::kReplace, "test", {}, "{}"); }, Exit::kCantCreate, {"is writing it"});
     writer.append(0, bytes_of("abc"));
     writer.publish();
     folder.write(".s.h5.trireme-part", std::string(100000, 'x'));

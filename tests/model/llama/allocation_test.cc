@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
-#include "model/bounded_kv.h"
+#include "model/evicting_kv.h"
 #include "runtime/cpu/stream.h"
 #include "tests/support/allocations.h"
 #include "tests/support/engine.h"
@@ -55,11 +55,11 @@ TEST_P(BoundedForwardOf, AllocatesNothing) {
     Engine engine(data_path(GetParam()), {.context = 300}, comm, 2);
     for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kStreaming, KvPolicy::kTova, KvPolicy::kSnapKv,
                                   KvPolicy::kPyramidKv, KvPolicy::kAdaKv, KvPolicy::kKeyNorm, KvPolicy::kRandom}) {
-        const BoundedShape shape = {
-            .policy = policy, .tokens = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
+        const EvictionShape shape = {
+            .policy = policy, .budget = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
         Level level(
             engine.device(), comm, engine.weights(),
-            {.context = 300, .view = bounded_view(engine.weights().config(), engine.weights().shard(), shape, comm)});
+            {.context = 300, .view = evicting_view(engine.weights().config(), engine.weights().shard(), shape, comm)});
         level.prefill(0, std::vector<int32_t>(100, 7));
         const std::vector<int32_t> first = {0};
         std::vector<Row> rows = {{.token = 3, .position = 0}};

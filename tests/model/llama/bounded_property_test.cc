@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
-#include "model/bounded_kv.h"
-#include "offload/policies/bounded_view.h"
+#include "model/evicting_kv.h"
+#include "offload/policies/evicting_view.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 #include "tests/support/sanitized.h"
@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kVocab = 48, kSteps = 6;
 
 /// The results of a level for a prompt and for fixed tokens after it.
-struct Said {
+struct Result {
     std::vector<std::vector<float>> logits;  // after the prompt, and after each of the tokens
     int64_t kept = 0;                        // at the end
     bool recent_kept = true;                 // the last tokens, after every step
@@ -40,23 +40,23 @@ class BoundedProperties : public testing::Test {
         state_ = state_ * 6364136223846793005u + 1442695040888963407u;
         return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
     }
-    Said says(const BoundedShape& shape) {
+    Result says(const EvictionShape& shape) {
         const LlamaConfig& config = engine_.weights().config();
         Level level(engine_.device(), comm_, engine_.weights(),
                     {.k_type = DType::kF32,
                      .v_type = DType::kF32,
                      .context = prompt + kSteps,
-                     .view = bounded_view(config, engine_.weights().shard(), shape, comm_)});
+                     .view = evicting_view(config, engine_.weights().shard(), shape, comm_)});
         return played(level, shape);
     }
-    Said says_full() {
+    Result says_full() {
         Level level(engine_.device(), comm_, engine_.weights(),
                     {.k_type = DType::kF32, .v_type = DType::kF32, .context = prompt + kSteps});
         return played(level, {});
     }
-    BoundedShape shape(KvPolicy policy, int64_t tokens) {
+    EvictionShape shape(KvPolicy policy, int64_t tokens) {
         return {.policy = policy,
-                .tokens = tokens,
+                .budget = tokens,
                 .heavy = below(tokens),
                 .sinks = policy == KvPolicy::kStreaming ? std::min<int64_t>(2, tokens - 1) : 0,
                 .rolling = rolling,
@@ -70,13 +70,13 @@ class BoundedProperties : public testing::Test {
     bool rolling = false;
 
   private:
-    Said played(Level& level, const BoundedShape& shape) {
-        Said said;
+    Result played(Level& level, const EvictionShape& shape) {
+        Result said;
         const auto look = [&] {
             const HostTensor all = level.logits();
             const auto* x = static_cast<const float*>(all.data());
             said.logits.emplace_back(x, x + kVocab);
-            if (const auto* view = dynamic_cast<const BoundedView*>(&level.view())) check(*view, shape, said);
+            if (const auto* view = dynamic_cast<const EvictingView*>(&level.view())) check(*view, shape, said);
         };
         const std::vector<int32_t> first = {0};
         level.prefill(0, std::span(text).first(static_cast<size_t>(prompt)));
@@ -91,12 +91,12 @@ class BoundedProperties : public testing::Test {
         return said;
     }
     // Checks that every head retains as many tokens as its budget allows, the last ones among them.
-    static void check(const BoundedView& view, const BoundedShape& shape, Said& said) {
+    static void check(const EvictingView& view, const EvictionShape& shape, Result& said) {
         const SlotKv& kv = view.slots();
         const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
         for (int64_t row = 0; row < kv.owners() * kv.layout.kv_heads; ++row) {
             const int64_t n = static_cast<const int32_t*>(kv.counts.data())[row], length = view.length(0);
-            const int64_t budget = shape.budget(OwnerIndex(row / kv.layout.kv_heads), kv.owners());
+            const int64_t budget = shape.budget_of(OwnerIndex(row / kv.layout.kv_heads), kv.owners());
             ASSERT_EQ(n, std::min(length, budget));
             said.kept = n;
             for (int64_t i = 0; i < std::min({shape.recent(), length, budget}); ++i) {
@@ -131,23 +131,24 @@ TEST_F(BoundedProperties, OfEveryTextAndWindow) {
         rolling = below(2) == 0;
         SCOPED_TRACE(fmt::format("seed {}: {}, {} + {} tokens, W {}{}", seed, name_of(policy), prompt, kSteps, window,
                                  rolling ? ", rolling" : ""));
-        BoundedShape asked = shape(policy, window);
+        EvictionShape asked = shape(policy, window);
         if (policy == KvPolicy::kPyramidKv) asked.observe = 1;
-        const Said full = says_full(), some = says(asked);
+        const Result full = says_full(), some = says(asked);
         ASSERT_EQ(some.logits[0], full.logits[0]) << "what follows the prompt depends on what is kept of it";
         ASSERT_TRUE(some.recent_kept);
 
         // With a budget for all tokens, logits have the bits of a full cache. SnapKV replaces PyramidKV, whose last
         // layer retains a part of W.
-        const Said all = says(shape(policy == KvPolicy::kPyramidKv ? KvPolicy::kSnapKv : policy, prompt + kSteps + 1));
+        const Result all =
+            says(shape(policy == KvPolicy::kPyramidKv ? KvPolicy::kSnapKv : policy, prompt + kSteps + 1));
         ASSERT_EQ(all.logits, full.logits);
         ASSERT_EQ(all.kept, prompt + kSteps);
 
         // H2O without heavy hitters is a window, and so is streaming without sinks.
-        BoundedShape nobody = shape(KvPolicy::kH2o, window), last = nobody;
+        EvictionShape nobody = shape(KvPolicy::kH2o, window), last = nobody;
         nobody.heavy = 0;
         last.policy = KvPolicy::kStreaming;
-        const Said window_of_h2o = says(nobody);
+        const Result window_of_h2o = says(nobody);
         ASSERT_EQ(window_of_h2o.logits, says(last).logits);
         ASSERT_TRUE(window_of_h2o.recent_kept);
     }

@@ -34,7 +34,7 @@ class BoundedSharing : public testing::TestWithParam<Map> {
         return LayerMap::parse(text, std::ranges::count(text, '_') + 1, "test");
     }
     int64_t owners() const { return map().owners(); }
-    std::unique_ptr<Pair> pair(const BoundedShape& shape, DType kv, int64_t passes, int64_t kv_heads = 2) {
+    std::unique_ptr<Pair> pair(const EvictionShape& shape, DType kv, int64_t passes, int64_t kv_heads = 2) {
         return std::make_unique<Pair>(shape, kv, comm, model(kv_heads), passes_of(passes));
     }
     SelfComm comm;
@@ -43,9 +43,9 @@ class BoundedSharing : public testing::TestWithParam<Map> {
 TEST_P(BoundedSharing, HasTheBitsOfAFullViewWhileEverythingIsKept) {
     for (const KvPolicy policy : kPolicies) {
         for (const auto& [kv, rolling] : {std::pair{DType::kF16, false}, {DType::kF32, true}}) {
-            BoundedShape shape = shape_of(policy, 320);
+            EvictionShape shape = shape_of(policy, 320);
             if (policy == KvPolicy::kPyramidKv) {  // the last owner retains W / 20 and its window
-                shape.tokens = 1200;
+                shape.budget = 1200;
                 shape.observe = 300;
             }
             shape.rolling = rolling;
@@ -62,7 +62,7 @@ TEST_P(BoundedSharing, HasTheBitsOfAFullViewWhileEverythingIsKept) {
 // Rolling positions are those of the sequence until a token is evicted, and others afterwards.
 TEST_P(BoundedSharing, RollsOnlyWhenTokensHaveGone) {
     for (const KvPolicy policy : {KvPolicy::kStreaming, KvPolicy::kH2o, KvPolicy::kKeyNorm}) {
-        BoundedShape shape = shape_of(policy, 64);
+        EvictionShape shape = shape_of(policy, 64);
         shape.rolling = true;
         const auto p = pair(shape, DType::kF32, 2);
         p->level.prefill(0, text_of(59));
@@ -95,7 +95,7 @@ TEST_P(BoundedSharing, ReadsThePromptAsTheFullViewDoesWhateverItKeeps) {
 TEST_P(BoundedSharing, KeepsItsBudgetAndTheMostRecentTokens) {
     for (const KvPolicy policy : kPolicies) {
         for (const int64_t prompt : {1, 40}) {
-            const BoundedShape shape = shape_of(policy, 24);
+            const EvictionShape shape = shape_of(policy, 24);
             const auto p = pair(shape, DType::kF32, 2);
             p->level.prefill(0, text_of(prompt));
             for (int64_t step = 0; step <= 30; ++step) {
@@ -105,7 +105,7 @@ TEST_P(BoundedSharing, KeepsItsBudgetAndTheMostRecentTokens) {
                 for (const auto& [at, tokens] : kept) {
                     if (!shape.shares()) {
                         ASSERT_EQ(static_cast<int64_t>(tokens.size()),
-                                  std::min(length, shape.budget(OwnerIndex(at.first), owners())));
+                                  std::min(length, shape.budget_of(OwnerIndex(at.first), owners())));
                     }
                     for (int64_t i = 0; i < std::min(shape.recent(), length); ++i) {
                         ASSERT_EQ(tokens[tokens.size() - 1 - static_cast<size_t>(i)], length - 1 - i);
@@ -120,7 +120,7 @@ TEST_P(BoundedSharing, KeepsItsBudgetAndTheMostRecentTokens) {
 TEST_P(BoundedSharing, ReadsAPromptInChunksAsItReadsTurns) {
     for (const KvPolicy policy : kPolicies) {
         for (const bool rolling : {false, true}) {
-            BoundedShape turns = shape_of(policy, 32), chunks = turns;
+            EvictionShape turns = shape_of(policy, 32), chunks = turns;
             turns.rolling = chunks.rolling = rolling;
             chunks.chunk = 50;
             const auto a = pair(turns, DType::kF32, 2), b = pair(chunks, DType::kF32, 2);
@@ -138,7 +138,7 @@ TEST_P(BoundedSharing, ReadsAPromptInChunksAsItReadsTurns) {
 
 TEST_P(BoundedSharing, ComesBackToTheEndOfThePromptAndMakesRoom) {
     for (const KvPolicy policy : kPolicies) {
-        BoundedShape shape = shape_of(policy, 32);
+        EvictionShape shape = shape_of(policy, 32);
         shape.returns = true;
         const auto p = pair(shape, DType::kF16, 2);
         p->level.prefill(0, text_of(90));
@@ -167,7 +167,7 @@ TEST_P(BoundedSharing, RanksKeepTheSameTokens) {
     for (size_t number = 0; number < 8; ++number) {
         const KvPolicy policy = policies[number % 4];
         const HeadsBy heads = ways[(number + number / 4) % 4];
-        BoundedShape shape = shape_of(policy, 24);
+        EvictionShape shape = shape_of(policy, 24);
         shape.heads = heads;
         shape.rolling = number % 2 == 0;
         Kept alone;
@@ -198,15 +198,15 @@ TEST_P(BoundedSharing, TakesTheMemoryItSays) {
     const LlamaConfig& config = engine.weights().config();
     for (const KvPolicy policy : kPolicies) {
         for (const int64_t chunk : {0, 100}) {
-            BoundedShape shape = shape_of(policy, 300);
+            EvictionShape shape = shape_of(policy, 300);
             shape.chunk = chunk;
             shape.returns = shape.rolling = chunk > 0;
             const KvShape kv = {.layout = {3, 16, DType::kF16, DType::kF16}, .owner_layers = owners(), .context = 5000};
             const std::unique_ptr<Stream> stream = engine.device().make_stream("test");
             const size_t device = engine.device().used(Space::kDevice), host = engine.device().used(Space::kHost);
             const auto view =
-                bounded_view(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
-            const MemoryBytes says = bounded_memory(config, engine.weights().shard(), kv, shape, "cpu", 1);
+                evicting_view(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
+            const MemoryBytes says = evicting_memory(config, engine.weights().shard(), kv, shape, "cpu", 1);
             // A CPU's memory comes in whole pages: the view's own, its queries', its kernels'.
             const auto pages = [](size_t used, size_t said) { return used >= said && used < said + 3 * 4096; };
             EXPECT_TRUE(pages(engine.device().used(Space::kDevice) - device, says.device)) << name_of(policy);
@@ -226,7 +226,7 @@ TEST(BoundedSharingMemory, HasAPlaceForEachOwnerThatWaits) {
         const LlamaConfig config = model_of(2, map)->config();
         const KvShape kv = {
             .layout = {2, 16, DType::kF16, DType::kF16}, .owner_layers = config.layer_map.owners(), .context = 5000};
-        return bounded_memory(config, make_shard(config, 0, 1), kv, shape_of(policy, 64), "cpu", 1).device;
+        return evicting_memory(config, make_shard(config, 0, 1), kv, shape_of(policy, 64), "cpu", 1).device;
     };
     const size_t tiles = static_cast<size_t>(tiles_for(5000)) * KvLayout{2, 16, DType::kF16, DType::kF16}.tile_bytes();
     EXPECT_EQ(bytes("0_2_2", KvPolicy::kStreaming), bytes("0_1_1", KvPolicy::kStreaming));

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "dist/self_comm.h"
-#include "model/bounded_kv.h"
-#include "offload/policies/bounded_view.h"
+#include "model/evicting_kv.h"
+#include "offload/policies/evicting_view.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 
@@ -45,9 +45,9 @@ inline constexpr KvPolicy kPolicies[] = {KvPolicy::kH2o,     KvPolicy::kStreamin
                                          KvPolicy::kSnapKv,  KvPolicy::kPyramidKv, KvPolicy::kAdaKv,
                                          KvPolicy::kKeyNorm, KvPolicy::kRandom};
 
-inline BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
+inline EvictionShape shape_of(KvPolicy policy, int64_t tokens) {
     return {.policy = policy,
-            .tokens = tokens,
+            .budget = tokens,
             .heavy = tokens / 2,
             .sinks = policy == KvPolicy::kStreaming ? 4 : 0,
             .one_set = policy == KvPolicy::kTova,
@@ -58,19 +58,19 @@ inline BoundedShape shape_of(KvPolicy policy, int64_t tokens) {
 
 /// An engine with two levels: one with an evicting cache, one with a full cache.
 struct Pair {
-    Pair(const BoundedShape& shape, DType kv, Comm& comm, int64_t kv_heads = 2)
+    Pair(const EvictionShape& shape, DType kv, Comm& comm, int64_t kv_heads = 2)
         : Pair(shape, kv, comm, model_of(kv_heads), {}) {}
-    Pair(const BoundedShape& shape, DType kv, Comm& comm, std::unique_ptr<WeightSource> model, const Passes& passes)
+    Pair(const EvictionShape& shape, DType kv, Comm& comm, std::unique_ptr<WeightSource> model, const Passes& passes)
         : engine(std::move(model), {.weights = DType::kF32, .context = 256}, comm),
           level(engine.device(), comm, engine.weights(),
                 {.k_type = kv,
                  .v_type = kv,
                  .context = kContext,
-                 .view = bounded_view(engine.weights().config(), engine.weights().shard(), shape, comm),
+                 .view = evicting_view(engine.weights().config(), engine.weights().shard(), shape, comm),
                  .passes = passes}),
           full(engine.device(), comm, engine.weights(),
                {.k_type = kv, .v_type = kv, .context = kContext, .passes = passes}) {}
-    const BoundedView& view() const { return dynamic_cast<const BoundedView&>(level.view()); }
+    const EvictingView& view() const { return dynamic_cast<const EvictingView&>(level.view()); }
 
     Engine engine;
     Level level, full;
@@ -99,7 +99,7 @@ inline std::vector<std::vector<float>> steps(Level& level, int64_t n) {
 /// The tokens that each KV head of the model retains, by (owner, head).
 using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
 inline Kept kept_by(Level& level, int64_t first_head) {
-    const SlotKv& kv = dynamic_cast<const BoundedView&>(level.view()).slots();
+    const SlotKv& kv = dynamic_cast<const EvictingView&>(level.view()).slots();
     level.stream().synchronize();
     Kept all;
     const int64_t heads = kv.layout.kv_heads;

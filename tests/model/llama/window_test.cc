@@ -111,8 +111,8 @@ TEST_F(WindowTest, MovesWithTheText) {
                 expect_close(last_logits(window), wanted(text, sinks, kWindow - sinks + 1),
                              fmt::format("{} + {}", prompt, i));
             }
-            level.computed();
-            level.settle();
+            level.accept_rows();
+            level.commit();
         }
         EXPECT_EQ(window.view().cached(0), kWindow);
     }
@@ -129,8 +129,8 @@ TEST_F(WindowTest, BeginsAgainAfterThePrompt) {
         level.append(1);
         level.rows_of_pending(rows);
         window.extend(rows);
-        level.computed();
-        if (i % 3 == 0) level.settle();
+        level.accept_rows();
+        if (i % 3 == 0) level.commit();
     }
     level.begin();
     EXPECT_EQ(last_logits(window), first);

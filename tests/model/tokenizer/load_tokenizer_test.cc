@@ -31,7 +31,7 @@ TEST(LoadTokenizer, TakesAFolderOrAFile) {
 
 TEST(LoadTokenizer, SaysWhatIsMissing) {
     const TempFolder folder;
-    expect_error([&] { load_tokenizer(folder.path()); }, Exit::kNoInput, {"no tokenizer.json or tokenizer.model"});
+    expect_error([&] { load_tokenizer(folder.path()); }, Exit::kNoInput, {"tokenizer.json or tokenizer.model"});
     expect_error([&] { load_tokenizer(folder.path() / "nowhere"); }, Exit::kNoInput, {"nowhere"});
     const auto text = folder.write("tokenizer.txt", "x");
     expect_error([&] { load_tokenizer(text); }, Exit::kData, {"tokenizer.txt", ".json, .model, .gguf or .h5"});
@@ -96,8 +96,8 @@ TEST(SpecialFiles, RefuseNonsense) {
     refuse("tokenizer_config.json", R"({"bos_token": 3})", "'bos_token' is number");
     refuse("tokenizer_config.json", R"({"bos_token": {"text": "x"}})", "'content' is missing");
     refuse("tokenizer_config.json", R"({"add_bos_token": "yes"})", "'add_bos_token' is string");
-    refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "a"}}})", "not the id of a token");
-    refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"-1": {"content": "a"}}})", "not the id of a token");
+    refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "a"}}})", "id of a token");
+    refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"-1": {"content": "a"}}})", "id of a token");
     refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"2097152": {"content": "a"}}})", "not the id");
     refuse("tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "a"}, "8": {"content": "a"}}})",
            "contradicts");

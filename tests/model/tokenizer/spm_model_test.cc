@@ -83,12 +83,12 @@ TEST(SpmModel, RefusesBadPieces) {
     refuse([](SpmModel& m) { m.pieces[261].type = static_cast<SpmPieceType>(7); }, "piece 261 has the type 7");
     refuse([](SpmModel& m) { m.pieces[261].type = SpmPieceType::kByte; }, "byte piece 261 is 'b'");
     refuse([](SpmModel& m) { m.pieces[3] = {"<0x-1>", 0, SpmPieceType::kByte}; }, "byte piece 3 is '<0x-1>'");
-    refuse([](SpmModel& m) { m.pieces[261].type = SpmPieceType::kUnknown; }, "2 pieces of type unknown");
-    refuse([](SpmModel& m) { m.pieces[0].type = SpmPieceType::kControl; }, "0 pieces of type unknown");
+    refuse([](SpmModel& m) { m.pieces[261].type = SpmPieceType::kUnknown; }, "2 pieces of type");
+    refuse([](SpmModel& m) { m.pieces[0].type = SpmPieceType::kControl; }, "0 pieces of type");
     refuse([](SpmModel& m) { m.pieces.erase(m.pieces.begin() + 9); }, "255 of 256 byte pieces");
     refuse([](SpmModel& m) { m.pieces[259] = {"c"}; }, "U+2581");
     refuse([](SpmModel& m) { m.pieces[259].type = SpmPieceType::kControl; }, "U+2581");
-    refuse([](SpmModel& m) { m.pieces.clear(); }, "0 pieces of type unknown");
+    refuse([](SpmModel& m) { m.pieces.clear(); }, "0 pieces of type");
 }
 
 TEST(SpmModel, RefusesRulesItDoesNotKnow) {

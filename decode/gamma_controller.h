@@ -1,5 +1,5 @@
 #pragma once
-/// Draft length controller: how many tokens to propose, or how deep a tree. It minimises milliseconds per token, and
+/// Gamma controller: how many tokens to propose, or how deep a tree. It minimises milliseconds per token, and
 /// proposes nothing where speculation gains next to nothing. It uses only forward costs and the acceptance of emitted
 /// tokens, so all ranks choose alike. Discarded tokens do not affect it.
 
@@ -12,27 +12,27 @@
 
 namespace trireme {
 
-/// Chooses the lengths of one level's proposals. It assumes that a proposed token is accepted with probability alpha at
+/// Chooses the gammas of one level's proposals. It assumes that a proposed token is accepted with probability alpha at
 /// every depth, and estimates alpha from recent tokens. If no length pays, it is off: it only requests short probes now
 /// and then, more and more rarely while they fail.
-class DraftLength {
+class GammaController {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
 
     /// `fixed`: tokens to propose in every round; kAuto: adaptive.
-    explicit DraftLength(int64_t fixed = kAuto) : fixed_(fixed) {}
+    explicit GammaController(int64_t fixed = kAuto) : fixed_(fixed) {}
 
     /// Sets the costs of the verifier's forwards and of a proposed token: `inner`'s token_ms(), or `token_ms` if inner
     /// is null. Call it before next(). `inner` must outlive this object.
-    void know(const LevelCosts& verifier, const DraftLength* inner, double token_ms);
+    void set_costs(const LevelCosts& verifier, const GammaController* inner, double token_ms);
 
     /// A proposal that is not a chain: the time to draft it, and the rows of the forward that verifies it.
     struct Draft {
         double ms = 0;
         int64_t rows = 0;
     };
-    /// Sets the costs if proposals are not chains: by_length[i] is a proposal of length i + 1.
-    void know(const LevelCosts& verifier, std::vector<Draft> by_length);
+    /// Sets the costs if proposals are not chains: by_gamma[i] is a proposal of length i + 1.
+    void set_costs(const LevelCosts& verifier, std::vector<Draft> by_gamma);
 
     /// Resets it for a new sequence.
     void begin() { state_ = {}; }
@@ -41,16 +41,17 @@ class DraftLength {
         ar.section("draft length");
         ar.value(state_);
     }
-    /// Returns the tokens to propose in the next round, at most `most`; 0: none. `first`: the first call since saw().
+    /// Returns the tokens to propose in the next round, at most `most`; 0: none. `first`: the first call since
+    /// observe().
     int64_t next(int64_t most, bool first) const;
-    /// Tokens that were emitted since the last saw().
+    /// Tokens that were emitted since the last observe().
     struct Outcome {
         int64_t tokens = 0;    // all emitted tokens
         int64_t accepted = 0;  // proposed tokens that were accepted
         int64_t residual = 0;  // tokens sampled in place of a rejected one
         bool asked = false;    // the first round had proposals
     };
-    void saw(const Outcome& outcome);
+    void observe(const Outcome& outcome);
 
     /// Predicted milliseconds per token of this level: the cost of a token that it proposes to the next outer level.
     double token_ms() const;
@@ -59,21 +60,21 @@ class DraftLength {
 
   private:
     struct Choice {
-        int64_t length;
+        int64_t gamma;
         double token_ms;
     };
     Choice best(double alpha, int64_t most) const;
-    Draft draft(int64_t length, double token_ms) const;
+    Draft draft(int64_t gamma, double token_ms) const;
     double proposed_ms() const { return inner_ == nullptr ? proposed_ms_ : inner_->token_ms(); }
     double verify_ms(int64_t rows) const { return verify_ms_[static_cast<size_t>(rows)]; }
     int64_t probe() const;
     int64_t wait() const;
 
     int64_t fixed_;
-    const DraftLength* inner_ = nullptr;
+    const GammaController* inner_ = nullptr;
     double proposed_ms_ = 0;                           // of a proposed token, if inner_ is null
     std::array<double, kMaxRows + 1> verify_ms_ = {};  // by number of rows
-    std::vector<Draft> drafts_;                        // by length - 1; empty: chains
+    std::vector<Draft> drafts_;                        // by gamma - 1; empty: chains
     /// The state that begin() resets. Old tokens count less; the counts begin as if three of four tokens were accepted.
     struct State {
         double accepted = 3, residual = 1;
@@ -85,6 +86,6 @@ class DraftLength {
 };
 
 /// Installs a cost table in the controllers of a chain, outermost level first.
-void know(std::span<DraftLength> lengths, const SpecCosts& costs);
+void set_costs(std::span<GammaController> gammas, const SpecCosts& costs);
 
 }  // namespace trireme

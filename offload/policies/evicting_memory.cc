@@ -1,14 +1,14 @@
-#include "offload/policies/bounded_memory.h"
+#include "offload/policies/evicting_memory.h"
 
 #include <algorithm>
 
 namespace trireme {
 
-int64_t BoundedMemory::slots(const KvShape& kv, const BoundedShape& s) {
+int64_t EvictingMemory::slots(const KvShape& kv, const EvictionShape& s) {
     return tiles_for(s.most_of_head(kv.owner_layers)) * kTileTokens;
 }
 
-int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
+int64_t EvictingMemory::entries(const KvShape& kv, const EvictionShape& s) {
     // A call's tokens follow the retained ones, which belong to the same sequence.
     const int64_t most = s.most_of_head(kv.owner_layers);
     if (const int64_t behind = s.chunk > 0 ? s.chunk : s.turns ? s.prompt : 0; behind > 0) {
@@ -17,7 +17,7 @@ int64_t BoundedMemory::entries(const KvShape& kv, const BoundedShape& s) {
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 
-WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, const KvReaders& readers) {
+WantedTensors EvictingMemory::wants(const KvShape& k, const EvictionShape& s, const KvReaders& readers) {
     const KvLayout& l = k.layout;
     const int64_t heads = readers.heads(), places = readers.places();
     const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
@@ -78,17 +78,17 @@ WantedTensors BoundedMemory::wants(const KvShape& k, const BoundedShape& s, cons
     return all;
 }
 
-size_t BoundedMemory::bytes(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
-    return bytes_of(BoundedMemory().wants(kv, s, readers));
+size_t EvictingMemory::bytes(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
+    return bytes_of(EvictingMemory().wants(kv, s, readers));
 }
 
-void BoundedMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const BoundedShape& s,
-                         const KvReaders& readers) {
+void EvictingMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const EvictionShape& s,
+                          const KvReaders& readers) {
     take_all(device, wants(shape, s, readers));
     kv.layout = shape.layout;
 }
 
-LayerKv BoundedMemory::entries(int64_t place) const {
+LayerKv EvictingMemory::entries(int64_t place) const {
     const int64_t heads = kv.layout.kv_heads;
     return {.layout = kv.layout,
             .tiles = entry_table.slice_rows(place, 1),
@@ -98,7 +98,7 @@ LayerKv BoundedMemory::entries(int64_t place) const {
             .angles = angles};
 }
 
-Tensor BoundedMemory::weights_of(int64_t place, int64_t entries) const {
+Tensor EvictingMemory::weights_of(int64_t place, int64_t entries) const {
     const int64_t heads = kv.layout.kv_heads;
     return {entry_weights.slice_rows(place * heads, heads).data(), DType::kF32, {heads, entries}};
 }

@@ -1,6 +1,6 @@
 // The budgets of each policy, as docs/background/eviction.md documents them.
 
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 
 #include <tuple>
 #include <utility>
@@ -8,21 +8,21 @@
 
 #include <gtest/gtest.h>
 
-#include "offload/policies/bounded_memory.h"
+#include "offload/policies/evicting_memory.h"
 #include "runtime/error.h"
 
 namespace trireme::test {
 namespace {
 
-constexpr BoundedShape kShape = {.tokens = 31, .heavy = 12, .sinks = 3, .observe = 7, .pool = 5};
+constexpr EvictionShape kShape = {.budget = 31, .heavy = 12, .sinks = 3, .observe = 7, .pool = 5};
 
-BoundedShape of(KvPolicy policy) {
-    BoundedShape s = kShape;
+EvictionShape of(KvPolicy policy) {
+    EvictionShape s = kShape;
     s.policy = policy;
     return s;
 }
 
-TEST(BoundedShape, SaysHowManyAreAlwaysKept) {
+TEST(EvictionShape, SaysHowManyAreAlwaysKept) {
     for (const auto& [policy, recent] : {std::pair{KvPolicy::kH2o, 31 - 12},
                                          {KvPolicy::kStreaming, 31 - 3},
                                          {KvPolicy::kTova, 1},
@@ -35,7 +35,7 @@ TEST(BoundedShape, SaysHowManyAreAlwaysKept) {
     }
 }
 
-TEST(BoundedShape, SaysWhichQueriesCount) {
+TEST(EvictionShape, SaysWhichQueriesCount) {
     for (const auto& [policy, all, some] : {std::tuple{KvPolicy::kH2o, 100, 5},
                                             {KvPolicy::kStreaming, 0, 0},
                                             {KvPolicy::kTova, 1, 1},
@@ -51,21 +51,21 @@ TEST(BoundedShape, SaysWhichQueriesCount) {
 
 // One call takes the retained tokens and a conversation turn after them, also if one head has most of its layer's
 // slots.
-TEST(BoundedMemory, HasRoomForATurnAfterTheFullestHead) {
+TEST(EvictingMemory, HasRoomForATurnAfterTheFullestHead) {
     const KvShape kv = {.layout = {2, 64, DType::kF16, DType::kF16}, .owner_layers = 4, .context = 100000};
     for (const KvPolicy policy : {KvPolicy::kH2o, KvPolicy::kPyramidKv, KvPolicy::kAdaKv}) {
-        BoundedShape s = of(policy);
+        EvictionShape s = of(policy);
         s.all_heads = s.key_rows = 8;
         s.prompt = 60;
         s.turns = true;
-        EXPECT_EQ(BoundedMemory::entries(kv, s), s.most_of_head(kv.owner_layers) + 60) << name_of(policy);
+        EXPECT_EQ(EvictingMemory::entries(kv, s), s.most_of_head(kv.owner_layers) + 60) << name_of(policy);
     }
-    BoundedShape shared = of(KvPolicy::kAdaKv);
+    EvictionShape shared = of(KvPolicy::kAdaKv);
     shared.all_heads = 8;
     EXPECT_EQ(shared.most_of_head(4), 8 * 31 - 7 * 7);  // each other head keeps its recent tokens, or a fifth of W
 }
 
-TEST(BoundedShape, MakesARule) {
+TEST(EvictionShape, MakesARule) {
     for (const auto& [policy, by] : {std::pair{KvPolicy::kH2o, ScoreBy::kSum},
                                      {KvPolicy::kStreaming, ScoreBy::kNothing},
                                      {KvPolicy::kTova, ScoreBy::kLast},
@@ -74,7 +74,7 @@ TEST(BoundedShape, MakesARule) {
                                      {KvPolicy::kAdaKv, ScoreBy::kWindow},
                                      {KvPolicy::kKeyNorm, ScoreBy::kKeyNorm},
                                      {KvPolicy::kRandom, ScoreBy::kRandom}}) {
-        BoundedShape s = of(policy);
+        EvictionShape s = of(policy);
         s.half_scores = s.per_query = true;
         s.decay = 0.5F;
         s.seed = 9;
@@ -95,33 +95,17 @@ TEST(BoundedShape, MakesARule) {
 }
 
 // In addition to the window the first layer has 155 slots, and the last one 5, a twentieth of W; their mean is 80.
-TEST(BoundedShape, FallsFromLayerToLayer) {
-    BoundedShape s = {.policy = KvPolicy::kPyramidKv, .tokens = 100, .observe = 20};
+TEST(EvictionShape, FallsFromLayerToLayer) {
+    EvictionShape s = {.policy = KvPolicy::kPyramidKv, .budget = 100, .observe = 20};
     std::vector<int64_t> budgets;
-    for (OwnerIndex owner; owner.i < 5; ++owner) budgets.push_back(s.budget(owner, 5));
+    for (OwnerIndex owner; owner.i < 5; ++owner) budgets.push_back(s.budget_of(owner, 5));
     EXPECT_EQ(budgets, (std::vector<int64_t>{175, 138, 100, 62, 25}));
     EXPECT_EQ(s.most_tokens(5), 175);
-    EXPECT_EQ(s.budget(OwnerIndex(0), 1), 100);
-    EXPECT_EQ(of(KvPolicy::kSnapKv).budget(OwnerIndex(1), 5), 31);
+    EXPECT_EQ(s.budget_of(OwnerIndex(0), 1), 100);
+    EXPECT_EQ(of(KvPolicy::kSnapKv).budget_of(OwnerIndex(1), 5), 31);
     s.observe = 97;  // only 3 slots above the window: all layers have the same
-    EXPECT_EQ(s.budget(OwnerIndex(0), 2), 100);
-    EXPECT_EQ(s.budget(OwnerIndex(1), 2), 100);
-}
-
-TEST(BoundedShape, TakesWhatJustFits) {
-    for (const BoundedShape& s : {BoundedShape{.policy = KvPolicy::kH2o, .tokens = 2, .heavy = 1, .sinks = 1},
-                                  {.policy = KvPolicy::kH2o, .tokens = 8, .heavy = 7, .sinks = 7},
-                                  {.policy = KvPolicy::kStreaming, .tokens = 8, .sinks = 7},
-                                  {.policy = KvPolicy::kTova, .tokens = 8, .sinks = 7},
-                                  {.policy = KvPolicy::kKeyNorm, .tokens = 9, .heavy = 4, .sinks = 4},
-                                  {.policy = KvPolicy::kSnapKv, .tokens = 8, .sinks = 1, .observe = 7, .pool = 1},
-                                  {.policy = KvPolicy::kPyramidKv, .tokens = 40, .sinks = 2, .observe = 20}}) {
-        EXPECT_NO_THROW(check_bounded(s, 4)) << name_of(s.policy);
-        BoundedShape more = s;
-        ++more.sinks;
-        EXPECT_THROW(check_bounded(more, 4), Error) << name_of(s.policy);
-    }
-    EXPECT_NO_THROW(check_bounded({}, 4));
+    EXPECT_EQ(s.budget_of(OwnerIndex(0), 2), 100);
+    EXPECT_EQ(s.budget_of(OwnerIndex(1), 2), 100);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "model/bounded_kv.h"
+#include "model/evicting_kv.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,13 +6,13 @@
 #include "model/head_exchange.h"
 #include "model/head_mean.h"
 #include "model/rope.h"
-#include "offload/policies/bounded_view.h"
+#include "offload/policies/evicting_view.h"
 
 namespace trireme {
 namespace {
 
 /// Whether scores come from attention, of heads that several ranks hold.
-bool exchanges(const LlamaConfig& config, int ranks, const BoundedShape& shape) {
+bool exchanges(const LlamaConfig& config, int ranks, const EvictionShape& shape) {
     return shape.attentive() && HeadExchange::needed(config, ranks);
 }
 
@@ -45,12 +45,12 @@ KvReaders readers_of(const LlamaConfig& config, const Shard& shard) {
 }
 
 /// `most`: the most elements of a KV head that are exchanged at once.
-BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& config, const Shard& shard,
-                           const BoundedShape& shape, Comm& comm, int64_t most) {
+EvictingModel evicting_model(Device& device, Stream& compute, const LlamaConfig& config, const Shard& shard,
+                             const EvictionShape& shape, Comm& comm, int64_t most) {
     const HeadsBy heads = shape.heads;
     const auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     const HeadPool pool = heads == HeadsBy::kMax ? HeadPool::kMax : HeadPool::kAdd;
-    BoundedModel model = {
+    EvictingModel model = {
         .readers = readers_of(config, shard),
         .kv_of_head = shard.kv_of_head,
         .shares = shares_of(config, shard, heads),
@@ -75,7 +75,7 @@ BoundedModel bounded_model(Device& device, Stream& compute, const LlamaConfig& c
 }
 
 /// Returns the shape with the numbers that depend on the rank.
-BoundedShape shape_of_rank(const LlamaConfig& config, const Shard& shard, BoundedShape shape) {
+EvictionShape shape_of_rank(const LlamaConfig& config, const Shard& shard, EvictionShape shape) {
     shape.first_head = shard.kv_begin;
     shape.all_heads = config.n_kv_heads;
     shape.key_rows = shard.ranks * most_heads(config, shard.ranks);
@@ -84,7 +84,7 @@ BoundedShape shape_of_rank(const LlamaConfig& config, const Shard& shard, Bounde
 
 /// Every rank has one row of keys for each head of the rank with the most heads. A head that several ranks hold is read
 /// from the first of them.
-void share_keys(BoundedModel& model, const LlamaConfig& config, const Shard& shard, Stream& compute, Comm& comm) {
+void share_keys(EvictingModel& model, const LlamaConfig& config, const Shard& shard, Stream& compute, Comm& comm) {
     model.own_rows = most_heads(config, shard.ranks);
     model.first_row = shard.rank * model.own_rows;
     model.rows.assign(static_cast<size_t>(config.n_kv_heads), 0);
@@ -102,40 +102,41 @@ void share_keys(BoundedModel& model, const LlamaConfig& config, const Shard& sha
 
 }  // namespace
 
-ViewMaker bounded_view(const LlamaConfig& config, const Shard& shard, const BoundedShape& shape, Comm& comm) {
-    const BoundedShape own = shape_of_rank(config, shard, shape);
+ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm) {
+    const EvictionShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
                                         const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
-        BoundedModel model = bounded_model(device, compute, config, shard, own, comm, BoundedView::exchanged(kv, own));
+        EvictingModel model =
+            evicting_model(device, compute, config, shard, own, comm, EvictingView::exchanged(kv, own));
         if (own.shares()) share_keys(model, config, shard, compute, comm);
-        return std::make_unique<BoundedView>(device, compute, kv, own, std::move(model));
+        return std::make_unique<EvictingView>(device, compute, kv, own, std::move(model));
     };
 }
 
-MemoryBytes bounded_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& asked,
-                           std::string_view backend, int threads) {
-    const BoundedShape shape = shape_of_rank(config, shard, asked);
-    MemoryBytes all = BoundedView::memory_for(kv, shape, readers_of(config, shard));
+MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv,
+                            const EvictionShape& asked, std::string_view backend, int threads) {
+    const EvictionShape shape = shape_of_rank(config, shard, asked);
+    MemoryBytes all = EvictingView::memory_for(kv, shape, readers_of(config, shard));
     if (shape.observing()) {
-        const KernelLimits limits = BoundedView::renewing_limits(kv, shape, shard.n_heads);
+        const KernelLimits limits = EvictingView::renewing_limits(kv, shape, shard.n_heads);
         all.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
     }
     if (exchanges(config, shard.ranks, shape)) {
-        all.device += HeadExchange::memory(config.n_kv_heads, BoundedView::exchanged(kv, shape), shard.ranks);
+        all.device += HeadExchange::memory(config.n_kv_heads, EvictingView::exchanged(kv, shape), shard.ranks);
     }
-    if (shape.one_set) all.device += HeadMean::memory(shard, kv.owner_layers, BoundedView::exchanged(kv, shape));
+    if (shape.one_set) all.device += HeadMean::memory(shard, kv.owner_layers, EvictingView::exchanged(kv, shape));
     return all;
 }
 
-std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const BoundedShape& shape, Comm& comm) {
+std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm) {
     auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one by default
     const Shard& shard = target.weights().shard();
     return std::make_unique<HeavySet>(device, target.stream(), full, shape,
-                                      bounded_model(device, target.stream(), target.config(), shard, shape, comm,
-                                                    HeavySet::exchanged(full.shape(), shape)));
+                                      evicting_model(device, target.stream(), target.config(), shard, shape, comm,
+                                                     HeavySet::exchanged(full.shape(), shape)));
 }
 
-MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const BoundedShape& shape,
+MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const EvictionShape& shape,
                          std::string_view backend, int threads) {
     MemoryBytes all = HeavySet::memory_for(kv, shape, readers_of(config, shard));
     all.device += kernel_scratch(backend, Phase::kDecode, HeavySet::step_limits(kv, shard.n_heads), threads);

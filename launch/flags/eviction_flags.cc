@@ -15,22 +15,22 @@ KvPolicy read_policy(const S& s) {
 }
 
 void set_window(O& o, const S& s) {
-    o.bounded.window_share = 0;
+    o.eviction.budget_share = 0;
     if (s.text.find('.') == std::string::npos) {
-        o.bounded.window = s.integer(2, kMostTokens, ", or a share of the prompt below 1");
+        o.eviction.budget = s.integer(2, kMostTokens, ", or a share of the prompt below 1");
     } else {
-        o.bounded.window_share = s.real(0.001, 1);
+        o.eviction.budget_share = s.real(0.001, 1);
     }
 }
 
 std::string shown_window(const O& o) {
-    if (o.bounded.window_share == 0) return o.bounded.window == 0 ? std::string() : shown(o.bounded.window);
-    return o.bounded.window_share == 1 ? "1.0" : shown(o.bounded.window_share);
+    if (o.eviction.budget_share == 0) return o.eviction.budget == 0 ? std::string() : shown(o.eviction.budget);
+    return o.eviction.budget_share == 1 ? "1.0" : shown(o.eviction.budget_share);
 }
 
 }  // namespace
 
-FlagGroup bounded_flags() {
+FlagGroup eviction_flags() {
     return {
         "Bounded KV",
         {
@@ -42,17 +42,17 @@ FlagGroup bounded_flags() {
              "attention, and recent tokens. streaming: first and recent tokens. tova: attention of the last query. "
              "snapkv: attention of recent queries. pyramidkv: like snapkv, fewer tokens in higher layers. adakv: like "
              "snapkv, heads of a layer share the budget. knorm: small key norms, and recent tokens. random",
-             [](O& o, const S& s) { o.bounded.policy = read_policy(s); },
-             [](const O& o) { return std::string(name_of(o.bounded.policy)); }},
+             [](O& o, const S& s) { o.eviction.policy = read_policy(s); },
+             [](const O& o) { return std::string(name_of(o.eviction.policy)); }},
             {"h2o",
              {"--h2o", "--enable_h2o_generation", "--enable_h2o_cache"},
              kContinue | kScore | kPlan,
              "",
              "same as --kv-policy h2o",
              [](O& o, const S& s) {
-                 if (s.on()) o.bounded.policy = KvPolicy::kH2o;
+                 if (s.on()) o.eviction.policy = KvPolicy::kH2o;
              },
-             [](const O& o) { return on_off(o.bounded.policy == KvPolicy::kH2o); }},
+             [](const O& o) { return on_off(o.eviction.policy == KvPolicy::kH2o); }},
             {"kv-window",
              {"--kv-window", "--num_window_length"},
              kShaped,
@@ -68,15 +68,15 @@ FlagGroup bounded_flags() {
              "TOKENS",
              "h2o, knorm: tokens of the budget that are selected by score; the others are the most recent. "
              "-1: half",
-             [](O& o, const S& s) { o.bounded.heavy = s.integer(-1, kMostTokens); },
-             [](const O& o) { return shown(o.bounded.heavy); }},
+             [](O& o, const S& s) { o.eviction.heavy = s.integer(-1, kMostTokens); },
+             [](const O& o) { return shown(o.eviction.heavy); }},
             {"kv-sinks",
              {"--kv-sinks", "--num-sink-tokens"},
              kShaped,
              "TOKENS",
              "first tokens that are always retained; they count towards the selected ones",
-             [](O& o, const S& s) { o.bounded.sinks = s.integer(0, kMostTokens); },
-             [](const O& o) { return o.bounded.sinks < 0 ? std::string() : shown(o.bounded.sinks); },
+             [](O& o, const S& s) { o.eviction.sinks = s.integer(0, kMostTokens); },
+             [](const O& o) { return o.eviction.sinks < 0 ? std::string() : shown(o.eviction.sinks); },
              "4 with streaming, else 0"},
             {"kv-positions",
              {"--kv-positions"},
@@ -85,18 +85,18 @@ FlagGroup bounded_flags() {
              "RoPE positions: true: in the sequence; rolling: among retained tokens, so sequences may exceed "
              "the model's context",
              [](O& o, const S& s) {
-                 o.bounded.rolling = s.one_of({"true", "rolling"}) == 1;
+                 o.eviction.rolling = s.one_of({"true", "rolling"}) == 1;
              },
-             [](const O& o) { return std::string(o.bounded.rolling ? "rolling" : "true"); }},
+             [](const O& o) { return std::string(o.eviction.rolling ? "rolling" : "true"); }},
             {"kv-rolling",
              {"--kv-rolling", "--enable_position_rolling"},
              kShaped,
              "",
              "same as --kv-positions rolling",
              [](O& o, const S& s) {
-                 if (s.on()) o.bounded.rolling = true;
+                 if (s.on()) o.eviction.rolling = true;
              },
-             [](const O& o) { return on_off(o.bounded.rolling); }},
+             [](const O& o) { return on_off(o.eviction.rolling); }},
             {"kv-gqa",
              {"--kv-gqa"},
              kShaped,
@@ -104,11 +104,11 @@ FlagGroup bounded_flags() {
              "how scores of query heads that share a KV head are combined; first: the first head only, as in "
              "H2O's code",
              [](O& o, const S& s) {
-                 o.bounded.heads = static_cast<HeadsBy>(s.one_of({"first", "mean", "sum", "max"}));
+                 o.eviction.heads = static_cast<HeadsBy>(s.one_of({"first", "mean", "sum", "max"}));
              },
              [](const O& o) {
                  constexpr std::string_view names[] = {"first", "mean", "sum", "max"};
-                 return std::string(names[static_cast<size_t>(o.bounded.heads)]);
+                 return std::string(names[static_cast<size_t>(o.eviction.heads)]);
              }},
             {"kv-heads-share",
              {"--kv-heads-share"},
@@ -117,10 +117,10 @@ FlagGroup bounded_flags() {
              "h2o, tova, snapkv, pyramidkv, --spec h2o: layer: all KV heads of a layer retain the same "
              "tokens, by their mean score; head: each KV head has its own set",
              [](O& o, const S& s) {
-                 o.bounded.one_set = s.one_of({"layer", "head"}) == 0;
+                 o.eviction.one_set = s.one_of({"layer", "head"}) == 0;
              },
              [](const O& o) {
-                 const std::optional<bool>& one = o.bounded.one_set;
+                 const std::optional<bool>& one = o.eviction.one_set;
                  return std::string(!one ? "" : *one ? "layer" : "head");
              },
              "layer with tova, else head"},
@@ -130,53 +130,53 @@ FlagGroup bounded_flags() {
              "f32|f16",
              "type of the scores; f16 is what H2O's code uses, where sums stop growing",
              [](O& o, const S& s) {
-                 o.bounded.half_scores = s.one_of({"f32", "f16"}) == 1;
+                 o.eviction.half_scores = s.one_of({"f32", "f16"}) == 1;
              },
-             [](const O& o) { return std::string(o.bounded.half_scores ? "f16" : "f32"); }},
+             [](const O& o) { return std::string(o.eviction.half_scores ? "f16" : "f32"); }},
             {"kv-decay",
              {"--kv-decay"},
              kShaped,
              "FACTOR",
              "h2o: decay of accumulated scores per new query; a prompt is one call",
-             [](O& o, const S& s) { o.bounded.decay = s.real_above(0, 1); },
-             [](const O& o) { return shown(o.bounded.decay); }},
+             [](O& o, const S& s) { o.eviction.decay = s.real_above(0, 1); },
+             [](const O& o) { return shown(o.eviction.decay); }},
             {"kv-normalise",
              {"--kv-normalise", "--kv-normalize"},
              kShaped,
              "",
              "h2o: compare scores divided by the number of queries that saw the token",
-             [](O& o, const S& s) { o.bounded.normalise = s.on(); },
-             [](const O& o) { return on_off(o.bounded.normalise); }},
+             [](O& o, const S& s) { o.eviction.normalise = s.on(); },
+             [](const O& o) { return on_off(o.eviction.normalise); }},
             {"kv-observe",
              {"--kv-observe"},
              kShaped,
              "TOKENS",
              "snapkv, pyramidkv, adakv: recent tokens whose queries score the others; always retained, at "
              "most 512",
-             [](O& o, const S& s) { o.bounded.observe = s.integer(1, kPrefillRows); },
-             [](const O& o) { return shown(o.bounded.observe); }},
+             [](O& o, const S& s) { o.eviction.observe = s.integer(1, kPrefillRows); },
+             [](const O& o) { return shown(o.eviction.observe); }},
             {"kv-pool",
              {"--kv-pool"},
              kShaped,
              "TOKENS",
              "snapkv, pyramidkv, adakv: smoothing width for scores (odd)",
-             [](O& o, const S& s) { o.bounded.pool = s.integer(1, 1023); },
-             [](const O& o) { return shown(o.bounded.pool); }},
+             [](O& o, const S& s) { o.eviction.pool = s.integer(1, 1023); },
+             [](const O& o) { return shown(o.eviction.pool); }},
             {"kv-every",
              {"--kv-every"},
              kShaped,
              "STEPS",
              "snapkv, pyramidkv, adakv: steps between two re-scorings",
-             [](O& o, const S& s) { o.bounded.every = s.integer(1, kMostTokens); },
-             [](const O& o) { return shown(o.bounded.every); }},
+             [](O& o, const S& s) { o.eviction.every = s.integer(1, kMostTokens); },
+             [](const O& o) { return shown(o.eviction.every); }},
             {"kv-chunk",
              {"--kv-chunk"},
              kShaped,
              "TOKENS",
              "read the prompt in chunks, evicting after each one, so memory is bounded; 0: in one, which is "
              "exact",
-             [](O& o, const S& s) { o.bounded.chunk = s.integer(0, kMostTokens); },
-             [](const O& o) { return shown(o.bounded.chunk); }},
+             [](O& o, const S& s) { o.eviction.chunk = s.integer(0, kMostTokens); },
+             [](const O& o) { return shown(o.eviction.chunk); }},
             {"kv-dump",
              {"--kv-dump"},
              kGenerate,

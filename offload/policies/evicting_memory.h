@@ -1,11 +1,11 @@
 #pragma once
-/// The layout of a BoundedView's device memory.
+/// The layout of a EvictingView's device memory.
 
 #include <cstdint>
 #include <vector>
 
 #include "kernels/slots.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 #include "offload/policies/kv_readers.h"
 #include "offload/policies/wanted_tensors.h"
 #include "offload/view.h"
@@ -14,7 +14,7 @@ namespace trireme {
 
 /// n: the most entries of a call. Owners whose entries are needed at the same time have different places
 /// (KvReaders::place). Tensors that a policy does not need are empty.
-struct BoundedMemory {
+struct EvictingMemory {
     SlotKv kv;
     Tensor tiles;                       // u8: the tiles of all heads
     Tensor shares;                      // f32 [heads]
@@ -35,14 +35,14 @@ struct BoundedMemory {
     std::vector<Tensor> saved;          // copies of kept(), if a sequence may be truncated to its prompt; else empty
 
     /// The number of slots of a head; the value of n.
-    static int64_t slots(const KvShape& kv, const BoundedShape& shape);
-    static int64_t entries(const KvShape& kv, const BoundedShape& shape);
-    static size_t bytes(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
-    static size_t table_bytes(const KvShape& kv, const BoundedShape& s) {  // bytes of kv.tiles
+    static int64_t slots(const KvShape& kv, const EvictionShape& shape);
+    static int64_t entries(const KvShape& kv, const EvictionShape& shape);
+    static size_t bytes(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
+    static size_t table_bytes(const KvShape& kv, const EvictionShape& s) {  // bytes of kv.tiles
         return static_cast<size_t>(kv.owner_layers * kv.layout.kv_heads * tiles_for(s.most_of_head(kv.owner_layers))) *
                sizeof(int64_t);
     }
-    void take(Arena<Space::kDevice>& device, const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    void take(Arena<Space::kDevice>& device, const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
 
     /// A place's entries: an owner's prompt keys and values as attention reads them; order_of(): each rank's slot.
     LayerKv entries(int64_t place) const;
@@ -56,7 +56,7 @@ struct BoundedMemory {
     }
 
   private:
-    WantedTensors wants(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    WantedTensors wants(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,25 +19,25 @@ constexpr double kProbeShare = 0.01;   // fraction of the time that probes may c
 
 }  // namespace
 
-void DraftLength::know(const LevelCosts& verifier, const DraftLength* inner, double token_ms) {
+void GammaController::set_costs(const LevelCosts& verifier, const GammaController* inner, double token_ms) {
     inner_ = inner;
     proposed_ms_ = token_ms;
     for (int64_t rows = 1; rows <= kMaxRows; ++rows) verify_ms_[static_cast<size_t>(rows)] = verifier.ms(rows);
 }
 
-void DraftLength::know(const LevelCosts& verifier, std::vector<Draft> by_length) {
-    know(verifier, nullptr, 0);
-    drafts_ = std::move(by_length);
+void GammaController::set_costs(const LevelCosts& verifier, std::vector<Draft> by_gamma) {
+    set_costs(verifier, nullptr, 0);
+    drafts_ = std::move(by_gamma);
 }
 
 // A chain of n tokens is verified in a forward of n + 1 rows.
-DraftLength::Draft DraftLength::draft(int64_t length, double token_ms) const {
-    if (drafts_.empty()) return {static_cast<double>(length) * token_ms, length + 1};
-    return drafts_[static_cast<size_t>(length - 1)];
+GammaController::Draft GammaController::draft(int64_t gamma, double token_ms) const {
+    if (drafts_.empty()) return {static_cast<double>(gamma) * token_ms, gamma + 1};
+    return drafts_[static_cast<size_t>(gamma - 1)];
 }
 
 // A proposal of depth g yields 1 + alpha + ... + alpha^g tokens on average.
-DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
+GammaController::Choice GammaController::best(double alpha, int64_t most) const {
     const double one_ms = proposed_ms(), alone_ms = verify_ms(1);
     if (!drafts_.empty()) most = std::min(most, static_cast<int64_t>(drafts_.size()));
     Choice best = {0, kGain * alone_ms};
@@ -49,27 +49,27 @@ DraftLength::Choice DraftLength::best(double alpha, int64_t most) const {
         const Choice choice = {g, (draft_ms + verify_ms(rows)) / tokens};
         if (fixed_ != kAuto ? g <= fixed_ : choice.token_ms < best.token_ms) best = choice;
     }
-    if (best.length == 0) best.token_ms = alone_ms;
+    if (best.gamma == 0) best.token_ms = alone_ms;
     return best;
 }
 
-double DraftLength::token_ms() const {
+double GammaController::token_ms() const {
     return best(alpha(), kMost).token_ms;
 }
 
 // Length of a probe: a few tokens suffice, but they must pay if all are accepted. 0: no length pays even then.
-int64_t DraftLength::probe() const {
-    const int64_t few = best(1, kProbed).length;
-    return few > 0 ? few : best(1, kMost).length;
+int64_t GammaController::probe() const {
+    const int64_t few = best(1, kProbed).gamma;
+    return few > 0 ? few : best(1, kMost).gamma;
 }
 
-int64_t DraftLength::next(int64_t most, bool first) const {
-    if (fixed_ != kAuto || !state_.off) return best(alpha(), most).length;
+int64_t GammaController::next(int64_t most, bool first) const {
+    if (fixed_ != kAuto || !state_.off) return best(alpha(), most).gamma;
     return first && state_.wait == 0 ? std::min(most, probe()) : 0;
 }
 
 // Tokens until the next probe: so long that the extra cost of the probe is a small fraction of the time.
-int64_t DraftLength::wait() const {
+int64_t GammaController::wait() const {
     const int64_t n = probe();
     const auto [draft_ms, rows] = n == 0 ? Draft{0, 1} : draft(n, proposed_ms());
     const double lost = draft_ms + verify_ms(rows) - verify_ms(1);
@@ -77,7 +77,7 @@ int64_t DraftLength::wait() const {
     return std::max(kWait, static_cast<int64_t>(tokens)) << std::min(state_.failures, kMostDoublings);
 }
 
-void DraftLength::saw(const Outcome& o) {
+void GammaController::observe(const Outcome& o) {
     State& s = state_;
     check(o.accepted >= 0 && o.residual >= 0 && o.accepted + o.residual <= o.tokens,
           "draft length: {} accepted and {} residual of {} tokens", o.accepted, o.residual, o.tokens);
@@ -93,7 +93,7 @@ void DraftLength::saw(const Outcome& o) {
         ++(i < o.accepted ? s.accepted : s.residual);
     }
     if (fixed_ != kAuto) return;
-    const bool pays = best(alpha(), kMost).length > 0;
+    const bool pays = best(alpha(), kMost).gamma > 0;
     if (s.off) {
         if (seen > 0 && pays) {
             s.off = false;
@@ -116,12 +116,12 @@ void DraftLength::saw(const Outcome& o) {
     ++s.failures;
 }
 
-void know(std::span<DraftLength> lengths, const SpecCosts& costs) {
-    const size_t n = lengths.size();
-    check(costs.size() == n || costs.size() == n + 1, "draft lengths: costs of {} models for {} levels", costs.size(),
+void set_costs(std::span<GammaController> gammas, const SpecCosts& costs) {
+    const size_t n = gammas.size();
+    check(costs.size() == n || costs.size() == n + 1, "draft gammas: costs of {} models for {} levels", costs.size(),
           n);
     const double token_ms = costs.size() > n ? costs[n].ms(1) : 0;
-    for (size_t i = 0; i < n; ++i) lengths[i].know(costs[i], i + 1 < n ? &lengths[i + 1] : nullptr, token_ms);
+    for (size_t i = 0; i < n; ++i) gammas[i].set_costs(costs[i], i + 1 < n ? &gammas[i + 1] : nullptr, token_ms);
 }
 
 }  // namespace trireme

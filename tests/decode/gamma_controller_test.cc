@@ -1,6 +1,6 @@
 // Draft lengths: the best one for the costs and the accepted tokens; off if no length pays; the cost of trying again.
 
-#include "decode/draft_length.h"
+#include "decode/gamma_controller.h"
 
 #include <cmath>
 #include <vector>
@@ -21,7 +21,7 @@ LevelCosts line(double ms, double ms_per_row) {
 class Text {
   public:
     Text(LevelCosts verifier, double proposed_ms) : verifier_(std::move(verifier)), proposed_ms_(proposed_ms) {
-        lengths.know(verifier_, nullptr, proposed_ms);
+        lengths.set_costs(verifier_, nullptr, proposed_ms);
         lengths.begin();
     }
     void grow(int64_t tokens, double alpha) {
@@ -31,15 +31,15 @@ class Text {
     /// Time relative to decoding without proposals.
     double slowdown() const { return ms_ / (static_cast<double>(tokens_) * verifier_.ms(1)); }
 
-    DraftLength lengths;
+    GammaController lengths;
     int64_t rounds = 0, asking = 0;
 
   private:
     void round(double alpha) {
-        const int64_t n = lengths.next(DraftLength::kMost, true);
+        const int64_t n = lengths.next(GammaController::kMost, true);
         int64_t stay = 0;
         while (stay < n && random() < alpha) ++stay;
-        lengths.saw({.tokens = stay + 1, .accepted = stay, .residual = stay < n ? 1 : 0, .asked = n > 0});
+        lengths.observe({.tokens = stay + 1, .accepted = stay, .residual = stay < n ? 1 : 0, .asked = n > 0});
         tokens_ += stay + 1;
         ms_ += static_cast<double>(n) * proposed_ms_ + verifier_.ms(n + 1);
         ++rounds;
@@ -65,7 +65,7 @@ double token_ms(const LevelCosts& verifier, double proposed_ms, double alpha, in
 /// The best draft length; 0 unless it saves a twentieth of the time without proposals.
 int64_t best_length(const LevelCosts& verifier, double proposed_ms, double alpha) {
     int64_t best = 1;
-    for (int64_t g = 2; g <= DraftLength::kMost; ++g) {
+    for (int64_t g = 2; g <= GammaController::kMost; ++g) {
         if (token_ms(verifier, proposed_ms, alpha, g) < token_ms(verifier, proposed_ms, alpha, best)) best = g;
     }
     return token_ms(verifier, proposed_ms, alpha, best) < 0.95 * verifier.ms(1) ? best : 0;
@@ -82,30 +82,30 @@ TEST(SpecCosts, GoStraightBetweenPointsAndNeverFall) {
     EXPECT_DOUBLE_EQ(flat(7).ms(64), 7);
 }
 
-TEST(DraftLength, IsTheBestOne) {
+TEST(GammaController, IsTheBestOne) {
     const std::vector<LevelCosts> verifiers = {
         flat(50), line(40, 2), line(5, 5), {.level = "tiles", .points = {{1, 10}, {16, 10}, {17, 19}, {32, 20}}}};
     for (const LevelCosts& verifier : verifiers) {
         for (const double proposed : {0.0, 0.5, 4.0, 60.0}) {
             for (const double alpha : {0.1, 0.5, 0.8, 0.95}) {
-                DraftLength lengths;
-                lengths.know(verifier, nullptr, proposed);
+                GammaController lengths;
+                lengths.set_costs(verifier, nullptr, proposed);
                 // Enough outcomes to outweigh the initial counts. They are reported; next() is not called.
                 for (int i = 0; i < 40; ++i) {
                     const auto stay = std::lround(100 * alpha);
-                    lengths.saw({.tokens = 100, .accepted = 0, .residual = 100 - stay, .asked = true});
-                    lengths.saw({.tokens = 100, .accepted = stay, .residual = 0, .asked = true});
+                    lengths.observe({.tokens = 100, .accepted = 0, .residual = 100 - stay, .asked = true});
+                    lengths.observe({.tokens = 100, .accepted = stay, .residual = 0, .asked = true});
                 }
                 const double learnt = lengths.alpha();
                 const int64_t best = best_length(verifier, proposed, learnt);
                 EXPECT_NEAR(lengths.token_ms(), token_ms(verifier, proposed, learnt, best), 1e-9);
-                EXPECT_EQ(lengths.next(DraftLength::kMost, true) * (best > 0), best) << proposed << " " << alpha;
+                EXPECT_EQ(lengths.next(GammaController::kMost, true) * (best > 0), best) << proposed << " " << alpha;
             }
         }
     }
 }
 
-TEST(DraftLength, LearnsWhatStays) {
+TEST(GammaController, LearnsWhatStays) {
     for (const double alpha : {0.3, 0.6, 0.9}) {
         Text text(flat(100), 1);
         text.grow(2000, alpha);
@@ -117,18 +117,18 @@ TEST(DraftLength, LearnsWhatStays) {
     }
 }
 
-TEST(DraftLength, FollowsTheText) {
+TEST(GammaController, FollowsTheText) {
     Text text(flat(100), 5);
     text.grow(500, 0.95);
-    const int64_t then = text.lengths.next(DraftLength::kMost, true);
+    const int64_t then = text.lengths.next(GammaController::kMost, true);
     text.grow(300, 0.3);
-    const int64_t now = text.lengths.next(DraftLength::kMost, true);
+    const int64_t now = text.lengths.next(GammaController::kMost, true);
     EXPECT_GT(then, 9);
     EXPECT_LT(now, 4);
 }
 
 // Whatever drafting costs, at most 5 % slower than no speculation over the first 300 tokens, and 1.5 % over 5,300.
-TEST(DraftLength, LosesLittleWhereNothingPays) {
+TEST(GammaController, LosesLittleWhereNothingPays) {
     for (const double alpha : {0.0, 0.02, 0.1}) {
         for (const double proposed : {10.0, 30.0, 60.0, 150.0}) {
             for (const LevelCosts& verifier : {flat(100), line(50, 50), line(90, 10)}) {
@@ -142,7 +142,7 @@ TEST(DraftLength, LosesLittleWhereNothingPays) {
     }
 }
 
-TEST(DraftLength, AsksMoreAndMoreSeldom) {
+TEST(GammaController, AsksMoreAndMoreSeldom) {
     Text text(flat(100), 40);
     text.grow(1000, 0);
     const int64_t at_first = text.asking;
@@ -151,81 +151,81 @@ TEST(DraftLength, AsksMoreAndMoreSeldom) {
     EXPECT_GT(text.asking, at_first);
 }
 
-TEST(DraftLength, DoesNotAskWhereNothingEverPays) {
+TEST(GammaController, DoesNotAskWhereNothingEverPays) {
     Text text(line(0, 100), 10);  // a row costs as much as a forward
     text.grow(2000, 1);
     EXPECT_EQ(text.asking, 0);
     EXPECT_DOUBLE_EQ(text.slowdown(), 1);
 }
 
-TEST(DraftLength, IsOnAgainWhenTokensStay) {
+TEST(GammaController, IsOnAgainWhenTokensStay) {
     Text text(flat(100), 20);
     text.grow(600, 0);
-    ASSERT_EQ(text.lengths.next(DraftLength::kMost, true), 0);
+    ASSERT_EQ(text.lengths.next(GammaController::kMost, true), 0);
     text.grow(2000, 0.97);
-    EXPECT_GT(text.lengths.next(DraftLength::kMost, true), 5);
+    EXPECT_GT(text.lengths.next(GammaController::kMost, true), 5);
 }
 
 // An attempt was due and the proposer had no tokens: it remains due. Proposals that the level above discarded count as
 // nothing.
-TEST(DraftLength, TriesAgainWithoutAnOutcome) {
+TEST(GammaController, TriesAgainWithoutAnOutcome) {
     Text text(flat(100), 60);
     text.grow(200, 0);
-    DraftLength lengths = text.lengths;
-    for (int i = 0; i < 5000 && lengths.next(DraftLength::kMost, true) == 0; ++i) lengths.saw({.tokens = 1});
-    const int64_t asked = lengths.next(DraftLength::kMost, true);
+    GammaController lengths = text.lengths;
+    for (int i = 0; i < 5000 && lengths.next(GammaController::kMost, true) == 0; ++i) lengths.observe({.tokens = 1});
+    const int64_t asked = lengths.next(GammaController::kMost, true);
     ASSERT_GT(asked, 0);
-    EXPECT_EQ(lengths.next(DraftLength::kMost, false), 0) << "once a proposal of the level above";
-    lengths.saw({.tokens = 1});
-    EXPECT_EQ(lengths.next(DraftLength::kMost, true), asked);
+    EXPECT_EQ(lengths.next(GammaController::kMost, false), 0) << "once a proposal of the level above";
+    lengths.observe({.tokens = 1});
+    EXPECT_EQ(lengths.next(GammaController::kMost, true), asked);
     const double alpha = lengths.alpha();
-    lengths.saw({.tokens = 1, .asked = true});
-    EXPECT_EQ(lengths.next(DraftLength::kMost, true), 0);
+    lengths.observe({.tokens = 1, .asked = true});
+    EXPECT_EQ(lengths.next(GammaController::kMost, true), 0);
     EXPECT_EQ(lengths.alpha(), alpha);
 }
 
-TEST(DraftLength, BeginsEachTextAlike) {
+TEST(GammaController, BeginsEachTextAlike) {
     Text text(flat(100), 10);
-    const int64_t first = text.lengths.next(DraftLength::kMost, true);
+    const int64_t first = text.lengths.next(GammaController::kMost, true);
     text.grow(500, 0);
-    ASSERT_NE(text.lengths.next(DraftLength::kMost, true), first);
+    ASSERT_NE(text.lengths.next(GammaController::kMost, true), first);
     text.lengths.begin();
-    EXPECT_EQ(text.lengths.next(DraftLength::kMost, true), first);
+    EXPECT_EQ(text.lengths.next(GammaController::kMost, true), first);
 }
 
-TEST(DraftLength, IsFixedOnRequest) {
-    DraftLength lengths(5);
-    lengths.know(line(0, 100), nullptr, 100);
+TEST(GammaController, IsFixedOnRequest) {
+    GammaController lengths(5);
+    lengths.set_costs(line(0, 100), nullptr, 100);
     for (int i = 0; i < 20; ++i) {
-        EXPECT_EQ(lengths.next(DraftLength::kMost, true), 5);
+        EXPECT_EQ(lengths.next(GammaController::kMost, true), 5);
         EXPECT_EQ(lengths.next(3, false), 3);
-        lengths.saw({.tokens = 1, .residual = 1, .asked = true});
+        lengths.observe({.tokens = 1, .residual = 1, .asked = true});
     }
     EXPECT_NEAR(lengths.token_ms(), token_ms(line(0, 100), 100, lengths.alpha(), 5), 1e-9);
 }
 
 // The time per token of a level is the cost per proposed token of the level above.
-TEST(DraftLength, ComposesOverAChain) {
+TEST(GammaController, ComposesOverAChain) {
     const SpecCosts costs = {flat(100), line(10, 0.5), {.level = "draft", .points = {{1, 2}}}};
-    std::vector<DraftLength> lengths(2);
-    know(lengths, costs);
+    std::vector<GammaController> lengths(2);
+    set_costs(lengths, costs);
     const int64_t inner = best_length(costs[1], 2, 0.75);
     ASSERT_GT(inner, 1);
-    EXPECT_EQ(lengths[1].next(DraftLength::kMost, true), inner);
+    EXPECT_EQ(lengths[1].next(GammaController::kMost, true), inner);
     const double below = token_ms(costs[1], 2, 0.75, inner);
     EXPECT_NEAR(lengths[1].token_ms(), below, 1e-9);
-    EXPECT_EQ(lengths[0].next(DraftLength::kMost, true), best_length(costs[0], below, 0.75));
+    EXPECT_EQ(lengths[0].next(GammaController::kMost, true), best_length(costs[0], below, 0.75));
 
     // The draft's tokens are no longer accepted: the middle level continues without it, at its own cost.
-    for (int i = 0; i < 100; ++i) lengths[1].saw({.tokens = 1, .residual = 1, .asked = true});
-    EXPECT_EQ(lengths[1].next(DraftLength::kMost, false), 0);
+    for (int i = 0; i < 100; ++i) lengths[1].observe({.tokens = 1, .residual = 1, .asked = true});
+    EXPECT_EQ(lengths[1].next(GammaController::kMost, false), 0);
     EXPECT_DOUBLE_EQ(lengths[1].token_ms(), costs[1].ms(1));
-    EXPECT_GT(lengths[0].next(DraftLength::kMost, true), 0);
+    EXPECT_GT(lengths[0].next(GammaController::kMost, true), 0);
 }
 
 // A tree of 20 nodes for every depth: the best depth is chosen, or none.
-TEST(DraftLength, WeighsTreesByWhatTheyTake) {
-    std::vector<DraftLength::Draft> trees;
+TEST(GammaController, WeighsTreesByWhatTheyTake) {
+    std::vector<GammaController::Draft> trees;
     for (int64_t depth = 1; depth <= 8; ++depth) trees.push_back({.ms = 10 * static_cast<double>(depth), .rows = 21});
     const auto token_ms_of = [&](const LevelCosts& verifier, int64_t depth) {
         double tokens = 1, stay = 1;
@@ -233,8 +233,8 @@ TEST(DraftLength, WeighsTreesByWhatTheyTake) {
         return (10 * static_cast<double>(depth) + verifier.ms(21)) / tokens;
     };
     for (const LevelCosts& verifier : {flat(200), line(100, 1), line(20, 10)}) {
-        DraftLength lengths;
-        lengths.know(verifier, trees);
+        GammaController lengths;
+        lengths.set_costs(verifier, trees);
         int64_t best = 0;
         double least = 0.95 * verifier.ms(1);
         for (int64_t depth = 1; depth <= 8; ++depth) {
@@ -242,7 +242,7 @@ TEST(DraftLength, WeighsTreesByWhatTheyTake) {
             least = token_ms_of(verifier, depth);
             best = depth;
         }
-        EXPECT_EQ(lengths.next(DraftLength::kMost, true), best) << verifier.ms(1);
+        EXPECT_EQ(lengths.next(GammaController::kMost, true), best) << verifier.ms(1);
         EXPECT_EQ(lengths.next(2, true) > 0, best > 0);
     }
 }

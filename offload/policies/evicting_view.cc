@@ -1,4 +1,4 @@
-#include "offload/policies/bounded_view.h"
+#include "offload/policies/evicting_view.h"
 
 #include <algorithm>
 
@@ -9,14 +9,14 @@
 #include "runtime/error.h"
 
 namespace trireme {
-KernelLimits BoundedView::renewing_limits(const KvShape& kv, const BoundedShape& s, int64_t heads) {
+KernelLimits EvictingView::renewing_limits(const KvShape& kv, const EvictionShape& s, int64_t heads) {
     return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
 }
 
-MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, const KvReaders& readers) {
-    MemoryBytes all = {.device = BoundedMemory::bytes(kv, s, readers)};
+MemoryBytes EvictingView::memory_for(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
+    MemoryBytes all = {.device = EvictingMemory::bytes(kv, s, readers)};
     if (s.shares()) {  // the largest budgets, and the table of tiles for state()
-        all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + BoundedMemory::table_bytes(kv, s);
+        all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + EvictingMemory::table_bytes(kv, s);
     }
     if (!s.observing()) return all;
     all.device += RecentQueries::memory(readers.layers(), readers.heads() * kv.layout.head_dim, s.observe);
@@ -24,25 +24,26 @@ MemoryBytes BoundedView::memory_for(const KvShape& kv, const BoundedShape& s, co
     return all;
 }
 
-int64_t BoundedView::exchanged(const KvShape& kv, const BoundedShape& s) {
-    const int64_t slots = BoundedMemory::slots(kv, s), entries = BoundedMemory::entries(kv, s);
+int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
+    const int64_t slots = EvictingMemory::slots(kv, s), entries = EvictingMemory::entries(kv, s);
     return std::max(s.rule().counts_all() ? kv.owner_layers * (slots + 1) : 0, entries);
 }
 
-BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& s, BoundedModel model)
+EvictingView::EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& s,
+                           EvictingModel model)
     : KvView(kv),
       shape_(s),
       model_(std::move(model)),
       most_(s.most_tokens(kv.owner_layers)),
-      least_(s.budget(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
+      least_(s.budget_of(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
       of_head_(s.most_of_head(kv.owner_layers)),
       compute_(compute),
-      device_(device, BoundedMemory::bytes(kv, s, model_.readers)),
+      device_(device, EvictingMemory::bytes(kv, s, model_.readers)),
       progress_(static_cast<size_t>(kv.owner_layers)),
       in_places_(static_cast<size_t>(model_.readers.places())) {
     const KvReaders& readers = model_.readers;
-    check(kv.sequences == 1 && readers.owners() == kv.owner_layers, "bounded: {} sequences, want 1; {} owners of {}",
-          kv.sequences, readers.owners(), kv.owner_layers);
+    check(kv.sequences == 1 && readers.owners() == kv.owner_layers,
+          "evicting cache: {} sequences, want 1; {} owners of {}", kv.sequences, readers.owners(), kv.owner_layers);
     m_.take(device_, kv, s, readers);
     upload(device);
     if (s.shares()) {
@@ -57,14 +58,14 @@ BoundedView::BoundedView(Device& device, Stream& compute, const KvShape& kv, con
 }
 
 /// Uploads the constant tables, and counts of 0: no tokens are retained yet.
-void BoundedView::upload(Device& device) {
+void EvictingView::upload(Device& device) {
     const Upload fill(device, compute_);
     const auto address = [](const Tensor& tiles, int64_t tile) {
         return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
     };
     const int64_t owners = shape().owner_layers, of_owner = m_.tiles.rows() / owners, most = m_.kv.tiles.dim(2);
     // Each head begins with the same number of its owner's tiles. If heads share tiles, some are left.
-    const int64_t of_head = tiles_for(shape_.shares() ? shape_.tokens : of_head_);
+    const int64_t of_head = tiles_for(shape_.shares() ? shape_.budget : of_head_);
     const auto tile = [&](int64_t owner, int64_t i) {
         const int64_t head = i / most, t = i % most;
         return t < of_head ? address(m_.tiles, owner * of_owner + head * of_head + t) : int64_t{0};
@@ -74,7 +75,9 @@ void BoundedView::upload(Device& device) {
     fill.operator()<int32_t>(m_.rows, [&](int64_t r, int64_t) { return model_.rows[static_cast<size_t>(r)]; });
     fill.operator()<int64_t>(
         m_.entry_table, [&](int64_t r, int64_t c) { return address(m_.entry_tiles, r * m_.entry_table.cols() + c); });
-    const auto budget = [&](int64_t r, int64_t) { return static_cast<int32_t>(shape_.budget(OwnerIndex(r), owners)); };
+    const auto budget = [&](int64_t r, int64_t) {
+        return static_cast<int32_t>(shape_.budget_of(OwnerIndex(r), owners));
+    };
     fill.operator()<int32_t>(m_.kv.budgets, budget);
     fill.operator()<int32_t>(m_.equal_budgets, budget);
     fill.operator()<int32_t>(m_.kv.counts, [](int64_t, int64_t) { return 0; });
@@ -90,30 +93,30 @@ void BoundedView::upload(Device& device) {
     });
 }
 
-KvView::Place BoundedView::place(int64_t sequence, int64_t position, int64_t text) const {
+KvView::Place EvictingView::rope_position(int64_t sequence, int64_t position, int64_t text) const {
     if (!shape_.rolling) return {position, text};
     return {cached(sequence) + position - length(sequence), of_head_ + 1};
 }
 
-LayerKv BoundedView::layer(OwnerIndex owner) const {
+LayerKv EvictingView::layer(OwnerIndex owner) const {
     LayerKv kv = slot_layer(m_.kv, owner);
     kv.angles = m_.angles;
     return kv;
 }
 
-SlotCall BoundedView::call_of(OwnerIndex owner) const {
+SlotCall EvictingView::call_of(OwnerIndex owner) const {
     SlotCall call = call_;
     call.owner = owner.i;
     return call;
 }
 
-void BoundedView::begin(std::span<const RowGroup> groups) {
+void EvictingView::begin(std::span<const RowGroup> groups) {
     check(groups.size() == 1 && groups[0].rows == 1 && staged().size() == 1,
-          "bounded: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
+          "evicting cache: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
 }
 
-void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
-                        const Tensor& change) {
+void EvictingView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                         const Tensor& change) {
     if (!prefill_) return op.kv_stage(layer(owner), k, v, rows);
     const int64_t place = place_of(owner);
     OwnerIndex& there = in_places_[static_cast<size_t>(place)];
@@ -127,7 +130,7 @@ void BoundedView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Te
     evict_when_complete(op, owner);
 }
 
-void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void EvictingView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     kv_of_head_ = a.kv_of_head;
     if (prefill_) return attend_prompt(op, owner, a);
     AttentionReport report;
@@ -146,7 +149,7 @@ void BoundedView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) 
     if (recent_) recent_->stage(op, a.layer, a.q);
 }
 
-void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void EvictingView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv kv = m_.entries(place_of(owner));
     if (provisional()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
     const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows after these
@@ -170,20 +173,20 @@ void BoundedView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCa
 }
 
 /// Clears the sums of a layer's query heads for `entries` entries.
-void BoundedView::clear_sums(int64_t entries) {
+void EvictingView::clear_sums(int64_t entries) {
     const Shape all{model_.readers.heads(), entries};
     compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
 }
 
 /// Adds the attention that these rows give to the call's entries.
-void BoundedView::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
+void EvictingView::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
     const Tensor sums(m_.sums.data(), DType::kF32, {model_.readers.heads(), call_.entries()});
     op.key_weights(sums, q, totals, kv, kv_of_head_, rows);
 }
 
 /// Combines the attention that a layer's query heads gave to the call's entries with that of the owner's earlier
 /// readers (pool_of).
-void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
+void EvictingView::pool_sums(Kernels& op, LayerIndex layer) {
     const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
     const Tensor to = m_.weights_of(place_of(model_.readers[layer].owner), n);
     op.pool_weights(Tensor(to.data(), DType::kF32, {1, kv_heads, n}),
@@ -192,15 +195,15 @@ void BoundedView::pool_sums(Kernels& op, LayerIndex layer) {
 }
 
 /// The owner's heads choose once a prompt's keys and values are final and every row of every reader has attended them.
-void BoundedView::evict_when_complete(Kernels& op, OwnerIndex owner) {
+void EvictingView::evict_when_complete(Kernels& op, OwnerIndex owner) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     score_and_choose(op, place_of(owner), call_of(owner), shape_.rule(), shape_.attentive());
 }
 
 /// `weighed`: the entries have received attention in this call.
-void BoundedView::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
-                                   bool weighed) {
+void EvictingView::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
+                                    bool weighed) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
     const LayerKv entries = m_.entries(place);
     const Tensor order = m_.order_of(place), weights = weighed ? m_.weights_of(place, n) : Tensor();
@@ -214,8 +217,8 @@ void BoundedView::score_and_choose(Kernels& op, int64_t place, const SlotCall& c
 }
 
 /// Divides the slots among the heads of all ranks, alike on every rank, and gives this rank's heads theirs.
-void BoundedView::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
-                              const SlotCall& call) {
+void EvictingView::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
+                               const SlotCall& call) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
     const auto rows = [&](int64_t first, int64_t count) {
         return Tensor(static_cast<int64_t*>(m_.all_keys.data()) + first * n, DType::kI64, {count, n});
@@ -228,7 +231,7 @@ void BoundedView::share_slots(Kernels& op, int64_t place, const Tensor& scores, 
 }
 
 /// If heads share slots, reads the largest budget to the host. Blocks until the call is over.
-void BoundedView::read_largest() {
+void EvictingView::read_largest() {
     if (!shape_.shares()) return;
     const HostTensor host = largest_.tensor(DType::kI32, m_.largest.shape());
     compute_.copy(host, m_.largest);
@@ -237,12 +240,12 @@ void BoundedView::read_largest() {
     extra_ = *std::max_element(largest, largest + shape().owner_layers) - most_;
 }
 
-void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
-    check(rows.empty() || (rows.size() == 1 && rows[0] == 0), "bounded: rows {} are kept, want row 0 alone",
+void EvictingView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+    check(rows.empty() || (rows.size() == 1 && rows[0] == 0), "evicting cache: rows {} are kept, want row 0 alone",
           fmt::join(rows, " "));
     const int64_t token = length(sequence), position = cached(sequence);
     if (rows.empty()) return commit(sequence, token);
-    check(token < shape().context, "bounded: one row kept after {} of {} tokens", token, shape().context);
+    check(token < shape().context, "evicting cache: one row kept after {} of {} tokens", token, shape().context);
     if (m_.pooled && model_.exchange) model_.exchange(op, m_.pooled);
     op.slot_step(m_.kv, m_.pooled, shape_.rule(), token);
     commit(sequence, token + 1);
@@ -255,7 +258,7 @@ void BoundedView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> r
     rescore(*renewing_, shape_.rule());
 }
 
-bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
+bool EvictingView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     // If even the smallest budget has room, nothing is evicted.
     if (std::min(kept_, least_) + tokens <= least_) return true;
     if (tokens >= shape_.recent()) return kept_ == 0;
@@ -277,7 +280,7 @@ bool BoundedView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
 
 /// Re-scores each retained token by the attention of the most recent queries, in the call that has begun. The queries
 /// were rotated for their positions then; if positions roll, their tokens may have other positions now.
-void BoundedView::rescore(Kernels& op, const SlotRule& rule) {
+void EvictingView::rescore(Kernels& op, const SlotRule& rule) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const int64_t n = std::min(shape_.observe, kept);
     if (shape_.rolling) {
@@ -304,7 +307,7 @@ void BoundedView::rescore(Kernels& op, const SlotRule& rule) {
 }
 
 /// Adds the attention that the n most recent queries of a layer give to the retained tokens of its owner.
-void BoundedView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
+void EvictingView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const LayerKv kv = m_.entries(place_of(model_.readers[layer].owner));
     const Tensor& slots = model_.readers[layer].strict ? m_.before_rows : m_.slots_of_rows;
@@ -328,9 +331,9 @@ void BoundedView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
     }
 }
 
-void BoundedView::truncate(int64_t sequence, int64_t n) {
-    check(can_truncate(sequence, n), "bounded: cannot truncate {} tokens to {}: those that were dropped are gone",
-          length(sequence), n);
+void EvictingView::truncate(int64_t sequence, int64_t n) {
+    check(can_truncate(sequence, n),
+          "evicting cache: cannot truncate {} tokens to {}: those that were dropped are gone", length(sequence), n);
     prefill_ = false;
     if (n == 0) {
         const SlotKv& kv = m_.kv;
@@ -351,7 +354,7 @@ void BoundedView::truncate(int64_t sequence, int64_t n) {
     commit(sequence, n);
 }
 
-void BoundedView::state(Archive& ar) {
+void EvictingView::state(Archive& ar) {
     ar.section("bounded view");
     shape_.same_as_in(ar);
     KvView::state(ar);
@@ -369,7 +372,7 @@ void BoundedView::state(Archive& ar) {
 }
 
 /// Serialises a table of tile addresses, i64 of any shape, as 1 + offset in m_.tiles: addresses differ by run. 0: none.
-void BoundedView::addresses(Archive& ar, const Tensor& table) {
+void EvictingView::addresses(Archive& ar, const Tensor& table) {
     const HostTensor host = addresses_.tensor(DType::kI64, table.shape());
     auto* const at = static_cast<int64_t*>(host.data());
     std::vector<int64_t> places(table.bytes() / sizeof(int64_t));
@@ -388,11 +391,11 @@ void BoundedView::addresses(Archive& ar, const Tensor& table) {
     compute_.synchronize();
 }
 
-void BoundedView::begin_prefill(int64_t sequence, int64_t n) {
+void EvictingView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t entries = cached(sequence) + n;
     check(entries <= m_.entry_scores.cols() && length(sequence) + n <= shape().context,
-          "bounded: a prefill of {} tokens after {} of {}, {} entries of {}", n, length(sequence), shape().context,
-          entries, m_.entry_scores.cols());
+          "evicting cache: a prefill of {} tokens after {} of {}, {} entries of {}", n, length(sequence),
+          shape().context, entries, m_.entry_scores.cols());
     call_ = {.owner = 0, .cached = cached(sequence), .fresh = n, .first_token = length(sequence)};
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         progress_[owner.at()] = {.readers_left = static_cast<int64_t>(model_.readers.of(owner).size())};
@@ -401,9 +404,9 @@ void BoundedView::begin_prefill(int64_t sequence, int64_t n) {
     prefill_ = true;
 }
 
-void BoundedView::end_prefill() {
+void EvictingView::end_prefill() {
     for (const OwnerProgress& p : progress_) {
-        check(p.written && p.readers_left == 0, "bounded: a prefill ends, {} layers have not read an owner",
+        check(p.written && p.readers_left == 0, "evicting cache: a prefill ends, {} layers have not read an owner",
               p.readers_left);
     }
     prefill_ = false;

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/eviction_shape.h"
 #include "offload/policies/kv_readers.h"
 
 namespace trireme {
 
-struct BoundedModel {
+struct EvictingModel {
     KvReaders readers;                // with this rank's query heads
     std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
     std::vector<float> shares;        // [heads]: the factor of each head's attention weights, in one layer
@@ -24,7 +24,7 @@ struct BoundedModel {
     /// maximum; those of all KV heads of a layer by their mean, if they keep one set. Empty: each head chooses by its
     /// own weights.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
-    /// If heads share slots: the row of each of the model's KV heads (BoundedShape::key_rows); this rank's rows; a
+    /// If heads share slots: the row of each of the model's KV heads (EvictionShape::key_rows); this rank's rows; a
     /// function that gathers the rows of all ranks into `all`, empty if there is one rank.
     std::vector<int32_t> rows = {};
     int64_t first_row = 0, own_rows = 0;
@@ -32,11 +32,11 @@ struct BoundedModel {
 };
 
 /// Whether this layer's attention counts for the scores of its owner's tokens.
-inline bool counts(const BoundedShape& shape, const KvReaders& readers, LayerIndex layer) {
+inline bool counts(const EvictionShape& shape, const KvReaders& readers, LayerIndex layer) {
     return shape.attentive() && (shape.heads != HeadsBy::kFirst || readers.number(layer) == 0);
 }
 /// How this layer's attention is combined with that of the owner's earlier readers.
-inline WeightPool pool_of(const BoundedShape& shape, const BoundedModel& model, LayerIndex layer) {
+inline WeightPool pool_of(const EvictionShape& shape, const EvictingModel& model, LayerIndex layer) {
     const auto readers = static_cast<float>(model.readers.of(model.readers[layer].owner).size());
     return {.by = model.pool,
             .share = shape.heads == HeadsBy::kMean ? 1.0F / readers : 1.0F,

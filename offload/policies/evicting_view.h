@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "offload/policies/bounded_memory.h"
-#include "offload/policies/bounded_model.h"
-#include "offload/policies/bounded_shape.h"
+#include "offload/policies/evicting_memory.h"
+#include "offload/policies/evicting_model.h"
+#include "offload/policies/eviction_shape.h"
 #include "offload/policies/recent_queries.h"
 #include "offload/view.h"
 #include "runtime/buffer.h"
@@ -21,18 +21,18 @@ namespace trireme {
 /// decode step stages its row; in keep() every full head evicts a token, and the row takes its slot. The attention of
 /// all layers that read an owner counts for its tokens. Ranks, scores and choices remain on the device. The host stores
 /// only how many tokens the fullest head retains.
-class BoundedView final : public KvView {
+class EvictingView final : public KvView {
   public:
     /// Errors: Exit::kOs.
-    BoundedView(Device& device, Stream& compute, const KvShape& kv, const BoundedShape& shape, BoundedModel model);
-    static MemoryBytes memory_for(const KvShape& kv, const BoundedShape& shape, const KvReaders& readers);
+    EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model);
+    static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
     /// Limits of the additional prefill kernels that re-score; only policies that observe have them.
-    static KernelLimits renewing_limits(const KvShape& kv, const BoundedShape& shape, int64_t heads);
-    /// The most elements per KV head that BoundedModel::exchange is given.
-    static int64_t exchanged(const KvShape& kv, const BoundedShape& shape);
+    static KernelLimits renewing_limits(const KvShape& kv, const EvictionShape& shape, int64_t heads);
+    /// The most elements per KV head that EvictingModel::exchange is given.
+    static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
 
     int64_t cached(int64_t) const override { return kept_ + extra_; }
-    int64_t kept(int64_t tokens) const override { return std::min(tokens, shape_.tokens); }
+    int64_t kept(int64_t tokens) const override { return std::min(tokens, shape_.budget); }
     int64_t most_slots() const override { return of_head_ + kMaxRows; }
     int64_t positions() const override {
         return shape_.rolling ? std::max(m_.entry_scores.cols(), of_head_ + 1) : shape().context;
@@ -44,7 +44,7 @@ class BoundedView final : public KvView {
     bool by_layers() const override { return true; }
     bool wants_all_rows() const override { return shape_.attentive(); }
     bool rotates() const override { return shape_.rolling; }
-    Place place(int64_t sequence, int64_t position, int64_t text) const override;
+    Place rope_position(int64_t sequence, int64_t position, int64_t text) const override;
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
@@ -95,8 +95,8 @@ class BoundedView final : public KvView {
     void share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule, const SlotCall& call);
     void read_largest();
 
-    BoundedShape shape_;
-    BoundedModel model_;
+    EvictionShape shape_;
+    EvictingModel model_;
     // Budgets of a head: the largest of all owners, and the smallest; the mean, if heads share slots.
     int64_t most_, least_;
     int64_t of_head_;    // the most tokens that a single head may retain
@@ -104,7 +104,7 @@ class BoundedView final : public KvView {
     int64_t extra_ = 0;  // the largest budget of a head, minus most_
     Stream& compute_;
     Arena<Space::kDevice> device_;
-    BoundedMemory m_;
+    EvictingMemory m_;
     Tensor kv_of_head_;                  // the last attention call's
     std::unique_ptr<Kernels> renewing_;  // prefill kernels for decode steps that re-score
     std::unique_ptr<RecentQueries> recent_;

@@ -1,0 +1,174 @@
+#include "launch/run/eviction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/evicting_kv.h"
+#include "model/footprint.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+int64_t default_sinks(KvPolicy policy) {
+    return policy == KvPolicy::kStreaming ? 4 : 0;
+}
+
+/// `flag` names the flag that requests the policy, for messages.
+EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t window, const char* flag, const LlamaConfig& config,
+                       int64_t prompt_tokens, bool returns) {
+    const EvictionOptions& b = o.eviction;
+    const int64_t share = static_cast<int64_t>(std::ceil(b.budget_share * static_cast<double>(prompt_tokens)));
+    EvictionShape shape = {.policy = policy,
+                           .budget = b.budget_share > 0 ? std::max<int64_t>(2, share) : b.budget_or(window),
+                           .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
+                           .rolling = b.rolling,
+                           .heads = b.heads,
+                           .one_set = b.keeps_one_set(policy),
+                           .half_scores = b.half_scores,
+                           .per_query = b.normalise,
+                           .decay = static_cast<float>(b.decay),
+                           .observe = b.observe,
+                           .pool = b.pool,
+                           .every = b.every,
+                           .chunk = std::min(b.chunk, std::max<int64_t>(1, prompt_tokens)),
+                           .prompt = prompt_tokens,
+                           .turns = o.prompt_from == PromptFrom::kSession,
+                           .seed = static_cast<uint32_t>(o.seed.value_or(0)),
+                           .returns = returns};
+    require(!shape.one_set || shape.may_keep_one_set(), Exit::kUsage,
+            "--kv-heads-share layer with {} {}: its heads have no common scores; want head, or --kv-policy h2o, "
+            "tova, snapkv or pyramidkv",
+            flag, name_of(policy));
+    shape.heavy = b.heavy < 0 ? shape.budget / 2 : b.heavy;
+    try {
+        check_eviction(shape, config.layer_map.owners());
+    } catch (const Error& e) {
+        if (b.budget_share <= 0) throw;
+        fail(e.code(), "--kv-window {} is {} tokens of a prompt of {}, too few: {}", b.budget_share, shape.budget,
+             prompt_tokens, e.what());
+    }
+    for (LayerIndex l; l.i < config.n_layers; ++l) {
+        require(!config.layer_map.windowed(l), Exit::kData,
+                "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
+                "order that shows which these are; want a layer map without s",
+                o.model, l, config.sliding_window, flag, name_of(policy));
+    }
+    return shape;
+}
+
+}  // namespace
+
+void check_eviction(const EvictionShape& s, int64_t owners) {
+    if (!s.evicts()) return;
+    const auto name = name_of(s.policy);
+    require(s.budget >= 2, Exit::kConfig, "--kv-window {}: {} keeps 2 tokens or more", s.budget, name);
+    require(!s.divided() || s.heavy < s.budget, Exit::kConfig,
+            "--kv-heavy {}: no place is left for recent tokens among {} (--kv-window); want fewer", s.heavy, s.budget);
+    require(!s.observing() || s.observe < s.budget, Exit::kConfig,
+            "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,
+            name, s.budget);
+    // A pyramid's last layer has the smallest budget.
+    const int64_t least = s.budget_of(OwnerIndex(owners - 1), owners);
+    const int64_t places = s.policy == KvPolicy::kStreaming ? s.budget - 1 : least - s.recent();
+    require(s.sinks <= places, Exit::kConfig,
+            "--kv-sinks {}: {} has {} slots for them in every layer with {} recent tokens (--kv-window {}); want no "
+            "more",
+            s.sinks, name, places, s.policy == KvPolicy::kStreaming ? 1 : s.recent(), s.budget);
+    require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);
+}
+
+EvictionShape eviction_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+    const KvPolicy policy = o.eviction.policy;
+    if (policy == KvPolicy::kFull) return {};
+    require(o.spec.parts.empty(), Exit::kUsage,
+            "--kv-policy {} with --spec {}: a chain verifies with the full KV cache; want "
+            "one of them",
+            name_of(policy), text_of(o.spec));
+    return shape_of(o, policy, EvictionOptions::kWindow, "--kv-policy", config, prompt_tokens, returns);
+}
+
+EvictionShape proposing_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
+    if (!o.spec.has(Part::kH2o)) return {};
+    require(!o.eviction.rolling, Exit::kUsage,
+            "--kv-positions rolling with --spec {}: heavy hitters draft for tokens where they "
+            "stand in the text; want true positions",
+            text_of(o.spec));
+    return shape_of(o, KvPolicy::kH2o, EvictionOptions::kProposingWindow, "--spec", config, prompt_tokens, returns);
+}
+
+std::string describe(const EvictionShape& s, const LlamaConfig& config, std::string_view what) {
+    const int64_t owners = config.layer_map.owners();
+    std::string text = fmt::format("{} {}: {} tokens a head", what, name_of(s.policy), s.budget);
+    if (s.policy == KvPolicy::kPyramidKv) {
+        text += fmt::format(", from {} in the first layer to {} in the last", s.budget_of(OwnerIndex(0), owners),
+                            s.budget_of(OwnerIndex(owners - 1), owners));
+    }
+    if (s.shares()) {
+        text += fmt::format(" in the mean of a layer's, at least {}", s.share().least + s.recent());
+    }
+    text += fmt::format(", {} of them the most recent", s.recent());
+    if (s.one_set) text += ", the same in all heads of a layer";
+    if (s.sinks > 0) text += fmt::format(", {} the first of the text", s.sinks);
+    text += s.rolling ? ", positions rolling" : ", true positions";
+    if (s.chunk > 0) text += fmt::format(", texts read in chunks of {}", s.chunk);
+    return text;
+}
+
+int64_t prompt_to_load(const Options& o, int64_t prompt_tokens, int64_t longest) {
+    const bool share = o.eviction.policy != KvPolicy::kFull && o.eviction.budget_share > 0;
+    // PyramidKV's first layer retains up to twice the budget, and no more than the prompt.
+    const bool short_of =
+        o.eviction.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.eviction.budget_or(EvictionOptions::kWindow);
+    return share || short_of ? prompt_tokens : longest;
+}
+
+void warn_of_unused_eviction(const Options& o, const EvictionShape& shape, int64_t text) {
+    const EvictionOptions fresh, &b = o.eviction;
+    const auto unless = [&](bool given, const char* flag, const char* reader, bool reads) {
+        if (given && !reads) log::warn("{} has no effect here: only {} reads it", flag, reader);
+    };
+    const bool any = shape.evicts(), h2o = shape.policy == KvPolicy::kH2o;
+    const bool all = any && o.eviction.policy != KvPolicy::kFull;  // the model's own cache evicts, not a chain's set
+    const char *const policy_only = "a --kv-policy other than full", *const kept =
+                                                                         "a --kv-policy other than full, or --spec h2o";
+    const char* const attended = "--kv-policy or --spec h2o";
+    unless(b.budget != fresh.budget || b.budget_share > 0, "--kv-window", kept, any);
+    unless(b.heavy != fresh.heavy, "--kv-heavy", "--kv-policy h2o or knorm, or --spec h2o", shape.divided());
+    unless(b.sinks != fresh.sinks, "--kv-sinks", kept, any);
+    unless(b.rolling, "--kv-positions rolling", policy_only, all);
+    unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
+           shape.attentive());
+    unless(b.one_set.has_value(), "--kv-heads-share", "--kv-policy h2o, tova, snapkv or pyramidkv, or --spec h2o",
+           shape.may_keep_one_set());
+    unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
+    unless(b.decay != fresh.decay, "--kv-decay", attended, h2o);
+    unless(b.normalise, "--kv-normalise", attended, h2o);
+    unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.chunk != fresh.chunk, "--kv-chunk", policy_only, all);
+    unless(all && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !all);
+    if (any && shape.budget >= text) {
+        log::warn("--kv-window {}: the whole text of {} tokens is kept, nothing is ever evicted", shape.budget, text);
+    }
+}
+
+void plan_evicting(PlanInput& in, const LlamaConfig& config, const Shard& shard, const EvictionShape& shape,
+                   std::string_view backend, int threads) {
+    if (!shape.evicts()) return;
+    const int64_t rows = std::min(shape.chunk > 0 ? shape.chunk : shape.prompt, in.kv.context);
+    in.work = in.work - FullView::table_memory(in.kv);
+    in.hidden_on_device = hidden_memory(config, rows, /*on_host=*/false);
+    in.prompt_batches = BatchMaker::memory(config.head_dim, kPrefillRows, prefill_batches(rows)) -
+                        BatchMaker::memory(config.head_dim, kPrefillRows, 1);
+    in.evicting = evicting_memory(config, shard, in.kv, shape, backend, threads);
+}
+
+void plan_proposing(PlanInput& in, const LlamaConfig& config, const Shard& shard, const EvictionShape& shape,
+                    std::string_view backend, int threads) {
+    if (shape.evicts()) in.heavy = heavy_memory(config, shard, in.kv, shape, backend, threads);
+}
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+#pragma once
+/// Evicting views (offload/policies/evicting_view.h) of a model's rank, and heavy hitters of full views. The model
+/// gives them the shares of query heads, the rotation of keys, and the exchange of KV heads that other ranks also hold.
+
+#include <memory>
+#include <string_view>
+
+#include "dist/comm.h"
+#include "model/config.h"
+#include "model/level.h"
+#include "model/shard.h"
+#include "offload/policies/eviction_shape.h"
+#include "offload/policies/heavy_set.h"
+#include "offload/view.h"
+
+namespace trireme {
+
+/// Returns a maker of the evicting view of `shard`'s rank. `comm` is that of the view's level and must outlive the
+/// view; `config` must outlive the maker.
+ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm);
+/// Returns the memory of that view on a device of `backend` with `threads` threads.
+MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv,
+                            const EvictionShape& shape, std::string_view backend, int threads);
+
+/// Returns the heavy hitters of a level's full view; and their memory. All arguments but `shape` must outlive the set.
+std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm);
+MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const EvictionShape& shape,
+                         std::string_view backend, int threads);
+
+}  // namespace trireme
