@@ -1,5 +1,6 @@
 #pragma once
-/// Continuation of a prompt: its ids, its text, and the reason that it ended.
+/// Continuation of a prompt: the generated ids, their text, and the reason that generation ended. ContinuationBuilder
+/// makes it token by token.
 
 #include <cstdint>
 #include <functional>
@@ -31,17 +32,18 @@ struct StopRules {
     std::vector<std::string> stop = {};
 };
 
-/// Called on every rank for each token, with the text that has become printable; it may be empty. A negative `id` marks
-/// the end of the sample; `text` is then what was held back.
+/// Called on every rank for each token, with the text that has become printable; it may be empty. `sample`: the number
+/// that the builder was given. A negative `id` marks the end of the sample; `text` is then the text that was held back.
 using OnToken = std::function<void(int64_t sample, int32_t id, std::string_view text)>;
 
 class ContinuationBuilder {
   public:
     /// `tokenizer` may be null if only ids are required; then there are no stop strings. `most`: the limit of tokens;
-    /// `at_most`: the stop reason at that limit.
+    /// `at_most`: the stop reason at that limit. `tokenizer`, `rules` and `on_token` must outlive the object.
     ContinuationBuilder(const Tokenizer* tokenizer, const StopRules& rules, int64_t sample, int64_t most,
                         StopReason at_most, const OnToken& on_token);
 
+    /// Tokens until the limit.
     int64_t left() const { return most_ - static_cast<int64_t>(out_.ids.size()); }
     bool done() const { return done_ || left() <= 0; }
     /// Appends a token, unless the continuation is done().

@@ -1,7 +1,8 @@
 #pragma once
-/// Sequence state of one level: committed prefix, staged rows, pending tokens. The prefix is in the level's KV cache.
-/// Staged rows can still be rolled back. No forward has computed the pending tokens yet. If another level's view fills
-/// this one's (KvView::adopt_length), that level reads the prompt and keeps tokens before this one.
+/// DecodeState: a proposer's sequence in its level: committed prefix, staged rows, pending tokens. The prefix is in the
+/// level's KV cache. Staged rows can still be rolled back. No forward has computed the pending tokens yet. If another
+/// level's view fills this one's (KvView::adopt_length), that level reads the prompt and keeps tokens before this one.
+/// The level's sequence is number 0.
 
 #include <cstdint>
 #include <span>
@@ -19,7 +20,7 @@ class DecodeState {
     }
 
     Level& level() const { return level_; }
-    /// True until the first token after the prompt; the next-token logits are available.
+    /// True until the first token after the prompt: the level's logits are then those of the next token.
     bool at_prompt() const { return at_prompt_; }
     /// Tokens of the sequence.
     int64_t length() const { return level_.length() + tokens(staged_) + tokens(pending_); }
@@ -28,31 +29,35 @@ class DecodeState {
     /// Rows that can be staged before commit() must be called.
     int64_t room() const { return kMaxRows - level_.view().staged().size(); }
 
-    /// Discards all state and reads a prompt, or the part that the level's view requires. Blocks until done.
+    /// Discards all state and reads a prompt, or the part that the level's view requires; nothing if another level's
+    /// view fills it. Blocks until done.
     void prefill(std::span<const int32_t> prompt, const Progress& progress);
     /// Like prefill(), if the level's last prefill was another DecodeState's, of this prompt.
     void adopt(std::span<const int32_t> prompt);
-    /// Truncates to the prompt; the prefill's logits become the level's current ones.
+    /// Truncates to the prompt; the prefill's logits become the level's current ones. If the view cannot truncate to
+    /// it, reads the prompt again.
     void begin();
 
     /// Appends one token.
     void append(int32_t token);
-    /// Sets `rows` to the rows of the pending tokens, at least one: a chain after the computed tokens. The level's next
-    /// extend() must begin with them.
+    /// Sets `rows` to the rows of the pending tokens: a chain after the computed tokens. At least one token must be
+    /// pending. The level's next extend() must begin with these rows.
     void rows_of_pending(std::vector<Row>& rows);
-    /// Call it after that extend(). `path`: accepted rows after the pending ones, as indices into that extend().
+    /// To be called after that extend(): the pending tokens become staged rows. `path`: accepted rows that follow them,
+    /// as indices into that extend().
     void accept_rows(std::span<const int32_t> path = {});
-    /// Returns position and parent for the first rows of a tree that further extend()s grow after the sequence. Nothing
-    /// may be pending. The rows' logits replace the current ones.
+    /// Returns position and parent for the first rows of a tree after the sequence, which further extend()s grow. Its
+    /// token is -1. Nothing may be pending. The rows' logits replace the current ones.
     Row tip();
     /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
     void accept_staged(std::span<const int32_t> path);
-    /// Makes the sequence final: commits computed tokens to the level's KV cache and drops other staged rows. If many
-    /// tokens are pending, computes them.
+    /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. If many
+    /// tokens are pending, computes all but the last. If another level's view fills this one's, only adopts its length;
+    /// that level must have committed before.
     void commit();
     /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-view tiles.
     void state(Archive& ar, bool tiles);
-    /// Truncates to n tokens, then appends `next` unless it is -1.
+    /// Truncates to n tokens, at least the prompt's, then appends `next` unless it is -1.
     void truncate(int64_t n, int32_t next);
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-/// Draft distributions: a level that proposes several tokens keeps the distributions that it sampled them from until
-/// its verifier has decided.
+/// DraftDistributions: copies of the distributions that a level sampled its proposed tokens from. Its verifier needs
+/// them to accept or reject the tokens, after later forwards of the level have replaced the logits.
 
 #include <cstdint>
 
@@ -17,7 +17,8 @@ class DraftDistributions {
     static size_t bytes_for(const Shard& shard, int64_t n);
 
     int64_t size() const { return n_; }
-    /// Copies the distribution of a row of the level's current logits into this slot. Enqueues only.
+    /// Copies the distribution of a row of the level's current logits, which must have been computed
+    /// (Level::distribution), into this slot. Enqueues only. The result is valid until the slot is used again.
     Distribution hold(int64_t slot, int64_t row);
 
   private:

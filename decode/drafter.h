@@ -1,5 +1,6 @@
 #pragma once
-/// Chain drafter: a model that proposes tokens one by one. Each takes one forward, and keeps its draft distribution.
+/// Drafter: the innermost proposer of a chain that is a model. It samples tokens one by one, in one forward each, and
+/// keeps their distributions for the verifier.
 
 #include <cstdint>
 #include <string>
@@ -14,14 +15,15 @@ namespace trireme {
 
 class Drafter final : public Proposer {
   public:
-    /// `model` is used by this object alone, and proposes at most `gamma` tokens a round. `level`: its number in the
-    /// chain, above 0 (DrawKey). Errors: as DraftDistributions.
+    /// `model` is used by this object alone, and proposes at most `gamma` tokens a round. `name` is a literal. `level`:
+    /// its number in the chain, above 0 (DrawKey). Errors: as DraftDistributions.
     Drafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
             uint32_t level, int64_t gamma);
 
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
+    /// A chain of at most `limit` tokens.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;

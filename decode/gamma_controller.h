@@ -1,7 +1,8 @@
 #pragma once
-/// Gamma controller: how many tokens to propose, or how deep a tree. It minimises milliseconds per token, and
-/// proposes nothing where speculation gains next to nothing. It uses only forward costs and the acceptance of emitted
-/// tokens, so all ranks choose alike. Discarded tokens do not affect it.
+/// GammaController: decides how many tokens a level requests from its proposer in a round, or how deep a tree
+/// (--gamma). It minimises milliseconds per token, and requests nothing where speculation gains next to nothing. It
+/// uses only forward costs and the acceptance of emitted tokens, so all ranks choose alike. Discarded tokens do not
+/// affect it.
 
 #include <array>
 #include <cstdint>
@@ -12,9 +13,9 @@
 
 namespace trireme {
 
-/// Chooses the gammas of one level's proposals. It assumes that a proposed token is accepted with probability alpha at
-/// every depth, and estimates alpha from recent tokens. If no length pays, it is off: it only requests short probes now
-/// and then, more and more rarely while they fail.
+/// It assumes that a proposed token is accepted with probability alpha at every depth, and estimates alpha from recent
+/// tokens. If no gamma pays, it is off: it only requests short probes now and then, more and more rarely while they
+/// fail.
 class GammaController {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
@@ -22,8 +23,9 @@ class GammaController {
     /// `fixed`: tokens to propose in every round; kAuto: adaptive.
     explicit GammaController(int64_t fixed = kAuto) : fixed_(fixed) {}
 
-    /// Sets the costs of the verifier's forwards and of a proposed token: `inner`'s token_ms(), or `token_ms` if inner
-    /// is null. Call it before next(). `inner` must outlive this object.
+    /// Sets the costs of the verifier's forwards and of a proposed token. The latter costs inner->token_ms(), which
+    /// changes with its estimates, or `token_ms` if inner is null. Call it before next(). `inner` must outlive this
+    /// object.
     void set_costs(const LevelCosts& verifier, const GammaController* inner, double token_ms);
 
     /// A proposal that is not a chain: the time to draft it, and the rows of the forward that verifies it.
@@ -31,7 +33,7 @@ class GammaController {
         double ms = 0;
         int64_t rows = 0;
     };
-    /// Sets the costs if proposals are not chains: by_gamma[i] is a proposal of length i + 1.
+    /// Sets the costs if proposals are trees: by_gamma[i] is the tree of depth i + 1.
     void set_costs(const LevelCosts& verifier, std::vector<Draft> by_gamma);
 
     /// Resets it for a new sequence.
@@ -41,16 +43,17 @@ class GammaController {
         ar.section("draft length");
         ar.value(state_);
     }
-    /// Returns the tokens to propose in the next round, at most `most`; 0: none. `first`: the first call since
-    /// observe().
+    /// Returns the number of tokens to request in the next round, or the tree's depth, at most `most`; 0: no proposal.
+    /// `first`: whether this is the first call since observe(); probes are requested only then.
     int64_t next(int64_t most, bool first) const;
     /// Tokens that were emitted since the last observe().
     struct Outcome {
         int64_t tokens = 0;    // all emitted tokens
         int64_t accepted = 0;  // proposed tokens that were accepted
         int64_t residual = 0;  // tokens sampled in place of a rejected one
-        bool asked = false;    // the first round had proposals
+        bool asked = false;    // the first round of these had proposals
     };
+    /// Updates the estimates. To be called for tokens that are final, in order.
     void observe(const Outcome& outcome);
 
     /// Predicted milliseconds per token of this level: the cost of a token that it proposes to the next outer level.
@@ -85,7 +88,8 @@ class GammaController {
     } state_;
 };
 
-/// Installs a cost table in the controllers of a chain, outermost level first.
+/// Installs a cost table in the controllers of a chain, outermost level first. Without costs of a drafter (an n-gram
+/// lookup), drafting costs nothing.
 void set_costs(std::span<GammaController> gammas, const SpecCosts& costs);
 
 }  // namespace trireme

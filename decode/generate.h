@@ -1,5 +1,5 @@
 #pragma once
-/// Generation loop: prefill of a prompt, rounds of a proposer, statistics.
+/// generate(): the loop that continues a prompt: prefill, rounds of the outermost proposer, statistics.
 
 #include <cstdint>
 #include <functional>
@@ -18,8 +18,8 @@ struct GenerateRequest {
     int64_t num_samples = 1;      // independent continuations of one prefill
     int64_t first_sample = 0;     // number of the first sample; draws depend on the seed and this number
     StopRules stops = {};
-    // Tokens that the first sample already has; they are reported again. `exact`: the proposer's state is the one
-    // after them. Otherwise a sample with another number begins there, so its draws are new.
+    // Tokens that the first sample already has, from a snapshot; they are reported again. `exact`: the proposer's state
+    // is the one after them. Otherwise a sample with another number begins there, so its draws are new.
     std::vector<int32_t> resumed = {};
     bool exact = false;
     std::function<void()> begun = {};  // called when the first sample has begun, before anything is drawn
@@ -30,12 +30,12 @@ struct GenerateStats {
     int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
     double prefill_ms = 0;             // prompt to logits
     double resume_ms = 0;              // instead of prefill_ms: restoring the prompt's KV from a snapshot
-    int64_t passes = 1;                // of the prefill over layers that read later layers
-    double warmup_ms = 0;              // of warm_up(); 0: it was not called
-    double ttft_ms = 0;                // prompt to first token, including warm-up
+    int64_t passes = 1;                // passes of the prefill over layers that read later layers
+    double warmup_ms = 0;              // time of warm_up(); 0: it was not called
+    double ttft_ms = 0;                // prompt to first token of the first sample, including warm-up
     double decode_ms = 0;              // all tokens but each sample's first
     double tpot_ms = 0;                // decode_ms per such token
-    uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length, on this rank
+    uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length of the sequences, on this rank
     // Copies still in flight when the prefill ends are counted towards decoding.
     LinkUse prefill_link, decode_link;
 };
@@ -44,15 +44,16 @@ struct GenerateStats {
 /// and the run (StopReason::kInterrupted). All ranks must return the same value.
 using Interrupt = std::function<bool(std::span<const int32_t> round)>;
 
-/// The most new tokens for this prompt and context length, and which limit applies.
+/// The most new tokens of a sample, and which limit applies: kLimit or kContext.
 struct MostTokens {
     int64_t tokens;
     StopReason why;
 };
+/// `prompt`: number of tokens of the prompt; `context`: the most tokens of a sequence.
 MostTokens most_tokens(const GenerateRequest& request, int64_t prompt, int64_t context);
 
-/// First half of generate(): resets `stats`, and the target reads the prompt.
-/// Errors: Exit::kConfig for an empty prompt, ids out of range, a prompt that leaves no room in the context.
+/// First half of generate(): resets `stats`, and `proposer` reads the prompt. Blocks until done. Errors: Exit::kConfig
+/// for an empty prompt, ids out of range, a prompt that leaves no room in the context.
 void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStats& stats, const Progress& prefill = {});
 
 /// Optional measurements between prefill and decoding; they may change the current logits and staged rows of levels.
@@ -66,12 +67,15 @@ std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* to
                                           GenerateStats& stats, const OnToken& on_token = {},
                                           const Interrupt& interrupt = {});
 
-/// Timer of the second half when samples are decoded together: adds its time and its link traffic to `stats`.
+/// Timer of the second half when samples are decoded together (side_by_side.h): adds its time and its link traffic to
+/// `stats`.
 class DecodeTimer {
   public:
+    /// The second half begins.
     DecodeTimer(Level& model, GenerateStats& stats);
+    /// The first token of every sample has been drawn.
     void first_token();
-    /// Blocks until all tiles that are being copied have arrived in host memory.
+    /// `samples` samples are complete. Blocks until all tiles that are being copied have arrived in host memory.
     void end(int64_t samples);
 
   private:

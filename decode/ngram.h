@@ -1,6 +1,7 @@
 #pragma once
-/// Prompt lookup: proposes the tokens that followed the last tokens at their previous occurrence (Saxena, "Prompt
-/// Lookup Decoding", 2023). It needs no model and costs nothing; it helps where a sequence repeats itself.
+/// Ngram: a proposer by n-gram lookup (--spec ngram). It proposes the tokens that followed the last tokens at their
+/// previous occurrence in the sequence (Saxena, "Prompt Lookup Decoding", 2023). It needs no model and costs nothing;
+/// it helps where a sequence repeats itself.
 
 #include <cstdint>
 #include <unordered_map>
@@ -20,6 +21,7 @@ class Ngram final : public Proposer {
     const char* name() const override { return "ngram"; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
+    /// A chain of min(limit, gamma) tokens, without distributions; empty if there is no earlier occurrence.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;

@@ -1,5 +1,5 @@
 #pragma once
-/// Plain decoding: a model alone, one forward of one row per token.
+/// Plain: plain decoding, without speculation (--spec none): a model alone, one forward of one row per token.
 
 #include <array>
 #include <vector>
@@ -20,6 +20,7 @@ class Plain final : public Decoder {
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
+    /// One token, whatever `limit` is.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;

@@ -1,5 +1,5 @@
 #pragma once
-/// Validation of token ids that are passed to a model.
+/// check_ids(): validation of token ids before they are passed to a model.
 
 #include <cstdint>
 #include <span>

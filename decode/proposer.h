@@ -1,6 +1,7 @@
 #pragma once
-/// Proposer: an object that yields tokens. A model alone is a proposer of one token a round. A proposer whose tokens a
-/// model verifies is again a proposer, so proposers form chains.
+/// Proposer: an object that yields the next tokens of a sequence, a few in each round. A model alone is a proposer of
+/// one token a round. A proposer together with a model that verifies its tokens (Speculate) is again a proposer, so
+/// proposers form chains.
 
 #include <cstdint>
 #include <span>
@@ -10,7 +11,7 @@
 namespace trireme {
 
 /// The distribution that a token was sampled from, on the device: a row of logits, and the result of the sampling
-/// filters (RowDistribution). Without data it is a point mass on the token.
+/// filters (RowDistribution). Default-constructed, it is a point mass on the token.
 struct Distribution {
     const RowDistribution* distribution = nullptr;
     LogitsRow row = {};
@@ -25,7 +26,8 @@ struct Proposed {
 };
 
 /// Call prefill() once per prompt; then for each sample begin(), and propose() and resolve() alternately. The sequence
-/// is the prompt and the tokens committed since begin().
+/// is the prompt and the tokens that resolve() and rewind() have appended since begin(). generate() calls the outermost
+/// proposer; each verifier calls the next inner one.
 class Proposer {
   public:
     virtual ~Proposer() = default;
@@ -37,15 +39,17 @@ class Proposer {
     virtual void prefill(std::span<const int32_t> prompt, const Progress& progress) = 0;
     /// Begins a sample in the state after the prefill. Its draws depend on the seed and this number only.
     virtual void begin(uint32_t sample) = 0;
-    /// Proposes tokens to follow the sequence, none deeper than `limit`, which is at least 1. There may be none. A
-    /// chain's parents are -1, 0, 1, ... Valid until the next call.
+    /// Proposes tokens to follow the sequence. `limit`, at least 1, is a depth: at most so long a chain, or so deep a
+    /// tree, which may have more tokens. The proposal may be empty. A chain's parents are -1, 0, 1, ... Valid until the
+    /// next call.
     virtual std::span<const Proposed> propose(int64_t limit) = 0;
-    /// Reports the outcome: `path` of the last proposal was accepted; `next` was sampled by the verifier after it (-1:
-    /// none). An empty path is also allowed without a proposal.
+    /// Reports the outcome and appends accepted tokens to the sequence. `path`: their indices in the last proposal,
+    /// from the first depth on. `next`: the token that the verifier sampled after them; -1: none. An empty path is also
+    /// allowed without a proposal.
     virtual void resolve(std::span<const int32_t> path, int32_t next = -1) = 0;
-    /// Rolls back the last n committed tokens, then appends `next` unless it is -1.
+    /// Removes the last n tokens of the sequence, none of them final (commit), then appends `next` unless it is -1.
     virtual void rewind(int64_t n, int32_t next) = 0;
-    /// Makes all committed tokens final: they will not be rolled back.
+    /// Makes all tokens of the sequence final: rewind() will not remove them.
     virtual void commit() {}
     /// Serialises the proposer's state. Call it between the outermost resolve() and propose(), or right after begin().
     /// Tiles of the model with the full view are serialised separately (FullView::tiles). Errors: Exit::kData if the
@@ -53,12 +57,13 @@ class Proposer {
     virtual void state(Archive&) { check(false, "{}: what it knows cannot be kept", name()); }
 };
 
-/// A proposer whose tokens have a model's distribution, as generate() requires. They may share a model, one at a time.
+/// A proposer whose tokens have a model's distribution, as generate() requires. Several decoders may share a model, one
+/// at a time.
 class Decoder : public Proposer {
   public:
     /// Like prefill(), if the target already holds the prompt from another decoder's prefill(), which was its last.
     virtual void adopt(std::span<const int32_t> prompt) = 0;
-    /// The model, with its vocabulary, context and view of the KV cache.
+    /// The level of that model, with its vocabulary, context and view of the KV cache.
     virtual Level& target() = 0;
 };
 

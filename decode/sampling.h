@@ -1,5 +1,5 @@
 #pragma once
-/// The legal values of the sampling parameters.
+/// validate(): whether sampling parameters have legal values.
 
 #include "kernels/sampling.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Log probabilities of a text under a model: of the whole text, or in windows if it is longer than the context.
+/// score(): log probabilities of a text under a model, for `trireme score`: of the whole text, or in windows if it is
+/// longer than the context.
 
 #include <cstdint>
 #include <span>
@@ -15,26 +16,28 @@ struct ScoreWindow {
     int32_t instead = -1;  // replaces the id at `begin`; -1: no replacement
 };
 
-/// Hugging Face's sliding windows: they begin at 0, stride, 2 stride, ..., have `window` ids, and the last one ends at
-/// the text's end. Each scores the ids that the previous window did not contain; a window's first id has no logit. 1 <=
-/// stride <= window. Source: transformers docs, "Perplexity of fixed-length models", with each token weighing the same.
+/// Hugging Face's sliding windows over a text of `tokens` ids: they begin at 0, stride, 2 stride, ... and have `window`
+/// ids; the last one ends at the text's end and may be shorter. Each scores the ids that the previous window did not
+/// contain; a window's first id has no logit. 1 <= stride <= window. Source: transformers docs, "Perplexity of
+/// fixed-length models", with each token weighing the same.
 std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t stride);
-/// llama-perplexity's chunks of `window` ids; an incomplete last one is dropped. `bos` (-1: none) replaces a
-/// chunk's first id, and the second half is scored: window - 1 - window / 2 ids.
+/// llama-perplexity's chunks of `window` ids in a text of `tokens` ids; an incomplete last one is dropped. `bos`
+/// replaces a chunk's first id (-1: no replacement), and the second half is scored: window - 1 - window / 2 ids.
 std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos);
 
 /// Natural-log probabilities of the scored ids, in order, given the ids before them in their window.
 struct Score {
     std::vector<double> logprobs;
-    double sum = 0;
+    double sum = 0;      // of logprobs
     bool greedy = true;  // each scored id is the most likely one
+    /// exp(-sum / number of scored ids).
     double perplexity() const;
 };
 
-/// For each window, sequence 0 is cleared and the window is read. A prefill reads its first `prompt` ids, and one
-/// decode step each of the others, so that an evicting view evicts after each. `each`, if given, receives all logits in
-/// order, with the position of their first row in the text. Progress counts ids read. Errors: Exit::kConfig for ids
-/// outside the vocabulary; kData if a probability is not finite.
+/// Scores a text, window by window; each is read into sequence 0, which is cleared before. A prefill reads a window's
+/// first `prompt` ids, and one decode step each of the others, so that an evicting view evicts after each. `each`, if
+/// given, receives all logits in order, with the position of their first row in the text. Progress counts ids read.
+/// Blocks until done. Errors: Exit::kConfig for ids outside the vocabulary; kData if a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
             int64_t prompt = INT64_MAX, const Level::EachLogits& each = {}, const Progress& progress = {});
 

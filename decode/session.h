@@ -1,6 +1,6 @@
 #pragma once
-/// A conversation on one cache that is never reset. Each turn is read after all earlier ones, as far as the view
-/// retains them, and answered.
+/// Session: a conversation (--session) on one KV cache that is never reset. Each turn is read after all earlier ones,
+/// as far as the view retains them, and answered by plain decoding.
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +17,7 @@ namespace trireme {
 
 /// The result of one turn. Times in milliseconds.
 struct Turn {
+    // Tokens that the turn's prefill reads: its ids, and the previous answer's last token if that was not read yet.
     int64_t prompt_tokens = 0;
     bool reserved = true;  // room was made for them first (KvView::reserve); else they evict others as they are read
     double prefill_ms = 0, decode_ms = 0;
@@ -26,7 +27,8 @@ struct Turn {
 
 class Session {
   public:
-    /// `tokenizer` may be null if only ids are required. Errors: Exit::kConfig for illegal sampling parameters.
+    /// Uses sequence 0 of `model`. `tokenizer` may be null if only ids are required. Both must outlive the object.
+    /// Errors: Exit::kConfig for illegal sampling parameters.
     Session(Level& model, const Tokenizer* tokenizer, const SamplingParams& sampling, uint64_t seed);
 
     /// Reads a turn's ids and answers with at most `most` tokens; turn i uses the draws of sample i of a prompt. An EOS
@@ -46,13 +48,14 @@ class Session {
     const std::vector<int32_t>& text() const { return text_; }
     /// Index in text() where the current answer, or the last one, begins.
     int64_t answer_begin() const { return answer_begin_; }
-    /// Begins the session after this sequence, of which the model has read the first length() tokens.
+    /// Begins the session after this sequence, of which the model has read the first Level::length() tokens. They
+    /// belong to no turn.
     void adopt(std::vector<int32_t> text);
     /// Serialises the conversation. The model's state is serialised separately (Level::state).
     void state(Archive& ar);
-    /// Call it after this state and the model's were restored: checks that they belong together. If the turn in
-    /// progress has no answer token yet, restores its logits, or, without `logits`, computes them again. Errors:
-    /// Exit::kData.
+    /// To be called after this state and the model's were restored: checks that they belong together. If the turn in
+    /// progress has no answer token yet, makes its logits current: with `logits` the level's saved ones; otherwise they
+    /// are computed again. Errors: Exit::kData.
     void resume(bool logits);
 
   private:

@@ -1,5 +1,6 @@
 #pragma once
-/// Forward costs of a chain's models, measured: inputs of the gamma controller (gamma_controller.h).
+/// LevelCosts: times of the forwards of a chain's models, measured before decoding: inputs of GammaController (--gamma
+/// auto).
 
 #include <cstdint>
 #include <string>
@@ -27,10 +28,11 @@ struct LevelCosts {
 /// Costs of a chain: the verifying levels, outermost first, then the drafter if it is a model.
 using SpecCosts = std::vector<LevelCosts>;
 
-/// Measures forwards of `token` after the level's sequence, and drops their rows. With kOne, forwards have one row.
-/// With kMany, further forwards have more and more rows, until the time grows with the rows. All ranks call it; all get
-/// rank 0's times, through `control`. It replaces the level's current logits. Errors: as Level::sample.
+/// kOne: forwards of one row, for a drafter. kMany: also forwards of more and more rows, until the time grows with the
+/// rows, for a level that verifies or drafts trees.
 enum class MeasuredRows { kOne, kMany };
+/// Measures forwards of `token` after the level's sequence, and drops their rows. All ranks call it; all get rank 0's
+/// times, through `control`. It replaces the level's current logits. Errors: as Level::sample.
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows rows, const SamplingParams& sampling,
                          int32_t token, Comm& control);
 

@@ -1,6 +1,7 @@
 #pragma once
-/// Speculative decoding: a model verifies the tokens of an inner proposer. The output has the model's distribution
-/// (DESIGN section 2, "One chain"; kernels/acceptance.h). It is again a proposer, so chains can have any length.
+/// Speculate: a verifying level of speculative decoding. In each round an inner proposer drafts tokens, and a model
+/// verifies them. The output has the model's distribution (DESIGN section 2, "One chain"; kernels/acceptance.h). It is
+/// again a proposer, so chains can have any length.
 
 #include <array>
 #include <cstdint>
@@ -20,9 +21,9 @@ namespace trireme {
 /// Statistics of one verifying level.
 struct SpeculationStats {
     int64_t rounds = 0;                              // verify forwards
-    int64_t asked = 0, off = 0;                      // GammaController's choices: tokens; rounds with none
+    int64_t asked = 0, off = 0;                      // GammaController's choices: sum of gammas; rounds with gamma 0
     int64_t proposed = 0, accepted = 0;              // tokens
-    uint64_t draft_ns = 0, verify_ns = 0;            // waiting for proposals; for their verification
+    uint64_t draft_ns = 0, verify_ns = 0;            // host time for proposals; for their verification
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
     bool branched = false;  // some proposal was not a chain
@@ -31,12 +32,12 @@ struct SpeculationStats {
     double accept_len() const;   // tokens per round, the verifier's own included
     /// alpha_of() these counts; none for trees, or if nothing was proposed.
     std::optional<double> alpha() const;
-    double draft_ms() const;  // per round
-    double verify_ms() const;
+    double draft_ms() const;   // per round
+    double verify_ms() const;  // per round
     SpeculationStats operator-(const SpeculationStats& before) const;
 };
 
-/// Outcome of one proposal: numbers of tokens, at most 63.
+/// Outcome of one round: numbers of tokens, at most 63.
 struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
@@ -55,11 +56,11 @@ class Speculate final : public Decoder {
     struct Options {
         const char* verifier = "full";  // its name in reports
         uint32_t level = 0;             // its number in the chain (DrawKey)
-        int64_t wanted = 1;             // rounds continue until a proposal has this many tokens, or there is no room
-        DraftDistributions* held = nullptr;  // keeps `verifier`'s distributions for the outer verifier; null: none
+        int64_t wanted = 1;             // propose() repeats rounds until it has this many tokens, or there is no room
+        DraftDistributions* held = nullptr;  // keeps this level's distributions for the outer verifier; null: none
         /// Gamma controller, used by this object alone; receives every outcome. Null: drafts as many as fit.
         GammaController* gamma = nullptr;
-        bool keeps_rounds = false;  // for take_kept_rounds()
+        bool keeps_rounds = false;  // records rounds for take_kept_rounds()
     };
     /// `inner` proposes, `verifier` verifies; both are used by this object alone. Errors: Exit::kConfig for sampling
     /// parameters out of range.
@@ -81,6 +82,7 @@ class Speculate final : public Decoder {
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
     void begin(uint32_t sample) override;
+    /// A chain of at most `limit` tokens: those that the level has verified and its own.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;

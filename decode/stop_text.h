@@ -1,5 +1,5 @@
 #pragma once
-/// Stop string filter: holds back text that could become a stop string, and cuts at the first one.
+/// StopText: a filter of generated text. It holds back text that could become a stop string, and cuts at the first one.
 
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ class StopText {
 
     /// Appends text, and returns the part that is now safe to show.
     std::string push(std::string_view text);
-    /// Returns the text that was held back; empty if a stop string was found.
+    /// Returns the text that was held back, at the end of the continuation; empty if a stop string was found.
     std::string flush();
     /// True after a stop string; it and the text after it are discarded.
     bool stopped() const { return stopped_; }

@@ -1,6 +1,7 @@
 #pragma once
-/// Tree drafter: a model that proposes a token tree (Chen et al., Sequoia, 2024), one forward per depth. Siblings are
-/// drawn without replacement from their parent's distribution; at temperature 0 they are the likeliest tokens.
+/// TreeDrafter: a model that proposes a token tree (Chen et al., Sequoia, 2024; --spec tree), in one forward per depth.
+/// Siblings are drawn without replacement from their parent's distribution; at temperature 0 they are the likeliest
+/// tokens.
 
 #include <cstdint>
 #include <span>
@@ -26,14 +27,16 @@ class TreeDrafter final : public Proposer {
     TreeDrafter(const char* name, Device& device, Level& model, const SamplingParams& sampling, uint64_t seed,
                 const Options& options);
 
-    /// Returns the costs of its trees, by depth - 1. `own`: the costs of its model's forwards.
+    /// Returns the costs of its trees, by depth - 1, for GammaController. `own`: the costs of its model's forwards.
     std::vector<GammaController::Draft> costs(const LevelCosts& own) const;
 
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
+    /// The deepest tree that is at most `limit` deep (a depth, not a number of tokens) and fits context and free rows.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
+    /// Removes the last n tokens of the sequence, then appends `next` unless it is -1.
     void rewind(int64_t n, int32_t next) override;
     void commit() override;
     void state(Archive& ar) override {
@@ -59,10 +62,10 @@ class TreeDrafter final : public Proposer {
     uint64_t seed_;
     uint32_t level_, sample_ = 0, round_ = 0;
     std::vector<TreeShape> shapes_;  // by depth - 1
-    Row tip_ = {};
-    int64_t distributions_ = 0;  // slots of held_ in use for this tree
+    Row tip_ = {};                   // DecodeState::tip() of this tree
+    int64_t distributions_ = 0;      // slots of held_ in use for this tree
     std::vector<Row> rows_;
-    std::vector<Parent> parents_, next_;  // at the depth of the current logits (their last rows); at the next depth
+    std::vector<Parent> parents_, next_;  // nodes of the current logits (their last rows); nodes at the next depth
     std::vector<double> uniforms_;
     std::vector<int32_t> ends_;
     std::vector<int32_t> staged_;  // per proposed token, its staged row; -1: not computed

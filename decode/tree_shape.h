@@ -1,5 +1,6 @@
 #pragma once
-/// Shape of a proposed token tree: how many children each node gets (Chen et al., Sequoia, 2024).
+/// TreeShape: the shape of a proposed token tree: how many children each node gets (Chen et al., Sequoia, 2024).
+/// TreeDrafter fills it with tokens.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +12,7 @@ namespace trireme {
 /// is the sequence's last token, which is not proposed.
 struct TreeShape {
     struct Node {
-        int32_t first_child = 0, children = 0;
+        int32_t first_child = 0, children = 0;  // index of the first child in `nodes`; number of children
         bool operator==(const Node&) const = default;
     };
     std::vector<Node> nodes;
@@ -19,6 +20,7 @@ struct TreeShape {
     int64_t proposed() const { return static_cast<int64_t>(nodes.size()) - 1; }
     /// Number of proposed nodes that have children.
     int64_t parents() const;
+    /// Depth of the deepest node; node 0 has depth 0.
     int64_t depth() const;
     /// Number of nodes with children at each depth, from node 0 on: the rows of the forwards that draft the tree.
     std::vector<int64_t> forwards() const;

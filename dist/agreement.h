@@ -1,5 +1,5 @@
 #pragma once
-/// Agreement of ranks: ranks that were started with different settings fail before they compute.
+/// require_agreement(): compares the settings of all ranks, so that ranks with different ones fail before they compute.
 
 #include <string>
 #include <utility>
@@ -11,11 +11,12 @@ namespace trireme {
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns if every rank passes the same pairs in the same order. A control call. Errors: AgreedError, Exit::kConfig,
-/// naming the first rank that differs from most, and its differences: "rank 3 differs: context=8192 (others 32768)".
+/// Returns if every rank passes the same pairs in the same order. A control call (comm.h). Errors: AgreedError,
+/// Exit::kConfig, naming the first rank that differs from most, and its differences: "rank 3 differs: context=8192
+/// (others 32768)".
 void require_agreement(Comm& comm, const KeyValues& mine);
 
-/// Returns the message of require_agreement(), or "" if all agree. `all` is indexed by rank.
+/// Returns the message of require_agreement(), or "" if all ranks agree. `all` is indexed by rank.
 std::string first_difference(const std::vector<KeyValues>& all);
 
 }  // namespace trireme

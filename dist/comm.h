@@ -1,5 +1,6 @@
 #pragma once
-/// Comm: collectives of ranks. One contract and one test suite; implementations are self, threads, MPI, NCCL, staged.
+/// Comm: collectives of the ranks of a run. Forwards sum and gather activations with its device calls; host code agrees
+/// on settings and errors with its control calls. Implementations: self, threads, MPI, NCCL, staged.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +15,16 @@
 
 namespace trireme {
 
-/// An error that every rank throws with the same text: rank 0 reports it, and no rank has to be aborted.
+/// An error that every rank throws with the same code and text: rank 0 reports it, and no rank has to call abort().
 class AgreedError : public Error {
   public:
     using Error::Error;
 };
 
-/// Every rank makes the same calls in the same order. Device calls enqueue on the stream and return. Control calls
-/// block the host, at most TRIREME_TIMEOUT_S (then Exit::kUnavailable, naming call and rank). Device calls use one
-/// stream at a time, which turn() changes. A Comm must outlive what was enqueued through it.
+/// Every rank makes the same calls in the same order. Device calls (all_reduce, all_gather) enqueue on a stream and
+/// return. Control calls (broadcast to agree) block the host until all ranks make them. After TRIREME_TIMEOUT_S a wait
+/// fails or ends the run with Exit::kUnavailable, naming the call. Device calls use one stream at a time; turn()
+/// changes it. A Comm must outlive what was enqueued through it.
 class Comm {
   public:
     Comm() = default;
@@ -32,22 +34,26 @@ class Comm {
 
     virtual int rank() const = 0;
     virtual int size() const = 0;
+    /// Names the implementation, for the log: "self", "shared memory".
     virtual const char* name() const = 0;
 
-    /// Later device calls are enqueued on `stream`. It first waits for the work on the previous calls' stream, so that
-    /// all ranks run device calls in the order in which they were enqueued. Does nothing if the stream is the same.
+    /// Announces that the next device calls use `stream`; a Level calls it before each forward. `stream` first waits
+    /// for the work on the stream of the previous device calls. So all ranks run device calls in the order in which
+    /// they were enqueued. Does nothing if the stream is the same. The host does not wait, and other ranks are not
+    /// involved.
     void turn(Stream& stream);
-    /// Must be called before `stream` is destroyed.
+    /// Forgets `stream`. Must be called before a stream that device calls used is destroyed.
     void leave(const Stream& stream) noexcept;
 
-    /// x = x_0 + x_1 + ... in rank order: bitwise identical on every rank at any length, except for the payload of a
-    /// NaN. x is f32, contiguous, and has one shape on all ranks.
+    /// Device call: x = x_0 + x_1 + ... in rank order. The sum is bitwise identical on every rank at any length, except
+    /// for the payload of a NaN. x is f32, contiguous, and has one shape on all ranks.
     void all_reduce(Stream& stream, const Tensor& x);
-    /// out[r] = part of rank r.  out [size, ...part's shape]; part is contiguous and has one shape on all ranks. It is
-    /// out[rank] itself, or does not overlap out.
+    /// Device call: out[r] = part of rank r. out has the shape [size, part's shape]. part is contiguous and has one
+    /// shape and type on all ranks. It is out[rank] itself, or does not overlap out.
     void all_gather(Stream& stream, const Tensor& out, const Tensor& part);
 
-    /// Sets `bytes` on every rank to those of rank `root`. Sizes may differ between ranks before the call.
+    /// Control call: sets `bytes` on every rank to those of rank `root`. Sizes may differ between ranks before the
+    /// call.
     void broadcast(std::string& bytes, int root = 0);
     /// Returns the bytes of every rank, in rank order.
     std::vector<std::string> gather_bytes(const std::string& mine);
@@ -62,12 +68,13 @@ class Comm {
         }
         return all;
     }
+    /// Returns when all ranks have called it. It does not wait for streams.
     void barrier();
-    /// Returns the most severe status of all ranks, so that they leave a phase together.
+    /// Returns the numerically largest status of all ranks, so that they leave a phase together.
     Exit agree(Exit status);
 
-    /// Ends all ranks with `code` at once: processes exit, ranks that are threads throw. Never waits for a peer; the
-    /// waits of other ranks return with an error.
+    /// Ends all ranks with `code` at once. No other rank has to call it, and it never waits for one. Processes exit.
+    /// Ranks that are threads throw Error(code), from this call and from every wait of the others.
     [[noreturn]] virtual void abort(Exit code) = 0;
 
   private:
@@ -75,14 +82,16 @@ class Comm {
 
     virtual void do_all_reduce(Stream& stream, const Tensor& x) = 0;
     virtual void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) = 0;
-    /// A later stream may have the same address.
+    /// Removes the stream from what the implementation remembers: a later stream may have the same address.
     virtual void do_leave(const Stream&) noexcept {}
-    /// Returns whether device calls of several streams share buffers, or the order in which ranks meet.
+    /// Returns whether device calls of several streams need the order of turn(): they share buffers, or ranks must meet
+    /// in one order.
     virtual bool streams_share() const { return true; }
     /// The primitive of all control calls: returns the bytes of every rank, in rank order. Blocks. Sizes may differ.
     virtual std::vector<std::string> do_gather(const std::string& mine) = 0;
 
-    /// Gathers with a header, which shows that ranks are in different calls. Errors: AgreedError, Exit::kInternal.
+    /// do_gather() with a header, which shows whether ranks are in different calls. Errors: AgreedError,
+    /// Exit::kInternal.
     std::vector<std::string> gather(Call call, const std::string& mine);
 
     uint64_t calls_ = 0;        // control calls made so far

@@ -1,5 +1,6 @@
 #pragma once
-/// Selection of the Comm implementations of a run.
+/// make_comm(), make_device_comm(): select the Comm implementations of a run: one for control calls, and one for device
+/// calls where the first cannot carry them.
 
 #include <memory>
 #include <string>
@@ -12,17 +13,20 @@
 namespace trireme {
 
 /// Returns SelfComm for one rank, or without a launcher: MPI is not needed then. Several ranks: MpiComm. The launcher's
-/// environment decides (rank_env). Call it before starting other threads. Errors: Exit::kUnavailable, kConfig.
+/// environment decides (rank_env). Call it before starting other threads. Errors: Exit::kUnavailable, kConfig, kUsage.
 std::unique_ptr<Comm> make_comm();
 
-/// Returns the node and Device::place() of every rank. Equal strings mean the same device. A control call.
+/// Returns the node and Device::place() of every rank, in rank order. Equal strings mean the same device. A control
+/// call.
 std::vector<std::string> device_places(Comm& control, const Device& device);
 
-/// Makes the Comm for device data where `control` cannot carry it, for registered devices (runtime/device.h).
+/// Makes the Comm for device calls on a registered backend (runtime/device.h), by its name: make_cuda_comm(). Null: a
+/// single rank.
 using DeviceCommMaker = std::unique_ptr<Comm> (*)(Comm& control, Device& device);
 Registry<DeviceCommMaker>& device_comm_makers();
 
-/// Returns null if `control` serves this device. A collective call; `control` must outlive the result.
+/// Returns the Comm for device calls, or null if `control` carries them: on the CPU, or with a single rank. A
+/// collective call; both arguments must outlive the result.
 std::unique_ptr<Comm> make_device_comm(Comm& control, Device& device);
 
 }  // namespace trireme

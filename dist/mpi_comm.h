@@ -1,5 +1,5 @@
 #pragma once
-/// MpiComm: ranks as processes that mpirun or srun started.
+/// MpiComm: the Comm of ranks that are processes, started by mpirun or srun.
 
 #include <memory>
 #include <string>
@@ -10,15 +10,15 @@
 namespace trireme {
 
 /// Owns MPI from its initialisation to its end: one object in the life of a process, made before other threads are
-/// started (it sets an environment variable that MPI reads). Collectives run on the stream's thread, control calls on
-/// the caller's, each on its own communicator. Ranks of one machine run collectives in shared memory. A watchdog
-/// enforces the deadline.
+/// started (it sets an environment variable that MPI reads). Device calls run on the stream's thread, control calls on
+/// the caller's, each on its own MPI communicator. If all ranks are on one machine, device calls use shared memory and
+/// no messages (SharedSums). A watchdog enforces the deadline.
 class MpiComm final : public Comm {
   public:
-    /// `ranks`: the launcher's number of ranks; 0: unknown.
-    /// Errors: Exit::kUnavailable, if MPI cannot be started or has another number of ranks.
+    /// A collective call. `ranks`: the launcher's number of ranks; 0: unknown. Errors: Exit::kUnavailable if MPI cannot
+    /// be started or has another number of ranks; kUsage if srun's tasks cannot find each other.
     explicit MpiComm(int ranks);
-    /// Waits for all ranks; while an exception is in flight it aborts the run with Exit::kInternal instead.
+    /// Waits for all ranks (MPI_Finalize). While an exception is in flight, it aborts the run with Exit::kInternal.
     ~MpiComm() override;
 
     int rank() const override;

@@ -1,5 +1,5 @@
 #pragma once
-/// MpiExchange: messages between all pairs of ranks at once, the pattern of all collectives and control calls.
+/// MpiExchange: messages between all pairs of ranks at once. All calls of MpiComm that send messages use this pattern.
 
 #include <cstddef>
 #include <mutex>
@@ -11,21 +11,24 @@
 
 namespace trireme {
 
-/// Throws the error of an MPI call that returned `code`: Exit::kUnavailable. `call` is its name in the message.
+/// Returns if `code`, which an MPI call returned, is MPI_SUCCESS. Errors: Exit::kUnavailable; `call` is the call's name
+/// in the message.
 void mpi(int code, const char* call);
 
-/// Bytes to or from one peer.
+/// Bytes to or from one peer. The memory is the caller's.
 struct Message {
     void* data;
     size_t bytes;
 };
 
-/// MpiExchange owns a duplicate of MPI_COMM_WORLD and the requests of the running call. The device exchange and the
-/// control exchange share a mutex: MPI is initialised as SERIALIZED, because MULTIPLE costs 0.3 us per call. A device
-/// call holds the mutex until it is done. A control call releases it between polls, so it never blocks device calls.
+/// Owns a duplicate of MPI_COMM_WORLD and the requests of the running call. A rank has one for device calls and one for
+/// control calls. They share a mutex: MPI is initialised as SERIALIZED, because MULTIPLE costs 0.3 us per call. A
+/// device call holds the mutex until it is done. A control call releases it between polls, so it never blocks device
+/// calls.
 class MpiExchange {
   public:
-    /// `crowded`: the node has more ranks than cores, so a waiting rank yields its core.
+    /// A collective call. `lane`: which of the two it is. `crowded`: the node has more ranks than cores, so a waiting
+    /// rank yields its core. `mutex` and `watchdog` must outlive the object.
     MpiExchange(std::mutex& mutex, Watchdog& watchdog, Watchdog::Lane lane, bool crowded);
     ~MpiExchange();
     MpiExchange(const MpiExchange&) = delete;
@@ -34,8 +37,9 @@ class MpiExchange {
     int rank() const { return rank_; }
     int size() const { return size_; }
 
-    /// Sends to(q) to every other rank q, and receives from(q) from it. Errors: Exit::kInternal for a shorter message
-    /// than expected, or one above INT_MAX bytes; kUnavailable for a longer one.
+    /// Sends the Message to(q) to every other rank q, receives from(q) from it, and returns when all are done. `call`
+    /// (a literal) names the call in errors. Errors: Exit::kInternal for a shorter message than expected, or one above
+    /// INT_MAX bytes; kUnavailable for a longer one than expected.
     template <class To, class From>
     void run(const char* call, const To& to, const From& from) {
         const Watchdog::Watch watch(watchdog_, lane_, call);
@@ -49,7 +53,7 @@ class MpiExchange {
   private:
     void receive(const char* call, int from, const Message& message);
     void send(const char* call, int to, const Message& message);
-    void finish(const char* call, std::unique_lock<std::mutex>& lock);
+    void finish(const char* call, std::unique_lock<std::mutex>& lock);  // waits for all requests
 
     std::mutex& mutex_;
     Watchdog& watchdog_;
@@ -58,9 +62,9 @@ class MpiExchange {
     MPI_Comm comm_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1;
     std::vector<MPI_Request> requests_;  // receives, then sends
-    std::vector<MPI_Status> statuses_;
-    std::vector<int> wanted_;  // bytes of each receive
-    std::vector<int> peers_;
+    std::vector<MPI_Status> statuses_;   // of requests_
+    std::vector<int> wanted_;            // bytes that each receive expects
+    std::vector<int> peers_;             // rank from which each receive comes
 };
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-/// The sum that every implementation computes: parts are added in rank order, at any length and on any rank.
+/// ordered_sum(): the all_reduce of Comms that add on the CPU. Parts are added in rank order, at any length and on any
+/// rank, so the sums are bitwise identical.
 
 #include <algorithm>
 #include <cstdint>

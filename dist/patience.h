@@ -1,5 +1,5 @@
 #pragma once
-/// Patience: how a thread waits for another process.
+/// Patience: how a thread waits between two polls of what another process writes: it spins, yields its core or sleeps.
 
 #include <algorithm>
 #include <chrono>
@@ -10,13 +10,14 @@
 
 namespace trireme {
 
-/// One wait; wait() is called between two polls. A decode step's message takes microseconds, so the thread polls at
-/// first. For the time `keeps` it also keeps its core: another program returns a core only after a time slice. Then it
-/// yields between polls. A long wait sleeps, which makes the wait at most 1% longer.
+/// State of one wait. A decode step's message takes microseconds, so the thread polls at first. For the time `keeps` it
+/// also keeps its core: another program returns a core only after a time slice. Then it yields between polls. From
+/// kAwake on it sleeps between polls, which makes the wait at most 1% longer.
 class Patience {
   public:
     explicit Patience(std::chrono::microseconds keeps) : keeps_(keeps) {}
 
+    /// Called after each poll that found nothing; returns when the next poll is due.
     void wait() {
         using Clock = std::chrono::steady_clock;
         constexpr int kEagerLooks = 64;
@@ -36,8 +37,8 @@ class Patience {
 
   private:
     std::chrono::microseconds keeps_;
-    int64_t looks_ = 0;
-    std::chrono::steady_clock::time_point since_;
+    int64_t looks_ = 0;                            // number of wait() calls
+    std::chrono::steady_clock::time_point since_;  // when the thread had polled 64 times
 };
 
 }  // namespace trireme

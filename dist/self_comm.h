@@ -1,5 +1,5 @@
 #pragma once
-/// SelfComm: the Comm of a single rank.
+/// SelfComm: the Comm of a run with a single rank, and of a draft model that every rank holds whole.
 
 #include "dist/comm.h"
 

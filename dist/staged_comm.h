@@ -1,5 +1,6 @@
 #pragma once
-/// StagedComm: for devices whose memory messages cannot read. Data goes through pinned host memory and another Comm.
+/// StagedComm: the Comm of ranks that share a GPU, or have no NCCL. Device calls copy their data to pinned host memory,
+/// and another Comm exchanges it there.
 
 #include <exception>
 #include <string>
@@ -11,7 +12,8 @@
 
 namespace trireme {
 
-/// The inner Comm's results, on any device. Both must outlive this object, which must outlive its work and graphs.
+/// Control calls also go to the inner Comm. It and the device must outlive this object, which must outlive the work and
+/// graphs with its calls.
 class StagedComm final : public Comm {
   public:
     StagedComm(Comm& inner, Device& device) : inner_(inner), memory_(device) {}
@@ -29,7 +31,7 @@ class StagedComm final : public Comm {
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return inner_.gather_bytes(mine); }
 
-    /// Returns host memory as a device tensor, which the inner Comm's calls take.
+    /// Returns pinned host memory as a Tensor, the type that the inner Comm's calls take.
     Tensor staging(DType dtype, const Shape& shape);
 
     Comm& inner_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Thread ranks: ranks as threads of one process, for tests and for sanitizers, which do not understand MPI.
+/// make_thread_comms(): ranks as threads of one process, for tests and for sanitizers, which do not understand MPI.
 
 #include <memory>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// Makes `size` connected ranks, in rank order; each is used by its own thread. A rank whose Comm is destroyed has
-/// left: peers that wait for it fail with Exit::kUnavailable. abort(code) throws Error(code) on the calling rank, and
-/// from every wait of the others.
+/// Makes `size` connected Comms, in rank order; each is used by its own thread. A wait longer than `timeout_s` fails
+/// with Exit::kUnavailable. So do waits for a rank whose Comm was destroyed. abort(code) throws Error(code) on the
+/// calling rank, and from every wait of the others.
 std::vector<std::unique_ptr<Comm>> make_thread_comms(int size, double timeout_s = env().timeout_s);
 
 }  // namespace trireme

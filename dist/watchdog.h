@@ -1,5 +1,6 @@
 #pragma once
-/// Watchdog: a deadline for calls that have none.
+/// Watchdog: a deadline for calls that wait for other ranks (MPI, NCCL, SharedSums), and would block forever if one
+/// dies.
 
 #include <array>
 #include <atomic>
@@ -17,7 +18,8 @@ class Watchdog {
   public:
     enum Lane : size_t { kDevice, kControl };  // at most one call at a time in each
 
-    /// `fire` is called once, on the watchdog's thread, when a call has lasted `timeout_s`.
+    /// Called at most once, on the watchdog's thread, when `call` has lasted `timeout_s`; it is call number `sequence`
+    /// of its lane. It should end the run.
     using Fire = std::function<void(const char* call, uint64_t sequence, double seconds)>;
     Watchdog(double timeout_s, Fire fire);
     ~Watchdog();
@@ -49,7 +51,7 @@ class Watchdog {
     std::thread thread_;
 };
 
-/// Writes the error line to stderr at any log level, in one write, so that lines of several ranks do not mix.
+/// Writes the error line of a Fire to stderr at any log level, in one write, so that lines of several ranks do not mix.
 void say_that_it_hangs(int rank, const char* call, uint64_t sequence, double seconds);
 
 }  // namespace trireme

@@ -101,8 +101,11 @@ void Kernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, 
     check_rank("rmsnorm", "x", x, 2);
     check_operand("rmsnorm", "x", x, DType::kF32, x.shape());
     check_operand("rmsnorm", "out", out, DType::kF32, x.shape());
-    check_operand("rmsnorm", "weight", weight, DType::kF32, Shape{x.cols()});
-    if (out.rows() > 0) do_rmsnorm(out, x, weight, eps);
+    check_rank("rmsnorm", "weight", weight, 1);
+    check_operand("rmsnorm", "weight", weight, DType::kF32, weight.shape());
+    check(weight.rows() > 0 && x.cols() % weight.rows() == 0, "rmsnorm: {} columns in groups of {}", x.cols(),
+          weight.rows());
+    if (out.shape().elements() > 0) do_rmsnorm(out, x, weight, eps);
 }
 
 void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
@@ -216,7 +219,8 @@ void Kernels::swiglu(const Tensor& out, const Tensor& gate_up) {
 void Kernels::add(const Tensor& x, const Tensor& y) {
     check_rank("add", "x", x, 2);
     check_operand("add", "x", x, DType::kF32, x.shape());
-    check_operand("add", "y", y, DType::kF32, x.shape());
+    check_rank("add", "y", y, 2);
+    check_operand("add", "y", y, DType::kF32, Shape{y.rows() == 1 ? 1 : x.rows(), x.cols()});
     if (x.shape().elements() > 0) do_add(x, y);
 }
 

@@ -53,7 +53,8 @@ class Kernels {
 
     /// out[r] = table[ids[r]].  out f32 [rows, dim], table [vocab, dim], ids i32 [rows], each in [0, vocab).
     void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
-    /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, n] (may be the same), weight f32 [n].
+    /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, groups * n] (may be the same), weight f32
+    /// [n]: each group of n columns has a mean of its own (QK norm: a head is a group).
     void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
     /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k] contiguous; k = 0 gives zeros. out and x do not
     /// overlap.
@@ -84,7 +85,7 @@ class Kernels {
                    const RowsView& rows, const TileRange& part = {}, const AttentionReport& report = {});
     /// out = silu(gate) * up.  gate_up f32 [rows, 2n]: gate in the first n columns; out f32 [rows, n].
     void swiglu(const Tensor& out, const Tensor& gate_up);
-    /// x += y.  f32 [rows, n].
+    /// x += y.  x f32 [rows, n]; y f32 [rows, n], or [1, n], which is added to every row (a bias).
     void add(const Tensor& x, const Tensor& y);
     /// out[i] = x[rows[i]].  f32; rows i32 [n].
     void gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows);

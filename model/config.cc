@@ -15,36 +15,69 @@
 namespace trireme {
 namespace {
 
-/// Returns the architecture. Refuses, by name, every setting that model/forward.cc does not implement.
-std::string read_arch(const Keys& keys, std::string_view what) {
-    const std::string arch = keys.required(keys.string("model_type"), "model_type");
-    require(arch == "llama" || arch == "mistral" || shares_layers(arch), Exit::kData,
-            "{}: 'model_type' is '{}'; supported: llama, mistral without a sliding window, lckv-llama, opt-llama, "
-            "cla-llama and group-opt-llama",
-            what, shown(arch));
+template <class T>
+void check_range(T value, T least, T most, const char* name, std::string_view what) {
+    // Written so that NaN fails.
+    require(value >= least && value <= most, Exit::kData, "{}: {} is {}; between {} and {} is supported", what, name,
+            value, least, most);
+}
+
+void check_head_dim(int64_t head_dim, std::string_view what) {
+    check_range<int64_t>(head_dim, 8, limits::kHeadDim, "the head dimension", what);
+    require(head_dim % 8 == 0, Exit::kData, "{}: a head dimension of {}; a multiple of 8 is supported", what, head_dim);
+}
+
+/// Refuses, by name, every setting that model/forward.cc does not implement.
+void refuse_variants(const Keys& keys, const Architecture& family, std::string_view what) {
     const std::string act = keys.string("hidden_act").value_or("silu");
     require(act == "silu" || act == "swish", Exit::kData, "{}: 'hidden_act' is '{}'; supported: silu, which is swish",
             what, shown(act));
-    for (const char* key : {"attention_bias", "mlp_bias", "rope_interleaved"}) {
+    for (const char* key : {"attention_bias", "mlp_bias", "rope_interleaved", "use_mrope"}) {
+        if (std::string_view(key) == "attention_bias" && family.biases == Biases::kIfSet) continue;
         require(!keys.boolean(key).value_or(false), Exit::kData, "{}: '{}' is true; only false is supported", what,
                 key);
     }
     require(!keys.find("quantization_config"), Exit::kData,
             "{}: 'quantization_config' is set; supported: F32, F16 and BF16 safetensors, and GGUF", what);
-    return arch;
 }
 
-void refuse_window(const Json& json, const Keys& keys, const LlamaConfig& c, std::string_view what) {
-    // A mistral config without the key means transformers' default of 4096; null means no window.
-    const bool implied = c.arch == "mistral" && !json.contains("sliding_window");
-    const int64_t window = keys.integer("sliding_window").value_or(implied ? 4096 : c.context);
-    require(window >= c.context, Exit::kData,
-            "{}: a sliding window of {} is shorter than the context of {}; only full attention is supported", what,
-            window, c.context);
+/// Returns which layers have type "sliding_attention".
+std::vector<bool> read_layer_types(const Json& types, int64_t layers, std::string_view what) {
+    require(types.is_array() && types.size() == static_cast<size_t>(layers), Exit::kData,
+            "{}: 'layer_types' is {}; a list of {} types was expected", what, Keys::text(types), layers);
+    std::vector<bool> windowed;
+    for (const Json& type : types) {
+        require(type == "full_attention" || type == "sliding_attention", Exit::kData,
+                "{}: 'layer_types' has {}; supported: full_attention, sliding_attention", what, Keys::text(type));
+        windowed.push_back(type == "sliding_attention");
+    }
+    return windowed;
+}
+
+/// Sets the layers that see a sliding window. A window that is no shorter than the context is none.
+void read_windows(LlamaConfig& c, const Json& json, const Keys& keys, std::string_view what) {
+    const Windows windows = c.family->windows;
+    // A missing key has the family's default; null means no window.
+    int64_t window = json.contains("sliding_window") ? keys.integer("sliding_window").value_or(0) : c.family->window;
+    if (windows == Windows::kByLayer && !keys.boolean("use_sliding_window").value_or(false)) window = 0;
     const Json* types = keys.find("layer_types");
-    require(!types || (types->is_array() &&
-                       std::all_of(types->begin(), types->end(), [](const Json& t) { return t == "full_attention"; })),
-            Exit::kData, "{}: 'layer_types' names more than 'full_attention'; only that is supported", what);
+    std::vector<bool> windowed(static_cast<size_t>(c.n_layers), windows == Windows::kAll);
+    if (windows == Windows::kByLayer) {
+        const int64_t full = keys.integer("max_window_layers").value_or(28);
+        for (int64_t l = 0; l < c.n_layers; ++l) windowed[static_cast<size_t>(l)] = l >= full;
+    }
+    if (types != nullptr && windows != Windows::kAll) windowed = read_layer_types(*types, c.n_layers, what);
+    if (window != 0) check_range<int64_t>(window, 1, limits::kContext, "'sliding_window'", what);
+    const bool any = std::ranges::find(windowed, true) != windowed.end();
+    if (windows == Windows::kNone) {
+        require(!any, Exit::kData, "{}: 'layer_types' has sliding_attention; {} has full attention only", what,
+                c.family->model_type);
+        require(window == 0 || window >= c.context, Exit::kData,
+                "{}: a sliding window of {}; {} has full attention only", what, window, c.family->model_type);
+    }
+    if (window == 0 || window >= c.context || !any) return;
+    c.sliding_window = window;
+    c.layer_map = LayerMap::identity(std::move(windowed), c.n_layers);
 }
 
 RopeScaling read_rope_type(const Keys& rope, std::string_view what) {
@@ -56,7 +89,9 @@ RopeScaling read_rope_type(const Keys& rope, std::string_view what) {
     if (name == "dynamic") return RopeScaling::kDynamic;
     if (name == "yarn") return RopeScaling::kYarn;
     if (name == "llama3") return RopeScaling::kLlama3;
-    fail(Exit::kData, "{}: unknown rope type '{}'; known: default, linear, dynamic, yarn, llama3", what, shown(name));
+    if (name == "longrope" || name == "su") return RopeScaling::kLongrope;
+    fail(Exit::kData, "{}: unknown rope type '{}'; known: default, linear, dynamic, yarn, llama3, longrope", what,
+         shown(name));
 }
 
 /// YaRN's scale of cos and sin.
@@ -75,8 +110,35 @@ void read_yarn(RopeConfig& r, const Keys& rope) {
     r.attention_factor = rope.number("attention_factor").value_or(r.attention_factor);
 }
 
+std::vector<float> read_factors(const Keys& rope, const char* key, int64_t pairs, std::string_view what) {
+    const Json* list = rope.find(key);
+    require(list && list->is_array() && list->size() == static_cast<size_t>(pairs), Exit::kData,
+            "{}: '{}' is {}; a list of {} numbers was expected, one per rotated pair", what, key,
+            list ? Keys::text(*list) : "missing", pairs);
+    std::vector<float> factors;
+    for (const Json& x : *list) {
+        require(x.is_number(), Exit::kData, "{}: '{}' has {}; a number was expected", what, key, Keys::text(x));
+        factors.push_back(x.get<float>());
+        check_range(factors.back(), 1e-6f, 1e6f, key, what);
+    }
+    return factors;
+}
+
+/// Longrope: max_position_embeddings is the stretched context.
+void read_longrope(RopeConfig& r, const Keys& rope, int64_t head_dim, int64_t context, std::string_view what) {
+    r.short_factors = read_factors(rope, "short_factor", r.dim(head_dim) / 2, what);
+    r.long_factors = read_factors(rope, "long_factor", r.dim(head_dim) / 2, what);
+    const double original = static_cast<double>(r.original_context);
+    const double factor = rope.number("factor").value_or(static_cast<double>(context) / original);
+    r.factor = std::max(1.0, factor);
+    r.attention_factor = longrope_scale(factor, r.original_context);
+    r.attention_factor = rope.number("attention_factor").value_or(r.attention_factor);
+    r.choose_factors(context);
+}
+
 /// `context` on entry: max_position_embeddings. On exit: the context with scaling.
-RopeConfig read_rope(const Keys& keys, int64_t& context, std::string_view what) {
+RopeConfig read_rope(const Keys& keys, const Architecture& family, int64_t head_dim, int64_t& context,
+                     std::string_view what) {
     const Json none = Json::object();
     const Json* dict = keys.find("rope_scaling");  // overrides rope_parameters if a file has both
     if (!dict || dict->empty()) dict = keys.find("rope_parameters");
@@ -87,18 +149,30 @@ RopeConfig read_rope(const Keys& keys, int64_t& context, std::string_view what) 
     r.theta = rope.number("rope_theta").value_or(keys.number("rope_theta").value_or(10000));
     const double partial =
         rope.number("partial_rotary_factor").value_or(keys.number("partial_rotary_factor").value_or(1));
-    require(partial == 1, Exit::kData, "{}: 'partial_rotary_factor' is {}; only 1 is supported", what, partial);
+    require(partial == 1 || (family.partial_rotary && partial > 0 && partial < 1), Exit::kData,
+            "{}: 'partial_rotary_factor' is {}; only 1 is supported", what, partial);
+    r.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * partial);
+    require(r.rotary_dim >= 4 && r.rotary_dim % 2 == 0, Exit::kData,
+            "{}: 'partial_rotary_factor' {} of heads of {} rotates {} elements; an even number was expected", what,
+            partial, head_dim, r.rotary_dim);
     r.scaling = read_rope_type(rope, what);
+    if (family.partial_rotary && r.scaling == RopeScaling::kYarn) r.scaling = RopeScaling::kLongrope;  // an old name
     r.original_context = context;
     if (r.scaling == RopeScaling::kNone) return r;
 
     const bool from_lengths = r.scaling == RopeScaling::kYarn && !rope.find("factor");
-    if (r.scaling == RopeScaling::kYarn || r.scaling == RopeScaling::kLlama3) {
-        r.original_context = keys.integer("original_max_position_embeddings")
-                                 .value_or(rope.integer("original_max_position_embeddings").value_or(context));
+    if (r.scaling == RopeScaling::kYarn || r.scaling == RopeScaling::kLlama3 || r.scaling == RopeScaling::kLongrope) {
+        // Phi-3's class has the key with a default, which counts more than one among the rope settings.
+        const int64_t missing =
+            family.partial_rotary ? 4096 : rope.integer("original_max_position_embeddings").value_or(context);
+        r.original_context = keys.integer("original_max_position_embeddings").value_or(missing);
         require(r.original_context > 0 && r.original_context <= limits::kContext, Exit::kData,
                 "{}: 'original_max_position_embeddings' is {}; between 1 and {} is supported", what, r.original_context,
                 limits::kContext);
+    }
+    if (r.scaling == RopeScaling::kLongrope) {
+        read_longrope(r, rope, head_dim, context, where);
+        return r;
     }
     r.factor = from_lengths ? static_cast<double>(context) / static_cast<double>(r.original_context)
                             : rope.required(rope.number("factor"), "factor");
@@ -143,13 +217,6 @@ std::vector<int32_t> read_ids(const Keys& keys, const char* key, int32_t missing
     return ids;
 }
 
-template <class T>
-void check_range(T value, T least, T most, const char* name, std::string_view what) {
-    // Written so that NaN fails.
-    require(value >= least && value <= most, Exit::kData, "{}: {} is {}; between {} and {} is supported", what, name,
-            value, least, most);
-}
-
 void validate(const RopeConfig& r, int64_t head_dim, std::string_view what) {
     check_range(r.theta, 1.0 + 1e-6, 1e12, "rope theta", what);
     check_range(r.factor, 1.0, 1e6, "the rope scaling's factor", what);
@@ -163,9 +230,9 @@ void validate(const RopeConfig& r, int64_t head_dim, std::string_view what) {
                 "{}: high_freq_factor is {}; more than low_freq_factor ({}) was expected", what, r.high_freq_factor,
                 r.low_freq_factor);
     }
-    require(r.factors.empty() || r.factors.size() == static_cast<size_t>(head_dim / 2), Exit::kData,
-            "{}: {} rope frequency factors; one for each of {} pairs was expected", what, r.factors.size(),
-            head_dim / 2);
+    const int64_t pairs = r.dim(head_dim) / 2;
+    require(r.factors.empty() || r.factors.size() == static_cast<size_t>(pairs), Exit::kData,
+            "{}: {} rope frequency factors; one for each of {} pairs was expected", what, r.factors.size(), pairs);
     for (const float f : r.factors) check_range(f, 1e-6f, 1e6f, "a rope frequency factor", what);
 }
 
@@ -179,9 +246,7 @@ void validate(const LlamaConfig& c, std::string_view what) {
     check_range<int64_t>(c.n_kv_heads, 1, c.n_heads, "the number of KV heads", what);
     require(c.n_heads % c.n_kv_heads == 0, Exit::kData, "{}: {} heads cannot share {} KV heads evenly", what, c.n_heads,
             c.n_kv_heads);
-    check_range<int64_t>(c.head_dim, 8, limits::kHeadDim, "the head dimension", what);
-    require(c.head_dim % 8 == 0, Exit::kData, "{}: a head dimension of {}; a multiple of 8 is supported", what,
-            c.head_dim);
+    check_head_dim(c.head_dim, what);
     check_range<int64_t>(c.vocab, 1, limits::kVocab, "the vocabulary", what);
     check_range<int64_t>(c.context, 1, limits::kContext, "the context", what);
     check_range(c.norm_eps, std::numeric_limits<double>::denorm_min(), 1.0, "the norm's epsilon", what);
@@ -205,37 +270,47 @@ void validate(const LlamaConfig& c, std::string_view what) {
 LlamaConfig parse_config(const Json& json, std::string_view what) {
     const Keys keys(json, what);
     LlamaConfig c;
-    c.arch = read_arch(keys, what);
+    c.family = &architecture_of(keys.required(keys.string("model_type"), "model_type"), what);
+    const Architecture& family = *c.family;
+    refuse_variants(keys, family, what);
     c.name = keys.string("_name_or_path").value_or("");
     c.n_layers = keys.required(keys.integer("num_hidden_layers"), "num_hidden_layers");
     c.dim = keys.required(keys.integer("hidden_size"), "hidden_size");
     c.n_heads = keys.required(keys.integer("num_attention_heads"), "num_attention_heads");
     c.ffn_dim = keys.required(keys.integer("intermediate_size"), "intermediate_size");
     c.vocab = keys.required(keys.integer("vocab_size"), "vocab_size");
-    // From here on a missing key has the default of transformers' LlamaConfig; mistral's defaults differ.
-    const bool mistral = c.arch == "mistral";
+    // From here on a missing key has the default of the family's class in transformers.
     const auto n_kv = keys.integer("num_key_value_heads");
-    c.n_kv_heads = mistral ? keys.required(n_kv, "num_key_value_heads") : n_kv.value_or(c.n_heads);
+    const bool no_heads = family.kv_heads_required && !keys.has_null("num_key_value_heads");
+    c.n_kv_heads = no_heads ? keys.required(n_kv, "num_key_value_heads") : n_kv.value_or(c.n_heads);
     const auto context = keys.integer("max_position_embeddings");
-    c.context = mistral ? keys.required(context, "max_position_embeddings") : context.value_or(2048);
-    c.norm_eps = keys.number("rms_norm_eps").value_or(1e-6);
+    c.context =
+        family.context == 0 ? keys.required(context, "max_position_embeddings") : context.value_or(family.context);
+    c.norm_eps = keys.number("rms_norm_eps").value_or(family.norm_eps);
     c.tied_embeddings = keys.boolean("tie_word_embeddings").value_or(false);
+    c.o_bias = family.biases == Biases::kIfSet && keys.boolean("attention_bias").value_or(false);
+    c.qkv_bias = c.o_bias || family.biases == Biases::kQkv;
 
     // These are checked before anything is divided or sized by them.
     check_range<int64_t>(c.n_layers, 1, limits::kLayers, "'num_hidden_layers'", what);
     check_range<int64_t>(c.n_heads, 1, limits::kHeads, "'num_attention_heads'", what);
     check_range<int64_t>(c.vocab, 1, limits::kVocab, "'vocab_size'", what);
     check_range<int64_t>(c.context, 1, limits::kContext, "'max_position_embeddings'", what);
-    const auto head_dim = keys.integer("head_dim");
-    require(head_dim || c.dim % c.n_heads == 0, Exit::kData,
+    const bool explicit_dim = keys.find("head_dim") || family.head_dim > 0;
+    require(explicit_dim || c.dim % c.n_heads == 0, Exit::kData,
             "{}: 'hidden_size' {} is no multiple of {} heads and there is no 'head_dim'", what, c.dim, c.n_heads);
-    c.head_dim = head_dim.value_or(c.dim / c.n_heads);
+    c.head_dim = keys.integer("head_dim").value_or(family.head_dim > 0 ? family.head_dim : c.dim / c.n_heads);
+    check_head_dim(c.head_dim, what);
 
-    c.rope = read_rope(keys, c.context, what);
-    if (!shares_layers(c.arch)) refuse_window(json, keys, c, what);
-    // transformers' default is 2; a null key means none.
-    c.eos = read_ids(keys, "eos_token_id", json.contains("eos_token_id") ? -1 : 2, c.vocab, what);
-    read_sharing(c, keys, what);
+    c.rope = read_rope(keys, family, c.head_dim, c.context, what);
+    c.layer_map = LayerMap::identity(c.n_layers);
+    if (family.layer_map) {
+        read_sharing(c, keys, what);
+    } else {
+        read_windows(c, json, keys, what);
+    }
+    // A null key means none.
+    c.eos = read_ids(keys, "eos_token_id", json.contains("eos_token_id") ? -1 : family.eos, c.vocab, what);
     validate(c, what);
     return c;
 }

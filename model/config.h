@@ -1,11 +1,12 @@
 #pragma once
-/// LlamaConfig: a checkpoint's shapes, rotary embedding, layer map and end-of-sequence tokens.
+/// LlamaConfig: a checkpoint's family, shapes, rotary embedding, layer map and end-of-sequence tokens.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/architecture.h"
 #include "model/files/json.h"
 #include "model/layer_map.h"
 #include "model/rope.h"
@@ -13,17 +14,18 @@
 namespace trireme {
 
 struct LlamaConfig {
-    std::string arch;  // its 'model_type': "llama"
+    const Architecture* family = &architectures().front();
     std::string name;  // for display; may be empty
     int64_t n_layers = 0, dim = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, ffn_dim = 0, vocab = 0;
     int64_t context = 0;  // tokens that the checkpoint supports, rotary scaling included
     double norm_eps = 0;
     bool tied_embeddings = false;  // lm_head is the embedding
+    bool qkv_bias = false, o_bias = false;
     RopeConfig rope;
     LayerMap layer_map;          // whose keys and values each layer reads
     int64_t passes = 9;          // passes of a prompt over layers that read later ones, as in training
     bool no_diagonal = false;    // no token sees itself, in any layer ('force_nodiag')
-    int64_t sliding_window = 0;  // tokens that a windowed layer sees, itself included
+    int64_t sliding_window = 0;  // tokens that a windowed layer sees, the query's own included
     int32_t bos = -1;            // from a GGUF, for its conversion; -1: none, or config.json has it
     std::vector<int32_t> eos;    // each ends a sequence; may be empty
 

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// qkv = (rope(Wq h), rope(Wk h), Wv h),  h = norm(x);  an owner's keys and values are written to the view. A pass that
-// does not write computes only the queries.
+// qkv = (rope(norm(Wq h + b)), rope(norm(Wk h + b)), Wv h + b),  h = norm(x), with biases and inner norms if the family
+// has them;  an owner's keys and values are written to the view. A pass that does not write computes only the queries.
 void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t rows = batch.rows, kv_cols = shard_.n_kv_heads * config_.head_dim;
@@ -16,6 +16,8 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(qkv, h, wqkv);
+    if (w.qkv_bias) op.add(qkv, w.qkv_bias.slice_cols(0, qkv.cols()));
+    if (w.q_norm) op.rmsnorm(q, q, w.q_norm, static_cast<float>(config_.norm_eps));
     op.rope(q, batch.cos_sin, config_.head_dim);
     if (!writes || !map_.owns(layer)) return;
     store(op, layer, batch, qkv.slice_cols(q.cols(), kv_cols), qkv.slice_cols(q.cols() + kv_cols, kv_cols));
@@ -30,10 +32,13 @@ void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, cons
 
     op.rmsnorm(h, x, w.attn_norm, static_cast<float>(config_.norm_eps));
     op.matmul(kv, h, w.wqkv.slice_rows(q_cols, 2 * kv_cols));
+    if (w.qkv_bias) op.add(kv, w.qkv_bias.slice_cols(q_cols, 2 * kv_cols));
     store(op, layer, batch, kv.slice_cols(0, kv_cols), kv.slice_cols(kv_cols, kv_cols));
 }
 
 void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v) {
+    const LayerWeights& w = layer_weights(layer);
+    if (w.k_norm) op.rmsnorm(k, k, w.k_norm, static_cast<float>(config_.norm_eps));
     if (!view_->rotates()) op.rope(k, batch.cos_sin, config_.head_dim);
     view_->write(op, map_.number(layer), k, v, batch.view,
                  measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
@@ -47,12 +52,14 @@ void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
                    batch.seen(config_.strict(layer), window), layer});
 }
 
-// x += Wo att.  A rank holds some heads, so Wo gives a partial sum.
+// x += Wo att + b.  A rank holds some heads, so Wo gives a partial sum; the bias is added once, to the whole sum.
 void Level::output_projection(Kernels& op, LayerIndex layer, const Tensor& x) {
     const Tensor h = s_.h.first_rows(x.rows());
 
-    op.matmul(h, s_.att.first_rows(x.rows()), layer_weights(layer).wo);
+    const LayerWeights& w = layer_weights(layer);
+    op.matmul(h, s_.att.first_rows(x.rows()), w.wo);
     comm_.all_reduce(*compute_, h);
+    if (w.o_bias) op.add(h, w.o_bias);
     op.add(x, h);
 }
 

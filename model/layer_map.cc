@@ -27,6 +27,12 @@ LayerMap LayerMap::identity(int64_t layers) {
     return LayerMap(std::move(sources), "identity");
 }
 
+LayerMap LayerMap::identity(std::vector<bool> windowed, int64_t layers) {
+    LayerMap map = identity(layers);
+    if (std::ranges::find(windowed, true) != windowed.end()) map.windowed_ = std::move(windowed);
+    return map;
+}
+
 LayerMap LayerMap::parse(std::string_view text, int64_t layers, std::string_view what) {
     std::vector<LayerIndex> sources;
     std::vector<bool> windowed;

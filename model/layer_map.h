@@ -27,6 +27,10 @@ class LayerMap {
     /// the map in messages.
     LayerMap(std::vector<LayerIndex> sources, std::string_view what);
     static LayerMap identity(int64_t layers);
+    /// Identity in which the layers of `windowed` see a sliding window; empty: none does.
+    static LayerMap identity(std::vector<bool> windowed, int64_t layers);
+    /// Whether every layer reads itself.
+    bool is_identity() const { return owners_ == layers(); }
     /// Parses "0_2_2_2_4": one number per layer, with underscores between. An 's' after a number: the layer sees a
     /// sliding window. Errors: Exit::kData if `text` is no map of `layers` layers.
     static LayerMap parse(std::string_view text, int64_t layers, std::string_view what);

@@ -58,15 +58,10 @@ LayerMap read_cla(const std::vector<int>& types, std::string_view what) {
 
 }  // namespace
 
-bool shares_layers(std::string_view type) {
-    return type == "lckv-llama" || type == "opt-llama" || type == "cla-llama" || type == "group-opt-llama";
-}
-
 void read_sharing(LlamaConfig& c, const Keys& keys, std::string_view what) {
-    c.layer_map = LayerMap::identity(c.n_layers);
-    if (!shares_layers(c.arch)) return;
+    const std::string_view type = c.family->model_type;
     const std::string types = keys.string("layer_types").value_or("");
-    if (c.arch == "lckv-llama") {
+    if (type == "lckv-llama") {
         if (!types.empty()) c.layer_map = LayerMap::parse(types, c.n_layers, what);
         const int64_t forward = keys.integer("forward_passes").value_or(kForwardPasses);
         const int64_t backward = keys.integer("backward_passes").value_or(kBackwardPasses);
@@ -83,12 +78,12 @@ void read_sharing(LlamaConfig& c, const Keys& keys, std::string_view what) {
     require(encoders >= 0 && encoders < limits::kContext, Exit::kData, "{}: 'num_encoders' is {}; want 0 to {}", what,
             encoders, limits::kContext - 1);
     c.passes = encoders + 1;
-    c.no_diagonal = c.arch != "cla-llama";  // that code masks the diagonal of every layer
+    c.no_diagonal = type != "cla-llama";  // that code masks the diagonal of every layer
     if (types.empty()) return;
-    if (c.arch == "group-opt-llama") {
+    if (type == "group-opt-llama") {
         c.layer_map = LayerMap::parse(types, c.n_layers, what);
         c.sliding_window = keys.integer("sliding_window").value_or(kWindow);
-    } else if (c.arch == "opt-llama") {
+    } else if (type == "opt-llama") {
         c.layer_map = read_opt(read_types(types, c.n_layers, what), keys.integer("target_layer").value_or(-1), what);
     } else {
         c.layer_map = read_cla(read_types(types, c.n_layers, what), what);

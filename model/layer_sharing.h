@@ -9,11 +9,9 @@
 
 namespace trireme {
 
-/// Whether checkpoints of this 'model_type' have a layer map.
-bool shares_layers(std::string_view model_type);
-
-/// Sets the config's layer map, passes, no_diagonal and sliding_window; its arch and n_layers must be set. Only the
-/// arch decides how 'layer_types' is read: a string may be valid in both notations. Errors: Exit::kData.
+/// Sets the layer map, passes, no_diagonal and sliding_window of a config whose family has a layer map; n_layers must
+/// be set. Only the family decides how 'layer_types' is read: a string may be valid in both notations. Errors:
+/// Exit::kData.
 void read_sharing(LlamaConfig& config, const Keys& keys, std::string_view what);
 
 /// Replaces the checkpoint's map (--layer-map); owners keep their weights. If the map differs, the checkpoint's passes

@@ -71,8 +71,13 @@ void llama3(std::vector<float>& inv_freq, const RopeConfig& r) {
 
 }  // namespace
 
-void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTable& table) {
-    check(head_dim >= 4 && head_dim % 2 == 0, "rope: a head dimension of {}", head_dim);
+double longrope_scale(double factor, int64_t original_context) {
+    return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original_context)));
+}
+
+void rope_table(const RopeConfig& rope, int64_t whole_head, int64_t length, RopeTable& table) {
+    const int64_t head_dim = rope.dim(whole_head);
+    check(head_dim >= 4 && head_dim % 2 == 0, "rope: {} rotated elements", head_dim);
     table.attention_scale = 1;
     if (rope.scaling == RopeScaling::kYarn) {
         yarn(rope, head_dim, table.inv_freq);
@@ -88,6 +93,13 @@ void rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length, RopeTa
         }
         if (rope.scaling == RopeScaling::kLlama3) llama3(table.inv_freq, rope);
     }
+    if (rope.scaling == RopeScaling::kLongrope) {
+        wavelengths(rope.theta, head_dim, table.inv_freq);
+        for (size_t i = 0; i < table.inv_freq.size(); ++i)
+            table.inv_freq[i] = 1.0f / (rope.factors[i] * table.inv_freq[i]);
+        table.attention_scale = static_cast<float>(rope.attention_factor);
+        return;
+    }
     for (size_t i = 0; i < rope.factors.size(); ++i) table.inv_freq[i] /= rope.factors[i];
 }
 
@@ -98,7 +110,7 @@ RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
 }
 
 std::string_view name_of(RopeScaling scaling) {
-    constexpr std::string_view names[] = {"none", "linear", "dynamic", "yarn", "llama3"};
+    constexpr std::string_view names[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
     return names[static_cast<size_t>(scaling)];
 }
 
@@ -119,8 +131,12 @@ void Rope::turn(std::span<float> out, int64_t positions) {
 }
 
 void Rope::rotate(std::span<float> out, int64_t position, float scale) const {
-    const size_t pairs = table_.inv_freq.size();
-    for (size_t i = 0; i < pairs; ++i) {
+    const size_t pairs = out.size() / 2, rotated = table_.inv_freq.size();
+    for (size_t i = rotated; i < pairs; ++i) {
+        out[i] = 1;
+        out[pairs + i] = 0;
+    }
+    for (size_t i = 0; i < rotated; ++i) {
         const float angle = static_cast<float>(position) * table_.inv_freq[i];
         out[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * scale;
         out[pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * scale;

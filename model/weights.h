@@ -15,14 +15,19 @@ namespace trireme {
 /// Receives `done` and `total` in bytes (loading) or tokens (prefill). Called on the host thread.
 using Progress = std::function<void(int64_t done, int64_t total)>;
 
-/// Matrices [out, in] in the weights' type, norms f32. Heads, ffn and vocab are this rank's.
+/// Matrices [out, in] in the weights' type, norms and biases f32. Heads, ffn and vocab are this rank's. If only a part
+/// of each head rotates, the rows of query and key heads are in an order in which the rotated elements are the pairs
+/// (i, i + head_dim / 2) of Kernels::rope(); scores do not depend on it.
 struct LayerWeights {
     Tensor attn_norm;  // [dim]
     Tensor wqkv;       // [(n_heads + 2 n_kv_heads) head_dim, dim]; a layer that owns no KV has the query rows alone
-    Tensor wo;         // [dim, n_heads head_dim]
-    Tensor ffn_norm;   // [dim]
-    Tensor gate_up;    // [2 ffn_dim, dim]: gate, then up
-    Tensor down;       // [dim, ffn_dim]
+    Tensor qkv_bias;   // f32 [1, rows of wqkv]; empty: none
+    Tensor q_norm, k_norm;  // [head_dim]; empty: none
+    Tensor wo;              // [dim, n_heads head_dim]
+    Tensor o_bias;          // f32 [1, dim], whole on every rank; empty: none
+    Tensor ffn_norm;        // [dim]
+    Tensor gate_up;         // [2 ffn_dim, dim]: gate, then up
+    Tensor down;            // [dim, ffn_dim]
 };
 
 /// A model's weights on one rank: loaded once, shared by every Level that computes with them.
@@ -34,8 +39,10 @@ class Weights {
     /// reads.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, DType dtype, int64_t passes = 1);
     /// Reads only this rank's slices; blocks until they are on the device. `dtype`: the matrices' type in memory, f32,
-    /// f16 or bf16. `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
-    Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress = {});
+    /// f16 or bf16. `context`: tokens of the run's longest sequence, 0: the model's (RopeConfig::choose_factors).
+    /// `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
+    Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress = {},
+            int64_t context = 0);
 
     const LlamaConfig& config() const { return config_; }
     const Shard& shard() const { return shard_; }

@@ -23,14 +23,14 @@ StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes
 
 /// Where the tiles of a view are stored, and how streamed ones are copied.
 struct Residency {
-    std::vector<bool> on_chip = {};       // [owner layers] its tiles are on chip; empty: all are
-    int64_t ring = 4;                     // slots of the ring that streamed tiles pass through, 2 to 8
-    int64_t frames = 0;                   // streamed layers that the device may hold for several readers (read_runs.h)
+    std::vector<bool> on_chip = {};  // [owner layers] its tiles are on chip; empty: all are
+    int64_t ring = 4;                // slots of the ring that streamed tiles pass through, 2 to 8
+    int64_t frames = 0;  // streamed layers that may be whole on the device, for several readers (read_runs.h)
     size_t span_bytes = size_t{2} << 20;  // least size of a slot: shorter copies do not fill the link
     Link link = {};
     bool hidden_on_host = false;  // a prompt's residual streams are in host memory; ignored if no layer is streamed
-    bool by_layers = false;       // prefill layer by layer even if none is streamed: a observer requires it
-    bool verify = false;          // compare digests of tiles when they are written and when they arrive
+    bool by_layers = false;       // prefill layer by layer even if none is streamed: an observer requires it
+    bool verify = false;          // compare digests of tiles when they are written and when they arrive (Transport)
 };
 
 class FullView final : public KvView {
@@ -46,7 +46,7 @@ class FullView final : public KvView {
 
     bool on_chip(OwnerIndex owner) const { return streamed_[owner.at()].i < 0; }
     int64_t streamed_layers() const { return streamed_layers_; }
-    /// An owner's staging buffers and the tiles that keep() writes: all of its tiles if it is on chip, else the newest
+    /// An owner's staging buffers, and the tiles that keep() writes: all of its tiles if it is on chip, else the newest
     /// ones (TailTiles).
     const LayerKv& layer(OwnerIndex owner) const { return layers_[owner.at()]; }
     /// The staging buffers of all owners, [owners, kv_heads, kMaxRows, head_dim].
@@ -72,10 +72,12 @@ class FullView final : public KvView {
     void truncate(int64_t sequence, int64_t n) override;
     void fork(int64_t sequence) override;
 
-    /// Serialises one sequence, wherever its tiles are stored. Reading notifies observers only of a truncation to 0.
+    /// Serialises the view's only sequence, wherever its tiles are stored. Reading notifies observers only of a
+    /// truncation to 0. Errors: Exit::kInternal for a view of several sequences; kConfig if the sequence exceeds the
+    /// context.
     void state(Archive& ar) override;
-    /// Serialises only the tiles of the first n tokens, owner by owner, each [k and v of every head] as KvLayout has
-    /// it. After reading, the sequence has n tokens.
+    /// Serialises only the tiles of the first n tokens of the view's only sequence, owner by owner, each tile as in
+    /// KvLayout. When writing, n must be the sequence's length. After reading, the sequence has n tokens.
     void tiles(Archive& ar, int64_t n);
 
     void begin_prefill(int64_t sequence, int64_t n) override;
@@ -121,7 +123,7 @@ class FullView final : public KvView {
     std::unique_ptr<Streaming> streaming_;  // null: every owner is on chip
     std::vector<LayerKv> layers_;           // by owner
     std::vector<RowGroup> groups_;          // groups of the current decode forward
-    int64_t rows_ = 0, first_row_ = 0;      // its rows without padding; the staged row of the first one
+    int64_t rows_ = 0, first_row_ = 0;      // number of its rows without padding; the staged row of the first one
     // Tiles that come from host memory: those that all sequences share, if there are any, then [groups_].
     std::vector<Reading> readings_;
     Prefill prefill_;

@@ -1,6 +1,6 @@
 #pragma once
-/// Upload buffers for lists of staged rows and the slots that they are committed to. There are several, so that
-/// enqueueing need not wait for the last one.
+/// KeptLists: uploads lists of staged rows and the slots that they are committed to, for Kernels::kv_keep. Views and
+/// sets use it when rows are kept. There are kLists buffers, so that the host rarely waits for the device.
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,8 @@ class KeptLists {
     KeptLists(Device& device, Stream& compute);
     static MemoryBytes memory();
 
-    /// Uploads a list for Kernels::kv_keep: rows[i] goes to slot slot_of(i) of the sequence. At most kMaxRows rows.
+    /// Uploads a list of at most kMaxRows rows: rows[i] goes to slot slot_of(i) of the sequence. Returns i32 [rows, 3]
+    /// on the device. Blocks while the device still reads the list of kLists calls ago.
     template <class SlotOf>
     Tensor send(std::span<const int32_t> rows, int64_t sequence, const SlotOf& slot_of) {
         const Matrix<int32_t> list = next();
@@ -29,7 +30,8 @@ class KeptLists {
         }
         return send(static_cast<int64_t>(rows.size()));
     }
-    /// Call this when the kernels that read the last list have been enqueued.
+    /// To be called after the kernels that read the last list are enqueued. Its buffer may be reused when they are
+    /// done.
     void used();
 
   private:

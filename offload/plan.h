@@ -1,6 +1,6 @@
 #pragma once
 /// The memory plan of a rank, made before memory is allocated: which owner layers are on chip, and which device buffers
-/// the streamed ones need. Pure arithmetic.
+/// the streamed ones need. Runs follow it; `trireme plan` shows it. Pure arithmetic.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PlanInput {
     static constexpr int64_t kAuto = -1, kAll = -2;
 
     KvShape kv;
-    std::vector<OwnerIndex> reads;        // the owner that each layer's attention reads
+    std::vector<OwnerIndex> reads;        // the owner that each attention of a forward reads, in order
     std::vector<LayerIndex> owners = {};  // [owners] the layer of each, for messages
     int64_t on_chip = kAuto;              // number of owner layers, kAuto: as many as fit, or kAll
     int64_t ring = 4;                     // slots that streamed tiles pass through
@@ -29,8 +29,8 @@ struct PlanInput {
     MemoryBytes work = {};             // activations, scratch, tables; independent of the residency
     size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
     bool by_layers = false;            // prefill layer by layer even if no layer is streamed
-    // Counted only if a prefill goes layer by layer: the prompt's residual streams, if they are on the device or in
-    // host memory; and the prompt's batches beyond the first, since all are then kept.
+    // Counted only if a prefill goes layer by layer. The first two are alternatives: the prompt's residual streams on
+    // the device, or in host memory. prompt_batches: the prompt's batches beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     RetrievalShape retrieval = {};             // what the middle level of a chain sees (TriForce)
@@ -39,10 +39,10 @@ struct PlanInput {
     MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, without retrieval sets
 };
 
-/// What one rank may use, on this machine or on one that flags describe. In bytes; a rate of 0 means unknown.
+/// What one rank may use, on this machine or on one that flags describe. Memory in bytes; a rate of 0 means unknown.
 struct Machine {
     size_t device_memory = 0, host_memory = 0;
-    size_t together = SIZE_MAX;  // limit of device plus host if both are the same memory
+    size_t together = SIZE_MAX;  // limit of device plus host if both are the same memory; SIZE_MAX: none
     double device_gbps = 0;      // GB/s at which weights and KV are read on the device
     double link_gbps = 0;        // GB/s from host to device
     double link_us = 0;          // latency of a copy, us
@@ -59,16 +59,16 @@ struct Shortage {
 struct Plan {
     std::vector<bool> on_chip;  // [owner layers]
     int64_t on_chip_layers = 0, streamed_layers = 0;
-    int64_t span_tiles = 0;
+    int64_t span_tiles = 0;          // tiles of a ring slot; 0: no layer is streamed
     int64_t frames = 0;              // streamed layers that the device may hold for several readers at one time
-    std::vector<ReadRun> runs;       // the runs of a forward of one pass
-    std::vector<int64_t> crossings;  // [owner layers] how often a forward fetches each; 0: it is on chip
+    std::vector<ReadRun> runs;       // consecutive reads of streamed layers in a forward that reads PlanInput::reads
+    std::vector<int64_t> crossings;  // [owner layers] how often a forward fetches each, 0 on chip; empty: all on chip
     MemoryBytes kv, hidden, work;    // `work` includes the tables of streaming
     size_t prefill_work_bytes = 0;   // the part of work.device that only a prefill uses
-    MemoryBytes retrieved;           // the retrieving level's, without its summaries
+    MemoryBytes retrieved;           // the retrieval set, without summary_bytes
     MemoryBytes heavy;               // PlanInput's
     MemoryBytes proposing;           // PlanInput's
-    // All on the device.
+    // All on the device. tail_bytes: the newest tiles (TailTiles). summary_bytes: the mean keys of retrieval's chunks.
     size_t weight_bytes = 0, ring_bytes = 0, frame_bytes = 0, tail_bytes = 0, summary_bytes = 0;
     bool hidden_on_host = false;
 
@@ -91,11 +91,11 @@ struct Plan {
     bool fits(const Machine& m) const { return shortage(m).total() == 0; }
 };
 
-/// [owners] True for n layers on chip, spread evenly, so that a streamed layer's copies overlap with the compute of
-/// layers on chip.
+/// Returns [owners]: true for the n layers on chip, which are spread evenly, so that a streamed layer's copies overlap
+/// with the compute of layers on chip.
 std::vector<bool> interleaved(int64_t owners, int64_t n);
-/// Like interleaved(), for owners with different numbers of readers: owners with more readers come first, and owners
-/// with equal numbers are spread evenly. `reads`: the owner that each layer reads.
+/// Like interleaved(), for owners with different numbers of readers: owners with more readers are put on chip first,
+/// and owners with equal numbers are spread evenly. `reads`: as PlanInput::reads.
 std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, int64_t n);
 
 /// The plan with exactly `on_chip` owner layers on chip and `frames` frames (stream/tile_ring.h), even if it does not
@@ -103,8 +103,8 @@ std::vector<bool> placed(const std::vector<OwnerIndex>& reads, int64_t owners, i
 Plan plan_with(const PlanInput& input, int64_t on_chip, bool hidden_on_host = false, int64_t frames = 0);
 /// The plan with input.on_chip layers on chip. kAuto: as many as fit, unless fewer of them with more frames reduce the
 /// copies over the link. A prompt's hidden states go to host memory if that keeps more layers on chip: a prefill
-/// overlaps their copies with compute, whereas each streamed layer slows every decode step. If nothing fits: the plan
-/// with the least shortage. Errors: Exit::kConfig for more layers than there are owners.
+/// overlaps their copies with compute, whereas each streamed layer slows every decode step. If no plan fits, returns
+/// the one with the least shortage. Errors: Exit::kConfig for more layers than there are owners.
 Plan make_plan(const PlanInput& input, const Machine& machine);
 /// The runs of a forward that reads input.reads, with the plan's residency.
 std::vector<ReadRun> runs_of(const PlanInput& input, const Plan& plan);

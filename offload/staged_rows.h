@@ -1,6 +1,7 @@
 #pragma once
-/// Staged rows of decode forwards that have been neither committed nor dropped. Those of a sequence form a tree below
-/// its last committed token. Rows may be added over several forwards. No allocation after construction.
+/// Staged rows: rows of decode forwards whose keys and values are in staging buffers, neither committed to the KV cache
+/// nor dropped. Those of a sequence form a tree below its last committed token. Rows may be added over several
+/// forwards. No allocation after construction.
 
 #include <algorithm>
 #include <array>
@@ -38,7 +39,7 @@ class StagedRows {
     }
     /// The number of the row's ancestors in its tree: 0 if its parent is the last committed token.
     int32_t depth(int32_t row) const { return rows_[static_cast<size_t>(row)].depth; }
-    /// The rows of its tree from depth 0 down to the row itself.
+    /// The numbers of the rows from depth 0 of its tree down to the row itself.
     std::span<const int32_t> path(int32_t row) const {
         const Row& r = rows_[static_cast<size_t>(row)];
         return {r.path.data(), static_cast<size_t>(r.depth) + 1};
@@ -59,6 +60,7 @@ class StagedRows {
         }
         if (!others) clear();
     }
+    /// Drops all rows.
     void clear() { rows_.clear(); }
 
   private:

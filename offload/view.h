@@ -1,6 +1,7 @@
 #pragma once
-/// A view of a level's KV cache: the keys and values that attention sees. It owns the sequences' lengths and the staged
-/// rows. All attention goes through the view, wherever tiles are stored, so that a view can use every query.
+/// KvView: a level's KV cache as its attention sees it: all tokens, a window, retrieved or retained tokens. It owns the
+/// sequences' lengths and the staged rows. Level makes all attention calls through it. So a derived view decides where
+/// keys and values are stored and which of them a row sees, and its observers can use every query.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,6 +22,7 @@ namespace trireme {
 
 class Transport;
 
+/// Sizes of a level's KV cache on one rank.
 struct KvShape {
     KvLayout layout;
     int64_t owner_layers = 0;
@@ -30,8 +32,9 @@ struct KvShape {
 
     int64_t tiles_per_sequence() const { return tiles_for(context); }
     int64_t common_tiles() const { return common / kTileTokens; }
-    /// The number of tiles of an owner; the index of a sequence's tile among them.
+    /// The number of an owner's tiles, of all sequences. Shared tiles count once.
     int64_t tiles() const { return common_tiles() + sequences * (tiles_per_sequence() - common_tiles()); }
+    /// The index among them of a sequence's tile, whose number in the sequence is `index`.
     int64_t tile(int64_t sequence, int64_t index) const {
         return index < common_tiles() ? index : index + sequence * (tiles_per_sequence() - common_tiles());
     }
@@ -39,7 +42,8 @@ struct KvShape {
     size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
 };
 
-/// Rows [first, first + rows) of a decode forward, all of one sequence, in slots below `bound`.
+/// Rows [first, first + rows) of a decode forward, all of one sequence. Every slot that they occupy or see is below
+/// `bound`.
 struct RowGroup {
     int64_t sequence = 0, first = 0, rows = 0, bound = 0;
 };
@@ -52,42 +56,49 @@ struct AttentionCall {
     LayerIndex layer = {};  // the layer that the queries belong to
 };
 
-/// A observer of a view is notified of its events. It summarises keys, or copies some of the keys and values that
-/// attention reads. Kernels that are enqueued on `op` run in the order of the calls.
+/// KvObserver: an object that a full view notifies of its events. It summarises keys, or copies some of the keys and
+/// values that attention reads, for a level that proposes (RetrievalSet, HeavySet). It observes views of one sequence.
+/// Kernels that it enqueues on `op` run in the order of the calls.
 class KvObserver {
   public:
     virtual ~KvObserver() = default;
-    /// A decode forward begins at this length, or a prefill that will end at it.
+    /// A decode forward begins, and the sequence has `tokens` committed tokens; or a prefill begins, after which it
+    /// will have them.
     virtual void begin(int64_t /*sequence*/, int64_t /*tokens*/) {}
     /// Queries of the rows that are about to attend an owner's tiles: f32 [rows, heads * head_dim].
     struct Queries {
         Tensor q;           // the decode forward's rows; in a prefill's last batch, the prompt's last token
         int64_t first = 0;  // decode: the staged row of q's first row
     };
-    /// A layer is about to attend an owner's tiles. If the call may be recorded (KvView::recordable), `q` includes
-    /// padding rows, because the graph also serves other numbers of rows. With several passes over layers, called in
-    /// the last one only.
+    /// A layer is about to attend an owner's tiles. If the call may be recorded (KvView::recordable), Queries::q
+    /// includes padding rows, because the graph also serves other numbers of rows. With several passes over layers,
+    /// called in the last one only.
     virtual void query(Kernels& /*op*/, OwnerIndex, LayerIndex, const Queries&, const Tensor& /*kv_of_head*/) {}
-    /// Whether it requires the attention of all of a prompt's rows in every layer. Otherwise a prefill may attend only
-    /// the last row from the highest owner on: it computes other rows only as far as keys and values need them.
+    /// Whether the observer requires the attention of all of a prompt's rows in every layer. If not, a prefill may
+    /// attend only the last row from the highest owner on: it computes other rows only as far as keys and values need
+    /// them.
     virtual bool wants_all_rows() const { return false; }
-    /// The tensor in which a prefill's attention reports the totals of these rows (AttentionReport). Empty: no report.
+    /// The tensor, f32 [rows, heads, 2], in which a prefill's attention reports its rows' totals (AttentionReport).
+    /// Empty: no report.
     virtual Tensor totals(int64_t /*rows*/) { return {}; }
-    /// Rows of a prefill have been attended, in the prompt's order. These tiles hold all of the prompt that the rows
-    /// see.
+    /// A batch of a prefill's rows has been attended; batches come in the prompt's order. The tiles hold all tokens
+    /// that the rows see.
     virtual void attended(Kernels& /*op*/, OwnerIndex, const LayerKv&, const AttentionCall&) {}
-    /// Slots [first, first + n) of a sequence have been written in these tiles, and will not be rewritten.
+    /// Slots [first, first + n) of a sequence have been written in these tiles, and no later pass rewrites them.
     virtual void wrote(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, int64_t /*first*/,
                        int64_t /*n*/) {}
-    /// These tiles are resident on the device and have just been attended. The last part ends with kEveryTile.
+    /// Attention has just read the tiles `part`, which are on the device for kernels that are enqueued in this call.
+    /// The parts of one attention come in order; the last one ends with kEveryTile. In a prefill, only the last batch
+    /// is reported, in one part.
     virtual void passing(Kernels& /*op*/, OwnerIndex, const LayerKv&, const TileRange& /*part*/) {}
-    /// The kernels that fill the last slots of these tiles have been enqueued. A tile that was truncated is reported
-    /// again when it has been refilled.
+    /// The kernels that fill the last slots of these tiles have been enqueued. A tile is reported again when it is
+    /// refilled, after a truncation or in another pass.
     virtual void complete(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, const TileRange&) {}
-    /// These staged rows have become the sequence's tokens from `first` on.
+    /// These staged rows, by number, have become the sequence's tokens from `first` on.
     virtual void kept(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*first*/, std::span<const int32_t> /*rows*/) {}
+    /// The sequence is truncated to n tokens; it may have had no more.
     virtual void truncated(int64_t /*sequence*/, int64_t /*n*/) {}
-    /// A prefill's work has been enqueued.
+    /// A prefill's work has been enqueued, and its tokens are committed.
     virtual void prefilled(int64_t /*sequence*/) {}
 };
 
@@ -100,8 +111,8 @@ class KvObserver {
 /// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
 /// then close_layer(); end_prefill(), which commits the tokens. Unless the view wants_all_rows(), attend() may be
 /// called for the prompt's last row alone. If several passes write a layer, the last one's keys and values are
-/// retained. Unless the view requires layers one by one (by_layers), they need not be opened and closed, and a prompt
-/// may be computed batch by batch.
+/// retained. If the view does not require layers one by one (by_layers), they need not be opened and closed, and a
+/// prompt may be computed batch by batch.
 class KvView {
   public:
     virtual ~KvView() = default;
@@ -115,10 +126,11 @@ class KvView {
     virtual int64_t most_slots() const { return shape_.context; }
     /// Number of tokens visible to attention at this sequence length.
     virtual int64_t kept(int64_t tokens) const { return tokens; }
-    /// RoPE positions of rows are below this.
+    /// Bound of the RoPE positions of rows, or of their distances to the keys they see. Level warns if it exceeds the
+    /// model's trained context. A set's view leaves that check to its full view.
     virtual int64_t positions() const { return most_slots(); }
 
-    /// The tokens of a prompt that a prefill must be given: its first ones and its last ones.
+    /// The tokens of a prompt of n tokens that a prefill must be given: its first ones and its last ones. {n, 0}: all.
     struct PromptPart {
         int64_t first = 0, last = 0;
     };
@@ -136,12 +148,13 @@ class KvView {
     }
     /// Whether write() takes unrotated keys, and attention rotates them when it reads them.
     virtual bool rotates() const { return false; }
-    /// The RoPE position and the sequence length to use for a row at `position` of a sequence of `text` tokens.
+    /// The RoPE position and the sequence length (for dynamic scaling) to use for a row at `position` of a sequence of
+    /// `text` tokens.
     struct Place {
         int64_t position = 0, text = 0;
     };
     virtual Place rope_position(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
-    /// Whether truncate(n) is possible; truncate(0) always is.
+    /// Whether truncate(n) is possible. In views that prefills fill, truncate(0) always is.
     virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
     const StagedRows& staged() const { return staged_; }
@@ -149,7 +162,7 @@ class KvView {
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
     /// Discards all staged rows.
     void drop() { staged_.clear(); }
-    /// Adds a observer, which must outlive the view or be removed first. At most one requests totals.
+    /// Adds an observer, which must outlive the view or be removed first. At most one may request totals.
     void add_observer(KvObserver& observer) { observers_.push_back(&observer); }
     void remove_observer(const KvObserver& observer) { std::erase(observers_, &observer); }
     /// For a view that another view fills: adopts that view's length, discards all staged rows, and returns the length.
@@ -174,14 +187,15 @@ class KvView {
     virtual void set_read_order(std::span<const OwnerIndex> /*reads*/) {}
     /// Begins a decode forward of these groups, whose rows have been staged.
     virtual void begin(std::span<const RowGroup> groups) = 0;
+    /// Ends it; to be called after its last attend().
     virtual void end() = 0;
     /// Whether attend() of this owner enqueues the same work in all forwards of the same number of rows. It may then be
     /// part of a recorded graph.
     virtual bool recordable(OwnerIndex owner) const = 0;
 
     /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim]; keys are rotated, unless rotates(). A decode
-    /// forward writes to the staging buffers. A prefill writes to consecutive slots of the tiles, which end before
-    /// rows.max_slots. `change`: see Kernels::kv_append; prefill only.
+    /// forward writes to the staging buffers. A prefill writes to consecutive slots of the tiles; the last of them is
+    /// rows.max_slots - 1. `change`: see Kernels::kv_append; prefill only.
     virtual void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                        const Tensor& change = {}) = 0;
     /// Attention over an owner's keys and values.
@@ -190,8 +204,8 @@ class KvView {
     /// Commits a path of staged rows as the sequence's next tokens and drops its other rows. Errors: Exit::kInternal if
     /// the rows are not a path, or exceed the context.
     virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
-    /// In a view that retains only some tokens: evicts until `tokens` more fit, so that these will not evict each
-    /// other. Returns false, and evicts nothing, if there are too many of them.
+    /// In an evicting view: evicts until `tokens` more fit, so that these will not evict each other. Returns false, and
+    /// evicts nothing, if there are too many of them. Other views return true.
     virtual bool reserve(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*tokens*/) { return true; }
     /// Discards the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
@@ -201,14 +215,17 @@ class KvView {
     virtual void fork(int64_t sequence) { check(false, "kv: sequence {} cannot share another one's tokens", sequence); }
     /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
     virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
-    /// kWrites: the pass computes and stores the owner's keys and values. kReads: it only reads those of an earlier
-    /// pass.
+    /// What a prefill's pass does with an owner's keys and values. kWrites: it computes and stores them. kReads: it
+    /// only reads those of an earlier pass.
     enum class Pass : uint8_t { kWrites, kReads };
-    /// Sets whether the following passes of a prefill or a decode forward will be repeated: their queries, keys and
-    /// values are provisional. Repeated passes notify observers of completed tiles only.
+    /// Sets whether the following passes, of a prefill or a decode forward, will be repeated. Their queries, keys and
+    /// values are then provisional, and observers are notified of completed tiles only. Initially false.
     void set_provisional(bool will_be) { provisional_ = will_be; }
+    /// Begins a prefill's pass over an owner's keys and values; at most one is open at a time.
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
+    /// Ends the pass; to be called after its last attend() or write().
     virtual void close_layer(OwnerIndex owner) = 0;
+    /// Commits the prefill's tokens. Their kernels may still be running.
     virtual void end_prefill() = 0;
 
   protected:
@@ -219,7 +236,7 @@ class KvView {
         lengths_[static_cast<size_t>(sequence)] = tokens;
         staged_.drop(sequence);
     }
-    /// Call this when the kernels that write slots [first, first + n) of a sequence have been enqueued. It notifies the
+    /// To be called after the kernels that write slots [first, first + n) of a sequence are enqueued. Notifies the
     /// observers of these slots and of the tiles that they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
         for (KvObserver* observer : observers_) {

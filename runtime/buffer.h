@@ -1,5 +1,6 @@
 #pragma once
-/// Owners of memory: Buffer, GrowingBuffer, Arena. An owner must outlive the asynchronous work on its memory.
+/// Owners of memory: Buffer has one allocation, GrowingBuffer scratch of unknown size, Arena memory for many tensors.
+/// An owner must outlive the asynchronous work on its memory, and its device must outlive the owner.
 
 #include <cstddef>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace trireme {
 
-/// One allocation of a device, freed with the owner.
+/// One allocation of a device, zeroed (Device::allocate) and freed with the owner. data() is null if there are 0 bytes.
 template <Space S>
 class Buffer {
   public:
@@ -27,6 +28,7 @@ class Buffer {
 
     void* data() const { return data_; }
     size_t bytes() const { return bytes_; }
+    /// Returns a tensor at the buffer's first byte.
     BasicTensor<S> tensor(DType dtype, const Shape& shape) const {
         const BasicTensor<S> t(data_, dtype, shape);
         check(t.bytes() <= bytes_, "buffer of {} bytes: a tensor {} of {} does not fit", bytes_, shape, name_of(dtype));
@@ -45,13 +47,14 @@ class Buffer {
     size_t bytes_ = 0;
 };
 
-/// Memory whose largest size is not known in advance. Older memory remains valid, because graphs hold its address.
+/// Scratch memory whose largest size is not known in advance, such as the messages of NcclComm and StagedComm. Every
+/// allocation lives as long as the object, because graphs hold its address.
 template <Space S>
 class GrowingBuffer {
   public:
     explicit GrowingBuffer(Device& device) : device_(&device) {}
 
-    /// Returns the same memory as before while that is large enough.
+    /// Returns the newest allocation if it has `bytes`, otherwise a new one, without the old contents.
     void* at_least(size_t bytes) {
         if (all_.empty() || all_.back().bytes() < bytes) all_.emplace_back(*device_, bytes);
         return all_.back().data();
@@ -62,13 +65,14 @@ class GrowingBuffer {
     std::vector<Buffer<S>> all_;
 };
 
-/// Bump allocation from one buffer; nothing is freed singly.
+/// One buffer from which take() returns tensors, one after the other; all are freed with the arena.
 /// Add up the sizes first: `Arena(device, bytes_of(a) + bytes_of(b))`.
 template <Space S>
 class Arena {
   public:
     static constexpr size_t kAlign = 256;
 
+    /// Returns the bytes that take() uses for such a tensor: a multiple of kAlign.
     static size_t bytes_of(DType dtype, const Shape& shape) {
         const size_t raw = static_cast<size_t>(shape.elements()) * size_of(dtype);
         return (raw + kAlign - 1) / kAlign * kAlign;
@@ -77,6 +81,7 @@ class Arena {
     Arena() = default;
     Arena(Device& device, size_t bytes) : buffer_(device, bytes) {}
 
+    /// Returns the next unused memory as a tensor, aligned to kAlign. The arena must have room for it.
     BasicTensor<S> take(DType dtype, const Shape& shape) {
         const size_t bytes = bytes_of(dtype, shape);
         check(used_ + bytes <= buffer_.bytes(), "arena of {} bytes: {} used, {} more required for {}", buffer_.bytes(),

@@ -1,5 +1,5 @@
 #pragma once
-/// Element types, and correctly rounded conversions between them (to nearest, ties to even; NaN remains NaN).
+/// DType: the element types of tensors. Conversions to f16 and bf16 round to nearest, ties to even; NaN remains NaN.
 
 #include <bit>
 #include <cstddef>
@@ -10,6 +10,7 @@ namespace trireme {
 
 enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8 };
 
+/// Returns the bytes of one element.
 constexpr size_t size_of(DType t) {
     switch (t) {
         case DType::kF32:
@@ -124,7 +125,7 @@ struct DTypeOf<uint8_t> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Relative rounding step of a floating type: 2^-23, 2^-10, 2^-7.
+/// Returns the distance from 1 to the next larger value of a floating type: 2^-23, 2^-10, 2^-7. Integer types: 0.
 constexpr double eps_of(DType t) {
     return t == DType::kF32 ? 0x1p-23 : t == DType::kF16 ? 0x1p-10 : t == DType::kBF16 ? 0x1p-7 : 0.0;
 }

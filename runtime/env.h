@@ -1,5 +1,6 @@
 #pragma once
-/// Environment variables that correspond to no flag, read once. docs/reference/environment.md lists all variables.
+/// Env: settings of a process that are environment variables and no flags. docs/reference/environment.md lists all
+/// variables.
 
 namespace trireme {
 
@@ -7,10 +8,10 @@ struct Env {
     double timeout_s = 300;  // TRIREME_TIMEOUT_S: longest time without progress of a stream or a peer
     bool log_all = false;    // TRIREME_LOG=all: every rank logs, not only rank 0
     bool shm_sums = true;    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory
-    bool no_color = false;   // NO_COLOR
+    bool no_color = false;   // NO_COLOR (not empty): no colours in the log
 };
 
-/// Errors: Exit::kConfig, naming the variable.
+/// Returns the settings, which the first call reads. Errors of that call: Exit::kConfig, naming the variable.
 const Env& env();
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Exit codes (sysexits). All ranks exit with the same code: the numerically largest.
+/// Exit codes (sysexits). All ranks exit with the same code: the numerically largest of theirs.
 enum class Exit : int {
     kOk = 0,
     kUsage = 64,        // unknown flag, contradictory flags
@@ -21,9 +21,9 @@ enum class Exit : int {
     kOs = 71,           // memory, memlock, file descriptors
     kCantCreate = 73,   // an output that cannot be created
     kIo = 74,           // read or write error
-    kTryAgain = 75,     // work is saved: requeue
-    kPermission = 77,
-    kConfig = 78,  // a value out of range, a prompt beyond the context
+    kTryAgain = 75,     // a signal came and a snapshot was written: run again with --load-kv
+    kPermission = 77,   // a file or folder that this user may not use
+    kConfig = 78,       // a value out of range, a prompt beyond the context
 };
 
 /// An exit code, and one line that says what was found, what was expected, where, and what to do.
@@ -44,7 +44,7 @@ class Error : public std::runtime_error {
     Exit code_;
 };
 
-/// A format string and its source location (std::source_location is missing in clang 14).
+/// A format string and the source location of the call that has it (std::source_location is missing in clang 14).
 template <class... Args>
 struct FormatAt {
     template <class S>

@@ -1,5 +1,6 @@
 #pragma once
-/// Graph: operations recorded once and enqueued again as one. Single launches cost the host more than the GPU needs.
+/// Graph: operations of a decode step that were recorded once (Stream::capture) and are enqueued again by one call.
+/// Single launches would cost the host more time than the GPU needs for the work.
 
 namespace trireme {
 
@@ -11,7 +12,7 @@ class Graph {
     virtual ~Graph() = default;
 
     /// Enqueues the operations on the stream they were recorded on, with the recorded addresses and sizes. Memory
-    /// contents are read when the operations run. The graph must outlive them.
+    /// contents are read when the operations run. The graph must outlive the operations of its launches.
     virtual void launch() = 0;
 };
 

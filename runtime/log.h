@@ -10,13 +10,14 @@ namespace trireme::log {
 
 enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 
-/// Sets rank, size and level. Before this call: rank 0 of 1, level info.
+/// Sets this rank, the number of ranks, and the least level that is written. Before this call: rank 0 of 1, info.
 void configure(int rank, int size, Level level);
 Level level();
-/// Registers a function that runs before each later line of the calling thread, to end unfinished output on the
-/// terminal's line. Null: none.
+/// Registers call(data), which runs before each later line of the calling thread. The printer of generated tokens uses
+/// it to end the terminal's unfinished line. Null: none.
 void before_lines(void (*call)(void* data), void* data);
-/// Writes a line, cut at 4,000 characters, with control characters escaped: it can contain names from files.
+/// Writes a line, cut at 4,000 characters, with control characters escaped: it can contain names from files. Does
+/// nothing below level(), or on a rank that does not log.
 void write(Level level, std::string_view line);
 
 template <class... Args>

@@ -1,5 +1,5 @@
 #pragma once
-/// MemoryBytes: bytes of device memory and of pinned host memory.
+/// MemoryBytes: how much device memory and pinned host memory a part of a run needs, in bytes.
 
 #include <cstddef>
 

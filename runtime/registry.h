@@ -1,5 +1,6 @@
 #pragma once
-/// Registry: what modules provide, by name. It is filled before the first rank starts, and only read afterwards.
+/// Registry: functions that make what a module provides (devices, kernels, communicators), by the backend's name. It
+/// has no lock: load_cuda_module() or a test fills it before a rank opens its device; afterwards it is only read.
 
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@ namespace trireme {
 template <class Maker>
 class Registry {
   public:
+    /// Registers `maker`, a function pointer; replaces an older one of this name.
     void add(std::string_view name, Maker maker) { makers_.insert_or_assign(std::string(name), maker); }
     /// Returns null if no module registered `name`.
     Maker find(std::string_view name) const {

@@ -1,6 +1,6 @@
 #pragma once
-/// Tensors: non-owning views with a type and a shape. The memory space is part of the type, so passing a host pointer
-/// to a kernel does not compile.
+/// Tensor, HostTensor: non-owning views of memory with an element type and a shape. The memory space is part of the C++
+/// type, so passing host memory to a kernel does not compile.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace trireme {
 
 enum class Space { kDevice, kHost };
 
-/// Up to 4 extents, outermost first.
+/// Up to 4 extents of a tensor, outermost first, in elements. An extent may be 0.
 class Shape {
   public:
     static constexpr int kMaxRank = 4;
@@ -82,14 +82,15 @@ class BasicTensor {
     const Shape& shape() const { return shape_; }
     int64_t dim(int i) const { return shape_[i]; }
     int64_t rows() const { return shape_.rank() == 0 ? 0 : shape_[0]; }
-    int64_t cols() const { return row_elements(shape_); }
-    int64_t stride() const { return stride_; }
+    int64_t cols() const { return row_elements(shape_); }  // elements of a row: the product of the other extents
+    int64_t stride() const { return stride_; }             // elements from one row to the next
     bool contiguous() const { return stride_ == cols() || rows() <= 1; }
-    size_t bytes() const { return static_cast<size_t>(shape_.elements()) * size_of(dtype_); }
+    size_t bytes() const { return static_cast<size_t>(shape_.elements()) * size_of(dtype_); }  // without gaps
     explicit operator bool() const { return data_ != nullptr; }
 
     /// Returns the first n rows. Activation buffers are allocated for the most rows and used with fewer.
     BasicTensor first_rows(int64_t n) const { return slice_rows(0, n); }
+    /// Returns rows [begin, begin + n).
     BasicTensor slice_rows(int64_t begin, int64_t n) const {
         check(begin >= 0 && n >= 0 && begin + n <= rows(), "tensor {}: rows [{}, {}) do not exist", shape_, begin,
               begin + n);
@@ -103,7 +104,7 @@ class BasicTensor {
               "tensor {}: columns [{}, {}) do not exist", shape_, begin, begin + n);
         return BasicTensor(at(0, begin), dtype_, Shape{rows(), n}, stride_);
     }
-    /// Returns typed rows x columns; extents after the first are flattened.
+    /// Returns the rows as a Matrix of T, which must be the element type; extents after the first are flattened.
     template <class T>
     Matrix<T> as() const {
         check(dtype_of<std::remove_const_t<T>> == dtype_, "tensor {}: holds {}, read as {}", shape_, name_of(dtype_),
@@ -139,7 +140,7 @@ class BasicTensor {
     int64_t stride_ = 0;
 };
 
-/// A tensor in device memory, where kernels run; on the CPU a separate arena, so that offloading moves bytes.
+/// A tensor in device memory, on which kernels work. The CPU has device memory as well, so that offloading moves bytes.
 using Tensor = BasicTensor<Space::kDevice>;
 /// A tensor in host memory, pinned if the device can use that.
 using HostTensor = BasicTensor<Space::kHost>;

@@ -1,5 +1,6 @@
 #pragma once
-/// UnnamedFile: temporary bytes of this process that exceed memory.
+/// UnnamedFile: a temporary file for data that exceeds memory. TokenStoreWriter keeps texts in it until their number
+/// and sizes are known.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +18,11 @@ class UnnamedFile {
     UnnamedFile& operator=(const UnnamedFile&) = delete;
     ~UnnamedFile();
 
-    /// Errors: Exit::kIo.
+    /// Writes at the end of the file. Errors: Exit::kIo.
     void append(std::span<const std::byte> bytes);
     /// Reads [offset, offset + out.size()), which must have been appended. Errors: Exit::kIo.
     void read(uint64_t offset, std::span<std::byte> out) const;
-    uint64_t bytes() const { return bytes_; }
+    uint64_t bytes() const { return bytes_; }  // appended so far
 
   private:
     std::filesystem::path folder_;

@@ -1,5 +1,6 @@
 #pragma once
-/// Watch: a stream's errors and those of all streams it has waited for, which the host checks after it waited.
+/// Watch: finds the first error of a stream and of all streams that it has waited for. CudaStream::synchronize() calls
+/// look(), because a GPU's streams continue after an error.
 
 #include <functional>
 #include <memory>
@@ -15,7 +16,8 @@ class Watch {
 
     /// Includes the errors of `other` from now on.
     void follow(const std::shared_ptr<const Watch>& other);
-    /// Calls `own` of this watch and of all that it follows, directly or not: each once, the nearest first.
+    /// Calls `own` of this watch and of all watches that it follows, directly or through others: each once, the nearest
+    /// first. Watches of destroyed streams are skipped.
     void look() const;
 
   private:

@@ -13,11 +13,13 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from xml.etree import ElementTree
 
 try:
     import h5py
@@ -36,6 +38,7 @@ TRIFORCE = ["--spec", "triforce", "-md", DRAFT, "--budget", "128", "--gamma", "6
 class Runner:
     def __init__(self, program, folder):
         self.program, self.folder = program, pathlib.Path(folder)
+        self.script = pathlib.Path(program).resolve().parent.parent / "share/trireme/report/report.py"
         self.prompt = self.folder / "prompt.txt"
         self.prompt.write_text((ROOT / "tests/data/texts/kjv_12k.txt").read_text()[:2500])
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIREME_")} | {
@@ -274,7 +277,7 @@ def stopped(r, record):
     out, _ = r.run(["generate", "-m", MODEL, "--load-kv", r.folder / "kv.h5", "-n", int(done) + 10, "-t", 1, "--no-progress", "--ignore-eos",
                     "--record", record])  # fmt: skip
     run = Recorded(record)
-    r.check(run.about["taken_up"]["generated_tokens"] == done and run.about["taken_up"]["goes_on"] is True, "what was resumed")
+    r.check(run.about["resumed"]["generated_tokens"] == done and run.about["resumed"]["exact"] is True, "what was resumed")
     r.check(run["texts", "new_tokens"].tolist() == [10] and run["rounds", "length"][-1] == done + 10, "what came after it",
             run.tables["texts"])  # fmt: skip
 
@@ -333,47 +336,120 @@ def at_once(r, record):
     r.check(seeds == sorted([0, 1, 2, 3] * 3), "each has its own", seeds)
 
 
+def without_references(content):
+    """Whether a page or picture is well-formed and loads nothing."""
+    elements = list(ElementTree.fromstring(content).iter())
+    addresses = [v for e in elements for k, v in e.attrib.items() if k.split("}")[-1] in ("href", "src")]
+    tags = {e.tag.split("}")[-1] for e in elements}
+    return (all(v.startswith("#") or ":" not in v for v in addresses) and not tags & {"script", "link", "img", "image", "iframe", "object"}
+            and b"@import" not in content and not re.search(rb"url\((?!#)", content))  # fmt: skip
+
+
 def drawn(r, record):
     folder = r.folder / "pages"
     out, _ = r.run(["report", record, "-o", folder])
-    page = (folder / "index.md").read_text()
-    pictures = sorted(p.name for p in folder.glob("*.png"))
-    r.check(f"{len(pictures)} pictures" in out, "what it says it made", out)
-    named = sorted(line[line.rindex("(") + 1:-1] for line in page.splitlines() if line.startswith("!["))
-    r.check(named == pictures and len(pictures) > 20, "every picture is shown, and every one shown is there", named)
-    r.check(all((folder / p).read_bytes().startswith(b"\x89PNG") for p in pictures), "pictures are PNG")
+    page, web = (folder / "index.md").read_text(), (folder / "index.html").read_bytes()
+    pictures = sorted(p.stem for p in folder.glob("*.png"))
+    r.check(f"{len(pictures)} pictures" in out, "the number of pictures", out)
+    named = sorted(line[line.rindex("(") + 1:-5] for line in page.splitlines() if line.startswith("!["))
+    r.check(named == pictures and len(pictures) > 20, "every picture is shown, and every shown one exists", named)
+    r.check(all((folder / f"{p}.png").read_bytes().startswith(b"\x89PNG") for p in pictures), "pictures are PNG")
+    r.check(sorted(p.stem for p in folder.glob("*.svg")) == pictures and web.count(b"<svg") == len(pictures), "each picture is also SVG")
+    r.check(all(without_references(p.read_bytes()) for p in [*folder.glob("*.svg"), folder / "index.html"]), "SVG, HTML: well-formed, alone")
     runs = len(everything(record))
-    r.check(all(f"## Run {i} of" in page for i in range(runs)), "a section a run")
-    for words in ("Nothing was proposed", "all keys and values lay on the device", "lossy: keeps some tokens", "stopped by SIGTERM",
-                  "resumed", "compared"):  # fmt: skip
-        r.check(words in page, f"the page says '{words}'")
+    r.check(all(f"## Run {i} of" in page for i in range(runs)), "a section for each run")
+    for words in ("No tokens were drafted", "the whole KV cache was on the device", "| lossy |", "stopped by SIGTERM", "resumed", "runs compared",
+                  "| model | data, prompt | temperature | mode |"):  # fmt: skip
+        r.check(words in page, f"the page has '{words}'")
+
+    compared = page.split("## Run 0 of")[0]
+    for mode in ("none", "triforce", "h2o+full", "h2o", "none@3", "window", "tree"):
+        r.check(f"| 0.8 | `{mode}` |" in compared, f"the comparison has {mode}")
 
     record, folder = r.folder / "one.h5", r.folder / "one"
     r.run(r.generate(record, *TRIFORCE, *SLOW, "--trace", r.folder / "trace.json"))
     r.run(["report", record, "-o", folder])
     first = {p.name: p.read_bytes() for p in folder.iterdir()}
-    r.check("](../trace.json)" in first["index.md"].decode(), "the trace is linked")
+    r.check("](../trace.json)" in first["index.md"].decode() and b'href="../trace.json"' in first["index.html"], "the trace is linked")
     r.run(["report", record, "-o", folder])
     r.check({p.name: p.read_bytes() for p in folder.iterdir()} == first, "the same record gives the same bytes")
-    (folder / "index.md").write_text("mine")
-    r.run(["report", record, "-o", folder], status=73)
-    r.check((folder / "index.md").read_text() == "mine", "other files are unchanged")
+    for name in ("index.md", "index.html", "run-0000-speed.png", "run-0000-speed.svg"):
+        (folder / name).write_text("mine")
+        r.run(["report", record, "-o", folder], status=73)
+        r.check({p.name: p.read_bytes() for p in folder.iterdir()} == first | {name: b"mine"}, f"another {name} is unchanged")
+        (folder / name).write_bytes(first[name])
     both = r.folder / "both"
     (r.folder / "copy.h5").write_bytes(record.read_bytes())
     r.run(["report", record, r.folder / "copy.h5", "-o", both])
-    r.check(len(list(both.glob("*.png"))) == 2 * len(first) - 2, "two files with runs of the same numbers")
+    r.check(len(list(both.iterdir())) == 2 * len(first) - 2, "two files with runs of the same numbers")
+
+
+def pictures(r, record):
+    """Rules of pictures, by their figures."""
+    sys.path.insert(0, str(r.script.parent))
+    import acceptance
+    import charts
+    import memory
+    import records
+    import style
+    import timeline
+
+    style.set_style()
+    for module in (acceptance, charts, memory, timeline):
+        module.finish = lambda figure, title, handles=(), labels=(), columns=0: (figure, title, labels)
+    bench = next(run for run in records.load(str(record)) if run.command == "bench")
+    entries = [(mode, mode.rates()) for mode in bench.modes]
+    drawings = {"speed": charts.speed("Speed", entries, entries[0]), "latency": charts.latency(bench.modes), "memory": memory.memory(bench),
+                "acceptance": acceptance.acceptance(acceptance.levels_of(bench)), "timeline": timeline.timeline(bench.modes[0], bench.about["names"])}  # fmt: skip
+    for what, (figure, title, labels) in drawings.items():
+        r.check(title and all(axes.get_xlabel() for axes in figure.axes), f"{what}: title and labels")
+        panels = [axes.get_title(loc="left") for axes in figure.axes]
+        r.check((style.LOSSY in panels) == (what in ("speed", "latency", "memory")), f"{what}: a panel of lossy modes", panels)
+    bars = {axes.get_title(loc="left"): [t.get_text() for t in axes.get_yticklabels()] for axes in drawings["speed"][0].axes[::2]}
+    r.check(bars == {"Exact": [f"{m} (n=3)" for m in ("none", "triforce", "h2o+full", "none@3")], style.LOSSY: ["h2o (n=3)"]}, "panels", bars)
+    r.check(2 < len(drawings["memory"][2]) <= 6, "memory has at most six parts", drawings["memory"][2])
+    r.check(all(axes.lines and any("capacity" in t.get_text() for t in axes.texts) for axes in drawings["memory"][0].axes), "capacity")
+    one, two = np.array([4.0]), np.array([2.0, 1.0])
+    r.check(charts.speedup(one, two) == (4 / 1.5, None) and charts.speedup(two + 1, two)[1] == (1, 3), "no range of one sample")
+    lines = [len(charts.speed("Speed", [(entries[0][0], x), (entries[1][0], y)], (entries[0][0], x))[0].axes[1].containers)
+             for x, y in ((one, one + 1), (two, two + 1))]  # fmt: skip
+    r.check(lines == [2, 3], "error bars of several samples only", lines)
+    low, high = acceptance.interval(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
+    r.check(bool(np.isnan(low[0]) and np.isnan(high[0])) and low[1] < 0.5 < high[1], "no interval of one token", (low, high))
+    known = [style.look(records.Mode(bench, 0, {"name": n, "bounded": b})) for of, b in ((style.EXACT, False), (style.POLICIES, True)) for n in of]
+    r.check(len({color for color, _ in known}) == len(known), "each mode has its own colour")
+    r.check(style.look(bench.modes[1]) == known[list(style.EXACT).index("triforce")], "colours are by name")
+
+
+def contents(r, record):
+    """Settings, and texts that look like markup, in records that this test writes."""
+    run = Recorded(record, 0)
+    hostile = "</p><script>alert(1)</script> $x_{ ]]> --> |`"
+    run.about["command_line"].append(hostile)
+    run.about["modes"][0]["name"] = hostile
+    for changed in (None, ["temp", "file"]):
+        about = {k: v for k, v in run.about.items() if k != "settings_changed"} | ({"settings_changed": changed} if changed else {})
+        path, folder = r.folder / "written.h5", r.folder / f"written-{bool(changed)}"
+        with h5py.File(path, "w") as file:
+            for name, values in (run.tables | {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}).items():
+                file[f"runs/0000/{name}"] = values
+        done = subprocess.run([sys.executable, "-B", r.script, "-o", folder, path], capture_output=True, text=True)
+        r.check(done.returncode == 0, "a written record", done.stderr[-600:])
+        page, web = (folder / "index.md").read_text(), (folder / "index.html").read_bytes()
+        shown = [line.split("`")[1] for line in page.split(">Settings")[1].split("</details>")[0].splitlines() if line.startswith("| `")]
+        expected = [k for k, v in about["settings"].items() if (k in changed if changed else v)]
+        r.check(shown == expected and ("Settings that differ from the default" in page) == bool(changed), "settings", shown)
+        r.check(without_references(web) and b"<script" not in web and web.count(b"&lt;script&gt;") > 3, "texts are escaped")
 
 
 def damaged(r, record, spoilt_records):
     """Messages of the script itself for HDF5 files that are not records; `trireme report` would refuse them before."""
-    script = pathlib.Path(r.program).resolve().parent.parent / "share/trireme/report/report.py"
-
     def refused(change, what):
         path = r.folder / "odd.h5"
         path.unlink(missing_ok=True)
         with h5py.File(path, "w") as file:
             change(file)
-        done = subprocess.run([sys.executable, "-B", script, "-o", r.folder / "odd", path], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-B", r.script, "-o", r.folder / "odd", path], capture_output=True, text=True)
         r.check(done.returncode == 65 and len(done.stderr.splitlines()) == 1 and "Traceback" not in done.stderr, what, done.stderr)
 
     about = Recorded(record, 0).about
@@ -393,7 +469,7 @@ def damaged(r, record, spoilt_records):
     refused(run_with(json.dumps(about), rounds=np.zeros((3, 2), np.int64)), "a table of two columns")
     refused(run_with(json.dumps(about), rounds=np.zeros(7, np.float32)), "a table of floats")
     (r.folder / "odd.h5").write_bytes(record.read_bytes()[:5000])
-    done = subprocess.run([sys.executable, "-B", script, "-o", r.folder / "odd", r.folder / "odd.h5"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", r.script, "-o", r.folder / "odd", r.folder / "odd.h5"], capture_output=True, text=True)
     r.check(done.returncode == 65 and len(done.stderr.splitlines()) == 1, "cut short", done.stderr)
     rng = random.Random(5)
 
@@ -413,7 +489,7 @@ def damaged(r, record, spoilt_records):
         with h5py.File(path, "w") as file:
             values = {k: np.where(rng.random() < 0.3, rng.randint(-9, 2**60), v) if len(v) else v for k, v in recorded.tables.items()}
             run_with(json.dumps(odd), **values)(file)
-        done = subprocess.run([sys.executable, "-B", script, "-o", r.folder / f"odd{i}", path], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-B", r.script, "-o", r.folder / f"odd{i}", path], capture_output=True, text=True)
         right = done.returncode in (0, 65) and "Traceback" not in done.stderr
         r.check(right, f"spoilt record {i}", done.stderr[-800:])
 
@@ -435,6 +511,8 @@ def main():
         side_by_side(r, record)
         stopped(r, record)
         drawn(r, record)
+        pictures(r, record)
+        contents(r, record)
         held(r, record)
         damaged(r, record, arguments.spoilt)
         killed(r, record, arguments.kills, random.Random(arguments.seed))

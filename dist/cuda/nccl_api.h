@@ -23,8 +23,8 @@ struct NcclApi {
     decltype(&ncclGetErrorString) get_error_string;
 };
 
-/// Returns null if runtime/module.cc has not opened libnccl.so.2 before, or it lacks a function that is used here. The
-/// first result is kept.
+/// Returns the functions of libnccl.so.2, which load_cuda_module() (runtime/module.h) has opened before. Null if it was
+/// not found, or lacks a function of NcclApi. The first result is kept.
 const NcclApi* nccl_api();
 /// Returns a string like "2.28.9".
 std::string nccl_version(const NcclApi& api);

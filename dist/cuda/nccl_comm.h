@@ -1,5 +1,6 @@
 #pragma once
-/// NcclComm: ranks with a GPU each. Device data goes through NCCL, control calls through the Comm that started them.
+/// NcclComm: the Comm of ranks with a GPU each. Device calls go through NCCL, control calls through another Comm, which
+/// started the ranks.
 
 #include <atomic>
 #include <memory>
@@ -20,8 +21,9 @@ namespace trireme {
 /// where only one order exists. More ranks exchange parts and add them in rank order, long vectors in slices.
 class NcclComm final : public Comm {
   public:
-    /// A collective call. Errors: Exit::kUnavailable.
+    /// A collective call. The arguments must outlive the object. Errors: Exit::kUnavailable.
     NcclComm(const NcclApi& api, Comm& control, CudaDevice& device);
+    /// A collective call, unless an exception is in flight or the GPUs were given up.
     ~NcclComm() override;
 
     int rank() const override { return control_.rank(); }
@@ -29,7 +31,8 @@ class NcclComm final : public Comm {
     const char* name() const override { return "nccl"; }
     /// Aborts NCCL's kernels; then the abort of `control` ends all ranks.
     [[noreturn]] void abort(Exit code) override;
-    /// Runs collectives of every kind and size, so that NCCL allocates what it needs for them. A collective call.
+    /// Runs collectives of every kind and waits for them, so that NCCL allocates its memory now. It must precede
+    /// queries of free memory. A collective call.
     void connect();
 
   private:
@@ -37,16 +40,21 @@ class NcclComm final : public Comm {
     void do_all_gather(Stream& stream, const Tensor& out, const Tensor& part) override;
     std::vector<std::string> do_gather(const std::string& mine) override { return control_.gather_bytes(mine); }
 
-    /// Sends to(q) to every other rank q while it receives from(q) from it.
+    /// Enqueues a message to(q) to every other rank q, and the receipt of from(q) from it. `bytes` are for the trace.
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
+    /// Starts NCCL's abort in a thread, and gives it 0.2 s.
     void tell_to_give_up() noexcept;
+    /// Called by the watchdog: reports the call and aborts.
     [[noreturn]] void hang(const char* call, uint64_t sequence, double seconds);
+    /// Puts a call of NCCL under the watchdog's deadline, while the result lives.
     Watchdog::Watch watch(const char* call) { return {watchdog_, Watchdog::kDevice, call}; }
-    /// Returns the state of calls that are still in progress.
+    /// Returns NCCL's asynchronous state: an error of a peer, or ncclInProgress.
     ncclResult_t state() const;
-    /// Throws the error of a call. It runs under a watch, because NCCL_COMM_BLOCKING=0 makes it wait here.
+    /// Waits while `result` is ncclInProgress, then throws its error if there is one. Call it under a watch, because
+    /// NCCL_COMM_BLOCKING=0 makes it wait.
     void settle(ncclResult_t result, const char* call) const;
+    /// Returns the CUDA stream, whose waits now also end with an error of a peer.
     CudaStream& watched(Stream& stream);
     void do_leave(const Stream& stream) noexcept override { std::erase(watched_, &stream); }
 
@@ -56,12 +64,13 @@ class NcclComm final : public Comm {
     ncclComm_t comm_ = nullptr;
     std::atomic<bool> given_up_{false};       // by the watchdog or by the caller
     GrowingBuffer<Space::kDevice> received_;  // data from peers
-    std::vector<const Stream*> watched_;
+    std::vector<const Stream*> watched_;      // streams for which watched() was called
     Watchdog watchdog_;
 };
 
-/// Makes the Comm for device data of ranks on GPUs: NCCL, or pinned host memory and `control` where ranks share a GPU
-/// or NCCL is missing; the log says which. Returns null for a single rank. A control call.
+/// Makes the Comm for device calls of ranks on GPUs: NcclComm, or StagedComm where ranks share a GPU or NCCL is
+/// missing; the log says which. Returns null for a single rank. A collective call; both arguments must outlive the
+/// result.
 std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device);
 
 }  // namespace trireme

@@ -1,11 +1,12 @@
 #pragma once
-/// SumParts: the ordered sum on a GPU (dist/ordered_sum.h).
+/// SumParts: the kernel with which NcclComm adds received parts in rank order (dist/ordered_sum.h).
 
 #include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-/// out[i] = part 0 [i] + part 1 [i] + ...; parts are `stride` floats apart. Part `own` is out itself.
+/// out[i] = part 0 [i] + part 1 [i] + ... for i in [0, n). Part r begins at parts[r * stride], except that part `own`,
+/// this rank's, is `out` itself.
 struct SumParts {
     static constexpr int kThreads = 256;
     struct Args {

@@ -58,8 +58,13 @@ void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps
     const Matrix<float> o = out.as<float>();
     const Matrix<const float> in = x.as<const float>();
     const float* w = weight.as<const float>().data;
+    const int64_t n = weight.rows();
     for_rows(o.rows, o.cols, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(rmsnorm_row)(in.row(r), w, eps, o.row(r), o.cols);
+        for (int64_t r = begin; r < end; ++r) {
+            for (int64_t c = 0; c < o.cols; c += n) {
+                HWY_DYNAMIC_DISPATCH(rmsnorm_row)(in.row(r) + c, w, eps, o.row(r) + c, n);
+            }
+        }
     });
 }
 

@@ -36,8 +36,9 @@ HWY_EXPORT(add_row);
 void add(const Tensor& x, const Tensor& y) {
     const Matrix<float> a = x.as<float>();
     const Matrix<const float> b = y.as<const float>();
+    const bool bias = b.rows == 1;
     for_rows(a.rows, a.cols, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(add_row)(a.row(r), b.row(r), a.cols);
+        for (int64_t r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(add_row)(a.row(r), b.row(bias ? 0 : r), a.cols);
     });
 }
 

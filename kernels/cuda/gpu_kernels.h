@@ -59,9 +59,9 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
         });
     }
     void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override {
-        launcher_.template launch<RmsNorm>(
-            "rmsnorm", bytes::rmsnorm(x), {out.rows()},
-            {rows_of<float>(out), rows_of<const float>(x), static_cast<const float*>(weight.data()), x.cols(), eps});
+        launcher_.template launch<RmsNorm>("rmsnorm", bytes::rmsnorm(x), {out.rows(), x.cols() / weight.rows()},
+                                           {rows_of<float>(out), rows_of<const float>(x),
+                                            static_cast<const float*>(weight.data()), weight.rows(), eps});
     }
     void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override {
         launcher_.template launch<Rope>(
@@ -74,8 +74,10 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                                           {rows_of<float>(out), rows_of<const float>(gate_up), out.cols()});
     }
     void do_add(const Tensor& x, const Tensor& y) override {
+        Rows<const float> added = rows_of<const float>(y);
+        if (y.rows() == 1) added.stride = 0;
         launcher_.template launch<Add>("add", bytes::add(x), {div_up(x.cols(), Add::kThreads), x.rows()},
-                                       {rows_of<float>(x), rows_of<const float>(y), x.cols()});
+                                       {rows_of<float>(x), added, x.cols()});
     }
     void do_gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) override {
         launcher_.template launch<GatherRows>("gather_rows", bytes::gather_rows(out), {out.rows()},

@@ -39,8 +39,8 @@ struct Clear {
     }
 };
 
-/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight. Grid: rows. A block has a whole row, because every element needs
-/// the row's sum. It has 512 threads, because a decode forward has few rows.
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, by groups of n columns. Grid: rows, groups. A block has a whole
+/// group of a row, because every element needs its sum. It has 512 threads, because a decode forward has few rows.
 struct RmsNorm {
     static constexpr int kThreads = 512;
     static_assert(kThreads % kWarp == 0, "block_sum adds whole warps");
@@ -54,8 +54,9 @@ struct RmsNorm {
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const float* x = a.x(gpu.block_x());
-        float* out = a.out(gpu.block_x());
+        const int64_t group = gpu.block_y() * a.n;
+        const float* x = a.x(gpu.block_x()) + group;
+        float* out = a.out(gpu.block_x()) + group;
         float squares = 0;
         for (int64_t i = gpu.thread(); i < a.n; i += kThreads) squares = fmaf(x[i], x[i], squares);
         const float mean = block_sum<kThreads>(gpu, squares) / static_cast<float>(a.n);
@@ -104,7 +105,7 @@ struct Swiglu {
     }
 };
 
-/// x += y. Grid: pieces of a row, rows; a thread has an element, as in Swiglu.
+/// x += y; a bias has the row stride 0. Grid: pieces of a row, rows; a thread has an element, as in Swiglu.
 struct Add {
     static constexpr int kThreads = 256;
     struct Args {

@@ -1,5 +1,6 @@
 #pragma once
-/// Output file of a batch: one line per request. A line is written completely or not at all, however the run ends.
+/// Result file of batch: one JSON line per request, in the order of the requests. A later run of the same command
+/// appends the lines that are missing.
 
 #include <cstdint>
 #include <string>
@@ -11,28 +12,31 @@
 
 namespace trireme {
 
+/// Used by rank 0 alone. An existing file is locked until destruction.
 class BatchOutput {
   public:
-    /// Reads the existing lines; changes nothing yet. The flag discards them instead (--force). Errors:
-    /// Exit::kCantCreate (no regular file, no folder for it, another run is writing it), kPermission, kIo.
+    /// Reads the lines of an existing file; changes nothing yet. The flag (--force) ignores them, and begin() then
+    /// removes them. Errors: Exit::kCantCreate (no regular file, no folder for it, another run is writing it),
+    /// kPermission, kIo, kData (a line is not JSON).
     BatchOutput(std::string path, bool anew);
     BatchOutput(const BatchOutput&) = delete;
     BatchOutput& operator=(const BatchOutput&) = delete;
     ~BatchOutput();
 
-    /// The number of complete lines of earlier runs. An incomplete last line does not count.
+    /// The number of complete lines that earlier runs have written. An incomplete last line, as a killed run may leave,
+    /// does not count.
     int64_t done() const { return static_cast<int64_t>(lines_.size()); }
-    /// Checks that these lines belong to the first of `requests`: their indices and requests. Errors: Exit::kData.
+    /// Checks that line i of these has index i and requests[i]. Errors: Exit::kData.
     void require_of(const std::vector<BatchLine>& requests) const;
     /// Checks that these lines were made with the same `settings` (deciding_settings). Errors: Exit::kData, naming the
     /// first flag that differs.
     void require_made_with(const KeyValues& settings) const;
-    /// The generated text of line `index`. Errors: Exit::kData.
+    /// The generated text in line `index` of these, from 0. Errors: Exit::kData.
     std::string text(int64_t index) const;
 
-    /// Creates the file, or truncates it after these lines. Errors: as the constructor.
+    /// Creates the file, or truncates it after these lines. Call it before append(). Errors: as the constructor.
     void begin();
-    /// Appends a line and its end in one write, and waits until it is on the disk. Errors: Exit::kIo.
+    /// Appends `line` and a line end, and blocks until they are on the disk. Errors: Exit::kIo.
     void append(std::string line);
 
   private:

@@ -1,5 +1,6 @@
 #pragma once
-/// Runners of a batch's requests, one after the other or in parallel. Every request gets the text that it gets alone.
+/// Runners of batch's requests, one after the other or in parallel. A request's text is the one that it would have if
+/// it ran alone. All ranks have a runner, with the same requests, of which there is at least one.
 
 #include <cstdint>
 #include <functional>
@@ -22,18 +23,21 @@ struct BatchDone {
     Continuation made;
     double seconds = 0;     // from the prompt's first token to the end
     double prefill_ms = 0;  // of the prompt
-    double tok_s = 0;       // of the tokens after the first one; 0: there are none
+    double tok_s = 0;       // tokens per second after the first token; 0: there are no more
 };
-/// Called for the requests in order on every rank, for each one as soon as all before it are done.
+/// Called on every rank for each finished request, in the order of the requests: a request that finishes early waits
+/// until all before it are done.
 using OnBatchDone = std::function<void(const BatchRequest& request, const BatchDone& done)>;
 
-/// Runs one request after the other, each by its own chain.
+/// Runs one request after the other, with speculation or eviction if flags request it. Used with --parallel 1.
 class BatchOneByOne {
   public:
-    /// Loads `engine` for the longest request. All arguments must outlive the object. Errors: as Engine::load.
+    /// Loads `engine` for the longest request. The arguments must outlive the object. `costs` are those of
+    /// --spec-costs; if they are empty and draft lengths require costs, the first request measures them. Errors: as
+    /// Engine::load; Exit::kConfig for a budget that is too small for some prompt.
     BatchOneByOne(const Start& start, const RankGroup& rank_group, Engine& engine,
                   const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log);
-    /// Returns 0, or the status of a signal that came before the last request was done.
+    /// Runs all requests. Returns 0, or 128 + the number of a signal that came before the last request was done.
     int run(const OnBatchDone& done);
 
   private:
@@ -46,18 +50,22 @@ class BatchOneByOne {
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
     RunLog& log_;
-    SpecCosts costs_;  // measured in the first request, used by all
-    int64_t context_ = 0, longest_prompt_ = 0, loaded_for_ = 0;
-    std::optional<uint64_t> loaded_seed_;
+    SpecCosts costs_;                                            // given, or measured in the first request; used by all
+    int64_t context_ = 0, longest_prompt_ = 0, loaded_for_ = 0;  // loaded_for_: the prompt length of the last load()
+    std::optional<uint64_t> loaded_seed_;                        // of the last load()
     GenerateStats stats_;
     int status_ = 0;
 };
 
-/// Runs up to --parallel requests in each forward, without speculation. The next request gets a finished one's slot.
+/// Decodes up to --parallel requests in each forward, without speculation and eviction. When a request ends, the next
+/// one takes its slot. Used with --parallel other than 1.
 class BatchSideBySide {
   public:
+    /// Loads `engine` for the longest request and the parallel sequences. The arguments must outlive the object.
+    /// Errors: as Engine::load.
     BatchSideBySide(const Start& start, const RankGroup& rank_group, Engine& engine,
                     const std::vector<BatchRequest>& requests, RunLog& log);
+    /// Like BatchOneByOne::run().
     int run(const OnBatchDone& done);
 
   private:
@@ -75,13 +83,13 @@ class BatchSideBySide {
     Engine& engine_;
     const std::vector<BatchRequest>& requests_;
     RunLog& log_;
-    int64_t parallel_ = 0;
+    int64_t parallel_ = 0;                 // number of slots
     std::vector<Options> options_;         // [requests]
     std::vector<StopRules> rules_;         // [requests]
-    OnToken unseen_;                       // empty: tokens are not reported as they come
+    OnToken unseen_;                       // empty: tokens are not reported one by one
     std::vector<UnderWay> under_way_;      // [requests]
     std::map<size_t, BatchDone> waiting_;  // finished requests whose predecessors are not done
-    size_t told_ = 0;
+    size_t told_ = 0;                      // number of requests that OnBatchDone has received
     int status_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// State of a batch on rank 0: requests, finished lines, ROUGE scores.
+/// State of batch on rank 0: the requests, the result file, and ROUGE scores.
 
 #include <cstdint>
 #include <memory>
@@ -14,24 +14,28 @@
 
 namespace trireme {
 
+/// Other ranks have an empty one.
 struct BatchState {
-    std::vector<BatchLine> lines;
-    DataSet data;  // of --data; its texts are moved into `lines`
+    std::vector<BatchLine> lines;  // at least the requests to do, and those of the result file
+    DataSet data;                  // of --data; its texts are moved into `lines`
     std::unique_ptr<BatchOutput> output;
-    int64_t wanted = 0;  // number of requests, including those that are done
-    std::vector<Rouge> rouge;
-    KeyValues settings;  // written into each new line
+    int64_t wanted = 0;        // number of requests that --limit selects, including those that are done
+    std::vector<Rouge> rouge;  // with --rouge: of each finished request, in order
+    KeyValues settings;        // deciding_settings(): run_batch() sets them; they are written into each new line
 };
 
-/// Opens input and output. `waiting`: as read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData
-/// if a reference text for ROUGE is empty.
+/// Reads the requests, and opens the result file. The file's lines must be those of the first requests. `waiting`: as
+/// read_text_file_or_stdin. Errors: of the input and of the output; Exit::kData if a reference text for ROUGE is empty.
 BatchState open_books(const Options& options, const StillWaiting& waiting);
-/// The requests that are not done yet. Errors: as prompt_of, and as DataSet::require_made_by.
+/// The requests without a line in the result file, with their prompts as ids. Errors: as prompt_of, and as
+/// DataSet::require_made_by.
 std::vector<BatchRequest> left_of(const BatchState& books, const Options& options, const Engine& engine,
                                   const StillWaiting& waiting);
-/// The output line of a finished request. It contains the request as it is in the input.
+/// The result line of request `index`, without its end; `seconds` is the request's time. It contains the request as it
+/// is in the input. With --rouge, also scores the text and appends the scores to books.rouge.
 std::string line_of(BatchState& books, const Options& options, int64_t index, const Continuation& made,
                     int64_t prompt_tokens, double seconds);
+/// Logs the mean F-scores of these results, of which there is at least one.
 void log_rouge(const std::vector<Rouge>& all);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Table of a bench's results. Columns that llama-bench has use its names, the others those of reports.
+/// Table of bench's results. Columns that llama-bench also has use its names, the others those of --report-json.
 
 #include <string>
 #include <vector>
@@ -12,16 +12,17 @@ namespace trireme {
 
 /// The fields that all rows share.
 struct BenchFacts {
-    int64_t n_prompt = 0, n_gen = 0;
-    int64_t texts = 0, texts_left_out = 0, repetitions = 0;
-    bool greedy = false;
-    nlohmann::ordered_json run;  // model, machine, settings
+    int64_t n_prompt = 0, n_gen = 0;                         // tokens of each text, and tokens generated after it
+    int64_t texts = 0, texts_left_out = 0, repetitions = 0;  // texts_left_out: shorter than --prefill
+    bool greedy = false;                                     // temperature 0: tokens are compared
+    nlohmann::ordered_json run;                              // model, machine, settings
 };
 
 /// Returns a row for each mode that has runs. Fields that were not measured or do not apply to the mode are null.
 std::vector<nlohmann::ordered_json> bench_rows(const BenchFacts& facts, const std::vector<BenchResult>& results);
 
-/// Formats the rows. md has the columns that users compare; csv all but lists; json and jsonl everything.
+/// Formats the rows. md has the columns that users compare, without those that are null in all rows; wide is md with
+/// these. csv has all fields but lists; json and jsonl have everything.
 std::string table_text(Table table, const std::vector<nlohmann::ordered_json>& rows);
 
 }  // namespace trireme

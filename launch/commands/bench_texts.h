@@ -1,5 +1,5 @@
 #pragma once
-/// Texts that a bench's modes continue.
+/// Texts that bench's modes continue, as token ids.
 
 #include <cstdint>
 #include <vector>
@@ -10,15 +10,16 @@
 namespace trireme {
 
 struct BenchTexts {
-    std::vector<std::vector<int32_t>> ids;  // of each text; several texts have the same length
-    int64_t left_out = 0;                   // number of texts shorter than --prefill
+    std::vector<std::vector<int32_t>> ids;  // [texts], at least one; all have one length
+    int64_t left_out = 0;                   // number of texts shorter than --prefill, which are not in `ids`
+    /// The length of each text.
     int64_t tokens() const { return static_cast<int64_t>(ids.front().size()); }
 };
 
-/// Rank 0 reads the texts of --prompt, --file, --prompt-ids, --data or --dataset, selects by --shuffle, --skip and
-/// --limit, cuts to --prefill tokens and sends them to the others. All ranks pass, or all throw: errors of the sources;
-/// Exit::kUsage for several texts without --prefill; kConfig if none is long enough, or if a text and `n` more tokens
-/// exceed the longest context.
+/// Rank 0 reads the texts of --prompt, --file, --prompt-ids, --data or --dataset. It selects some by --shuffle, --skip
+/// and --limit, cuts them to --prefill tokens, and sends them to the other ranks. `n`: tokens to generate after each.
+/// All ranks pass, or all throw: errors of the sources; Exit::kUsage for several texts without --prefill; kConfig if
+/// none is long enough, or if a text and `n` more tokens exceed the longest context.
 BenchTexts read_bench_texts(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t n);
 
 }  // namespace trireme

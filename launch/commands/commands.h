@@ -1,5 +1,6 @@
 #pragma once
-/// Commands of the program, one function each. All ranks call the same one; rank 0 writes to stdout.
+/// Commands of the program: each run_*() executes one, from its flags to its output. All ranks call the same one,
+/// except run_report() and list_devices(), which rank 0 calls alone. Rank 0 writes to stdout.
 
 #include <string>
 #include <vector>
@@ -9,35 +10,44 @@
 
 namespace trireme {
 
-/// The invocation, and the rank's placement, as a command gets them.
+/// A command's input: the invocation, and the CPU threads and cores of this rank. tokenize, plan and convert bind no
+/// cores: the fields from `threads` on then have these defaults.
 struct Start {
     Invocation call;
     bool seed_drawn = false;                // call.options.seed is not the user's choice
-    std::vector<std::string> command_line;  // for reports
+    std::vector<std::string> command_line;  // without the program's name; for reports
     int threads = 1;                        // of this rank
     int local_rank = 0, local_ranks = 1;    // ranks of this node, including this one: they divide its memory and GPUs
-    std::string placement;                  // this rank's cores, and the reason
+    std::string placement;                  // for the log: this rank's CPU cores, and the reason (run/placement.h)
 };
 
+/// Continues one prompt and prints the text; with --num-samples, several continuations.
 void run_generate(const Start& start, const RankGroup& rank_group);
-/// generate --session.
+/// generate --session: answers the turns of a conversation, one after the other. Called by run_generate().
 void run_session(const Start& start, const RankGroup& rank_group);
+/// Continues every prompt of a file, and writes one result line for each.
 void run_batch(const Start& start, const RankGroup& rank_group);
+/// Measures the speed of decoding modes on the same prompts, and prints a table.
 void run_bench(const Start& start, const RankGroup& rank_group);
+/// Prints log probabilities and perplexity of texts. Calls run_score_pairs() (score_pairs.h) for pairs.
 void run_score(const Start& start, const RankGroup& rank_group);
+/// Prints a text's token ids as JSON.
 void run_tokenize(const Start& start, const RankGroup& rank_group);
+/// Forecasts memory, KV placement and speed from the model's config, without loading weights.
 void run_plan(const Start& start, const RankGroup& rank_group);
+/// Measures this machine's memory, link and reduction speeds, and prints them, also as flags of plan.
 void run_doctor(const Start& start, const RankGroup& rank_group);
+/// Writes the model as a folder or as an .h5 file.
 void run_convert(const Start& start, const RankGroup& rank_group);
-/// convert --tokens.
+/// convert --tokens: writes texts as an .h5 file of token ids. Called by run_convert().
 void run_convert_tokens(const Start& start, const RankGroup& rank_group);
-/// Verifies the digests of the record files, then executes the script that draws them. It needs no ranks, and returns
+/// Verifies the digests of the record files, then replaces this process by Python (execvp), which draws them. Returns
 /// only by throwing. Errors: as open_record; Exit::kUnavailable without Python, or without the script.
 [[noreturn]] void run_report(const Options& options);
-/// Returns a line for each device that --device may name.
+/// Returns the text of --list-devices: a line for each device that --device may name, and why no GPU is among them.
 std::string list_devices();
 
-/// Returns "[1,2,3]".
+/// Returns "[1,2,3]": the output of tokenize and of --print ids.
 std::string ids_as_json(const std::vector<int32_t>& ids);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Expected values of doctor's measurements on known hardware, and remedies. Pure functions.
+/// Expected values of doctor's measurements on known GPUs, and remedies for values that are worse. Pure functions.
 
 #include <optional>
 #include <string>
@@ -8,19 +8,26 @@
 
 namespace trireme {
 
-enum class Measure { kHostRead, kDeviceCopy, kH2d, kD2h, kReduceLatency, kReduceBandwidth };
+enum class Measure {
+    kHostRead,        // host memory, read by all ranks of a node together
+    kDeviceCopy,      // device memory, bytes read plus bytes written
+    kH2d,             // pinned host memory to device
+    kD2h,             // device to pinned host memory
+    kReduceLatency,   // an all-reduce of 16 KiB
+    kReduceBandwidth  // an all-reduce of 64 MiB: bytes that a rank sends
+};
 
 struct Measured {
     Measure what;
     double value;  // GB/s; kReduceLatency: microseconds
 };
 
-/// The expected value, in GB/s or microseconds as in Measured, for `device`, named as its driver names it, and `ranks`
-/// ranks on one node. Nothing: not known.
+/// The expected value, in Measured's unit, for a device whose driver calls it `device`, and `ranks` ranks on one node.
+/// Nothing: not known.
 std::optional<double> expected(Measure what, std::string_view device, int ranks);
 
-/// Returns a line for each measure, with the expected value. If a rate is below 0.8 times or a latency above 1.25 times
-/// that value, the next line is the first remedy.
+/// Returns doctor's lines: each measured value and, if known, the expected one. If a rate is below 0.8 times or a
+/// latency above 1.25 times the expected value, the next line is a remedy.
 std::vector<std::string> doctor_lines(const std::vector<Measured>& all, std::string_view device, int ranks);
 
 }  // namespace trireme

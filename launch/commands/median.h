@@ -1,5 +1,5 @@
 #pragma once
-/// Median of measurements.
+/// Median of measurements, for bench and doctor.
 
 #include <algorithm>
 #include <cstddef>

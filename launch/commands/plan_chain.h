@@ -1,5 +1,5 @@
 #pragma once
-/// Speculation in a plan: memory of the proposing levels, and the forecast of a round.
+/// ChainPlan: what speculation adds to `trireme plan`: memory of the proposing levels, and the forecast of a round.
 
 #include <optional>
 #include <string>
@@ -12,11 +12,13 @@
 
 namespace trireme {
 
+/// Reads configs and --spec-costs, but no weights. Rank 0 has one, also if options.spec is empty.
 class ChainPlan {
   public:
     /// Plans the chain of options.spec for a model with this config and weights of type `weights`, on a device of
-    /// `backend` with `threads` threads. Errors: Exit::kUsage if --model-draft is missing, or if the number of rates of
-    /// --accept-rate is not that of the verifying levels; as open_config and read_spec_costs.
+    /// `backend` with `threads` threads. `level`: options of the model's own level. `options` and `config` must outlive
+    /// the object. Errors: Exit::kUsage if --model-draft is missing, or if the number of rates of --accept-rate is not
+    /// that of the verifying levels; as retrieval_shape, proposing_shape, open_config and read_spec_costs.
     ChainPlan(const Options& options, const LlamaConfig& config, DType weights, const LevelOptions& level,
               std::string_view backend, int threads);
 
@@ -24,23 +26,25 @@ class ChainPlan {
     RetrievalShape retrieval() const { return retrieval_; }
     /// The policy of the heavy-hitter set of a chain with h2o; kFull: the chain has none.
     const EvictionShape& heavy() const { return heavy_; }
-    /// Memory of the proposing levels on a rank that holds `shard` of the model.
+    /// Memory of the proposing levels on a rank that holds `shard` of the model, without retrieved and heavy-hitter
+    /// sets. `retrieves`: include the retrieving level.
     MemoryBytes proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const;
 
-    /// The rate in GB/s at which a one-row step reads its data, from --spec-costs; 0: not known.
+    /// The device's rate in GB/s that follows from the full model's cost of one row in --spec-costs; 0: no such costs.
     double measured_gbps(const PlanInput& in) const;
-    /// A plain decode step that a round is compared with.
+    /// Decoding without speculation, which a round is compared with.
     struct Plain {
-        std::string name;  // "none@auto"
-        int64_t on_chip = 0;
-        double step_ms = 0;
+        std::string name;     // "none@auto"
+        int64_t on_chip = 0;  // owner layers on chip
+        double step_ms = 0;   // time of a decode step
     };
-    /// Forecasts a round on the rank that holds `shard`, and its speed-up over each of `plain`. Empty if --accept-rate
-    /// is not given or the machine's rates are not known.
+    /// Lines for the user: the forecast of a round on the rank that holds `shard`, and its speed-up over each of
+    /// `plain`. Empty if --accept-rate is not given or the machine's rates are not known; one line for a tree, which is
+    /// not forecast.
     std::vector<std::string> round_lines(const PlanInput& in, const Shard& shard, const Plan& plan,
                                          const Machine& machine, const std::vector<Plain>& plain) const;
-    /// The effective machine for a step of `rows` rows at context length `length`: its products may take longer than
-    /// its reads (--device-tflops), and it includes all-reduces over the ranks.
+    /// Returns `machine` with effective rates for a step of `rows` rows at context length `length`. device_gbps is
+    /// lower if products take longer than reads (--device-tflops); layer_ms has the all-reduces of several ranks.
     Machine for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
                      int64_t length) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Outputs of score: stdout, and the file of --output-path.
+/// Outputs of score: stdout, and the file of --output-path. Called on rank 0.
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-/// Like probe_outputs(), but also probes --output-path.
+/// Like probe_outputs(), but also checks that --output-path is writable, unless it is "-".
 void probe_score_outputs(const Options& options);
 
-/// Writes `summary` to stdout and `details` to --output-path; if that is "-", writes only `details`, to stdout. Errors:
-/// Exit::kIo, kCantCreate.
+/// Writes `summary` (totals) to stdout, and `details` (a line per text or pair) to --output-path if it is given. If
+/// that is "-", writes only `details`, to stdout. Errors: Exit::kIo, kCantCreate.
 void write_score(const Options& options, const std::string& summary, const std::string& details);
 
 }  // namespace trireme

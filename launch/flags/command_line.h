@@ -1,5 +1,6 @@
 #pragma once
-/// Parser of the sources of Options. Later sources win: default, INI file, environment, command line.
+/// Parser of flags: reads the command and its Options from all sources. Later sources win: default, INI file,
+/// environment, command line. Called once by main(), on every rank.
 
 #include <optional>
 #include <span>
@@ -10,19 +11,20 @@
 
 namespace trireme {
 
-/// The parsed command line.
+/// What the user has requested, with all flags.
 struct Invocation {
     enum class What { kRun, kHelp, kVersion, kListDevices, kManPage, kCompletion };
 
-    What what = What::kRun;
+    What what = What::kRun;          // kRun: runs the command; others print a text
     std::optional<Command> command;  // always set for kRun; for kHelp only if one was named
     std::string help_keyword;        // --help=WORD: only flags that mention WORD
     Options options;
     std::vector<std::string> warnings;  // about variables that resemble a flag's variable, and about ignored flags
 };
 
-/// `environment` holds "NAME=value". Errors: Exit::kUsage (unknown command or flag, contradictions),
-/// kConfig (an illegal value from any source, or an unknown key in the INI file), kNoInput (no such file).
+/// `words`: the command line without the program's name; `environment`: lines "NAME=value". Errors: Exit::kUsage
+/// (unknown command or flag, contradictions, a required flag is missing), kConfig (an illegal value from any source, or
+/// an unknown key in the INI file), kNoInput (no such INI file).
 Invocation parse_command_line(std::span<const std::string> words, std::span<const std::string> environment);
 
 }  // namespace trireme

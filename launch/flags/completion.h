@@ -1,5 +1,5 @@
 #pragma once
-/// Completion of the command line, generated from the table of flags.
+/// Completion of the command line by the shell (--completion bash), generated from the table of flags.
 
 #include <string>
 #include <string_view>

@@ -6,6 +6,7 @@
 
 namespace trireme {
 
+// Sets of commands, for Flag::commands.
 constexpr unsigned kGenerate = static_cast<unsigned>(Command::kGenerate);
 constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
@@ -20,15 +21,16 @@ constexpr unsigned kConvert = static_cast<unsigned>(Command::kConvert);
 constexpr unsigned kShaped = kForward | kPlan;  // commands that allocate or plan memory
 constexpr unsigned kReport = static_cast<unsigned>(Command::kReport);
 constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert | kReport;
-constexpr unsigned kPlaced = kForward | kDoctor;  // commands that run on a device
-constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;
-constexpr unsigned kText = kForward | kTokenize;  // commands that read texts
-constexpr unsigned kEncode = kText | kConvert;    // commands that may tokenise texts
-constexpr unsigned kPrompted = kText & ~kBatch;   // commands whose texts are named by flags
+constexpr unsigned kPlaced = kForward | kDoctor;           // commands that run on a device
+constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;  // commands that require --model
+constexpr unsigned kText = kForward | kTokenize;           // commands that read texts
+constexpr unsigned kEncode = kText | kConvert;             // commands that may tokenise texts
+constexpr unsigned kPrompted = kText & ~kBatch;            // commands whose texts are named by flags
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has
 
+// Each returns the flags under one heading of --help.
 FlagGroup prompt_flags();
 FlagGroup continuation_flags();
 FlagGroup sampling_flags();
@@ -45,12 +47,13 @@ FlagGroup batch_flags();
 FlagGroup score_flags();
 FlagGroup output_flags();
 
-/// Reads a number of layers, "auto" or "all", as --kv-on-chip takes them.
+/// Reads a value of --kv-on-chip: returns a number of layers, PlanInput::kAuto ("auto") or kAll ("all"). Errors:
+/// Exit::kConfig.
 int64_t layers_on_chip(const Setting& s);
-/// Reads a chain, as --spec takes it.
+/// Reads a value of --spec into o.spec. Errors: Exit::kConfig.
 void set_spec(Options& o, const Setting& s);
 
-/// A number in decimal; a real number with the fewest digits that read back as the same one.
+/// Returns a number in decimal, for Flag::show; a real number with the fewest digits that read back as the same one.
 std::string shown(int64_t number);
 std::string shown(uint64_t number);
 std::string shown(double number);

@@ -1,5 +1,5 @@
 #pragma once
-/// The texts of --help and --version.
+/// The texts of --help and --version, for main() and the manual page.
 
 #include <optional>
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace trireme {
 
-/// Returns the list of commands, or the flags of one: common ones first, each with unit and default, wrapped at
-/// `width` characters; examples and the list of commands have up to 80. A keyword selects flags that mention it;
-/// without a command also commands and documents.
+/// Returns the help of a command: its flags, common ones first, each with unit and default. Without a command it is the
+/// list of commands. A `keyword` that is not empty selects the flags that mention it, of the command or of all; without
+/// a command it also selects commands and documents. Lines have at most `width` characters; examples and the list of
+/// commands have up to 80.
 std::string help_text(std::optional<Command> command, std::string_view keyword, size_t width = 80);
 
 /// Returns the description that begins --help: "trireme <command>: <sentences>", ending in a line end.

@@ -1,5 +1,5 @@
 #pragma once
-/// The manual page, generated from the table of flags.
+/// The manual page (--man), generated from the table of flags.
 
 #include <string>
 

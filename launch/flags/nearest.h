@@ -1,5 +1,5 @@
 #pragma once
-/// Search for the known name that a mistyped name was meant to be.
+/// Search for the known flag, command or environment variable that a mistyped name was meant to be, for error messages.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace trireme {
 
-/// Returns the name nearest to `wrong` (insertions, deletions, replacements, swaps of neighbours), the first of equals;
-/// "" if it differs by more than a quarter of the letters (at least 1), or by more than `most`. A long name that
-/// `wrong` extends with '-' or '_' wins over all: --model for --model-name.
+/// Returns the one of `names` with the fewest edits from `wrong`; of equals, the first. Edits are insertions,
+/// deletions, replacements and swaps of neighbours. At most a quarter of the letters of `wrong` (at least 1) may be
+/// edited, and at most `most`, which has no effect by default. If `wrong` is a known flag followed by '-' or '_' and
+/// more letters, that flag wins: --model for --model-name. "": no name is near, or `wrong` has more than 64 letters.
 std::string nearest(std::string_view wrong, std::span<const std::string> names, size_t most = SIZE_MAX - 1);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-/// Parsed options of a run. Defaults are here and nowhere else: --help prints them from a fresh Options.
+/// Options of a run: the parsed values of all flags. Defaults are here and nowhere else: --help prints them from a
+/// fresh Options. docs/reference/command-line.md describes the flags.
 
 #include <cstdint>
 #include <optional>
@@ -18,6 +19,7 @@
 
 namespace trireme {
 
+/// A set of commands is a sum of these bits.
 enum class Command : unsigned {
     kGenerate = 1,
     kTokenize = 2,
@@ -30,16 +32,18 @@ enum class Command : unsigned {
     kReport = 256
 };
 
+/// The flag that names the prompt: none, --prompt, --file, --prompt-ids, --data or --dataset, --session.
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
 enum class Print { kText, kIds };
+/// The format of bench's table.
 enum class Table { kMd, kWide, kCsv, kJson, kJsonl };
 
-/// A bench's mode: a chain or an eviction policy, optionally with its own residency.
+/// A mode of bench: a chain or an eviction policy, optionally with its own residency.
 struct Mode {
-    std::string name;   // as it was written: "none@12"
-    std::string chain;  // as --spec takes it
-    KvPolicy policy = KvPolicy::kFull;
-    std::optional<int64_t> kv_on_chip = {};  // not set: --kv-on-chip applies
+    std::string name;                        // as it was written: "none@12"
+    std::string chain;                       // as --spec takes it; "none" with a policy
+    KvPolicy policy = KvPolicy::kFull;       // kFull: a chain
+    std::optional<int64_t> kv_on_chip = {};  // as Options::kv_on_chip; not set: --kv-on-chip applies
 };
 
 /// Options of KV cache eviction: which tokens a KV head retains.
@@ -49,12 +53,13 @@ struct EvictionOptions {
     double budget_share = 0;  // as a fraction of the prompt; 0: use budget
     int64_t heavy = -1;       // tokens; -1: half of the budget
     int64_t sinks = -1;       // tokens; -1: the policy's own number
-    bool rolling = false;
+    bool rolling = false;     // RoPE positions are counted among the retained tokens
     HeadsBy heads = HeadsBy::kMean;
     std::optional<bool> one_set = {};  // all KV heads of a layer retain one set; not set: the policy's rule
-    bool half_scores = false;
-    double decay = 1;
-    bool normalise = false;
+    bool half_scores = false;          // scores are f16
+    double decay = 1;                  // factor of accumulated scores per query
+    bool normalise = false;            // scores are divided by the number of queries that saw the token
+    // Recent tokens whose queries score the others; smoothing width for scores, odd; decode steps between re-scorings.
     int64_t observe = 64, pool = 5, every = 64;
     int64_t chunk = 0;  // tokens; 0: the prompt is read as one chunk
 
@@ -62,6 +67,7 @@ struct EvictionOptions {
     static constexpr int64_t kProposingWindow = 1024;  // default budget of --spec h2o
     /// Whether all KV heads of a layer retain one set under `of`: by the flag, or else by TOVA's rule.
     bool keeps_one_set(KvPolicy of) const { return one_set.value_or(of == KvPolicy::kTova); }
+    /// The budget in tokens, or `fallback` if none is given; ignores budget_share.
     int64_t budget_or(int64_t fallback) const { return budget == 0 ? fallback : budget; }
 };
 
@@ -86,9 +92,10 @@ struct Options {
     static constexpr int64_t kParallelLimit = 4096;
     std::vector<int64_t> parallel = {1};  // sequences decoded in one forward; bench takes several such numbers
     bool snapshots() const { return !save_kv.empty() || !load_kv.empty(); }
+    /// Whether --parallel is given, with another value than 1.
     bool side_by_side() const { return parallel != std::vector<int64_t>{1}; }
     bool ignore_eos = false;
-    std::vector<std::string> stop;
+    std::vector<std::string> stop;  // stop strings
     Print print = Print::kText;
 
     std::optional<uint64_t> seed = 0;  // not set: a seed is drawn
@@ -101,24 +108,27 @@ struct Options {
     Passes passes;               // over prompts, where layers read later layers
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 
-    int64_t kv_on_chip = PlanInput::kAuto;  // layers, or kAuto, or kAll
-    int64_t kv_ring = 4;
+    int64_t kv_on_chip = PlanInput::kAuto;       // layers, or kAuto, or kAll
+    int64_t kv_ring = 4;                         // ring slots that streamed tiles pass through
     int64_t device_memory = 0, host_memory = 0;  // bytes per rank; 0: what is free
     Link link;                                   // emulated, or assumed by a plan; 0 GB/s: none
-    int64_t ranks = 0;                           // assumed by a plan; 0: the number of started ranks
-    double device_gbps = 0, host_gbps = 0;       // of the machine that a plan assumes
+    // plan: assumed ranks; 0: tensor_parallel, else the started ranks. convert: ranks that an .h5 file is laid out for.
+    int64_t ranks = 0;
+    // The machine that a plan assumes: GB/s, 10^12 operations per second, microseconds per all-reduce. 0: not known.
+    double device_gbps = 0, host_gbps = 0;
     double device_tflops = 0, reduce_us = 0, reduce_gbps = 0;
-    bool kv_verify = false;
+    bool kv_verify = false;  // compare digests of streamed tiles before and after each copy
     EvictionOptions eviction;
 
     ChainSpec spec;
-    int64_t gamma = GammaController::kAuto;        // gamma or kAuto; for a tree its depth
-    int64_t gamma_inner = GammaController::kAuto;  // the draft length of the inner level
+    int64_t gamma = GammaController::kAuto;        // kAuto, or tokens of drafts for the full model; a tree's depth
+    int64_t gamma_inner = GammaController::kAuto;  // kAuto, or tokens of drafts for inner verifiers
+    /// The most tokens of a draft for this gamma.
     static int64_t most_gamma(int64_t n) { return n == GammaController::kAuto ? GammaController::kMost : n; }
     std::vector<double> accept_rates;          // assumed by a plan, one per verifier, the full model's first
     std::string spec_costs;                    // a report whose measured costs are used; empty: they are measured
     int64_t tree_size = 32;                    // tokens of a tree
-    static constexpr int64_t kTreeDepth = 16;  // with kAuto: trees of 63 tokens are hardly deeper
+    static constexpr int64_t kTreeDepth = 16;  // with gamma kAuto: trees of 63 tokens are hardly deeper
     std::string model_draft;                   // a folder or a .gguf file; empty: none
     int64_t draft_window = 256;                // tokens that the draft model sees
     int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget if a chain retrieves
@@ -133,7 +143,7 @@ struct Options {
     std::string data;                                               // a file or folder of texts, or a store of ids
     std::string dataset;                                            // TriForce's name of a data set; empty: none
     Table table = Table::kMd;
-    bool require_exact = false;
+    bool require_exact = false;  // bench fails unless every mode has the tokens of mode none
 
     std::string input,
         output_path;       // batch: requests and results; convert: the new folder or file
@@ -153,7 +163,7 @@ struct Options {
     std::string device = "auto";
     bool graphs = true;           // decode steps run as graphs if the device supports them
     int64_t threads = 0;          // per rank; 0: the rank's share of the cores
-    bool bind = true;             // widen the binding to the rank's share of the cores
+    bool bind = true;             // widen the rank's binding to its share of the CPU cores
     int64_t tensor_parallel = 0;  // required number of ranks; 0: any
 
     std::string save_kv, load_kv;      // files; empty: none
@@ -165,6 +175,7 @@ struct Options {
         kv_dump;  // files; empty: none. report_json "-": the report goes to stdout, and nothing else does
     bool report_to_stdout() const { return report_json == "-"; }
     bool force = false;  // overwrite existing outputs
+    /// What to do with an output file that exists.
     IfThere old_outputs() const { return force ? IfThere::kReplace : IfThere::kRefuse; }
     bool no_progress = false;
     log::Level log_level = log::Level::kInfo;

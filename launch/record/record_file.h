@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// A data set of a run with its bytes. Its name is relative to the run ("rounds").
+/// A data set of a run with its bytes, which it does not own. The name is relative to the run ("rounds").
 struct RecordSet {
     StoreSet set;
     std::span<const std::byte> bytes;
@@ -26,13 +26,14 @@ struct RecordSet {
 /// files.
 std::unique_ptr<StoreReader> open_record(const std::string& path);
 
-/// Checks that append_run() can write to `path`. Errors: as open_record; Exit::kCantCreate, kPermission if there is no
-/// file and none can be created.
+/// Checks before a run that append_run() can write to `path`: the file is one of run records with room for one more, or
+/// can be created. Does nothing for an empty path. Errors: as open_record and PartFile; Exit::kConfig without room.
 void probe_record(const std::string& path);
 
-/// Adds a run; `about` is a JSON object. However this process ends, `path` is the old file or the new one with one more
-/// run. While another process appends to the file, `waiting` is called several times a second, for at most `patience`.
-/// Returns the run's number. Errors: as open_record and PartFile; Exit::kCantCreate if the other process takes longer.
+/// Adds a run to the file, or creates it; `about` is a JSON object. However this process ends, `path` is the old file
+/// or the new one with one more run. While another process appends to the file, this one waits at most `patience`, and
+/// calls `waiting` several times a second. Returns the run's number, from 0. Errors: as open_record and PartFile;
+/// Exit::kCantCreate if the other process takes longer.
 int64_t append_run(const std::string& path, std::string_view about, const std::vector<RecordSet>& sets,
                    std::chrono::milliseconds patience, const StillWaiting& waiting = {});
 

@@ -95,6 +95,7 @@ OrderedJson about(const RecordedRun& run, const OrderedJson& ranks) {
                        {"versions", versions()},
                        {"command_line", run.start.command_line},
                        {"settings", shown_settings(run.start.call)},
+                       {"settings_changed", changed_settings(run.start.call)},
                        {"model", model_facts(config)},
                        {"weights", name_of(run.engine.checkpoint().weight_type.type)},
                        {"seed", o.seed.value_or(0)},

@@ -1,5 +1,6 @@
 #pragma once
-/// Dump of the tokens that every KV head retains under a --kv-policy, after the prompt and after each step.
+/// KeptDump: the dump (--kv-dump) of the tokens that every KV head retains under a --kv-policy, after the prompt and
+/// after each decode step.
 
 #include <cstdint>
 #include <string>
@@ -9,18 +10,20 @@
 
 namespace trireme {
 
-/// Lines: {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]}; in a conversation they begin with "turn".
+/// Lines: {"step":0,"layer":0,"head":0,"kept":[...],"scores":[...]}; in a conversation they begin with "turn". "step"
+/// counts tokens after the prompt, or after the turn was read. "kept" are positions in the sequence, the oldest first.
 class KeptDump final : public KvDump {
   public:
-    /// `engine` must have an evicting view. `prompt` is the number of tokens before the first step.
+    /// `engine` must have an evicting view. `prompt` is the number of tokens before step 1.
     KeptDump(const Engine& engine, const RankGroup& rank_group, int64_t prompt);
 
-    /// In a conversation: turn `number` has been read, step 0 of its answer. Dumps the retained tokens.
+    /// Call it when turn `number` (from 0) of a conversation has been read. Dumps step 0 of this turn.
     void turn(int64_t number);
-    /// The answer of turn `number` begins at token `answer` of the sequence. The current state has already been dumped,
-    /// by this run or by the resumed one.
+    /// Call it before turn `number`. It has an effect if the run that this one resumes has already read this turn, so
+    /// that turn() is not called. The answer then begins at token `answer` of the sequence, and its current step has
+    /// been dumped.
     void resumed(int64_t number, int64_t answer);
-    /// Dumps each step once.
+    /// Dumps the current step, unless it has been dumped.
     void take() override;
     void skip() override;
 

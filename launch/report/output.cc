@@ -73,7 +73,7 @@ void probe_outputs(const Options& o) {
     constexpr size_t kNotProbed = 5;  // three are inputs; commands probe --output-path and --record themselves
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
-        for (size_t j = 0; j < i && !path->empty(); ++j) {
+        for (size_t j = 0; j < i && !path->empty() && *path != "-"; ++j) {  // "-": stdin and stdout
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }

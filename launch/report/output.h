@@ -1,5 +1,5 @@
 #pragma once
-/// Outputs of a run: stdout, unbuffered, and files. Before work begins, files are checked to be writable.
+/// Outputs of a run: stdout without a buffer, and checks before work begins that output files can be written.
 
 #include <string>
 #include <string_view>
@@ -8,13 +8,16 @@
 
 namespace trireme {
 
-/// Writes to a descriptor without a buffer, so that a token is visible when it is generated.
+/// Writes to stdout without a buffer, so that a token is visible when it is generated.
 class TextOut {
   public:
+    /// `fd`: the descriptor, not owned; error messages call it "stdout" in any case.
     explicit TextOut(int fd) : fd_(fd) {}
 
-    /// Returns false after the reader has closed the other end. Errors: Exit::kIo.
+    /// Blocks until the text is written. Returns false, and discards text, after the reader has closed the other end of
+    /// a pipe. Errors: Exit::kIo.
     bool write(std::string_view text);
+    /// Whether the reader has closed the other end of a pipe.
     bool closed() const { return closed_; }
     /// The last byte written; '\n' before the first.
     char last() const { return last_; }
@@ -30,12 +33,14 @@ class TextOut {
 /// PartFile's.
 void probe_output(std::string_view flag, const std::string& path, bool force);
 
-/// Checks every file that the run will write except --output-path. No two of them may be the same file, however they
-/// are spelt, nor may they be files of --input, --data and --tokens (Exit::kUsage). The file of --record must be free
-/// or contain run records.
+/// Checks the files of a run. No two of the outputs and of --input, --data and --tokens may be one file, by any path to
+/// its folder (Exit::kUsage). All outputs must be writable, as by probe_output(), except --output-path, which commands
+/// probe themselves. --record: as probe_record. A snapshot that both --load-kv and --save-kv name, spelt alike, may be
+/// overwritten. Called on rank 0.
 void probe_outputs(const Options& options);
 
-/// Writes the report to the target of --report-json: stdout, or a file that is written completely or not at all.
+/// Writes `text` to the target of --report-json: stdout, or a file, which is written completely or not at all. Does
+/// nothing without the flag. Called on rank 0.
 void write_report(const Options& options, const std::string& text);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Printer of generated text on stdout, as it is generated.
+/// Printer of generated text on stdout, as it is generated. generate uses it on rank 0.
 
 #include <cstdint>
 #include <string>
@@ -11,19 +11,23 @@
 
 namespace trireme {
 
-/// Prints continuations one after the other. Text: exactly what was generated. Ids: one array a line. Prints nothing if
-/// the report goes to stdout.
+/// Prints continuations one after the other. With --print text: exactly the generated text. With --print ids: one array
+/// per line. Prints nothing if the report goes to stdout. While it exists, it ends unfinished lines before log lines on
+/// a terminal; there may be one Printer at a time.
 class Printer {
   public:
-    /// `what` names each of `count` continuations in the headings that texts have if `headed`.
+    /// `count`: the number of continuations. With `headed` each text has a heading, "=== sample 1 of 4 ===", in which
+    /// `what` is "sample".
     Printer(const Options& o, std::string what, int64_t count, bool headed);
 
     Printer(const Printer&) = delete;
     Printer& operator=(const Printer&) = delete;
     ~Printer();
 
+    /// Whether the reader of stdout has closed it.
     bool reader_gone() const { return out_.closed(); }
-    /// Prints the next piece of continuation `number`, which ends with an id of -1 and the remaining text.
+    /// Prints the next token of continuation `number`, from 0. A negative `id` ends it; `text` is then what was held
+    /// back (OnToken).
     void take(int64_t number, int32_t id, std::string_view text);
     /// Ends the line, so that the log starts on a new line of a terminal. Writes to stderr: stdout gets only the text,
     /// and whether it is a terminal is not known (mpirun puts a pseudo-terminal in between).
@@ -32,7 +36,7 @@ class Printer {
   private:
     TextOut out_;
     std::string what_;
-    int64_t count_, number_ = -1;
+    int64_t count_, number_ = -1;  // number_: the last continuation; -1: none
     bool ids_asked_, silent_, headed_;
     bool ended_ = false;  // end_line() has been called since the last text
     std::vector<int32_t> ids_;

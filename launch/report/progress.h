@@ -1,5 +1,5 @@
 #pragma once
-/// Progress of long operations: a bar on a terminal, else a line every 10 s. On stderr, from rank 0.
+/// Progress of long operations, such as load and prefill: a bar on a terminal, else a log line every 10 s. On stderr.
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// Returns "load  [#####.....]  50 %  104.9 of 209.7 MB, 8.7 MB/s, 12 s left", at most `width` columns. `seconds` have
+/// Returns "load  [#####.....]  50 %  104.9 of 209.7 MB, 8.7 MB/s, 12 s left", at most `width` columns. `what` is
+/// "load", and `unit` that of `done` and `total`: "bytes" (shown as MB), "tokens" or another. `seconds`: time that has
 /// passed; 0: rate and remaining time are left out.
 std::string progress_bar(std::string_view what, std::string_view unit, int64_t done, int64_t total, int64_t width,
                          double seconds = 0);
@@ -19,22 +20,23 @@ std::string progress_line(std::string_view what, std::string_view unit, int64_t 
 
 /// The output and the clock of progress; tests have their own.
 struct ProgressSink {
-    bool enabled = false;
-    bool terminal = false;
-    int64_t width = 80;
+    bool enabled = false;   // false: shows nothing, as on ranks other than 0 and with --no-progress
+    bool terminal = false;  // draws bars with `draw`; else writes lines with `line`
+    int64_t width = 80;     // columns of the terminal
     std::function<void(std::string_view)> draw;  // writes to the terminal, unchanged
-    std::function<void(std::string_view)> line;  // writes a whole line, without a terminal
-    std::function<double()> seconds;             // monotonic
+    std::function<void(std::string_view)> line;  // writes a whole line
+    std::function<double()> seconds;             // monotonic clock
 };
-/// Returns the columns of the terminal that `fd` is; 80 where it is none.
+/// Returns the columns of the terminal `fd`; 80 if `fd` is no terminal.
 size_t terminal_width(int fd);
 /// The sink for stderr. A terminal that cannot move its cursor (TERM=dumb) gets lines.
 ProgressSink stderr_progress(bool enabled);
 
-/// A Progress (model/weights.h). Draws at most ten times a second, and erases its bar at the end.
+/// Shows the progress of one operation, whose time begins with the constructor. Can be passed as Progress
+/// (model/weights.h). Draws at most ten times a second. Erases its bar when `done` reaches `total`, or at destruction.
 class ProgressMeter {
   public:
-    /// `what` and `unit` ("bytes", shown as MB, or "tokens") must outlive the meter.
+    /// `what` and `unit`, as of progress_bar(), must outlive the meter.
     ProgressMeter(std::string_view what, std::string_view unit, ProgressSink sink);
     ProgressMeter(const ProgressMeter&) = delete;
     ProgressMeter& operator=(const ProgressMeter&) = delete;

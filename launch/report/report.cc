@@ -135,7 +135,7 @@ OrderedJson residency_facts(const RunReport& r) {
 
 OrderedJson model_facts(const LlamaConfig& c) {
     return {{"name", c.name},
-            {"arch", c.arch},
+            {"arch", c.family->model_type},
             {"n_layers", c.n_layers},
             {"dim", c.dim},
             {"n_heads", c.n_heads},
@@ -152,6 +152,15 @@ OrderedJson shown_settings(const Invocation& call) {
     OrderedJson all = OrderedJson::object();
     for (const Flag& flag : flags()) {
         if (flag.belongs_to(*call.command)) all[std::string(flag.name)] = flag.show(call.options);
+    }
+    return all;
+}
+
+OrderedJson changed_settings(const Invocation& call) {
+    const Options fresh;
+    OrderedJson all = OrderedJson::array();
+    for (const Flag& flag : flags()) {
+        if (flag.belongs_to(*call.command) && flag.show(call.options) != flag.show(fresh)) all.push_back(flag.name);
     }
     return all;
 }

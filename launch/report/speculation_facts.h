@@ -1,5 +1,5 @@
 #pragma once
-/// Facts about a verifying level, for reports and tables.
+/// Statistics of a verifying level as JSON, for reports, bench tables and records.
 
 #include <string>
 
@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// `chain`: "draft+full". Figures that do not apply are null.
+/// Returns an object with counts, rates and times (docs/reference/report-json.md). `chain`: the level's name,
+/// "draft+full". "alpha" is null if it is not known.
 nlohmann::ordered_json speculation_facts(const std::string& chain, const SpeculationStats& stats);
 
 }  // namespace trireme

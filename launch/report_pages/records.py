@@ -12,7 +12,7 @@ MOST_ROWS = 1 << 26
 
 
 class RecordError(Exception):
-    """The fault of a file, in one line."""
+    """What is wrong with a file, in one line."""
 
 
 class Table:
@@ -39,7 +39,7 @@ class Table:
 
 
 class Mode:
-    """One way to decode; a bench has several."""
+    """A mode of decoding; a bench has several."""
 
     def __init__(self, run, number, facts):
         self.run, self.number = run, number
@@ -48,7 +48,7 @@ class Mode:
         self.bounded = facts.get("bounded") is True  # the cache evicts: tokens may differ from the model's own
         self.plan = mapped(facts, "plan")
         self.levels = [level for level in listed(facts, "levels") if isinstance(level, dict)]
-        self.label = self.name if self.side_by_side == 1 else f"{self.name}, {self.side_by_side} side by side"
+        self.label = self.name if self.side_by_side == 1 else f"{self.name} ({self.side_by_side} parallel)"
 
     def table(self, name):
         return self.run.tables[name].where(mode=self.number)
@@ -88,13 +88,13 @@ def number(value, otherwise=None):
 
 
 def listed(about, name):
-    """The list of this name; empty if it is missing or no list."""
+    """The list of this name; empty if it is missing or not a list."""
     value = about.get(name)
     return value if isinstance(value, list) else []
 
 
 def mapped(about, name):
-    """The object of this name; empty if it is missing or no object."""
+    """The object of this name; empty if it is missing or not an object."""
     value = about.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -102,13 +102,13 @@ def mapped(about, name):
 def read_about(group, where):
     data = group.get("about")
     if not isinstance(data, h5py.Dataset) or data.ndim != 1 or data.dtype != np.uint8 or data.size > MOST_ABOUT:
-        raise RecordError(f"{where}: has no text that says what it is: the file is damaged, or no run record")
+        raise RecordError(f"{where}: has no `about`: the file is damaged, or no run record")
     try:
         about = json.loads(bytes(data[:]))
     except (ValueError, RecursionError) as e:
-        raise RecordError(f"{where}: what it says of itself is no JSON ({e}): the file is damaged") from e
+        raise RecordError(f"{where}: `about` is not JSON ({e}): the file is damaged") from e
     if not isinstance(about, dict):
-        raise RecordError(f"{where}: what it says of itself is no object: the file is damaged")
+        raise RecordError(f"{where}: `about` is not a JSON object: the file is damaged")
     return about
 
 
@@ -119,7 +119,7 @@ def read_table(group, name, about, where):
         return Table()
     fits = isinstance(data, h5py.Dataset) and data.ndim == 2 and data.dtype == np.int64
     if not fits or data.shape[1] != len(columns) or data.shape[0] > MOST_ROWS:
-        raise RecordError(f"{where}/{name}: is no table of {len(columns)} columns: the file is damaged")
+        raise RecordError(f"{where}/{name}: is not a table of {len(columns)} columns: the file is damaged")
     return Table(columns, data[:])
 
 
@@ -131,12 +131,12 @@ def load(path):
         with h5py.File(path, "r") as file:
             runs = file.get("runs")
             if not isinstance(runs, h5py.Group):
-                raise RecordError(f"{path}: has no runs: it is no run record (trireme ... --record FILE)")
+                raise RecordError(f"{path}: has no runs: it is not a run record (trireme ... --record FILE)")
             out = []
             for name in sorted((n for n in runs if n.isdecimal()), key=int):
                 where, group = f"{path}: runs/{name}", runs[name]
                 if not isinstance(group, h5py.Group):
-                    raise RecordError(f"{where}: is no group: the file is damaged")
+                    raise RecordError(f"{where}: is not a group: the file is damaged")
                 about = read_about(group, where)
                 tables = {t: read_table(group, t, about, where) for t in TABLES}
                 out.append(Run(path, int(name), about, tables))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A page in Markdown, with pictures, of the runs in files that `trireme ... --record FILE` has written.
+"""A page with pictures, in HTML and in Markdown, of the runs in files that `trireme ... --record FILE` has written.
 
   report.py -o FOLDER FILE...          the same as: trireme report FILE... -o FOLDER
 
-FOLDER/index.md and its pictures replace those of an earlier report. If a file of one of these names was not written by a
-report, it is kept, and nothing is written (73). Other exit codes: 65 a damaged record, 66 no such file,
+FOLDER/index.html, FOLDER/index.md and pictures replace those of an earlier report. If a file of one of these names was not
+written by a report, it is kept, and nothing is written (73). Other exit codes: 65 a damaged record, 66 no such file,
 69 h5py or matplotlib is missing, 74 and 77 the folder cannot be written."""
 
 import argparse
@@ -17,9 +17,6 @@ import sys
 EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANT_CREATE, EXIT_IO, EXIT_PERMISSION = 65, 66, 69, 73, 74, 77
 NEEDED = ("h5py", "matplotlib")
 SYSTEM_PYTHON = "/usr/bin/python3"
-PAGE = "index.md"
-MARK = "<!-- written by trireme report -->"
-SOFTWARE = "trireme report"  # the name in the pictures' metadata
 
 
 def leave(code, text):
@@ -36,7 +33,7 @@ def require_packages():
             broken = "" if getattr(e, "name", name) == name else f" ({e})"
             missing.append(name + broken)
     if missing and not os.environ.get("TRIREME_PYTHON"):
-        become_the_systems()
+        use_system_python()
     if missing:
         names = " ".join(name.split()[0] for name in missing)
         packages = " ".join("python3-" + name for name in names.split())
@@ -44,37 +41,14 @@ def require_packages():
               f" (Debian: apt-get install {packages}), or name another Python in TRIREME_PYTHON")  # fmt: skip
 
 
-def become_the_systems():
+def use_system_python():
     """Restarts the script with Debian's Python if that has the packages: it may not be the first Python in PATH."""
     if os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON) or not os.access(SYSTEM_PYTHON, os.X_OK):
         return
-    asked = subprocess.run([SYSTEM_PYTHON, "-c", f"import {', '.join(NEEDED)}"], stdout=subprocess.DEVNULL,
+    found = subprocess.run([SYSTEM_PYTHON, "-c", f"import {', '.join(NEEDED)}"], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, check=False)  # fmt: skip
-    if asked.returncode == 0:
+    if found.returncode == 0:
         os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
-
-
-def is_ours(path):
-    """Whether an earlier report wrote the file."""
-    with open(path, "rb") as file:
-        begin = file.read(4096)
-    if path.endswith(".md"):
-        return begin.startswith(MARK.encode())
-    return begin.startswith(b"\x89PNG") and b"Software\0" + SOFTWARE.encode() in begin
-
-
-def write(folder, files):
-    """Writes all of the files, each atomically; writes none if a file of one of these names is not a report's."""
-    os.makedirs(folder, exist_ok=True)
-    for name in files:
-        path = os.path.join(folder, name)
-        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path) or not is_ours(path)):
-            leave(EXIT_CANT_CREATE, f"{path}: is there and no report has written it; name another folder (-o)")
-    for name, content in files.items():
-        part = os.path.join(folder, f".{name}.trireme-part")
-        with open(part, "wb") as file:
-            file.write(content)
-        os.replace(part, os.path.join(folder, name))
 
 
 def main():
@@ -84,6 +58,7 @@ def main():
     arguments = parser.parse_args()
     require_packages()
 
+    import files
     import pages
     import records
 
@@ -96,22 +71,25 @@ def main():
             leave(EXIT_NO_INPUT, f"{e.filename}: no such file")
         leave(EXIT_IO, str(e))
     if not runs:
-        leave(EXIT_DATA, f"{', '.join(arguments.files)}: no run is recorded there")
+        leave(EXIT_DATA, f"{', '.join(arguments.files)}: no runs")
     folder = arguments.output_path
     try:
-        files = pages.make(runs, folder, mark=MARK, page=PAGE, software=SOFTWARE)
-        write(folder, files)
+        made = pages.make(runs, folder)
+        files.write(folder, made)
+    except files.NotOurs as e:
+        leave(EXIT_CANT_CREATE, f"{e}: exists, and no report has written it; name another folder (-o)")
     except (records.RecordError, TypeError, ValueError, LookupError, ArithmeticError) as e:
-        leave(EXIT_DATA, f"{', '.join(arguments.files)}: what is recorded does not fit together ({e!r}): damaged, or of "
-              "another version")  # fmt: skip
+        leave(EXIT_DATA, f"{', '.join(arguments.files)}: inconsistent record ({e!r}): the file is damaged, or of another "
+              "version")  # fmt: skip
     except PermissionError as e:
         leave(EXIT_PERMISSION, str(e))
     except (FileExistsError, NotADirectoryError) as e:
         leave(EXIT_CANT_CREATE, str(e))
     except OSError as e:
         leave(EXIT_IO, str(e))
-    size = sum(len(content) for content in files.values())
-    print(f"{os.path.join(folder, PAGE)}: {len(runs)} runs, {len(files) - 1} pictures, {size / 1e3:.0f} kB")
+    pictures = sum(name.endswith(".png") for name in made)
+    size = sum(len(content) for content in made.values())
+    print(f"{os.path.join(folder, 'index.html')}: {len(runs)} runs, {pictures} pictures, {size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 #pragma once
-/// Binding of this process to CPUs: reads and changes it.
+/// Binding of this process to CPU cores: reads and changes it. main() uses it with place() (placement.h).
 
 #include "launch/run/placement.h"
 
 namespace trireme {
 
-/// Reads the facts that place() requires about this node. Facts missing in /sys or /proc are set to "not known".
+/// Reads the facts about this node that place() requires. Facts that the system does not report are set to "not known".
+/// Errors: Exit::kOs if hwloc fails.
 NodeCores read_node(const RankEnv& rank);
 
 /// Binds the calling thread, and threads that it starts later, to `cpus`; does nothing if `cpus` is empty. Call it

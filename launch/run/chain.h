@@ -1,5 +1,6 @@
 #pragma once
-/// Speculation chain of a run, built from --spec: proposers and verifiers.
+/// Chain: the speculation chain of a run, built from --spec. It owns the proposers and verifiers, and is what generates
+/// tokens, also without speculation.
 
 #include <memory>
 #include <string>
@@ -14,37 +15,41 @@
 
 namespace trireme {
 
-/// Warns of given flags that none of these chains reads.
+/// Warns of given speculation flags that none of these chains reads; there is at least one chain.
 void warn_of_unused(const std::vector<Options>& chains);
 
-/// The names of the chain's levels as SpecCosts has them, the full model first.
+/// The names of the chain's models in SpecCosts, the full model first; the n-gram lookup is none.
 std::vector<std::string> level_names(const Options& options);
-/// The levels whose costs determine draft lengths; empty: no draft length is adaptive.
+/// level_names() if some draft length is adaptive, since their costs determine it; else empty.
 std::vector<std::string> weighed_levels(const Options& options);
 /// The costs of --spec-costs if draft lengths require costs; else empty. Errors: as read_spec_costs.
 SpecCosts given_costs(const Options& options);
 
 class Chain {
   public:
-    /// Builds the chain of options.spec over `model` and its levels of `proposing`; both must outlive it. `costs` are
-    /// those of weighed_levels(); if empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
+    /// Builds the chain of options.spec over `model` and its levels of `proposing`; both, and `device`, must outlive
+    /// it. `proposing` may be null if options.spec is empty or ngram. `costs` are those of weighed_levels(); if they
+    /// are empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
     Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs);
 
+    /// The outermost verifier, or the model alone: generate() draws tokens from it.
     Decoder& decoder() { return *decoder_; }
-    /// The verifiers, the outermost first; empty: the chain decodes without speculation.
+    /// The verifiers, the outermost first, for reports; empty: the chain decodes without speculation.
     std::vector<const Speculate*> levels() const;
-    /// For each of levels(), its rounds since the last call with --record; without it, none.
+    /// With --record: for each of levels(), its rounds since the last call. Without: no rounds.
     std::vector<std::vector<KeptRound>> take_kept_rounds();
-    /// A digest of the decisions of all levels() since the sequence began (Speculate::digest).
+    /// A digest of the decisions of all levels() since the sequence began (Speculate::digest), for agreed_status().
     uint64_t digest() const;
 
     /// Serialises the chain's state (Proposer::state).
     void state(Archive& ar) { decoder_->state(ar); }
 
-    /// True if draft lengths are adaptive and no cost table was given.
+    /// True if draft lengths are adaptive and there are no costs yet.
     bool wants_costs() const { return !gammas_.empty() && costs_.empty(); }
-    /// Measures the costs with forwards of `token` on all ranks together; rank 0's times count.
+    /// Measures the costs once, after the prefill, with forwards of `token` (any id). All ranks call it together; rank
+    /// 0's times count.
     void warm_up(const RankGroup& rank_group, int32_t token);
+    /// Given or measured costs; empty: no draft length is adaptive, or they are not measured yet.
     const SpecCosts& costs() const { return costs_; }
 
   private:
@@ -57,9 +62,9 @@ class Chain {
     std::vector<GammaController> gammas_;  // of the verifiers, in the order of levels_; empty: none is adaptive
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
-    const TreeDrafter* tree_ = nullptr;  // base_ if it is a TreeDrafter, else null
-    std::vector<std::unique_ptr<DraftDistributions>> held_;
-    std::vector<std::unique_ptr<Speculate>> speculates_;  // innermost first
+    const TreeDrafter* tree_ = nullptr;                      // base_ if it is a TreeDrafter, else null
+    std::vector<std::unique_ptr<DraftDistributions>> held_;  // of the inner verifiers, innermost first
+    std::vector<std::unique_ptr<Speculate>> speculates_;     // innermost first
     std::unique_ptr<Decoder> plain_;
     Decoder* decoder_ = nullptr;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// The opened files of a model: their metadata is checked, their weights are not read yet.
+/// Checkpoint: the opened files of a model. Their metadata is checked; their weights are not read yet.
 
 #include <cstdint>
 #include <memory>
@@ -24,11 +24,12 @@ struct Checkpoint {
     const LlamaConfig& config() const { return source->config(); }
 };
 
-/// Loads a model's tokenizer if possible. Returns null, and logs `without` and the reason at level debug, if there is
-/// none or its format is not supported. Errors: Exit::kIo and kOs, since the tokenizer's content is then unknown.
+/// Loads the tokenizer of `model` (a path) if possible. If there is none, or its format is not supported, returns null,
+/// and logs `without` (what happens then) and the reason at level debug. Errors: Exit::kIo and kOs.
 std::unique_ptr<Tokenizer> optional_tokenizer(const std::string& model, std::string_view without);
 
-/// Opens the files that --model and --tokenizer name. Errors: as open_model and load_tokenizer.
+/// Opens the files that --model and --tokenizer name. Whether a tokenizer is required depends on the command and its
+/// flags. `backend`: of the device that will hold the weights. Errors: as open_model and load_tokenizer.
 Checkpoint open_checkpoint(Command command, const Options& options, std::string_view backend);
 
 }  // namespace trireme

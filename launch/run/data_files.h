@@ -1,5 +1,6 @@
 #pragma once
-/// Text files of a data set: those that --data and --tokens name, except stores of token ids.
+/// Text files of a data set: reads the texts of the files that --data and --tokens name. Stores of token ids are read
+/// elsewhere (data_set.h).
 
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +21,7 @@ struct DataText {
     std::optional<std::vector<int64_t>> ids;  // instead of `text`; they are not checked against a vocabulary
 };
 
-/// Returns whether to continue with the next text.
+/// Receives a text; returns whether to continue with the next one.
 using OnText = std::function<bool(DataText text)>;
 
 /// Calls `visit` with every text of a file (- is stdin) or of a folder's files, sorted by path. One text at a time is
@@ -31,7 +32,8 @@ using OnText = std::function<bool(DataText text)>;
 void for_texts(const std::filesystem::path& path, const StillWaiting& waiting, const OnText& visit);
 
 bool is_folder(const std::filesystem::path& path);
-/// Whether the path is one of our stores, or an HDF5 file by its name. Never waits for a pipe.
+/// Whether the path is a regular file that is a store (model/files/store/sets.h), or is named .h5 or .hdf5. Does not
+/// open pipes.
 bool is_data_store(const std::filesystem::path& path);
 
 }  // namespace trireme

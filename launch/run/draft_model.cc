@@ -75,7 +75,8 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       source_(padded(open_draft(o, what), o, target)),
       config_(source_ ? source_->config() : target.config()),
       type_(source_ ? choose_weight_type(*source_, {}, target.backend) : target.weight_type),
-      window_(o.draft_window) {
+      window_(o.draft_window),
+      ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
     options_.view = window_view(config_, window_);
 }
@@ -100,7 +101,10 @@ MemoryBytes DraftModel::memory(int ranks, std::string_view backend, int threads,
 
 void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context) {
     options_.context = window_ + context;
-    if (source_) weights_ = std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type);
+    if (source_) {
+        weights_ =
+            std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type, Progress{}, ctx_size_);
+    }
     level_ = std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm, source_ ? *weights_ : target,
                                      options_);
 }

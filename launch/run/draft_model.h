@@ -1,6 +1,6 @@
 #pragma once
-/// Draft model of a speculative run: a level with a sliding window, over a small model that is whole on every rank, or
-/// over the target's own weights.
+/// DraftModel: a proposing level that sees its first and recent tokens only. It runs a small model (--model-draft),
+/// which is whole on every rank, or the target's own weights (--spec window).
 
 #include <memory>
 #include <optional>
@@ -13,6 +13,7 @@
 
 namespace trireme {
 
+/// Used by SpecLevels. The window is --draft-window tokens.
 class DraftModel {
   public:
     /// Part::kDraft opens the files that --model-draft names; no weights are read yet. Part::kWindow uses the target's
@@ -23,12 +24,14 @@ class DraftModel {
     /// The memory that load() will allocate on each of `ranks` ranks, on a device of `backend` with `threads` threads,
     /// including the draft distributions of `held` tokens.
     MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held) const;
-    /// Reads the weights, or uses the target's, for sequences that grow by at most `context` tokens. `device`, `target`
-    /// and `comm` must outlive the object. Errors: as Weights and Level.
+    /// Reads the weights, or uses the target's, and makes the level, for sequences of at most `context` tokens. Only a
+    /// level over the target's weights uses `comm`. `device`, `target` and `comm` must outlive the object. Errors: as
+    /// Weights and Level.
     void load(Device& device, const Weights& target, Comm& comm, int64_t context);
     /// Frees what load() has allocated.
     void unload();
 
+    /// The level that load() made.
     Level& level() { return *level_; }
     const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
 
@@ -38,12 +41,14 @@ class DraftModel {
     const LlamaConfig& config_;
     WeightType type_;
     int64_t window_;
-    SelfComm alone_;  // the communicator of a model that is whole on every rank
+    int64_t ctx_size_;  // -c; 0: not set
+    SelfComm alone_;    // the communicator of a model that is whole on every rank
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Level> level_;
 };
 
-/// The memory of such a level on a rank that holds `shard`. `weights`: type of its own ones; nothing: the target's.
+/// The memory of such a level on a rank that holds `shard` of the model of `config`. `weights`: the type of its own
+/// weights; not set: it uses the target's. `window`: tokens that it sees. `held`: stored draft distributions.
 MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
                             const LevelOptions& options, std::string_view backend, int threads, int64_t window,
                             int64_t held);

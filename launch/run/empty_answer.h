@@ -1,5 +1,5 @@
 #pragma once
-/// Warning about empty answers.
+/// Warning about an empty answer, and its likely cause.
 
 #include <span>
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Outcome of a piece of work: its exit status and message. attempt() turns exceptions into outcomes.
+/// Outcome of a piece of work on one rank: its exit status and message. attempt() turns exceptions into outcomes.
+/// main() and RankGroup::phase() use it.
 
 #include <functional>
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace trireme {
 
-/// Thrown by all ranks together to exit with `status` and without an error line: a signal, a closed stdout.
+/// Thrown by all ranks together to exit with `status` and without an error line: after a signal, a snapshot, or a
+/// closed stdout.
 struct Stopped {
     int status;
 };
@@ -19,7 +21,7 @@ struct Outcome {
     bool agreed = false;  // every rank has this outcome, and each has been notified
 };
 
-/// Runs `work`. Any exception becomes the outcome.
+/// Runs `work`. An exception becomes the outcome; without one the status is 0.
 Outcome attempt(const std::function<void()>& work);
 
 /// Prints "trireme: error: message" as one line on stderr. Control characters are escaped; it is cut at 4,000 bytes.

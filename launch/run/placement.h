@@ -1,6 +1,6 @@
 #pragma once
-/// Placement of a rank: the cores that it may use and its number of compute threads. Pure functions; binding.h reads
-/// the machine and applies the result.
+/// Placement of a rank on CPU cores: the cores that it may use, and its number of compute threads. (KV placement is
+/// another thing: residency.h.) Pure functions; binding.h reads the machine and applies the result.
 
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace trireme {
 /// Numbers of hardware threads, ascending.
 using Cpus = std::vector<int>;
 
-/// The node as this rank finds it.
+/// The CPUs of this node as this rank finds them.
 struct NodeCores {
     std::vector<Cpus> cores;  // the hardware threads of each core, neighbouring cores adjacent
     Cpus bound;               // where this process may run now
@@ -30,15 +30,16 @@ struct Placement {
     std::string warning = {};  // a request that is not honoured; empty: none
 };
 
-/// Chooses a rank's placement. Open MPI binds two ranks to one core each, which starves copy and worker threads. Ranks
-/// bound by its default therefore get a contiguous share of the job's cores each; with more ranks than cores they share
-/// all. A binding by the user or by Slurm is kept. bind: false keeps every binding (--bind none). threads: the
-/// requested number (-t), of which a rank gets at most one per CPU that it may use; 0: one per core.
+/// Chooses a rank's placement. Open MPI binds each of two ranks to one core, which starves copy and worker threads.
+/// Ranks bound by its default therefore get a contiguous share of the job's cores each; with more ranks than cores each
+/// gets all of them. A binding by the user or by Slurm is kept. `bind` false keeps every binding (--bind none).
+/// `threads`: the requested number (-t), at most one per CPU that the rank may use; 0: one per core of its share. The
+/// container's quota also limits them.
 Placement place(const RankEnv& rank, const NodeCores& node, bool bind, int64_t threads = 0);
 
-/// "0-7,16-23"
+/// Returns "0-7,16-23".
 std::string cpu_list(const Cpus& cpus);
-/// The limit in cgroup v2's cpu.max ("200000 100000" is 2); 0 if there is none ("max 100000").
+/// The limit in the text of cgroup v2's cpu.max, in CPUs ("200000 100000" is 2); 0 if there is none ("max 100000").
 double parse_cpu_max(std::string_view text);
 
 }  // namespace trireme

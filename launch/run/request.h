@@ -1,5 +1,5 @@
 #pragma once
-/// Request to an engine: the ids to read, and the positions that they require.
+/// Request of generate to an engine: the prompt's ids, and the number of positions to load the engine for.
 
 #include <cstdint>
 #include <vector>
@@ -11,12 +11,13 @@
 namespace trireme {
 
 struct Request {
-    std::vector<int32_t> ids;  // of the prompt, or to be scored; the same on every rank
+    std::vector<int32_t> ids;  // of the prompt; the same on every rank
     int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
-    int64_t positions = 0;  // the most that it uses: KV memory is allocated for these, not for the whole context
+    int64_t positions = 0;  // the most tokens of its sequence: KV memory is allocated for these
 };
 
-/// The positions of a prompt that is continued by `n_predict` tokens (-1: to the end of the context `longest`).
+/// The most tokens of a sequence whose prompt of `prompt` tokens is continued by `n_predict` tokens (-1: to the end of
+/// the context). `longest`: the context in tokens, which limits the result.
 int64_t positions_of(int64_t prompt, int64_t n_predict, int64_t longest);
 
 /// Rank 0 reads the prompt (file or stdin) and sends its ids to the others. All ranks pass, or all throw: errors of

@@ -1,5 +1,6 @@
 #pragma once
-/// KV residency of a run: selects the layers whose keys and values are on chip, for the memory of the ranks.
+/// KV residency of a run: selects the layers whose keys and values are on chip, so that they fit the ranks' memory.
+/// Engine::load() uses it, and `trireme plan` some parts.
 
 #include <algorithm>
 #include <string>
@@ -13,50 +14,54 @@
 
 namespace trireme {
 
+/// The result: a plan that fits, with its inputs.
 struct ResidencyChoice {
     PlanInput input;
     Machine machine;  // the least memory that any rank may use
     Plan plan;
-    std::string line;                // for the log
+    std::string line;                // summary for the log
     std::vector<std::string> table;  // detailed plan, for -v
 };
 
-/// Throws Exit::kOs. The message states the memory that the closest plan for `context` tokens lacks on `machine`, and
-/// what would fit: `largest`, the largest context in tokens (0: none), and larger values of --device-memory and
-/// --host-memory if `there`, the machine without these limits, has that much.
+/// Throws Exit::kOs for a run that does not fit. The message states the memory that the closest plan for `context`
+/// tokens lacks on `machine`, and what would fit. `largest`: the largest context in tokens that fits (0: none).
+/// `there`: the machine without the limits of --device-memory and --host-memory. If it has enough, the message names
+/// larger values of these flags.
 [[noreturn]] void refuse_plan(const PlanInput& input, const Machine& machine, const Machine& there, int64_t context,
                               int64_t largest, const Options& o);
 
-/// Returns a size as flags take it, "24323M", rounded up from `bytes`.
+/// Returns `bytes` as a value of --device-memory, rounded up: "24323M".
 std::string as_size(size_t bytes);
 
-/// The memory that a rank may use on `device` and its host: what the flags allow, else what is free. Memory of this
-/// process that is already allocated on the device, as weights are, counts as free, since every plan includes it.
+/// The memory that this rank may use on `device` and its host: what the flags allow, else what is free. Device memory
+/// that this process has already allocated counts as free, since every plan includes it (the weights).
 Machine own_machine(const Options& o, const Device& device);
 
 /// Refuses --link-us without --link-gbps (Exit::kConfig).
 void check_link(const Options& o);
 
-/// Chooses the plan, the same on every rank. The levels of `proposing` are on the device; with an evicting policy
-/// (`eviction`) all KV is. Of options.residency only `ring` and `span_bytes` are read. All ranks return, or all throw:
-/// Exit::kOs with the largest context that would fit; kConfig for more layers than there are. Makes control calls.
+/// Chooses the plan, the same on every rank. `weights`: the weights' type; `options`: those of the model's level, of
+/// whose residency only `ring` and `span_bytes` are read. The levels of `proposing` (null: none) are on the device;
+/// with an evicting policy (`eviction`) all KV is. All ranks return, or all throw: refuse_plan()'s error if nothing
+/// fits; Exit::kConfig for more layers than there are, or for --link-gbps on a GPU. Makes control calls.
 ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
                                  const LevelOptions& options, const Device& device, int threads,
                                  const RankGroup& rank_group, const EvictionShape& eviction,
                                  const SpecLevels* proposing = nullptr);
 
-/// The number of prompt tokens, in whole tiles, that samples share, if each sample may have `context` tokens.
+/// The number of prompt tokens, in whole tiles, that samples of one prompt share (KvShape::common), if each sample may
+/// have `context` tokens.
 constexpr int64_t common_tokens(int64_t prompt_tokens, int64_t context) {
     return std::min(prompt_tokens, context - 1) / kTileTokens * kTileTokens;
 }
 
-/// Layers on chip if the number of sequences is to be maximal: all, unless a number is requested.
+/// Layers on chip with --parallel auto: all if `asked` (--kv-on-chip) is auto, else `asked`.
 constexpr int64_t layers_beside_texts(int64_t asked) {
     return asked == PlanInput::kAuto ? PlanInput::kAll : asked;
 }
 
-/// The most parallel sequences, up to `at_most`, that fit in memory; 0: not even one. Ignores options.sequences. The
-/// result is the same on every rank. Makes control calls.
+/// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Ignores
+/// options.sequences. The result is the same on every rank. Makes control calls.
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
                    const Device& device, int threads, const RankGroup& rank_group, int64_t at_most);
 

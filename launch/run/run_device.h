@@ -1,5 +1,5 @@
 #pragma once
-/// Device that a rank computes on.
+/// Device that a rank computes on: opens the one that --device names.
 
 #include <memory>
 #include <string>
@@ -15,8 +15,9 @@ struct OpenedDevice {
     std::string line;  // for the log; may be empty
 };
 
-/// Opens the device that --device names; auto: a GPU if every rank has one that works, else the CPU. All ranks pass, or
-/// all throw: Exit::kUnavailable or kConfig, naming the flag. Makes control calls.
+/// Opens this rank's device; --device auto: a GPU if every rank has one that works, else the CPU on all ranks. Passes
+/// the number of ranks that share the device to it. All ranks pass, or all throw: Exit::kUnavailable or kConfig, naming
+/// the flag. Makes control calls.
 OpenedDevice open_run_device(const Start& start, const RankGroup& rank_group);
 
 }  // namespace trireme

@@ -43,11 +43,13 @@ std::string fingerprint(const Tokenizer& tokenizer) {
 }
 
 // Adds the configuration in the files, except the tensors' shapes and rows.
-void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& settings) {
+void add_config(const LlamaConfig& c, int64_t ctx_size, const std::string& whose, KeyValues& settings) {
     const auto add = [&](const char* name, std::string value) {
         settings.emplace_back(whose + name, std::move(value));
     };
     const RopeConfig& r = c.rope;
+    add("family",
+        fmt::format("{}{}{}", c.family->model_type, c.qkv_bias ? ", q k v biases" : "", c.o_bias ? ", o bias" : ""));
     add("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
     add("context", fmt::format("{}", c.context));
     add("rms_norm_eps", fmt::format("{}", c.norm_eps));
@@ -59,6 +61,10 @@ void add_config(const LlamaConfig& c, const std::string& whose, KeyValues& setti
                                          r.low_freq_factor, r.high_freq_factor};
     add("rope_numbers", fmt::format("{}", fmt::join(numbers, " ")));
     add("rope_factors", fmt::format("{}", fmt::join(r.factors, " ")));
+    if (r.dim(c.head_dim) != c.head_dim) add("rope_rotated", fmt::format("{}", r.rotary_dim));
+    if (r.scaling == RopeScaling::kLongrope) {
+        add("longrope", (ctx_size > 0 ? ctx_size : c.context) > r.original_context ? "long" : "short");
+    }
     add("layer_map", c.layer_map.text());
     add("sharing",
         fmt::format("{} passes, window {}{}", c.passes, c.sliding_window, c.no_diagonal ? ", no diagonal" : ""));
@@ -80,7 +86,7 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         if (!flag.belongs_to(command) || std::find(own.begin(), own.end(), flag.name) != own.end()) continue;
         all.emplace_back(flag.name, flag.show(ruled));
     }
-    add_config(checkpoint.config(), "", all);
+    add_config(checkpoint.config(), o.ctx_size, "", all);
     all.emplace_back("eos_token_id", fmt::format("{}", fmt::join(checkpoint.eos, " ")));
     all.emplace_back("tensors", fingerprint(*checkpoint.source));
     all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
@@ -88,7 +94,7 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     all.emplace_back("backend", checkpoint.backend == "cpu" ? "cpu, keys in blocks of 16" : checkpoint.backend);
     all.emplace_back("weights", std::string(name_of(checkpoint.weight_type.type)));
     if (const WeightSource* draft = proposing == nullptr ? nullptr : proposing->draft_files(); draft != nullptr) {
-        add_config(draft->config(), "draft ", all);
+        add_config(draft->config(), o.ctx_size, "draft ", all);
         all.emplace_back("draft tensors", fingerprint(*draft));
     }
     return all;

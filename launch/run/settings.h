@@ -1,5 +1,6 @@
 #pragma once
-/// Settings of a run as text: those that must be the same on every rank, and those that determine the tokens.
+/// Settings of a run as text: those that ranks and snapshots compare, and those that determine the tokens, which batch
+/// writes into its result lines.
 
 #include <map>
 #include <string>
@@ -16,7 +17,8 @@ namespace trireme {
 /// rank alone are left out: rank 0 reads the prompt and writes files.
 KeyValues settings(Command command, const Options& options, const Checkpoint& checkpoint, const SpecLevels* proposing);
 
-/// Returns a setting by its name. One that an older version did not write has its flag's default; others are "none".
+/// Returns a setting of a snapshot or result file. One that is missing, because an older version wrote the file, has
+/// its flag's default; without such a flag it is "none".
 std::string value_of(const std::map<std::string, std::string>& settings, const std::string& name);
 
 /// The entries of settings() that determine which tokens are generated: flags that differ from their defaults, and

@@ -22,7 +22,13 @@ std::string how_often(const LlamaConfig& config, const Passes& p) {
 
 std::string describe_sharing(const LlamaConfig& config, const Passes& passes) {
     const LayerMap& map = config.layer_map;
-    if (map == LayerMap::identity(map.layers()) && !config.no_diagonal) return "";
+    if (map.is_identity() && !config.no_diagonal) {
+        int64_t windowed = 0;
+        for (LayerIndex l; l.i < map.layers(); ++l) windowed += map.windowed(l) ? 1 : 0;
+        if (windowed == 0) return "";
+        return fmt::format("{} of {} layers see the last {} tokens only", windowed, map.layers(),
+                           config.sliding_window);
+    }
     std::string text =
         fmt::format("layers read {}: {} of {} have keys and values", map.text(), map.owners(), map.layers());
     if (config.no_diagonal) text += "; no token sees itself";

@@ -1,5 +1,5 @@
 #pragma once
-/// Description of layers that read the keys and values of other layers.
+/// Description, for the log, of layers that read the keys and values of other layers (layer sharing).
 
 #include <string>
 
@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// Describes the map, its owners and how prompts are read; empty if every layer reads its own keys and values.
+/// Describes the layer map, the number of owner layers, and the passes of prompts. Empty if every layer reads its own
+/// keys and values.
 std::string describe_sharing(const LlamaConfig& config, const Passes& passes);
 
 }  // namespace trireme

@@ -11,14 +11,14 @@ namespace trireme {
 /// snapshot; Exit::kConfig if several numbers are given where a run takes one.
 void require_side_by_side(const Options& options);
 
-/// The sequences that are to be decoded.
+/// The sequences to decode.
 struct SideBySideAsked {
-    int64_t context = 0, prompt_tokens = 0;  // of the longest one
-    int64_t texts = 1;
-    bool of_one_prompt = false;
+    int64_t context = 0, prompt_tokens = 0;  // most tokens of a sequence, and of a prompt
+    int64_t texts = 1;                       // number of sequences in all
+    bool of_one_prompt = false;              // they are samples of one prompt
 };
-/// The number of sequences that a run decodes in parallel: --parallel, at most the number of sequences. With auto, at
-/// most as many as fit in memory, and at least one. The same on every rank; makes control calls.
+/// The number of sequences that a run decodes in parallel: --parallel, but at most `asked.texts`. With --parallel auto
+/// it is what fits in memory, and at least one. The same on every rank; makes control calls.
 int64_t texts_side_by_side(const Start& start, const RankGroup& rank_group, const Engine& engine,
                            const SideBySideAsked& asked);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Handling of signals that end a run early: at once if there is no result to keep yet, else between tokens.
+/// Handling of signals that end a run early (SIGINT, SIGTERM, SIGUSR1): at once if there is no result to keep yet, else
+/// between tokens.
 
 #include <chrono>
 #include <functional>
@@ -12,10 +13,13 @@ namespace trireme {
 void ignore_signals_of_writes();
 
 /// Ends the run on SIGINT or SIGTERM, from construction until remember_signals(), whatever its threads are doing. A
-/// second signal, or one after the object's destruction, has its default action. At most one object may exist.
+/// second signal, or one after the object's destruction, has its default action. At most one object may exist; main()
+/// makes it before a command starts.
 class LeaveOnSignal {
   public:
     /// `leave` is called with the signal's number, on its own thread, `delay` after the signal. It must not return.
+    /// `delay` is for ranks other than 0: when one rank exits, the launcher ends the others. During the delay, rank 0
+    /// has time to log its line.
     LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave);
     LeaveOnSignal(const LeaveOnSignal&) = delete;
     LeaveOnSignal& operator=(const LeaveOnSignal&) = delete;
@@ -25,14 +29,16 @@ class LeaveOnSignal {
     std::thread thread_;
 };
 
-/// From this call on the first signal is only remembered; code that has something to finish polls remembered_signal().
-/// Does not return if an earlier signal has already caused `leave` to be called.
+/// From this call on, the first SIGINT or SIGTERM is only remembered; a second one ends the process. Commands call it
+/// when there is a result to keep, and then poll remembered_signal() (agreed_status does). Without a LeaveOnSignal this
+/// call has no effect. Does not return if an earlier signal has already caused `leave` to be called.
 void remember_signals();
-/// The number of the signal that came; 0: none.
+/// The number of the SIGINT or SIGTERM that came; 0: none.
 int remembered_signal();
 
-/// From this call on SIGUSR1 does not end the process, but is remembered.
+/// From this call on, SIGUSR1 does not end the process, but is remembered (--save-kv).
 void remember_snapshot_signal();
+/// Whether SIGUSR1 has come since remember_snapshot_signal(). It stays true.
 bool snapshot_signal_came();
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
-/// Proposing levels of speculative runs: the draft model, and levels that use the target's weights but attend only a
-/// part of the KV cache: a window, heavy hitters, or retrieved chunks. Each exists at most once; chains use it in turn.
+/// SpecLevels: the proposing levels of a speculative run. They are the draft model, and levels that use the target's
+/// weights but attend only a part of the KV cache: a window, heavy hitters, or retrieved chunks. Each exists at most
+/// once; the chains of a bench use it one after the other.
 
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 
 namespace trireme {
 
+/// Owned by Engine, which calls want() and load().
 class SpecLevels {
   public:
     /// Prepares every part that any of these chains uses. `again`: prompts are continued several times, also with
@@ -21,8 +23,8 @@ class SpecLevels {
     SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target);
     ~SpecLevels();
 
-    /// Selects the parts of these chains for load(), for prompts of `prompt_tokens` tokens. The constructor has seen
-    /// the chains, and nothing is loaded. Errors: as proposing_shape.
+    /// Selects the parts of these chains for load(), for prompts of `prompt_tokens` tokens. They must be among the
+    /// constructor's chains. Call it when nothing is loaded. Errors: as proposing_shape.
     void want(const std::vector<Options>& chains, int64_t prompt_tokens);
     /// The shape of the retrieved set on the rank with the largest shard, of `ranks` ranks; budget 0: no chain
     /// retrieves.
@@ -32,20 +34,21 @@ class SpecLevels {
     /// The memory of levels and draft distributions on each of `ranks` ranks, on a device of `backend` with `threads`
     /// threads. The retrieved and heavy-hitter sets are not included.
     MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
-    /// Makes the levels. Sequences have at most `context` tokens; `target` is the level that verifies. All arguments
-    /// must outlive the object. Errors: as Weights and Level.
+    /// Makes the levels that want() selected. Sequences have at most `context` tokens; `target` is the full model's
+    /// level. The arguments must remain until unload(). Errors: as Weights and Level.
     void load(Device& device, Level& target, Comm& comm, int64_t context);
 
     /// Destroys the levels. Call it before their target is destroyed.
     void unload();
 
-    /// Errors: Exit::kInternal for a part without a level.
+    /// The level of a part, after load(). Errors: Exit::kInternal for a part without a level.
     Level& level(Part part) const;
     /// The draft model's files; null: no chain has a draft model.
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
-    /// The retrieved set; null: no chain retrieves.
+    /// The retrieved set; null: no chain retrieves, or nothing is loaded.
     RetrievalSet* retrieved() const { return set_.get(); }
-    /// The KV sets, with their names, that the target's view fills and levels here attend; null: no chain uses it.
+    /// The KV sets that the target's view fills and levels here attend, with their names in snapshots. Null: no chain
+    /// uses the set.
     std::vector<std::pair<const char*, KvSet*>> sets() const {
         return {{"retrieved", set_.get()}, {"heavy", heavy_set_.get()}};
     }
@@ -58,7 +61,7 @@ class SpecLevels {
 
     const Checkpoint& target_;
     ChainSpec wanted_;              // the selected parts, in no order
-    std::map<Part, int64_t> held_;  // number of draft distributions per part, of all selected chains
+    std::map<Part, int64_t> held_;  // number of draft distributions per part: the sum over the selected chains
     LevelOptions options_;
     bool again_;  // prompts are continued several times
     RetrievalShape retrieval_;

@@ -12,7 +12,8 @@ namespace trireme {
 /// Reads a whole file. Errors: Exit::kNoInput (missing, or a folder), kPermission, kIo, kOs (too many open files),
 /// kData for more than `limit` bytes.
 std::string read_text_file(const std::string& path, size_t limit);
-/// Like read_text_file(), but "-" is stdin, and `waiting` is called ten times a second or more until the end.
+/// Like read_text_file(), but "-" is stdin. `waiting` (RankGroup's StillWaiting; may be empty) is called about ten
+/// times a second or more until the end.
 std::string read_text_file_or_stdin(const std::string& path, size_t limit, const std::function<void()>& waiting);
 
 /// Calls `visit` for every line of `text` that is not blank, with its number from 1. The line has no end ("\n" or

@@ -1,5 +1,5 @@
 #pragma once
-/// Type of the weights in memory, and the reason for it.
+/// Type of a model's weights in memory, and the reason for it.
 
 #include <optional>
 #include <string>
@@ -11,11 +11,11 @@ namespace trireme {
 
 struct WeightType {
     DType type;
-    std::string reason;  // "the checkpoint is Q4_1; bf16 is the faster type here", ...
+    std::string reason;  // for log and report: "the checkpoint is Q4_1; bf16 is the faster type here"
 };
 
-/// Chooses the type. `asked` is that of --dtype; nothing: the checkpoint's type. For quantised weights it is then the
-/// faster 16-bit type of this backend: bf16 if the CPU has bf16 dot products, else f16 (docs/results/ledger.md, CPU
+/// Chooses the type. `asked` is that of --dtype; not set: the checkpoint's own type. For quantised weights it is then
+/// the faster 16-bit type of this backend: bf16 if the CPU has bf16 dot products, else f16 (docs/results/ledger.md, CPU
 /// speed).
 WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend);
 

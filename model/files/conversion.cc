@@ -30,8 +30,8 @@ const char* torch_name(DType type) {
 /// Makes a config.json for a model that has none.
 Json config_json_of(const LlamaConfig& c) {
     const RopeConfig& r = c.rope;
-    Json json = {{"model_type", "llama"},
-                 {"architectures", {"LlamaForCausalLM"}},
+    Json json = {{"model_type", c.family->model_type},
+                 {"architectures", {c.family->hf_class}},
                  {"hidden_size", c.dim},
                  {"intermediate_size", c.ffn_dim},
                  {"num_hidden_layers", c.n_layers},
@@ -46,7 +46,23 @@ Json config_json_of(const LlamaConfig& c) {
                  {"tie_word_embeddings", c.tied_embeddings},
                  {"eos_token_id", c.eos}};
     if (c.bos >= 0) json["bos_token_id"] = c.bos;
+    if (c.o_bias) json["attention_bias"] = true;
+    if (c.family->windows != Windows::kNone) {  // a missing key could mean a window
+        json["sliding_window"] = c.sliding_window > 0 ? Json(c.sliding_window) : Json();
+    }
+    if (r.dim(c.head_dim) != c.head_dim) {
+        json["partial_rotary_factor"] = static_cast<double>(r.rotary_dim) / static_cast<double>(c.head_dim);
+    }
     if (r.scaling == RopeScaling::kNone) return json;
+    if (r.scaling == RopeScaling::kLongrope) {
+        json["max_position_embeddings"] = c.context;
+        json["original_max_position_embeddings"] = r.original_context;
+        json["rope_scaling"] = {{"rope_type", name_of(r.scaling)},
+                                {"short_factor", r.short_factors},
+                                {"long_factor", r.long_factors},
+                                {"attention_factor", r.attention_factor}};
+        return json;
+    }
     Json& scaling = json["rope_scaling"] = {{"rope_type", name_of(r.scaling)}, {"factor", r.factor}};
     if (r.scaling == RopeScaling::kYarn || r.scaling == RopeScaling::kLlama3) {
         scaling["original_max_position_embeddings"] = r.original_context;
@@ -63,13 +79,18 @@ Json config_json_of(const LlamaConfig& c) {
     return json;
 }
 
-/// Returns the model's config.json with the layer map, and without the keys of older notations.
-Json with_map(Json json, const LlamaConfig& c, DType type) {
+/// Returns the model's config.json with the layer map, and without the keys of older notations. `own`: the map that the
+/// model's config.json implies.
+Json with_map(Json json, const LlamaConfig& c, const LayerMap& own, DType type) {
     for (const char* key : {"target_layer", "num_encoders", "num_trained_encoders", "train_kv", "dtype"})
         json.erase(key);
     json["torch_dtype"] = torch_name(type);
     json["tie_word_embeddings"] = c.tied_embeddings;  // config.json may differ
-    if (c.layer_map == LayerMap::identity(c.n_layers) && !shares_layers(c.arch)) return json;
+    if (!c.family->layer_map && (c.layer_map.is_identity() || c.layer_map == own)) return json;
+    require(
+        c.family->layer_map || (c.family->model_type == "llama" && !c.qkv_bias) || c.family->model_type == "mistral",
+        Exit::kUsage, "--layer-map: config.json can state one for llama and mistral models only, not for {}",
+        c.family->model_type);
     const int64_t backward = std::min<int64_t>(2, c.passes);
     json["model_type"] = "lckv-llama";
     json["architectures"] = {"LCKVLlamaForCausalLM"};
@@ -127,7 +148,7 @@ Conversion::Conversion(const fs::path& from, ConversionWish wish)
 std::string Conversion::config_json() const {
     const std::optional<std::string> own = text_of(from_, kConfigFile, limits::kConfigBytes);
     const Json json = own ? parse_json(*own, from_.string(), {.by_python = true}) : config_json_of(config_);
-    return with_map(json, config_, main_type()).dump(2) + "\n";
+    return with_map(json, config_, source_->config().layer_map, main_type()).dump(2) + "\n";
 }
 
 std::vector<ModelFile> Conversion::files() const {

@@ -14,16 +14,27 @@ std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& c) {
     std::vector<ExpectedTensor> all;
     all.push_back({"model.embed_tokens.weight", {c.vocab, c.dim}});
     for (int64_t l = 0; l < c.n_layers; ++l) {
-        const auto add = [&](const char* name, Shape shape) {
-            all.push_back({fmt::format("model.layers.{}.{}.weight", l, name), shape});
+        const auto add = [&](const char* name, Shape shape, const char* kind = "weight") {
+            all.push_back({fmt::format("model.layers.{}.{}.{}", l, name, kind), shape});
         };
+        const bool owns = c.layer_map.owns(LayerIndex(l));
         add("input_layernorm", {c.dim});
         add("self_attn.q_proj", {q, c.dim});
-        if (c.layer_map.owns(LayerIndex(l))) {
+        if (owns) {
             add("self_attn.k_proj", {kv, c.dim});
             add("self_attn.v_proj", {kv, c.dim});
         }
+        if (c.qkv_bias) {
+            add("self_attn.q_proj", {q}, "bias");
+            if (owns) add("self_attn.k_proj", {kv}, "bias");
+            if (owns) add("self_attn.v_proj", {kv}, "bias");
+        }
+        if (c.family->qk_norm) {
+            add("self_attn.q_norm", {c.head_dim});
+            if (owns) add("self_attn.k_norm", {c.head_dim});
+        }
         add("self_attn.o_proj", {c.dim, q});
+        if (c.o_bias) add("self_attn.o_proj", {c.dim}, "bias");
         add("post_attention_layernorm", {c.dim});
         add("mlp.gate_proj", {c.ffn_dim, c.dim});
         add("mlp.up_proj", {c.ffn_dim, c.dim});

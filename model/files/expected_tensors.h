@@ -1,5 +1,5 @@
 #pragma once
-/// The tensors that a Llama checkpoint must hold, and a message that lists all that are wrong.
+/// The tensors that a checkpoint must hold, and a message that lists all that are wrong.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct ExpectedTensor {
 };
 
 /// Returns them in forward order: embedding, layers, norm, lm_head unless tied. Layers that are not owners have no
-/// k_proj and v_proj.
+/// k_proj and v_proj. Where files keep them: model/files/tensor_names.h.
 std::vector<ExpectedTensor> expected_tensors(const LlamaConfig& config);
 
 /// Formats extents that have not been checked: "[64, 32]".

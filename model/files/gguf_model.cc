@@ -1,52 +1,23 @@
 #include "model/files/gguf_model.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "model/files/expected_tensors.h"
 #include "model/files/gguf_parts.h"
 #include "model/files/shown.h"
 #include "model/files/slice_reader.h"
+#include "model/files/tensor_names.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOuter = {{
-    {"model.embed_tokens.weight", "token_embd.weight"},
-    {"model.norm.weight", "output_norm.weight"},
-    {"lm_head.weight", "output.weight"},
-}};
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kInLayer = {{
-    {"input_layernorm.weight", "attn_norm.weight"},
-    {"self_attn.q_proj.weight", "attn_q.weight"},
-    {"self_attn.k_proj.weight", "attn_k.weight"},
-    {"self_attn.v_proj.weight", "attn_v.weight"},
-    {"self_attn.o_proj.weight", "attn_output.weight"},
-    {"post_attention_layernorm.weight", "ffn_norm.weight"},
-    {"mlp.gate_proj.weight", "ffn_gate.weight"},
-    {"mlp.up_proj.weight", "ffn_up.weight"},
-    {"mlp.down_proj.weight", "ffn_down.weight"},
-}};
-constexpr std::string_view kFactors = "rope_freqs.weight";
-
-/// model.layers.3.mlp.up_proj.weight -> blk.3.ffn_up.weight
-std::string gguf_name(std::string_view name) {
-    for (const auto& [hf, gguf] : kOuter) {
-        if (name == hf) return std::string(gguf);
-    }
-    constexpr std::string_view kLayers = "model.layers.";
-    const size_t dot = name.find('.', kLayers.size());
-    for (const auto& [hf, gguf] : kInLayer) {
-        if (name.substr(dot + 1) == hf) {
-            return fmt::format("blk.{}.{}", name.substr(kLayers.size(), dot - kLayers.size()), gguf);
-        }
-    }
-    fail(Exit::kInternal, "'{}' has no name in GGUF", name);
-}
+constexpr std::string_view kFactors = "rope_freqs.weight", kShortFactors = "rope_factors_short.weight",
+                           kLongFactors = "rope_factors_long.weight";
 
 class GgufModel final : public WeightSource {
   public:
@@ -59,24 +30,33 @@ class GgufModel final : public WeightSource {
         for (const GgufTensor& t : file.tensors) found.emplace(t.name, &t);
         TensorProblems problems;
         NaturalType natural;
+        std::set<std::string> used;
         for (const ExpectedTensor& want : expected_tensors(config_)) {
-            const auto it = found.find(gguf_name(want.name));
-            if (it == found.end()) {
-                problems.add(gguf_name(want.name), fmt::format("{}", want.shape), "missing");
-                continue;
+            const FileTensor there = in_gguf(config_, want);
+            const bool first = used.insert(there.name).second;
+            if (const auto it = found.find(there.name); it != found.end()) {
+                take(want, there, *it->second, problems, natural);
+            } else if (first) {
+                problems.add(there.name, fmt::format("{}", there.shape), "missing");
             }
-            take(want, *it->second, problems, natural);
-            found.erase(it);
         }
-        if (const auto it = found.find(kFactors); it != found.end()) {
-            take_factors(*it->second, problems);
-            found.erase(it);
+        for (const std::string& name : used) found.erase(name);
+        const std::pair<std::string_view, std::vector<float>*> factors[] = {
+            {kFactors, &config_.rope.factors},
+            {kShortFactors, &config_.rope.short_factors},
+            {kLongFactors, &config_.rope.long_factors}};
+        for (const auto& [name, to] : factors) {
+            if (const auto it = found.find(name); it != found.end()) {
+                take_factors(*it->second, *to, problems);
+                found.erase(it);
+            }
         }
+        set_longrope(what);
         for (const auto& [name, tensor] : found) {
             if (name.ends_with(".attn_rot_embd.weight")) {  // old converters kept the rotary buffers
                 log::debug("{}: tensor '{}' is not used", what, shown(name));
             } else {
-                problems.add(name, "nothing", "a tensor a Llama of these keys does not have");
+                problems.add(name, "nothing", "a tensor a model of these keys does not have");
             }
         }
         problems.raise(what);
@@ -101,22 +81,41 @@ class GgufModel final : public WeightSource {
                 .cols = static_cast<int64_t>(t.dims.back())};
     }
 
-    void take(const ExpectedTensor& want, const GgufTensor& t, TensorProblems& problems, NaturalType& natural) {
-        const ExpectedTensor in_file{t.name, want.shape};
-        if (!problems.compare(in_file, t.type.has_value(), t.type_name, t.dims)) return;
+    /// Problems of a matrix that is several tensors are reported with the first one.
+    void take(const ExpectedTensor& want, const FileTensor& there, const GgufTensor& t, TensorProblems& problems,
+              NaturalType& natural) {
+        TensorProblems again;
+        TensorProblems& report = there.row0 == 0 ? problems : again;
+        if (!report.compare({there.name, there.shape}, t.type.has_value(), t.type_name, t.dims)) return;
         StoredMatrix m = matrix(t);
-        const bool rotated = want.name.ends_with("q_proj.weight") || want.name.ends_with("k_proj.weight");
-        if (rotated) m.paired_rows = config_.head_dim;
+        const bool rotated =
+            want.name.find("q_proj.") != std::string::npos || want.name.find("k_proj.") != std::string::npos;
+        if (rotated && config_.family->gguf_pairs) m.paired_rows = config_.head_dim;
+        m.first_row = there.row0;
+        if (want.shape.rank() == 2) m.rows = want.shape[0];
+        if (m.paired_rows > 0 && want.shape.rank() == 1) std::swap(m.rows, m.cols);
         stored_.push_back(m);
         add_tensor({want.name, *t.type, want.shape});
         natural.add(*t.type, want.shape.elements());
     }
 
-    void take_factors(const GgufTensor& t, TensorProblems& problems) {
-        const ExpectedTensor want{t.name, Shape{config_.head_dim / 2}};
+    void take_factors(const GgufTensor& t, std::vector<float>& to, TensorProblems& problems) {
+        const ExpectedTensor want{t.name, Shape{config_.rope.dim(config_.head_dim) / 2}};
         if (!problems.compare(want, t.type == StoredType::kF32, t.type_name, t.dims)) return;
-        config_.rope.factors.resize(static_cast<size_t>(config_.head_dim / 2));
-        read_slice(matrix(t), t.name, 0, 0, HostTensor(config_.rope.factors.data(), DType::kF32, want.shape));
+        to.resize(static_cast<size_t>(want.shape[0]));
+        read_slice(matrix(t), t.name, 0, 0, HostTensor(to.data(), DType::kF32, want.shape));
+    }
+
+    /// Files with two sets of factors have longrope; they have no key for it.
+    void set_longrope(const std::string& what) {
+        RopeConfig& r = config_.rope;
+        if (r.short_factors.empty() && r.long_factors.empty()) return;
+        require(r.short_factors.size() == r.long_factors.size() && r.factors.empty() && r.scaling == RopeScaling::kNone,
+                Exit::kData, "{}: {} and {} contradict other rotary settings", what, kShortFactors, kLongFactors);
+        r.scaling = RopeScaling::kLongrope;
+        r.factor = std::max(1.0, static_cast<double>(config_.context) / static_cast<double>(r.original_context));
+        if (r.attention_factor == 0) r.attention_factor = longrope_scale(r.factor, r.original_context);
+        r.choose_factors(config_.context);
     }
 
     std::vector<std::unique_ptr<ByteSource>> parts_;

@@ -24,6 +24,7 @@ class Keys {
         const auto it = json_.find(key);
         return it == json_.end() || it->is_null() ? nullptr : &*it;
     }
+    bool has_null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
     std::optional<double> number(const char* key) const {
         const Json* v = find(key);
         if (!v) return {};

@@ -4,6 +4,7 @@
 
 #include "model/files/json.h"
 #include "model/files/new_folder.h"
+#include "model/files/tensor_names.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -25,9 +26,15 @@ void write_tensors(const Conversion& model, const fs::path& path, const std::fun
     for (const Conversion::Tensor& t : model.tensors()) {
         const size_t begin = end;
         end += static_cast<size_t>(t.shape.elements()) * size_of(type);
+        // Tensors that the family's files have in one matrix follow each other.
+        const FileTensor there = in_safetensors(model.config(), {t.name, t.shape});
+        if (there.row0 > 0) {
+            header[there.name]["data_offsets"][1] = end;
+            continue;
+        }
         std::vector<int64_t> dims;
-        for (int i = 0; i < t.shape.rank(); ++i) dims.push_back(t.shape[i]);
-        header[t.name] = {{"dtype", safetensors_name(type)}, {"shape", dims}, {"data_offsets", {begin, end}}};
+        for (int i = 0; i < there.shape.rank(); ++i) dims.push_back(there.shape[i]);
+        header[there.name] = {{"dtype", safetensors_name(type)}, {"shape", dims}, {"data_offsets", {begin, end}}};
     }
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -48,7 +55,8 @@ void write_tensors(const Conversion& model, const fs::path& path, const std::fun
 }  // namespace
 
 void write_model_folder(const Conversion& model, const fs::path& to, const std::function<void()>& proceed) {
-    require(model.config().rope.factors.empty(), Exit::kData,
+    const RopeConfig& rope = model.config().rope;
+    require(rope.factors.empty() || rope.scaling == RopeScaling::kLongrope, Exit::kData,
             "{}: rotary factors of single pairs cannot be said in a config.json; a .h5 file holds them", to.string());
     std::vector<const char*> names = {kConfigName, kWeightsFile};
     names.insert(names.end(), std::begin(kCopiedFiles), std::end(kCopiedFiles));

@@ -61,7 +61,8 @@ void write_model_store(const Conversion& model, const std::filesystem::path& to,
     for (const ModelFile& f : files) {
         sets.push_back({"files/" + f.name, DType::kU8, {static_cast<int64_t>(f.bytes.size())}});
     }
-    const std::vector<float>& factors = c.rope.factors;
+    const bool in_config = c.rope.scaling == RopeScaling::kLongrope;
+    const std::vector<float> factors = in_config ? std::vector<float>() : c.rope.factors;
     if (!factors.empty()) sets.push_back({kRopeFactors, DType::kF32, {static_cast<int64_t>(factors.size())}});
     uint64_t bytes = 0;
     for (const StoreSet& set : sets) bytes += set.bytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "model/files/byte_source.h"
 #include "model/files/expected_tensors.h"
@@ -11,6 +12,7 @@
 #include "model/files/safetensors.h"
 #include "model/files/shown.h"
 #include "model/files/slice_reader.h"
+#include "model/files/tensor_names.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -153,21 +155,23 @@ class SafetensorsModel final : public WeightSource {
         take_head();
         TensorProblems problems;
         NaturalType natural;
+        std::set<std::string> used;
         for (const ExpectedTensor& want : expected_tensors(config_)) {
-            const auto it = found_.find(want.name);
-            if (it == found_.end()) {
-                problems.add(want.name, fmt::format("{}", want.shape), "missing");
-                continue;
+            const FileTensor there = in_safetensors(config_, want);
+            const bool first = used.insert(there.name).second;
+            if (const auto it = found_.find(there.name); it != found_.end()) {
+                take(want, there, it->second, problems, natural);
+            } else if (first) {
+                problems.add(there.name, fmt::format("{}", there.shape), "missing");
             }
-            take(want, it->second, problems, natural);
-            found_.erase(it);
         }
+        for (const std::string& name : used) found_.erase(name);
         int64_t shared = 0;
         for (const auto& [name, file] : found_) {
             if (is_of_no_owner(name, config_)) {
                 ++shared;
             } else if (!is_harmless(name, config_)) {
-                problems.add(name, "nothing", "a tensor a Llama of this config does not have");
+                problems.add(name, "nothing", "a tensor a model of this config does not have");
             } else {
                 log::debug("{}: tensor '{}' is not used", folder_.string(), shown(name));
             }
@@ -180,23 +184,28 @@ class SafetensorsModel final : public WeightSource {
         natural_dtype_ = natural.get();
     }
 
-    void take(const ExpectedTensor& want, const std::string& file, TensorProblems& problems, NaturalType& natural) {
+    /// Problems of a matrix that is several tensors are reported with the first one.
+    void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems,
+              NaturalType& natural) {
         const Shard& s = shard(file);
-        const auto entry = s.header.find(want.name);
+        const auto entry = s.header.find(there.name);
+        TensorProblems again;
+        TensorProblems& found = there.row0 == 0 ? problems : again;
         if (entry == s.header.end()) {
-            problems.add(want.name, fmt::format("{}", want.shape),
-                         fmt::format("not in {}, where the index has it", shown(file)));
+            found.add(there.name, fmt::format("{}", there.shape),
+                      fmt::format("not in {}, where the index has it", shown(file)));
             return;
         }
         const SafetensorsEntry& e = entry->second;
         const auto type = stored_type(e.dtype);
-        if (!problems.compare(want, type.has_value(), e.dtype, e.dims)) return;
+        if (!found.compare({there.name, there.shape}, type.has_value(), e.dtype, e.dims)) return;
         const bool vector = want.shape.rank() == 1;
         stored_.push_back({.source = s.source.get(),
                            .offset = e.offset,
                            .type = *type,
                            .rows = vector ? 1 : want.shape[0],
-                           .cols = vector ? want.shape[0] : want.shape[1]});
+                           .cols = vector ? want.shape[0] : want.shape[1],
+                           .first_row = there.row0});
         add_tensor({want.name, *type, want.shape});
         natural.add(*type, want.shape.elements());
     }

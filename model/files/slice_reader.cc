@@ -66,7 +66,7 @@ class SliceReader {
     bool whole_rows() const { return blocks_ == row_blocks_; }
     size_t run_bytes() const { return static_cast<size_t>(blocks_) * layout_.bytes; }
     uint64_t at(int64_t stored) const {  // sizes were checked against the file when it was opened
-        return m_.offset + static_cast<uint64_t>(stored * row_blocks_ + first_block_) * layout_.bytes;
+        return m_.offset + static_cast<uint64_t>((m_.first_row + stored) * row_blocks_ + first_block_) * layout_.bytes;
     }
 
     Span next_rows(int64_t row) const {
@@ -124,10 +124,10 @@ class SliceReader {
 }  // namespace
 
 void read_slice(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) {
-    // A vector is one row: its elements are columns.
-    const bool vector = out.shape().rank() == 1;
-    const int64_t rows = vector ? 1 : out.rows(), cols = vector ? out.rows() : out.cols();
-    if (vector) std::swap(row0, col0);
+    // A vector is one row, so that its elements are columns, or one column.
+    const bool vector = out.shape().rank() == 1, row = vector && m.cols != 1;
+    const int64_t rows = row ? 1 : out.rows(), cols = row ? out.rows() : vector ? 1 : out.cols();
+    if (row) std::swap(row0, col0);
     check(row0 >= 0 && col0 >= 0 && row0 + rows <= m.rows && col0 + cols <= m.cols,
           "tensor '{}' of {} x {}: rows [{}, {}) and columns [{}, {}) do not exist", name, m.rows, m.cols, row0,
           row0 + rows, col0, col0 + cols);

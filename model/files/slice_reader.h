@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// A row-major matrix in a file. A vector is a matrix of one row.
+/// A row-major matrix in a file. A vector is a matrix of one row, or of one column if its elements are paired.
 struct StoredMatrix {
     const ByteSource* source;
     uint64_t offset;  // position of the first byte in the source
@@ -19,6 +19,7 @@ struct StoredMatrix {
     /// 0, or the head dimension of a GGUF query or key matrix: each head's rows are stored as pairs (0, h/2),
     /// (1, h/2 + 1), ... and returned in rotate-half order 0, 1, ...
     int64_t paired_rows = 0;
+    int64_t first_row = 0;  // row 0 is this row of the file's tensor, which has further rows
 };
 
 /// Fills `out` (f32, f16, bf16) with rows from row0 and columns from col0; any columns, also inside a block of a

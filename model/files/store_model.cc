@@ -78,8 +78,9 @@ class StoreModel final : public WeightSource {
         }
         if (store_.find(kRopeFactors) == nullptr) return;
         const StoreSet& factors = store_.set(kRopeFactors, DType::kF32, 1);
-        require(factors.rows() == config_.head_dim / 2, Exit::kData, "{}: '{}' has {} numbers, {} were expected",
-                store_.name(), kRopeFactors, factors.rows(), config_.head_dim / 2);
+        const int64_t pairs = config_.rope.dim(config_.head_dim) / 2;
+        require(factors.rows() == pairs, Exit::kData, "{}: '{}' has {} numbers, {} were expected", store_.name(),
+                kRopeFactors, factors.rows(), pairs);
         config_.rope.factors = store_.all<float>(factors);
         validate(config_, store_.name());
     }

@@ -26,14 +26,19 @@ struct PreRule {
 constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-const std::array<PreRule, 6>& pre_rules() {
-    static const std::array<PreRule, 6> rules = {{
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+const std::array<PreRule, 8>& pre_rules() {
+    static const std::array<PreRule, 8> rules = {{
         {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
         {"gpt-2", {kGpt2Pattern}},
         {"smollm", {R"(\p{N})", kGpt2Pattern}},
         {"llama-bpe", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
         {"llama3", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
         {"llama-v3", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
+        {"qwen2", {kQwen2Pattern}},
+        {"deepseek-r1-qwen", {kQwen2Pattern}},
     }};
     return rules;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// JsonFields: typed access to the fields of a JSON object, with messages that name their location.
+/// JsonFields: typed access to the fields of a JSON object in a tokenizer's files; errors name the location.
 
 #include <optional>
 #include <string>
@@ -10,31 +10,33 @@
 
 namespace trireme {
 
-/// A view: the object must outlive it. Errors of all members: Exit::kData, "<where>: ...".
+/// A view: the object must outlive it. A field that is null counts as missing. Errors of all members: Exit::kData,
+/// "<where>: ...", for a value of another type, and for a missing field unless stated otherwise.
 class JsonFields {
   public:
-    /// Refuses a value that is no object.
+    /// Errors: `value` is no object. `where`: the file and the path to the object.
     JsonFields(const Json& value, std::string where);
 
     const std::string& where() const { return where_; }
+    /// Throws an error of this object: "<where>: reason".
     template <class... Args>
     [[noreturn]] void refuse(fmt::format_string<std::type_identity_t<Args>...> reason, Args&&... args) const {
         fail(Exit::kData, "{}: {}", where_, fmt::format(reason, std::forward<Args>(args)...));
     }
 
-    /// A missing field and null are the same: nullptr. `name` may come from the file.
+    /// Returns nullptr for a missing field. `name` may come from the file.
     const Json* find(std::string_view name) const;
     const Json& need(std::string_view name) const;
 
     std::string text(const char* name) const;
     std::optional<std::string> optional_text(const char* name) const;
+    /// Returns `missing` for a missing field.
     bool flag(const char* name, bool missing) const;
     std::optional<bool> optional_flag(const char* name) const;
-    /// An integer in [0, limit).
+    /// Returns an integer in [0, limit).
     int64_t index(std::string_view name, int64_t limit) const;
-    /// An object.
     JsonFields object(const char* name) const;
-    /// An array.
+    /// Returns an array.
     const Json& list(const char* name) const;
 
   private:

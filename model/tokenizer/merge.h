@@ -1,5 +1,6 @@
 #pragma once
-/// Merger: the loop of byte-pair encoding. It joins neighbours, the best pair first, until no two may be joined.
+/// Merger: the loop of byte-pair encoding, for BpeTokenizer and SpmTokenizer. It joins neighbours, the best pair first,
+/// until no two may be joined.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,11 +10,11 @@
 
 namespace trireme {
 
-/// A run of bytes of the text that may become a token.
+/// A run of bytes of a word that may become a token.
 struct Symbol {
-    size_t begin = 0, size = 0;
-    int32_t id = -1;  // its id for `find`; -1: it is never joined
-    int64_t previous = -1, next = -1;
+    size_t begin = 0, size = 0;        // bytes of the word; size 0: joined to its left neighbour
+    int32_t id = -1;                   // its id for `find`; -1: it is never joined
+    int64_t previous = -1, next = -1;  // numbers of its neighbours in add() order; -1: none
 };
 
 /// The result of joining a pair. Lower ranks are joined first, equal ones from left to right.
@@ -26,15 +27,17 @@ struct Join {
 /// allocation per word.
 class Merger {
   public:
+    /// Begins a new word.
     void clear() { symbols_.clear(); }
+    /// Appends a symbol to the word; its fields are those of Symbol.
     void add(size_t begin, size_t size, int32_t id) {
         const auto index = static_cast<int64_t>(symbols_.size());
         if (index > 0) symbols_.back().next = index;
         symbols_.push_back({begin, size, id, index - 1, -1});
     }
 
-    /// `find(left, right)` returns the Join of two neighbours, if there is one. O(n log n) for n symbols: an outdated
-    /// pair remains in the heap and is recognised by its size.
+    /// Joins symbols until no pair is left. `find(left, right)` returns the optional Join of two neighbouring Symbols.
+    /// O(n log n) for n symbols: an outdated pair remains in the heap and is recognised by its size.
     template <class Find>
     void run(Find&& find) {
         heap_.clear();
@@ -50,7 +53,7 @@ class Merger {
         }
     }
 
-    /// Visits the remaining symbols in order.
+    /// Calls visit(symbol) for the remaining symbols, in the word's order.
     template <class Visit>
     void for_each(Visit&& visit) const {
         for (int64_t i = symbols_.empty() ? -1 : 0; i >= 0; i = at(i).next) visit(at(i));
@@ -59,8 +62,8 @@ class Merger {
   private:
     struct Pair {
         Join join;
-        int64_t left = 0;
-        size_t size = 0;  // that of both together, when the pair was found
+        int64_t left = 0;  // number of its left symbol
+        size_t size = 0;   // bytes of both symbols together, when the pair was found
     };
 
     static bool later(const Pair& a, const Pair& b) {
@@ -106,7 +109,7 @@ class Merger {
     }
 
     std::vector<Symbol> symbols_;
-    std::vector<Pair> heap_;
+    std::vector<Pair> heap_;  // the best pair first
 };
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-/// Normalizer: a change of a text before it is cut into words (the `normalizer` of tokenizer.json).
+/// Normalizer: a change of a text before it is cut into words (the `normalizer` of tokenizer.json). Decoders also use
+/// replacements.
 
 #include <functional>
 #include <string>
@@ -8,11 +9,10 @@
 
 namespace trireme {
 
-/// One change of a whole text. Bytes that are not UTF-8 are unchanged. Errors: Exit::kData if a text grows more than 32
-/// times.
+/// One change: returns the changed text. The text may have bytes that are not UTF-8.
 using Normalizer = std::function<std::string(std::string)>;
 
-/// NFC, NFD, NFKC and NFKD.
+/// Returns the normalisation NFC (composed), NFD, NFKC (composed, compatibility) or NFKD (compatibility).
 Normalizer unicode_form(bool composed, bool compatibility);
 /// Puts `prefix` in front of a text that is not empty.
 Normalizer prepend(std::string prefix);
@@ -23,7 +23,7 @@ Normalizer replace_matches(std::string_view pattern, std::string to, std::string
 /// Removes white space at the left and the right end.
 Normalizer strip(bool left, bool right);
 
-/// Applies all steps; the limit of growth holds for all of them together.
+/// Applies all steps in order. Errors: Exit::kData if the text grows to more than 32 times its size plus 1 KiB.
 std::string normalized(const std::vector<Normalizer>& steps, std::string text);
 
 }  // namespace trireme

@@ -1,15 +1,15 @@
 #pragma once
-/// Translation of the regex dialect of tokenizer.json.
+/// pcre2_from_oniguruma(): translates the regex dialect of tokenizer.json for PCRE2, which Regex uses.
 
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-/// Returns `pattern` for PCRE2 (UTF, UCP), which then matches what Oniguruma's default syntax matches. It accepts only
-/// constructs whose meaning is known to be the same: literals, classes, \p{..}, \s \d \w and their negations, groups
-/// that capture nothing of interest, look-around, alternatives, all quantifiers. Errors: Exit::kData naming `what` and
-/// the construct.
+/// Returns a pattern with which PCRE2 (UTF, UCP) matches what `pattern` matches in Oniguruma's default syntax. It
+/// accepts only constructs whose meaning is known to be the same: literals, classes, \p{..}, \s \d \w and their
+/// negations, groups, look-around, alternatives, all quantifiers. Groups no longer capture. Errors: Exit::kData naming
+/// `what` (the source) and the construct.
 std::string pcre2_from_oniguruma(std::string_view pattern, std::string_view what);
 
 }  // namespace trireme

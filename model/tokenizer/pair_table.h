@@ -1,5 +1,5 @@
 #pragma once
-/// PairTable: the merges of a byte-pair encoding, (left id, right id) -> Join, in one flat table.
+/// PairTable: the merges of a BpeTokenizer, (left id, right id) -> Join, in one flat hash table.
 
 #include <bit>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class PairTable {
   public:
-    PairTable() = default;
+    PairTable() = default;  // find() finds nothing; no entry may be added
     /// Makes room for `pairs` entries; the caller must not add more.
     explicit PairTable(size_t pairs) : slots_(std::bit_ceil(2 * pairs + 1)) {}
 
@@ -23,10 +23,12 @@ class PairTable {
         slot = {key_of(left, right), join};
         return true;
     }
+    /// Like insert(), but an existing entry is overwritten.
     void replace(int32_t left, int32_t right, Join join) {
         slots_[find_slot(key_of(left, right))] = {key_of(left, right), join};
     }
 
+    /// Returns nothing if the two tokens do not merge.
     std::optional<Join> find(int32_t left, int32_t right) const {
         if (slots_.empty()) return std::nullopt;
         const Slot& slot = slots_[find_slot(key_of(left, right))];
@@ -43,7 +45,7 @@ class PairTable {
     static uint64_t key_of(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
-    /// Returns the slot of the key, or the empty one for it. Linear probing at a load of at most one half.
+    /// Returns the slot of the key, or the empty slot where it belongs. Linear probing at a load of at most one half.
     size_t find_slot(uint64_t key) const {
         const uint64_t mixed = (key ^ key >> 29) * 0xBF58476D1CE4E5B9u;
         size_t i = static_cast<size_t>(mixed >> 32) & (slots_.size() - 1);

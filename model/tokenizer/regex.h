@@ -1,5 +1,5 @@
 #pragma once
-/// Regular expressions of tokenizer files, run by PCRE2.
+/// Regex: a regular expression of a tokenizer's files, run by PCRE2. Span: a part of a text.
 
 #include <cstddef>
 #include <memory>
@@ -16,11 +16,12 @@ struct Span {
 /// Immutable; matching from several threads is safe.
 class Regex {
   public:
-    /// `pattern` in Oniguruma's dialect, which Hugging Face files are written in. Errors: Exit::kData naming `what`.
+    /// `pattern` is in Oniguruma's dialect, in which Hugging Face files are written. Errors: Exit::kData naming `what`,
+    /// the source.
     Regex(std::string_view pattern, std::string_view what);
 
-    /// Returns the matches in `shape` (see unicode_shape), left to right, none overlapping; an empty one only where no
-    /// match has just ended. Errors: Exit::kData if a search takes too many backtracking steps.
+    /// Returns the matches in `shape`, a result of unicode_shape(), left to right, none overlapping. A match is empty
+    /// only where no match has just ended. Errors: Exit::kData if a search takes too many backtracking steps.
     std::vector<Span> find_all(std::string_view shape) const;
 
   private:
@@ -30,8 +31,8 @@ class Regex {
     std::unique_ptr<void, Free> code_;  // pcre2_code
 };
 
-/// Whether \w of Rust's regexes matches: letters, marks, numbers that are letters or digits, connector punctuation.
-/// `character` is one valid UTF-8 character or empty (false).
+/// Returns whether \w of Rust's regexes matches: letters, marks, numbers that are letters or digits, connector
+/// punctuation. `character` is one valid UTF-8 character or empty (false).
 bool is_word_character(std::string_view character);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Tokenizer of a tokenizer.model; libsentencepiece encodes.
+/// tokenizer_from_spm(): makes the tokenizer of a tokenizer.model, with which libsentencepiece encodes.
 
 #include <memory>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-/// `file` is the content of a tokenizer.model, `what` its name. Control, unknown and user-defined pieces in a text are
-/// parsed here; the library encodes the text between them. The prefix space is added only at the start of a text.
-/// Errors: Exit::kData.
+/// `file` is the content of a tokenizer.model, `what` its name; `files` were read next to it. Control, unknown and
+/// user-defined pieces in a text become their ids; the library encodes the text between them. The prefix space is added
+/// at the start of a text; with files.legacy also after these pieces. Errors: Exit::kData.
 std::unique_ptr<Tokenizer> tokenizer_from_spm(std::string_view file, const std::string& what,
                                               const SpecialFiles& files);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// SpecialFiles: small files next to a tokenizer. They name tokens that begin and end a sequence, or were added later.
+/// SpecialFiles: what the small files next to a tokenizer.json or tokenizer.model say. They name the tokens that begin
+/// and end a sequence, and tokens that were added later.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,17 +16,18 @@ namespace trireme {
 /// The content of tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json and
 /// config.json. Every file may be missing; an earlier one has precedence over a later one.
 struct SpecialFiles {
-    std::optional<std::string> bos, eos;   // texts
-    std::optional<bool> add_bos, add_eos;  // only if given
-    std::optional<bool> add_prefix_space;  // only if given
+    std::optional<std::string> bos, eos;   // the tokens' texts, if a file names them
+    std::optional<bool> add_bos, add_eos;  // whether they are put around a text, if a file says so
+    std::optional<bool> add_prefix_space;  // if a file has it
     bool legacy = false;                   // tokenizer.model: a space also before the first word after a special token
-    std::optional<int64_t> bos_id;         // from the generation config
-    std::vector<int64_t> eos_ids;          // from the generation config
+    std::optional<int64_t> bos_id;         // from generation_config.json or config.json
+    std::vector<int64_t> eos_ids;          // from generation_config.json or config.json
     std::vector<AddedToken> added;         // ids in [0, limits::kVocab)
-    std::string what;                      // the folder, for messages
+    std::string what;                      // the folder or store, for messages
 
-    /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. `find` returns the id
-    /// of a text, -1 for none. Errors: Exit::kData for a name that the vocabulary does not have.
+    /// Sets bos, eos, eos_ids, before and after of a table that has its pieces and added tokens. A token's text has
+    /// precedence over the table's own value, and that over bos_id and eos_ids. `find(text)` returns a token's id, -1
+    /// for none. Errors: Exit::kData for a text that the vocabulary does not have.
     template <class Find>
     void apply(TokenTable& table, Find&& find) const {
         if (bos) table.bos = named("bos_token", *bos, find(*bos));
@@ -40,17 +42,18 @@ struct SpecialFiles {
     }
 
   private:
+    /// Returns `id`. Errors: it is -1; `field` and `text` are for the message.
     int32_t named(const char* field, const std::string& text, int32_t id) const;
     /// Returns the id, or -1 if the vocabulary does not have it.
     int32_t in_vocab(const char* field, int64_t id, const TokenTable& table) const;
-    /// Like the reference, adds nothing if the token does not exist.
+    /// Empties `ids`, and adds `id` if the flag is true. Like the reference, adds nothing if the id is -1.
     static void set_around(std::vector<int32_t>& ids, bool wanted, int32_t id);
 };
 
-/// Errors: Exit::kData, kIo.
+/// Reads those of the five files that `folder` has. Errors: Exit::kData, kIo.
 SpecialFiles read_special_files(const std::filesystem::path& folder);
-/// Like the above, for a model with its files elsewhere. `text_of` returns a file's text of at most `most` bytes,
-/// nothing if there is no such file.
+/// Like read_special_files(folder), for a model in a store. `model` names it in messages. `text_of(name, most)` returns
+/// a file's text of at most `most` bytes, nothing if there is no such file.
 SpecialFiles read_special_files(
     const std::string& model,
     const std::function<std::optional<std::string>(const char* name, uint64_t most)>& text_of);

@@ -1,5 +1,5 @@
 #pragma once
-/// StreamDecoder: decodes ids to text while they are generated.
+/// StreamDecoder: decodes ids to text while they are generated, for output and stop strings. One per sequence.
 
 #include <string>
 
@@ -13,14 +13,14 @@ class StreamDecoder {
   public:
     explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-    /// Returns the text that is certain after `id`; often empty inside a character.
+    /// Returns the text that is complete with `id` and was not returned before; it may be empty.
     std::string push(int32_t id);
-    /// Returns the rest, at the end of the text: at most 3 bytes.
+    /// Returns the bytes that are held back, at most 3, at the end of the text.
     std::string flush();
 
   private:
     const Tokenizer& tokenizer_;
-    std::string held_;
+    std::string held_;  // the beginning of a character
 };
 
 }  // namespace trireme

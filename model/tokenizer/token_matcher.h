@@ -1,5 +1,6 @@
 #pragma once
-/// TokenMatcher: finds the tokens that are written out in a text ("</s>", "<|im_start|>"), before all other steps.
+/// TokenMatcher: finds the added tokens that are written out in a text ("</s>", "<|im_start|>"). Tokenizers do this
+/// before all other steps.
 
 #include <bitset>
 #include <cstdint>
@@ -9,20 +10,21 @@
 
 namespace trireme {
 
+/// A token that is found as a text, not by merges.
 struct AddedToken {
     std::string text;
     int32_t id = -1;
-    bool lstrip = false;       // includes white space before it
-    bool rstrip = false;       // includes white space after it
-    bool single_word = false;  // not next to a word character
-    bool normalized = false;   // searched in the normalised text
+    bool lstrip = false;       // white space before it belongs to it
+    bool rstrip = false;       // white space after it belongs to it
+    bool single_word = false;  // found only if no word character is next to it
+    bool normalized = false;   // searched in the normalised text; the matcher ignores this
     bool special = false;      // a control token
 };
 
-/// A part of a text: a token, or the plain text between two of them.
+/// A part of a text: an added token, or plain text before, between or after added tokens.
 struct Segment {
     std::string_view text;
-    int32_t id = -1;  // -1: plain
+    int32_t id = -1;  // -1: plain text
 };
 
 class TokenMatcher {
@@ -31,8 +33,8 @@ class TokenMatcher {
     /// Tokens without a text are left out. If two have the same text, the first one counts.
     explicit TokenMatcher(std::vector<AddedToken> tokens);
 
-    /// Finds the leftmost token first, then the longest. Segments are views of `text`, in order; plain ones are not
-    /// empty.
+    /// Divides `text` into segments, in order: views of it. Of several tokens the leftmost is found, then the longest.
+    /// Plain segments are not empty.
     std::vector<Segment> split(std::string_view text) const;
 
     /// Returns the longest token that `text` starts with, whatever surrounds it; null if there is none.

@@ -1,5 +1,6 @@
 #pragma once
-/// TokenStore: token ids of texts, in a store (model/files/store/sets.h) of the kind "token data set":
+/// TokenStore: a file of the token ids of many texts. `convert --tokens` writes it; commands with --data read it
+/// instead of texts. It is a store (model/files/store/sets.h) of the kind "token data set":
 ///
 ///   ids           i32 [tokens]     the ids of all texts, one after another
 ///   offsets       i64 [texts + 1]  text t has ids [offsets[t], offsets[t + 1])
@@ -27,14 +28,16 @@ namespace trireme {
 
 constexpr std::string_view kTokenStore = "token data set";
 
-/// Writes texts one by one, without holding any. The positions of a store's sets depend on their sizes, so texts first
-/// go to files without names in the store's folder. publish() copies them. Meanwhile the disk holds them twice, and
-/// memory a megabyte.
+/// Writes texts one by one, without holding any in memory. The positions of a store's sets depend on their sizes, so
+/// texts first go to files without names in the store's folder. publish() copies these files. Meanwhile the disk holds
+/// the data twice, and memory a megabyte.
 class TokenStoreWriter {
   public:
-    /// `add_special`: the ids include the special tokens around a text. Errors: as UnnamedFile.
+    /// `tokenizer`: the one that made the ids. `add_special`: the ids include the special tokens around a text. Errors:
+    /// as UnnamedFile.
     TokenStoreWriter(std::filesystem::path path, IfThere old, TokenizerIdentity tokenizer, bool add_special);
-    /// Adds the next text. Errors: Exit::kData for an id outside the vocabulary, kIo.
+    /// Adds the next text. `name`: its source ("book.jsonl:3"). Errors: Exit::kData for an id outside the vocabulary,
+    /// kIo.
     void add(std::string_view name, std::span<const int32_t> ids);
     /// Writes the store, whole or not at all. `proceed` is called once per megabyte and may throw to end the work.
     /// Errors: as PartFile.
@@ -51,7 +54,7 @@ class TokenStoreWriter {
     int64_t texts_ = 0, tokens_ = 0;
 };
 
-/// Reads a token store; one thread at a time may use it.
+/// Reads a token store; one thread at a time may use it. Texts are numbered from 0.
 class TokenStore {
   public:
     /// Reads everything but the ids. Errors: Exit::kData if it is no such store, is damaged, or has offsets
@@ -63,13 +66,15 @@ class TokenStore {
     bool add_special() const { return add_special_; }
     const std::string& path() const { return reader_.name(); }
 
+    /// Returns the number of ids of a text.
     int64_t length(int64_t text) const { return offsets_[at(text) + 1] - offsets_[at(text)]; }
     std::string_view name(int64_t text) const;
-    /// Returns the first `most` ids. Errors: Exit::kData for one outside the vocabulary, and for damage.
+    /// Returns the first `most` ids of a text, or all if it has fewer. Errors: Exit::kData for an id outside the
+    /// vocabulary, and for damage.
     std::vector<int32_t> ids(int64_t text, int64_t most = INT64_MAX) const;
 
   private:
-    size_t at(int64_t text) const;
+    size_t at(int64_t text) const;  // `text`, checked, as an index of offsets_
 
     StoreReader reader_;
     mutable StoreRows all_ids_;  // texts are mostly read in order

@@ -1,5 +1,6 @@
 #pragma once
-/// TokenTable: what all tokenizers share. It holds the pieces of ids, tokens written out in a text, and special tokens.
+/// TokenTable, TableTokenizer: what all tokenizers share: the bytes of each id, added tokens, special tokens, and the
+/// functions that need only these.
 
 #include <cstdint>
 #include <string>
@@ -17,28 +18,28 @@ inline constexpr size_t kPieceBytes = 4096;
 /// How SentencePiece writes a space.
 inline constexpr std::string_view kSpmSpace = "\u2581";
 
-/// Where encoding adds a space that the text does not have, and decoding removes it again.
+/// Where encoding adds a space that the text does not have, and decode() removes it again.
 enum class PrefixSpace {
     kNone,
-    kAtStart,      // before the first word of a text
-    kAfterTokens,  // also before the first word after each added token
+    kAtStart,      // before a text that does not begin with an added token
+    kAfterTokens,  // also before the text after each added token
 };
 
 struct TokenTable {
-    std::vector<std::string> pieces;  // [vocab] the bytes each id represents inside a text
-    std::vector<AddedToken> added;    // written out in texts; also those with `normalized`
-    int32_t bos = -1, eos = -1;
-    std::vector<int32_t> eos_ids;        // ascending, with eos
+    std::vector<std::string> pieces;     // [vocab] the bytes each id represents inside a text
+    std::vector<AddedToken> added;       // tokens found as text; also those with `normalized`
+    int32_t bos = -1, eos = -1;          // -1: none
+    std::vector<int32_t> eos_ids;        // all ids that end a sequence, ascending; eos is one of them
     std::vector<int32_t> before, after;  // the tokens that add_special puts around a text
     PrefixSpace prefix = PrefixSpace::kNone;
 
-    /// The id of an added token's text; -1 if there is none.
+    /// Returns the id of the added token with this text; -1 if there is none.
     int32_t id_of_added(std::string_view text) const;
-    /// `ends` joined with eos become eos_ids; those outside [0, vocab) are ignored.
+    /// Sets eos_ids to eos and `ends`; ids outside [0, vocab) are ignored. `what`: the source, for the log.
     void set_ends(const std::vector<int64_t>& ends, std::string_view what);
 };
 
-/// A tokenizer over a table; the derived class encodes the text between added tokens.
+/// A tokenizer over a table; the derived class encodes the text before, between and after added tokens.
 class TableTokenizer : public Tokenizer {
   public:
     std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
@@ -55,9 +56,10 @@ class TableTokenizer : public Tokenizer {
     /// Every id of the table must be in [0, vocab).
     explicit TableTokenizer(TokenTable table);
 
-    /// Appends the ids of a text without added tokens. `prefix`: the table's rule requires a space before it.
+    /// Appends to `ids` the ids of a text without added tokens (other than those with `normalized`). `prefix`: the
+    /// table's PrefixSpace requires a space before this text.
     virtual void encode_plain(std::string_view text, bool prefix, std::vector<int32_t>& ids) const = 0;
-    /// Returns the bytes that encode_plain() leaves out of such a text.
+    /// Returns the bytes that encode_plain() leaves out of such a text; `offset` counts from its start.
     virtual LeftOut left_out_of_plain(std::string_view) const { return {}; }
 
   private:

@@ -1,5 +1,6 @@
 #pragma once
-/// TokenizerIdentity: a few numbers for everything that token ids depend on but the text. Equal ones mean equal ids.
+/// TokenizerIdentity: a few numbers for everything that token ids depend on but the text. A file of ids (token_store.h)
+/// holds it: tokenizers with equal identities are taken to give equal ids.
 
 #include <cstdint>
 #include <string>
@@ -20,13 +21,14 @@ struct TokenizerIdentity {
     std::vector<int32_t> around;  // the tokens put around a text (BOS, EOS)
     uint64_t probe = 0;           // XXH3 of the ids of a fixed text, and of every piece as text: rules, merges
 
-    /// Encodes some hundred kilobytes.
+    /// Computes the identity of a tokenizer, for which it encodes some hundred kilobytes.
     static TokenizerIdentity of(const Tokenizer& tokenizer);
     /// Reads the result of to_json(). Errors: Exit::kData; `where` names the file.
     static TokenizerIdentity from_json(const Json& json, std::string_view where);
     Json to_json() const;
 
-    /// Describes the first difference from `other`: "its vocabulary has 49152 tokens, not 32000". Empty: there is none.
+    /// Describes the first difference of this tokenizer ("its") from `other`: "its vocabulary has 49152 tokens, not
+    /// 32000". Empty: there is none.
     std::string difference(const TokenizerIdentity& other) const;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Reader of Hugging Face's tokenizer.json: byte-pair encoding of bytes or of characters.
+/// tokenizer_from_json(): makes the tokenizer of a Hugging Face tokenizer.json, if that is byte-pair encoding.
 
 #include <memory>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-/// `text` is the file's content, `what` its name. Errors: Exit::kData naming the component that is wrong or unknown.
+/// Returns a BpeTokenizer. `text` is the file's content, `what` its name; `files` were read next to it. Errors:
+/// Exit::kData naming the component that is wrong or unknown.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std::string& what,
                                                const SpecialFiles& files);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// UTF-8 in byte strings that need not be UTF-8. Valid means RFC 3629: shortest form, no surrogates, up to U+10FFFF.
+/// Functions for UTF-8 in byte strings that may have other bytes as well. Valid means RFC 3629: shortest form, no
+/// surrogates, up to U+10FFFF.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace trireme {
 
-/// Returns the length in bytes of the valid character at the start of `text` (1 to 4), 0 if there is none.
+/// Returns the length in bytes of the valid character at the start of `text` (1 to 4), 0 if none is there.
 size_t utf8_length(std::string_view text);
 
 /// Returns how many bytes at the end of `text` (0 to 3) begin a valid character whose rest is missing.
@@ -17,12 +18,13 @@ size_t utf8_unfinished_tail(std::string_view text);
 /// Returns the code point of one valid character, alone or at the start of `text`.
 uint32_t utf8_code_point(std::string_view text);
 
-/// `code_point` must be one: no surrogate, at most U+10FFFF.
+/// Appends a character to `out`. `code_point` must be valid: no surrogate, at most U+10FFFF.
 void append_utf8(std::string& out, uint32_t code_point);
 
+/// Returns whether all of `text` is valid.
 bool is_utf8(std::string_view text);
 
-/// The property White_Space, which is what the regex dialects of tokenizers call \s.
+/// Returns Unicode's property White_Space, which is \s in the regex dialects of tokenizers.
 bool is_white_space(uint32_t code_point);
 
 /// Calls valid(run) for each maximal run of valid characters and invalid(byte) for each byte between them, in order.

@@ -1,5 +1,6 @@
 #pragma once
-/// WireReader, WireWriter: Protocol buffers' wire format (tag-length-value); the reader does not trust its input.
+/// WireReader, WireWriter: Protocol buffers' wire format, in which a tokenizer.model is written. The reader does not
+/// trust its input.
 
 #include <cstdint>
 #include <string>
@@ -7,18 +8,19 @@
 
 namespace trireme {
 
-/// One message. for (WireReader r(bytes, what); r.next();) if (r.field() == 3) use(r.varint());
-/// Errors of all members: Exit::kData naming `what` and the byte.
+/// Reads the fields of one message: for (WireReader r(bytes, what); r.next();) if (r.field() == 3) use(r.varint());
+/// Errors of all members: Exit::kData naming `what`.
 class WireReader {
   public:
     /// `message` and `what` must outlive the reader.
     WireReader(std::string_view message, std::string_view what) : in_(message), what_(what) {}
 
-    /// Reads the next field, whatever its number; false at the end of the message.
+    /// Reads the next field, whatever its number and type. Returns false at the end of the message.
     bool next();
+    /// Returns the number of the field that next() read.
     uint32_t field() const { return field_; }
 
-    /// Returns the value of the current field; an error if it has another wire type.
+    /// Return the value of that field. Error: it has another wire type. bytes() is a view of the message.
     uint64_t varint() const;
     uint32_t fixed32() const;
     std::string_view bytes() const;
@@ -38,6 +40,7 @@ class WireReader {
     std::string_view bytes_;  // value of the other types
 };
 
+/// Appends fields to a message.
 class WireWriter {
   public:
     void varint(uint32_t field, uint64_t value);

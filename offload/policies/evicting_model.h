@@ -1,5 +1,6 @@
 #pragma once
-/// Model-dependent inputs of KV cache eviction, for one rank. Supplied by model/.
+/// EvictingModel: model-dependent inputs of KV cache eviction on one rank, for EvictingView and HeavySet. Supplied by
+/// model/evicting_kv.cc.
 
 #include <cstdint>
 #include <functional>
@@ -16,18 +17,19 @@ struct EvictingModel {
     KvReaders readers;                // with this rank's query heads
     std::vector<int32_t> kv_of_head;  // [heads]: the KV head that each reads
     std::vector<float> shares;        // [heads]: the factor of each head's attention weights, in one layer
-    HeadPool pool = HeadPool::kAdd;
+    HeadPool pool = HeadPool::kAdd;   // how the weights of the query heads of a KV head are combined
     // Cosines and sines of a position in a sequence of `text` tokens, [head_dim].
     std::function<void(std::span<float> out, int64_t position, int64_t text)> angles;
-    std::function<void(std::span<float> out, int64_t positions)> turn;  // likewise for a difference of positions
-    /// Combines the weights of heads, f32 [owners, kv_heads, n]: those of a KV head on several ranks by their sum or
-    /// maximum; those of all KV heads of a layer by their mean, if they keep one set. Empty: each head chooses by its
-    /// own weights.
+    // Cosines and sines that rotate a query by `positions` more positions, or fewer if negative, [head_dim].
+    std::function<void(std::span<float> out, int64_t positions)> turn;
+    // Combines the weights of heads in place, f32 [owners, kv_heads, n]: those of a KV head on several ranks by their
+    // sum or maximum; those of all KV heads of a layer by their mean, if they keep one set. Collective over ranks,
+    // enqueued. Empty: each head chooses by its own weights.
     std::function<void(Kernels&, const Tensor& weights)> exchange;
-    /// If heads share slots: the row of each of the model's KV heads (EvictionShape::key_rows); this rank's rows; a
-    /// function that gathers the rows of all ranks into `all`, empty if there is one rank.
+    // Only if heads share slots: the row of each of the model's KV heads among the rows of keys that ranks gather.
     std::vector<int32_t> rows = {};
-    int64_t first_row = 0, own_rows = 0;
+    int64_t first_row = 0, own_rows = 0;  // this rank's rows; own_rows is equal on all ranks
+    // Gathers the rows of all ranks into `all`. Collective over ranks, enqueued. Empty if there is one rank.
     std::function<void(const Tensor& all, const Tensor& own)> gather = {};
 };
 

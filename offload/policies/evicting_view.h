@@ -1,7 +1,7 @@
 #pragma once
-/// An evicting view: every KV head retains some tokens, which a policy chooses at the end of a prompt and at every step
-/// (H2O, arXiv 2306.14048, and its family). Its memory does not grow with the sequence. It is on the device, and holds
-/// one sequence.
+/// EvictingView: the view of an evicting KV cache (--kv-policy). Every KV head retains some tokens, which a policy
+/// chooses at the end of a prompt and at every decode step (H2O, arXiv 2306.14048, and its family). Its memory does not
+/// grow with the sequence. It is on the device, and holds one sequence.
 
 #include <memory>
 #include <span>
@@ -18,15 +18,15 @@ namespace trireme {
 
 /// A prefill goes layer by layer. An owner's keys and values are in scratch tiles, as entries in the order of ranks.
 /// They remain there until its last reader has attended its last row, in its last pass; then each head chooses. A
-/// decode step stages its row; in keep() every full head evicts a token, and the row takes its slot. The attention of
-/// all layers that read an owner counts for its tokens. Ranks, scores and choices remain on the device. The host stores
-/// only how many tokens the fullest head retains.
+/// decode step has one row, which is staged; in keep() every full head evicts a token, and the row takes its slot. The
+/// attention of all layers that read an owner counts for its tokens. Ranks, scores and choices remain on the device.
+/// The host stores only how many tokens the fullest head retains.
 class EvictingView final : public KvView {
   public:
     /// Errors: Exit::kOs.
     EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model);
     static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
-    /// Limits of the additional prefill kernels that re-score; only policies that observe have them.
+    /// Limits of the additional kernels, in prefill phase, that re-score; only policies that observe have them.
     static KernelLimits renewing_limits(const KvShape& kv, const EvictionShape& shape, int64_t heads);
     /// The most elements per KV head that EvictingModel::exchange is given.
     static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
@@ -45,6 +45,7 @@ class EvictingView final : public KvView {
     bool wants_all_rows() const override { return shape_.attentive(); }
     bool rotates() const override { return shape_.rolling; }
     Place rope_position(int64_t sequence, int64_t position, int64_t text) const override;
+    /// To 0, to its own length, or to the end of the last prefill, if that was saved (EvictionShape::returns).
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
@@ -58,7 +59,8 @@ class EvictingView final : public KvView {
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
 
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
-    /// The cookbook's evict_for_space (H2O): heavy hitters are retained, and fewer recent tokens. Errors: none.
+    /// Retains the heavy hitters and fewer recent tokens (evict_for_space of the H2O cookbook). A session calls it
+    /// before it reads a turn.
     bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
     void truncate(int64_t sequence, int64_t n) override;
 
@@ -69,7 +71,7 @@ class EvictingView final : public KvView {
     void close_layer(OwnerIndex) override {}
     void end_prefill() override;
 
-    /// The retained tokens, for tests and dumps: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
+    /// The retained tokens on the device, for tests and dumps.
     const SlotKv& slots() const { return m_.kv; }
 
   private:
@@ -111,12 +113,12 @@ class EvictingView final : public KvView {
     Buffer<Space::kHost> turns_;  // rotations in flight to the device
     Buffer<Space::kHost> largest_, addresses_;
     Event turns_free_;
-    int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;
-    SlotCall call_ = {};  // the call of owner 0; the others' differ only in the owner
-    bool prefill_ = false;
+    int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;  // at the end of the last prefill; -1: not saved
+    SlotCall call_ = {};                   // the call of owner 0; the others' differ only in the owner
+    bool prefill_ = false;                 // a prefill is running
     std::vector<OwnerProgress> progress_;  // by owner
     std::vector<OwnerIndex> in_places_;    // by place: the owner whose entries are there; -1: none
-    int64_t steps_ = 0;                    // since the last prompt
+    int64_t steps_ = 0;                    // decode steps since the last prefill
 };
 
 }  // namespace trireme

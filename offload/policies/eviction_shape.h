@@ -1,5 +1,6 @@
 #pragma once
-/// Parameters of KV cache eviction: the policies by name, and the budgets and rules that follow for each owner.
+/// EvictionShape: parameters of KV cache eviction (--kv-policy, --kv-window and related flags), and the budgets and
+/// rules that follow from them for each owner.
 
 #include <cstdint>
 #include <string_view>
@@ -18,7 +19,8 @@ constexpr std::string_view name_of(KvPolicy policy) {
     return kKvPolicyNames[static_cast<size_t>(policy)];
 }
 
-/// How the attention weights of a KV head's query heads are combined (GQA): the first head's alone, or those of all.
+/// How the attention weights of a KV head's query heads are combined (GQA): by their mean, sum or maximum, or the first
+/// head's alone. If several layers read an owner, kMean is also the mean over them, and kFirst counts only the first.
 enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
 
 struct EvictionShape {
@@ -26,23 +28,23 @@ struct EvictionShape {
     int64_t budget = 0;    // W: tokens per KV head (the mean, if layers or a layer's heads differ)
     int64_t heavy = 0;     // H: tokens of W chosen by score (h2o, knorm); the others are the most recent
     int64_t sinks = 0;     // the first tokens of the sequence, always retained
-    bool rolling = false;  // positions are counted among the retained tokens
+    bool rolling = false;  // RoPE positions are counted among the retained tokens, not in the sequence
     HeadsBy heads = HeadsBy::kMean;
-    bool one_set = false;  // all KV heads of a layer retain the same tokens, by the mean of their scores
-    bool half_scores = false;
-    bool per_query = false;  // scores are divided by the number of queries that saw the token
-    float decay = 1;         // factor of the sums for each query
-    int64_t observe = 64;    // queries that are counted (snapkv, pyramidkv, adakv)
-    int64_t pool = 5;        // smoothing width for scores; odd
-    int64_t every = 64;      // steps from one re-scoring to the next
-    int64_t chunk = 0;       // tokens of a prompt between two evictions; 0: all of them
-    int64_t prompt = 0;      // the most tokens that are read at once, without chunks; 0: the context
-    bool turns = false;      // there are several prompts; each follows the tokens retained from earlier ones
-    uint32_t seed = 0;       // seed of kRandom
-    int64_t first_head = 0;  // the model's number of this rank's first KV head
-    int64_t all_heads = 0;   // the number of the model's KV heads, if they share slots
-    int64_t key_rows = 0;    // rows of keys that ranks gather: ranks * the most KV heads of one rank
-    bool returns = false;    // truncate() to the end of the last prefill is possible: a copy is kept
+    bool one_set = false;      // all KV heads of a layer retain the same tokens, by the mean of their scores
+    bool half_scores = false;  // scores are rounded to f16 (h2o, tova)
+    bool per_query = false;    // scores are divided by the number of queries that saw the token
+    float decay = 1;           // factor of the sums for each query
+    int64_t observe = 64;      // last queries whose attention is counted (snapkv, pyramidkv, adakv)
+    int64_t pool = 5;          // tokens over which scores are smoothed, odd (snapkv, pyramidkv, adakv)
+    int64_t every = 64;        // decode steps from one re-scoring to the next (snapkv, pyramidkv, adakv)
+    int64_t chunk = 0;         // tokens of a prompt between two evictions; 0: all of them
+    int64_t prompt = 0;        // the most tokens that are read at once, without chunks; 0: the context
+    bool turns = false;        // several prompts (a session); each follows the tokens retained of earlier ones
+    uint32_t seed = 0;         // seed of kRandom
+    int64_t first_head = 0;    // the model's number of this rank's first KV head
+    int64_t all_heads = 0;     // the number of the model's KV heads, if they share slots
+    int64_t key_rows = 0;      // rows of keys that ranks gather: ranks * the most KV heads of one rank
+    bool returns = false;      // truncate() to the end of the last prefill is possible: a copy is kept
 
     /// Writes these parameters, or checks that a snapshot has the same. Errors: Exit::kData if they differ.
     void same_as_in(Archive& ar) const;
@@ -52,10 +54,11 @@ struct EvictionShape {
     bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
     /// Whether H tokens are chosen by score and the others are the most recent.
     bool divided() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kKeyNorm; }
+    /// Whether scores come from the last `observe` queries.
     bool observing() const {
         return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv || policy == KvPolicy::kAdaKv;
     }
-    /// Whether a layer's heads may retain one set of tokens: they score by attention, and have equally many slots.
+    /// Whether one_set is possible: heads score by attention, and all heads of a layer have the same number of slots.
     bool may_keep_one_set() const { return attentive() && !shares(); }
     /// Whether the heads of a layer share its slots, W each on average.
     bool shares() const { return policy == KvPolicy::kAdaKv; }
@@ -65,14 +68,16 @@ struct EvictionShape {
     int64_t budget_of(OwnerIndex owner, int64_t owners) const;
     /// The largest budget of all owners.
     int64_t most_tokens(int64_t owners) const;
+    /// How heads share a layer's slots, if they do.
     SlotShare share() const;
-    /// If heads share slots: the most tokens that `together` heads may retain, and the most tiles that these occupy.
+    /// If heads share slots: the most tokens that `together` of the model's KV heads may retain.
     int64_t shared_tokens(int64_t together) const;
+    /// The most tiles that these tokens occupy.
     int64_t shared_tiles(int64_t together) const;
     /// The most tokens that one head of any owner may retain.
     int64_t most_of_head(int64_t owners) const;
     SlotRule rule() const;
-    /// How many of a call's last queries are counted.
+    /// The number of a call's last queries whose attention is counted; `queries`: all of the call.
     int64_t counted(int64_t queries) const;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-/// A set of heavy hitters of a full view (H2O, arXiv 2306.14048), for a level that proposes. Every KV head retains some
-/// tokens, chosen by the attention of the full model's own queries. The full view verifies what is proposed, so a bad
-/// choice loses nothing.
+/// HeavySet: the heavy hitters of a full view (H2O, arXiv 2306.14048), which a proposing level attends (--spec h2o).
+/// For every KV head it holds copies of some tokens, chosen by the attention of the full model's own queries. The full
+/// model verifies what is proposed, so a bad choice loses nothing.
 
 #include <memory>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-/// The set holds what a EvictingView of policy h2o would retain if it received, token by token, the queries, keys and
+/// The set holds what an EvictingView of policy h2o would retain if it received, token by token, the queries, keys and
 /// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
 /// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
 /// slot with the bits that were staged; other rows have no effect. Positions are true positions. One sequence.
@@ -38,7 +38,8 @@ class HeavySet final : public KvObserver, public KvSet {
     int64_t most_slots() const override { return shape_.budget; }
     int64_t seen(int64_t tokens) const override { return std::min(tokens, shape_.budget); }
     LayerKv layer(OwnerIndex owner) const override;
-    /// Follows committed tokens until a restart at 0 or at the prompt. Errors: Exit::kInternal if it missed any.
+    /// From now on follows committed tokens, until a truncation to 0 or to the prompt. Errors: Exit::kInternal if
+    /// tokens were committed and not followed.
     void taken_over() override;
     void begin_reading(Stream& reader) override { reader.wait(ready_); }
     void read_until(const Event& event) override { read_ = event; }
@@ -57,7 +58,7 @@ class HeavySet final : public KvObserver, public KvSet {
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
 
-    /// The tokens that heads retain, for tests: i32 and f32 [owners, kv_heads, slots], i32 [owners, kv_heads].
+    /// The tokens that heads hold, on the device, for tests.
     const SlotKv& slots_kv() const { return m_.kv; }
 
   private:
@@ -94,9 +95,9 @@ class HeavySet final : public KvObserver, public KvSet {
     std::vector<OwnerProgress> progress_;  // by owner, in a prefill
     bool graphs_;                          // owners on chip may be recorded; every forward then enqueues the same work
 
-    int64_t tokens_ = 0, prompt_ = 0;
-    bool prefill_ = false, followed_ = false;
-    bool moved_ = false, behind_ = false;  // slots differ from the prompt's; tokens were committed and not followed
+    int64_t tokens_ = 0, prompt_ = 0;          // tokens that the set has followed; tokens of the prompt
+    bool prefill_ = false, followed_ = false;  // a prefill is running; committed tokens are followed
+    bool moved_ = false, behind_ = false;      // slots differ from the prompt's; tokens were committed and not followed
     Event ready_, read_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The layers that read each owner's keys and values, supplied from the model's layer map. Eviction by attention uses
-/// them, because the attention of all readers counts. Pure arithmetic.
+/// KvReaders: the layers that read each owner's keys and values, from the model's layer map. Eviction by attention
+/// needs them, because the attention of all readers counts. Pure arithmetic.
 
 #include <cstdint>
 #include <vector>
@@ -17,10 +17,10 @@ struct KvReader {
 
 class KvReaders {
   public:
-    /// Takes all layers of a model in order, each with `heads` query heads on this rank. `places` [owners]: where a
-    /// prompt's keys and values are stored until the owner's heads have chosen. Two owners share a place only if those
-    /// of the first are no longer needed when those of the second arrive. Errors: Exit::kInternal for an owner without
-    /// readers.
+    /// Takes all layers of a model in order, each with `heads` query heads on this rank. `places` [owners]: the number
+    /// (from 0) of the scratch buffer for an owner's prompt keys and values, until its heads have chosen. Two owners
+    /// share a place only if those of the first are no longer needed when those of the second arrive. Errors:
+    /// Exit::kInternal for an owner without readers.
     KvReaders(int64_t heads, std::vector<KvReader> layers, std::vector<int64_t> places);
     /// The readers of a model whose layers read their own keys and values.
     static KvReaders own(int64_t heads, int64_t owners);
@@ -32,13 +32,15 @@ class KvReaders {
     /// Whether rows of any layer do not see themselves.
     bool any_strict() const;
 
-    /// The layers that read an owner, in order; a layer's index among its owner's readers.
+    /// The layers that read an owner, in order.
     const std::vector<LayerIndex>& of(OwnerIndex owner) const { return readers_[owner.at()]; }
+    /// A layer's index among its owner's readers.
     int64_t number(LayerIndex layer) const { return numbers_[layer.at()]; }
     /// The most readers that an owner has.
     int64_t most() const;
 
     int64_t place(OwnerIndex owner) const { return places_[owner.at()]; }
+    /// The number of places.
     int64_t places() const;
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-/// A subset of a sequence's keys and values, which a observer of the full view keeps up to date. A level attends this
-/// subset alone (SetView).
+/// KvSet: copies of some of a sequence's keys and values, which an observer of the full view keeps up to date. A
+/// proposing level, the reader, attends them alone (SetView).
 
 #include <cstdint>
 
@@ -15,12 +15,13 @@ class KvSet {
 
     /// The number of the sequence's tokens that the set has followed.
     virtual int64_t tokens() const = 0;
-    /// The number of filled slots of the fullest head, in every layer; the most that there ever are.
+    /// The number of filled slots of the fullest head; equal in all layers.
     virtual int64_t slots() const = 0;
+    /// The most that slots() ever is.
     virtual int64_t most_slots() const = 0;
     /// Number of tokens visible to attention at this sequence length (KvView::kept).
     virtual int64_t seen(int64_t tokens) const { return tokens; }
-    /// An owner's tiles, with the tables that attention requires; its staged rows are the full view's.
+    /// An owner's tiles in the set, with the tables that attention requires; the staged rows are the full view's.
     virtual LayerKv layer(OwnerIndex owner) const = 0;
 
     /// Called when a reader has adopted the set's length; it may read the set from now on.
@@ -28,8 +29,10 @@ class KvSet {
     /// Serialises the set. The full view that it follows must have no staged rows.
     virtual void state(Archive& ar) = 0;
 
-    /// Call these before and after the work in which `reader` reads the set. Changes of the set wait for the event.
+    /// To be called before the reader enqueues work that reads the set on its stream `reader`: makes that work wait for
+    /// earlier changes of the set.
     virtual void begin_reading(Stream& reader) = 0;
+    /// To be called after that work is enqueued, with an event after it: later changes of the set wait for the event.
     virtual void read_until(const Event& event) = 0;
     /// Called before the reader and its stream are destroyed. Blocks until no work of the set waits for them.
     virtual void reader_leaves() noexcept = 0;

@@ -1,5 +1,6 @@
 #pragma once
-/// The queries of a sequence's most recent tokens, in every layer: for policies that re-score during decoding.
+/// RecentQueries: the queries of a sequence's most recent tokens, in every layer. EvictingView re-scores retained
+/// tokens with them during decoding (policies snapkv, pyramidkv, adakv).
 
 #include <array>
 #include <span>
@@ -14,19 +15,23 @@ namespace trireme {
 
 class RecentQueries {
   public:
-    /// Stores the queries of `tokens` tokens, f32 [layers * columns] each. Errors: Exit::kOs.
+    /// Stores the queries of the last `tokens` tokens, f32 [layers * columns] each. All work is enqueued on `compute`.
+    /// Errors: Exit::kOs.
     RecentQueries(Device& device, Stream& compute, int64_t layers, int64_t columns, int64_t tokens);
+    /// Bytes of device memory.
     static size_t memory(int64_t layers, int64_t columns, int64_t tokens);
 
-    /// Stores rows of a prompt: the sequence's tokens from `token` on, at the positions from `position` on.
+    /// Stores a prompt's rows q f32 [rows, columns]: the sequence's tokens from `token` on, with RoPE positions from
+    /// `position` on.
     void take(Kernels& op, LayerIndex layer, const Tensor& q, int64_t token, int64_t position);
-    /// Stores a decode step's row; keep() makes it the sequence's token `token`, at `position`.
+    /// Stores a decode step's row q f32 [1, columns] of a layer.
     void stage(Kernels& op, LayerIndex layer, const Tensor& q);
+    /// Makes the staged row, in all layers, the sequence's token `token`, whose RoPE position is `position`.
     void keep(int64_t token, int64_t position);
 
-    /// A contiguous part of a layer's queries, f32 [rows, columns]. parts() returns those of tokens [first, first + n).
+    /// A contiguous part of a layer's queries, f32 [rows, columns].
     struct Part {
-        int64_t first = 0;  // token
+        int64_t first = 0;  // token of the first row
         Tensor q;
     };
     struct Parts {
@@ -34,11 +39,14 @@ class RecentQueries {
         size_t n = 0;
         std::span<const Part> span() const { return std::span(all).first(n); }
     };
+    /// The queries of tokens [first, first + n), which must be among the last ones.
     Parts parts(LayerIndex layer, int64_t first, int64_t n) const;
     /// A token's position when its query was computed.
     int64_t position(int64_t token) const { return positions_[place(token)]; }
 
+    /// Copies the queries, for a truncation to the present length.
     void save();
+    /// Restores the queries that save() has copied.
     void restore();
     void state(Archive& ar) {
         ar.section("recent queries");

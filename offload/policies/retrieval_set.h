@@ -1,7 +1,7 @@
 #pragma once
-/// The retrieval set of a full view, for a smaller level: chunks that a query selects, and the most recent tokens
-/// (TriForce, arXiv 2404.11912, section 4.1). Their keys and values are copied while the full view attends its tiles,
-/// so that selecting costs no traffic of its own.
+/// RetrievalSet: the tokens of a full view that a proposing level attends (--spec retrieval, triforce): chunks that a
+/// query selects, and the most recent tokens (TriForce, arXiv 2404.11912, section 4.1). Their keys and values are
+/// copied while the full view attends its tiles, so that selecting costs no traffic of its own.
 
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@ class RetrievalSet final : public KvObserver, public KvSet {
 
     const RetrievalShape& shape() const { return shape_; }
     int64_t tokens() const override { return tokens_; }
-    /// Slots that are filled, in every layer: selected chunks, then all tokens after the candidates.
+    /// Slots that are filled, in every layer: selected chunks, then all tokens after the candidates (ChunkPick).
     int64_t slots() const override { return slots_of(tokens_); }
     int64_t most_slots() const override { return most_slots_; }
     /// i64 [1, tiles], addresses of an owner's tiles.
@@ -43,12 +43,13 @@ class RetrievalSet final : public KvObserver, public KvSet {
     }
     void read_until(const Event& event) override { read_ = event; }
     void reader_leaves() noexcept override;
-    /// Sets whether the set re-selects while the sequence grows. (It always does when its slots run out.)
+    /// Sets whether the set re-selects while the sequence grows, as often as RetrievalShape::every. (It always does
+    /// when its slots run out.)
     void choose_again(bool chooses) { chooses_ = chooses; }
 
-    /// The last selection of the heads. Valid once the stream has reached it.
+    /// The last selection of the heads. `places` is valid once the stream has reached it.
     struct Choice {
-        int64_t number = 0;  // selections so far
+        int64_t number = 0;  // selections so far, this one included
         ChunkPick pick;
         HostTensor places;  // i32 [owners, kv_heads, chunks]: Kernels::choose_chunks
     };
@@ -102,6 +103,8 @@ class RetrievalSet final : public KvObserver, public KvSet {
     ChunkPick pick_here_;    // what the tiles hold; tokens_ replaces its `tokens`
     ChunkPick pick_prompt_;  // what they held after the prompt
     bool graphs_;            // owners on chip may be recorded; every forward then enqueues the same work
+    // The current forward is a prefill; it selects; the set may select again (choose_again); the tiles no longer hold
+    // the prompt's selection.
     bool reading_prompt_ = true, choosing_ = false, chooses_ = false, moved_ = false;
     int64_t since_ = 0;                // forwards since the last selection
     std::vector<bool> chosen_, seen_;  // [owners] in this forward; seen_: by history_

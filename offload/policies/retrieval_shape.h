@@ -1,5 +1,6 @@
 #pragma once
-/// Sizes of retrieval: how many tokens a retrieving level sees, and the memory that they take. Pure arithmetic.
+/// RetrievalShape: parameters of retrieval (--retrieval-*, --reselect), the number of tokens that a RetrievalSet holds,
+/// and their memory. Pure arithmetic.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,21 +19,22 @@ struct RetrievalShape {
     int64_t chunk = 8;   // tokens; a divisor of kTileTokens
     int64_t every = 1;   // forwards of the full view from one selection to the next; kNever: only the prompt selects
     int64_t generated = -1;     // the most tokens after the prompt; -1: to the end of the context
-    int64_t queries = 1;        // queries whose mean selects: the last token's, and those committed before it
-    int64_t query_columns = 0;  // columns of a layer's query, heads * head_dim; if several select
+    int64_t queries = 1;        // queries whose mean selects: the last token's, and those of the tokens before it
+    int64_t query_columns = 0;  // elements of a layer's query on this rank, heads * head_dim; read if queries > 1
     bool recorded = false;      // each selection is copied to host memory, for dumps
     bool comes_back = false;    // the sequence may be truncated to the prompt: host memory keeps what it selected
 
     /// The selection in a sequence of `tokens` tokens.
     ChunkPick pick(int64_t tokens) const;
-    /// The most slots that a selection takes. With kNever, all generated tokens are retained.
+    /// The most slots that a selection and the tokens after it take. With kNever, all generated tokens are held.
     int64_t slots(int64_t context) const;
     int64_t tiles(int64_t context) const { return tiles_for(slots(context)); }
 
-    /// Bytes of the selected tokens' tiles, and of the means of all chunks of the context, for all owners.
+    /// Bytes of the set's tiles, for all owners.
     size_t set_bytes(const KvShape& kv) const;
+    /// Bytes of the mean keys of all chunks of the context, for all owners.
     size_t summary_bytes(const KvShape& kv) const;
-    /// The memory of a RetrievalSet: these bytes, scratch for selecting, and the prompt's selection.
+    /// The memory of a RetrievalSet: set_bytes, summary_bytes, scratch for selecting, and the prompt's selection.
     MemoryBytes memory(const KvShape& kv) const;
 
     // Shapes of the allocated tensors.

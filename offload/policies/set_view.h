@@ -1,6 +1,6 @@
 #pragma once
-/// The view of a level that attends a KvSet. The set's full view fills it: a prefill and keep() of this one are errors.
-/// Its own rows are only staged, never committed.
+/// SetView: the view of a proposing level that attends a KvSet and its own staged rows. The set's full view fills the
+/// set and commits tokens: a prefill and keep() of this view are errors. It can be truncated only to the set's length.
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +12,8 @@ namespace trireme {
 
 class SetView final : public KvView {
   public:
-    /// `set` must outlive the view, and belong to a full view of the same shape. Errors: Exit::kOs.
+    /// `set` must outlive the view, and belong to a full view of the same shape. The level enqueues its work on
+    /// `compute`. Errors: Exit::kOs.
     SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
     ~SetView() override { set_.reader_leaves(); }
     /// The view's memory, without the set's.
@@ -37,7 +38,7 @@ class SetView final : public KvView {
     void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
     void truncate(int64_t sequence, int64_t n) override;
 
-    /// Serialises everything but the set, which is serialised separately, first.
+    /// Serialises everything but the set, which is serialised separately, and restored before this.
     void state(Archive& ar) override {
         ar.section("set view");
         KvView::state(ar);

@@ -1,6 +1,6 @@
 #pragma once
-/// Slots of owners (kernels/slots.h) as attention takes them: one owner, or several consecutive ones, whose heads then
-/// appear as those of one layer.
+/// slot_layer(): the slots of an owner (kernels/slots.h) as attention takes them. It may also be `owners` consecutive
+/// owners from `first` on, whose heads then appear as those of one layer.
 
 #include "kernels/slots.h"
 #include "offload/index.h"

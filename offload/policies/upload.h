@@ -1,5 +1,6 @@
 #pragma once
-/// Uploads that fill tensors from the host in pieces, so that a long tensor does not need host memory for all of it.
+/// Upload: fills device tensors with values that the host computes, in pieces, so that a long tensor does not need host
+/// memory for all of it. Constructors use it for constant tables.
 
 #include <algorithm>
 
@@ -12,7 +13,8 @@ class Upload {
   public:
     Upload(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-    /// to[r, c] = at(r, c), extents after the first flattened; does nothing if there is no tensor. Blocks.
+    /// to[r, c] = at(r, c), where extents after the first are flattened. Does nothing if `to` is empty. Blocks until
+    /// the values are on the device.
     template <class T, class At>
     void operator()(const Tensor& to, const At& at) const {
         rows<T>(to, [&](const Matrix<T>& m, int64_t first) {
@@ -21,7 +23,7 @@ class Upload {
             }
         });
     }
-    /// Like operator(), but fill(rows, index of the first one) sets several rows at a time.
+    /// Like operator(), but fill(m, first) sets the rows of the matrix m, which are rows first, first + 1, ... of `to`.
     template <class T, class Fill>
     void rows(const Tensor& to, const Fill& fill) const {
         if (!to) return;

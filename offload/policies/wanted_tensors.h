@@ -1,5 +1,6 @@
 #pragma once
-/// Lists of tensors in one piece of device memory: one list serves to compute their size and to allocate them.
+/// WantedTensors: a list of tensors to allocate in one piece of device memory. The same list serves to compute their
+/// size (bytes_of) and to allocate them (take_all). EvictingMemory and HeavyMemory use it.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,8 @@ inline void take_all(Arena<Space::kDevice>& device, const WantedTensors& all) {
     for (const WantedTensor& w : all) *w.tensor = device.take(w.type, w.shape);
 }
 
-/// Adds a copy, in `copies`, of each tensor in `of`, which must be in the list.
+/// Adds to the list a tensor for a copy of each tensor in `of`, which must be in the list. Allocating it sets
+/// copies[i].
 inline void want_copies(WantedTensors& all, std::vector<Tensor>& copies, const std::vector<const Tensor*>& of) {
     copies.resize(of.size());
     for (size_t i = 0; i < of.size(); ++i) {
@@ -39,11 +41,12 @@ inline void want_copies(WantedTensors& all, std::vector<Tensor>& copies, const s
     }
 }
 
-/// Enqueues copies of the originals to `copies`, and back; nothing if there are no copies.
+/// Enqueues copies of the originals `of` to `copies`; none if `copies` is empty.
 inline void save(Stream& stream, const std::vector<Tensor>& copies, const std::vector<const Tensor*>& of,
                  const char* what) {
     for (size_t i = 0; i < copies.size(); ++i) stream.copy(copies[i], *of[i], what);
 }
+/// Enqueues copies of `copies` back to the originals.
 inline void restore(Stream& stream, const std::vector<Tensor>& copies, const std::vector<const Tensor*>& of,
                     const char* what) {
     for (size_t i = 0; i < copies.size(); ++i) stream.copy(*of[i], copies[i], what);

@@ -1,7 +1,7 @@
 #pragma once
-/// A window view: attention sees a sequence's first tokens (attention sinks) and its most recent ones, as if they were
-/// adjacent (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory does not grow with the sequence. It is on the
-/// device, and holds one sequence.
+/// WindowView: the view of a drafting level (--spec draft, window). Attention sees a sequence's first tokens (attention
+/// sinks) and its most recent ones, as if they were adjacent (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory
+/// does not grow with the sequence. It is on the device, and holds one sequence.
 
 #include <algorithm>
 #include <cstdint>
@@ -40,7 +40,7 @@ class WindowView final : public KvView {
     PromptPart part_of_prompt(int64_t n) const override {
         return n <= window_.tokens() ? PromptPart{n, 0} : PromptPart{window_.sinks, window_.recent};
     }
-    /// A window that has moved cannot be truncated, except to 0.
+    /// A window that has moved cannot be truncated, except to 0 (or to its length, which changes nothing).
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
     }
@@ -82,11 +82,11 @@ class WindowView final : public KvView {
     std::vector<Sinks> sinks_;     // by owner
     Tensor first_rows_;            // i32 [sinks]: 0, 1, ...
     Tensor sequence_;              // i32 [sinks]: 0, 0, ...
-    Tensor moved_;                 // f32 [sinks, kv_heads * head_dim]
+    Tensor moved_;                 // f32 [sinks, kv_heads * head_dim]: the sinks' keys, rotated for the moved window
     struct Angles {
         HostTensor host;  // f32 [sinks, head_dim], all rows equal
         Tensor device;
-        Event free;
+        Event free;  // reached when the kernels that read it are done
     };
     std::vector<Angles> angles_;
     size_t next_angles_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// The tiles of streamed layers, in pinned host memory.
+/// HostStore: a rank's tiles of streamed layers, in pinned host memory. Transport copies them to the device and back.
 
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ class HostStore {
     /// may not pin that much.
     HostStore(Device& device, const StreamShape& shape, size_t block_bytes = kBlockBytes);
 
-    /// The address of tile `tile` of a layer's sequence; the later tiles of its row follow it.
+    /// The address of a sequence's tile; `tile` counts from the sequence's start. The later tiles of its row follow it.
     char* at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         const bool common = tile < shape_.common;
         const int64_t of = common ? 0 : sequence, first = of == 0 ? 0 : shape_.common;
@@ -29,6 +29,7 @@ class HostStore {
                static_cast<size_t>(tile - first) * shape_.tile_bytes();
     }
     size_t bytes() const { return bytes_; }
+    /// The number of pinned allocations.
     size_t blocks() const { return blocks_.size(); }
 
   private:

@@ -1,6 +1,7 @@
 #pragma once
-/// Marks and waits that order the work of three streams. Vector clocks record what each stream has already waited for.
-/// A wait that would add nothing is not enqueued, so every wait that is enqueued is needed.
+/// Ordering: makes work on one of a rank's three streams wait for work on another. Vector clocks record what each
+/// stream has already waited for. A wait that would add nothing is not enqueued, so every wait that is enqueued is
+/// needed. No call blocks the host.
 
 #include <array>
 #include <cstdint>
@@ -16,10 +17,10 @@ enum class Lane : uint8_t { kCompute, kH2d, kD2h };
 class Ordering {
   public:
     static constexpr size_t kLanes = 3;
-    using Clock = std::array<uint64_t, kLanes>;  // [lane] how many of its marks are known to be reached
+    using Clock = std::array<uint64_t, kLanes>;  // [lane] the number of its marks that are known to be reached
 
-    /// A point in a lane, and the marks of all lanes that are reached when it is. A default-constructed mark counts as
-    /// reached.
+    /// A point in a lane's work. `reached`: the marks of all lanes that are reached when this one is. A
+    /// default-constructed mark counts as reached.
     struct Mark {
         Event event, before;  // events of this mark, and of the lane's mark before it
         Clock reached{};
@@ -36,8 +37,9 @@ class Ordering {
     /// Like wait(), for several marks, with as few waits as possible.
     void wait_all(Lane lane, std::span<const Mark> marks, const char* what = "wait");
 
-    /// For tests: the number of waits enqueued so far; and a fault at one of them (counted from 0), as if a line of the
-    /// program were missing. kNoWait leaves the wait out; kNoRecord waits for the lane's previous mark instead.
+    /// For tests. waits() is the number of waits enqueued so far. slip() sets a fault at one of them (counted from 0),
+    /// as if a line of the program were missing. kNoWait leaves the wait out; kNoRecord waits for the lane's previous
+    /// mark instead.
     enum class Slip : uint8_t { kNone, kNoWait, kNoRecord };
     int64_t waits() const { return waits_; }
     void slip(int64_t wait, Slip how) {

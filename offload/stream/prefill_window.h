@@ -1,7 +1,8 @@
 #pragma once
-/// The window of a layer-by-layer prefill: the ring's memory, which holds all tiles of one streamed layer. Each tile is
-/// computed, read and copied to host memory once; then the next layer's tiles replace it. A prompt may need several
-/// passes over a layer: each writing pass computes the tiles again, and host memory keeps those of the last one.
+/// The window of a layer-by-layer prefill: the ring's memory, which holds one sequence's tiles of one streamed layer.
+/// Complete tiles are copied to host memory; then the next layer's tiles replace them. If a layer needs several passes,
+/// each writing pass computes its tiles again; in the end host memory holds those of the last one. FullView uses it.
+/// Calls enqueue and return.
 
 #include <cstdint>
 #include <vector>
@@ -14,28 +15,33 @@ namespace trireme {
 
 class PrefillWindow {
   public:
+    /// Bytes of device memory for the address table. The tiles are in the ring's memory.
     static size_t table_bytes(const StreamShape& shape) {
         return Arena<Space::kDevice>::bytes_of(DType::kI64, {shape.sequences, shape.tiles});
     }
     PrefillWindow(Device& device, Transport& transport, TileRing& ring, TailTiles& tails, const StreamShape& shape);
 
-    /// Begins a prefill that extends a sequence from `before` to `after` tokens.
+    /// Begins a prefill that extends a sequence from `before` to `after` tokens. Discards what the ring has fetched.
     void begin(int64_t sequence, int64_t before, int64_t after);
-    /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]. Unless the window holds
-    /// the layer's tiles already, they are fetched: those of the `before` tokens if the pass writes and stores, else
-    /// all. A pass that writes and does not store leaves its tiles in the window for a later pass. They go to host
-    /// memory only if another layer needs the window first.
+    /// Begins a pass over a layer. Returns the window's address table, i64 [sequences, tiles]: its rows are equal,
+    /// since the window holds one sequence. If the window does not hold the layer, its existing tiles are fetched. A
+    /// pass that writes and stores needs only those of the `before` tokens. Another pass may read or compare with any,
+    /// so it gets all that earlier passes stored.
+    ///
+    /// `stores` is false if the pass will be repeated (KvView::set_provisional). Such a pass leaves its tiles in the
+    /// window for a later one. They are copied to host memory only if another layer needs the window first.
     const Tensor& open(StreamedIndex layer, bool writes, bool stores = true);
-    /// To be called before kernels that write positions [first, first + n) of the open layer are enqueued: makes them
-    /// wait until that memory is free.
+    /// To be called before kernels that write the open layer's tokens [first, first + n) are enqueued: makes them wait
+    /// until that memory is free. `first` counts from the sequence's start.
     void open_rows(int64_t first, int64_t n);
-    /// To be called after they are enqueued: copies complete tiles to host memory, whole spans at a time.
+    /// To be called after they are enqueued: if the pass stores, copies complete tiles to host memory, whole spans at a
+    /// time.
     void rows_written(int64_t first, int64_t n);
-    /// Ends the pass; to be called after all of its kernels are enqueued. The next layer, or decode, may then use the
-    /// memory.
+    /// Ends the pass; to be called after all of its kernels are enqueued. If it stores, copies the other complete tiles
+    /// to host memory and the newest tiles to TailTiles. The next layer, or decode, may then use the memory.
     void close();
 
-    /// Where the open layer's tile is to be written.
+    /// The device address of the open layer's tile number `tile`, counted from the sequence's start.
     char* at(int64_t tile) const { return ring_.memory() + static_cast<size_t>(tile) * shape_.tile_bytes(); }
 
   private:
@@ -47,15 +53,15 @@ class PrefillWindow {
     TileRing& ring_;
     TailTiles& tails_;
     StreamShape shape_;
-    std::vector<bool> written_;  // [streamed layers] a pass of this prefill has written it
+    std::vector<bool> written_;  // [streamed layers] a pass of this prefill has stored it
     Arena<Space::kDevice> table_memory_;
     Tensor table_;
     int64_t sequence_ = 0, before_ = 0, after_ = 0;
     StreamedIndex layer_{-1};  // the layer whose tiles the window holds; -1: none
-    bool writes_ = false;      // the open pass writes them
-    bool stores_ = true;       // and stores them
+    bool writes_ = false;      // the open pass writes tiles
+    bool stores_ = true;       // the open pass stores what it writes
     bool unstored_ = false;    // the window holds tiles that a pass has written and not stored
-    int64_t stored_ = 0;       // tiles below this one are in host memory
+    int64_t stored_ = 0;       // in a writing pass: the layer's tiles below this one are in host memory
 };
 
 }  // namespace trireme

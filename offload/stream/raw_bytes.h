@@ -1,5 +1,5 @@
 #pragma once
-/// Memory as u8 tensors, for copies.
+/// Tensors of type u8 over raw memory: the form in which tiles are copied.
 
 #include "runtime/tensor.h"
 

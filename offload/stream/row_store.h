@@ -1,6 +1,7 @@
 #pragma once
-/// The residual streams of a prompt, which a layer-by-layer prefill updates once for every layer, a block of rows at a
-/// time. They are on the device, or in host memory; from there, blocks are copied through a few places on the device.
+/// RowStore: the residual streams (hidden states) of a prompt in a layer-by-layer prefill. Level updates them once for
+/// every layer, a block of rows at a time. They are on the device, or in host memory. In the second case blocks are
+/// copied through kPlaces buffers on the device. No call blocks the host.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +16,9 @@ class RowStore {
   public:
     static constexpr int64_t kPlaces = 3;  // one is computed on, one arrives, one leaves
 
-    /// Stores f32 [rows, cols], in blocks of `block_rows` rows. `transport` makes the copies; it may be null unless
-    /// `on_host`. Nothing is allocated for 0 rows. Errors: Exit::kOs where memory does not suffice.
+    /// Stores f32 [rows, cols], in blocks of `block_rows` rows; `rows` is the most of a prompt. `transport` makes the
+    /// copies and must outlive the object; it may be null unless `on_host`. Nothing is allocated for 0 rows. Errors:
+    /// Exit::kOs where memory does not suffice.
     RowStore(Device& device, Transport* transport, int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
     static MemoryBytes memory(int64_t rows, int64_t cols, int64_t block_rows, bool on_host);
 
@@ -24,16 +26,17 @@ class RowStore {
     void begin(int64_t rows);
     /// What kernels will do to a block: write it without reading it, change it, or only read it.
     enum class Use : uint8_t { kWrite, kChange, kRead };
-    /// Returns block i, f32 [rows of the block, cols], for kernels that are enqueued from here on. Unless `use` is
-    /// kWrite, the copy of the next block is enqueued as well; after the last block, that of the first.
+    /// Returns a block (numbered from 0), f32 [rows of the block, cols], for kernels that are enqueued from here on.
+    /// With rows in host memory and unless `use` is kWrite, also enqueues the copy of the next block to the device;
+    /// after the last block, that of the first.
     Tensor open(int64_t block, Use use);
-    /// To be called after all kernels that use block i are enqueued: copies the block back to host memory, unless it
-    /// was only read.
+    /// To be called after all kernels that use the block are enqueued: copies it back to host memory, unless the rows
+    /// are on the device or `use` was kRead.
     void close(int64_t block);
 
   private:
     struct Place {
-        int64_t block = -1;
+        int64_t block = -1;  // the block that it holds; -1: none
         Use use = Use::kRead;
         Ordering::Mark filled, used, stored;  // last copy in, last use by compute, last copy out
     };

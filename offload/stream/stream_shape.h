@@ -1,5 +1,5 @@
 #pragma once
-/// Sizes that all parts of offload/stream share.
+/// StreamShape: the sizes of a rank's streamed KV tiles, which all parts of offload/stream share.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +12,21 @@ struct StreamShape {
     KvLayout layout;
     int64_t layers = 0;  // streamed layers
     int64_t sequences = 1;
-    int64_t tiles = 0;      // per sequence
-    size_t span_bytes = 0;  // least size of a span, unless a sequence has fewer tiles
-    int64_t common = 0;     // leading tiles that all sequences share; they belong to sequence 0
+    int64_t tiles = 0;  // per sequence
+    // Least size of a span: consecutive tiles of a sequence that are copied at once (TileRing). A sequence with less is
+    // one span.
+    size_t span_bytes = 0;
+    int64_t common = 0;  // leading tiles that all sequences share; they belong to sequence 0
 
     size_t tile_bytes() const { return layout.tile_bytes(); }
-    /// The number of tiles of a layer, for all sequences; the index of a sequence's tile among them. A sequence's own
-    /// tiles are consecutive.
+    /// The number of a layer's tiles, of all sequences. Shared tiles count once.
     int64_t all_tiles() const { return common + sequences * (tiles - common); }
+    /// The index of a sequence's tile among all_tiles(), as in frames and digests; HostStore has its own order. A
+    /// sequence's own tiles are consecutive.
     int64_t place(int64_t sequence, int64_t tile) const {
         return tile < common ? tile : tile + sequence * (tiles - common);
     }
+    /// Bytes of all_tiles().
     size_t layer_bytes() const { return static_cast<size_t>(all_tiles()) * tile_bytes(); }
 };
 

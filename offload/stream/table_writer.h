@@ -1,5 +1,5 @@
 #pragma once
-/// Writes tables of tile addresses to the device.
+/// TableWriter: writes the tables of tile addresses that attention reads (LayerKv::tiles) to the device.
 
 #include <cstdint>
 
@@ -9,11 +9,12 @@ namespace trireme {
 
 class TableWriter {
   public:
-    /// For tables i64 [sequences, tiles] of this shape; copies on `stream`.
+    /// For tables i64 [sequences, tiles] of this shape; copies on `stream`, which must outlive the object.
     TableWriter(Device& device, Stream& stream, const Shape& shape)
         : stream_(stream), host_(device, static_cast<size_t>(shape.elements()) * sizeof(int64_t)), shape_(shape) {}
 
-    /// table[s, t] = address_of(s, t). Blocks until the table is on the device.
+    /// table[s, t] = address_of(s, t), a device address: of tile t of sequence s. Blocks until the table is on the
+    /// device.
     template <class AddressOf>
     void write(const Tensor& table, const AddressOf& address_of) {
         const HostTensor host = host_.tensor(DType::kI64, shape_);

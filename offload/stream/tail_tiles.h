@@ -1,6 +1,7 @@
 #pragma once
-/// The two newest tiles of each sequence of each streamed layer, on the device, where new rows are written. A complete
-/// tile is copied to host memory once. It is read from here until it is two tiles old: no read waits for that copy.
+/// TailTiles: the two newest tiles of each sequence of each streamed layer, on the device. Decode writes committed rows
+/// here. A tile is copied to host memory when it is complete. Until the next tile is also complete, attention reads it
+/// from here, so that the copy has time. FullView uses it. Calls enqueue and return.
 
 #include <cstdint>
 #include <vector>
@@ -14,10 +15,11 @@ class TailTiles {
   public:
     static constexpr int64_t kPlaces = 2;  // per sequence of a layer: tile t is in place t % 2
 
-    /// Bytes of device memory: of the tiles, and of their address tables.
+    /// Bytes of device memory for the tiles.
     static size_t bytes(const StreamShape& shape) {
         return static_cast<size_t>(shape.layers * shape.sequences * kPlaces) * shape.tile_bytes();
     }
+    /// Bytes of device memory for their address tables.
     static size_t table_bytes(const StreamShape& shape) {
         return static_cast<size_t>(shape.layers) *
                Arena<Space::kDevice>::bytes_of(DType::kI64, {shape.sequences, shape.tiles});
@@ -33,27 +35,28 @@ class TailTiles {
     /// from first_tile() on are valid.
     const Tensor& table(StreamedIndex layer) const { return tables_[layer.at()]; }
 
-    /// To be called before kernels that write positions [first, first + n) of every layer are enqueued: makes them wait
-    /// until the places are free.
+    /// To be called before kernels that write the sequence's tokens [first, first + n) of every layer are enqueued:
+    /// makes them wait until the places are free.
     void open(int64_t sequence, int64_t first, int64_t n);
-    /// To be called after they are enqueued: copies complete tiles to host memory.
+    /// To be called after they are enqueued: copies the tiles that are now complete to host memory.
     void written(int64_t sequence, int64_t first, int64_t n);
     /// Cuts a sequence to n tokens: tiles that thereby become the newest are copied back from host memory.
     void truncate(int64_t sequence, int64_t n);
     /// Copies to a sequence the newest tiles of sequence 0, which has `length` tokens, except those that all share.
-    /// Complete tiles also go to the sequence's own host memory.
+    /// Complete tiles also go to the sequence's own host memory. Tiles below first_tile(length) must be shared ones:
+    /// they are not copied.
     void fork(int64_t sequence, int64_t length);
     /// To be called before kernels that read the newest tiles are enqueued: makes them wait for tiles that truncate()
     /// copies back.
     void use() { transport_.order().wait(Lane::kCompute, returned_); }
 
-    /// After a prefill has written all tiles of a layer of `length` tokens into `window`: copies the newest from there
-    /// to their places, which must have been opened.
+    /// Copies the newest tiles from `window` to their places, which must have been opened. To be called when a prefill
+    /// has written all tiles of a layer of `length` tokens into the window.
     void adopt(StreamedIndex layer, int64_t sequence, int64_t length, const char* window);
-    /// Before a prefill: copies `tiles`, which are here, into `window`.
+    /// Copies `tiles`, which are here, into `window`, for a prefill that opens the layer.
     void hand_over(StreamedIndex layer, int64_t sequence, const TileRange& tiles, char* window);
 
-    /// The address of a tile, if it is one of the newest.
+    /// The device address of a tile (counted from the sequence's start), if it is one of the two newest.
     char* place(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return static_cast<char*>(memory_.data()) +
                static_cast<size_t>((layer.i * shape_.sequences + sequence) * kPlaces + tile % kPlaces) *

@@ -1,8 +1,8 @@
 #pragma once
-/// Device memory that tiles from host memory pass through: a ring of slots, and frames for layers that several
-/// attentions of a forward read. A slot holds a span, which is a run of consecutive tiles. A frame holds all of a
-/// layer's tiles, span by span. Spans are fetched in the order in which attentions read them, as far ahead as there is
-/// room, also for the next forward.
+/// TileRing: device memory that tiles from host memory pass through in decode forwards. It has a ring of slots, and
+/// frames for layers that several attentions of a forward read. A slot holds a span, which is a run of consecutive
+/// tiles. A frame holds all of a layer's tiles, span by span. Spans are fetched in the order in which attentions read
+/// them, as far ahead as there is room, also for the next forward. Calls enqueue and return.
 
 #include <cstdint>
 #include <span>
@@ -25,25 +25,29 @@ class TileRing {
   public:
     static constexpr size_t kMaxSlots = 8;
 
-    /// The number of tiles of a span: the ring then holds one sequence of a layer, and a span has at least
-    /// shape.span_bytes bytes.
+    /// The number of tiles of a span: enough that the ring holds one sequence's tiles of a layer, and that a span has
+    /// shape.span_bytes bytes; at most a sequence's tiles.
     static int64_t span_tiles(const StreamShape& shape, int64_t slots);
     /// Whether the ring has room for all that the longest forward reads of a layer.
     static bool holds_a_layer(const StreamShape& shape, int64_t slots);
-    /// Bytes of device memory: of a ring, of `frames` frames, and of the address tables of both.
+    /// Bytes of device memory of a ring.
     static size_t bytes(const StreamShape& shape, int64_t slots);
+    /// Bytes of device memory of `frames` frames.
     static size_t frame_bytes(const StreamShape& shape, int64_t frames);
+    /// Bytes of device memory of the address tables of both.
     static size_t table_bytes(const StreamShape& shape, int64_t slots, int64_t frames);
 
-    /// `reads`: the streamed layer that each attention of a forward reads, in order.
+    /// `reads`: the streamed layer that each attention of a forward reads, in order; other layers are not listed.
+    /// `slots`: 2 to kMaxSlots.
     TileRing(Device& device, Transport& transport, const StreamShape& shape, int64_t slots, int64_t frames,
              const std::vector<StreamedIndex>& reads);
 
-    /// Begins a forward in which each attention reads `readings`. Spans fetched ahead are used as far as they match.
+    /// Begins a forward in which each attention of a streamed layer reads `readings`, in this order. Spans fetched
+    /// ahead are used as far as they match.
     void begin(std::span<const Reading> readings);
-    /// Attends the next layer in `reads` over the next of the readings: calls part(kv, tiles) for each span. The
-    /// kernels that part() enqueues run after the span's arrival. `kv` gives layout and staged rows; part() receives it
-    /// with the span's tiles.
+    /// Attends `layer`, the next one in `reads`, over `reading`, the next of the readings: calls part(kv, tiles) for
+    /// each span. The kernels that part() enqueues run after the span's arrival. `kv` gives layout and staged rows;
+    /// part() receives it with the span's tiles.
     template <class Part>
     void attend(StreamedIndex layer, const Reading& reading, LayerKv kv, const Part& part) {
         for (TileRange tiles{reading.tiles.first, 0}; tiles.first < reading.tiles.end; tiles.first = tiles.end) {
@@ -64,13 +68,14 @@ class TileRing {
     void forget();
 
     size_t bytes() const { return memory_.bytes() + frame_memory_.bytes(); }
-    /// The ring's memory as the contiguous tiles of one layer, for a prefill (PrefillWindow).
+    /// The ring's memory as the contiguous tiles of one layer and sequence, for a prefill (PrefillWindow).
     char* memory() const { return static_cast<char*>(memory_.data()); }
+    /// span_tiles() of this ring.
     int64_t span() const { return span_; }
-    /// Makes `lane` wait until the slots that hold these tiles of the window may be overwritten.
+    /// For PrefillWindow: makes `lane` wait until the slots that hold these tiles of the window may be overwritten.
     void claim(Lane lane, const TileRange& tiles);
-    /// Records that the work on `lane` so far uses these slots: it fills (kH2d), reads (kCompute) or stores them
-    /// (kD2h).
+    /// For PrefillWindow: records that the work on `lane` so far uses these slots. It fills (kH2d), reads or writes
+    /// (kCompute) or stores them (kD2h).
     void release(Lane lane, const TileRange& tiles);
 
   private:
@@ -89,7 +94,7 @@ class TileRing {
         int64_t sequence = -1;
         TileRange tiles{0, 0};
         int64_t frame = -1;  // the frame that holds it; -1: slot(turn) of the ring
-        uint64_t turn = 0;   // its number among the spans in the ring
+        uint64_t turn = 0;   // its number among all spans that were fetched into the ring
         Ordering::Mark filled;
     };
     /// A span of the forward: attention `attention` of runs_[run], readings_[reading], tiles from `tile` on.

@@ -1,5 +1,6 @@
 #pragma once
-/// Transport of streamed layers' tiles between device and host memory, each direction on a stream of its own.
+/// Transport: copies streamed layers' tiles between device and host memory, each direction on a stream of its own. It
+/// owns these two streams and the host memory.
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +13,8 @@
 
 namespace trireme {
 
-/// An emulated link between host and device (CPU only): a copy takes at least `us` plus its bytes at `gbps`. 0 gbps:
-/// none is emulated.
+/// An emulated link between host and device (CPU only): a copy takes at least `us` plus its bytes at `gbps`. If `gbps`
+/// is 0, no link is emulated.
 struct Link {
     double gbps = 0;  // GB/s in each direction
     double us = 0;    // latency: microseconds until a copy's first byte
@@ -29,9 +30,9 @@ struct LinkUse {
     double stall_ms = 0;                                  // compute waiting for a copy, or for a free buffer
     LinkUse operator-(const LinkUse& before) const;
     LinkUse operator+(const LinkUse& more) const;
-    /// GB/s while copies to the device were in flight.
+    /// GB/s while copies to the device were in flight; 0: not known.
     double h2d_gbps() const;
-    /// The part of the busier direction's copy time that compute did not wait for.
+    /// The part of the busier direction's copy time that compute did not wait for: 1 if it never waited.
     double hidden_frac() const;
 };
 
@@ -48,32 +49,34 @@ class Transport {
     /// Emulates another link for copies from here on. Errors: Exit::kConfig if the device cannot.
     void emulate_link(const Link& link);
     LinkUse use() const;
-    /// Waits for everything on all three lanes; errors are left to the next synchronize() of a stream.
+    /// Blocks until all work on the three lanes is done; errors are left to the next synchronize() of a stream.
     void drain() noexcept;
-    /// Waits until all tiles that have been given to store() are in host memory; throws the error of that stream, if
+    /// Blocks until all tiles that have been given to store() are in host memory; throws the error of that stream, if
     /// any.
     void settle();
     Ordering& order() { return order_; }
     size_t host_bytes() const { return store_.bytes(); }
 
-    /// Copies tiles [tiles.first, tiles.end) from host memory to the device address `to`, contiguously. All of them
-    /// must be shared, or all the sequence's own, unless it is sequence 0. Returns the mark of their arrival.
+    /// Enqueues the copy of a sequence's tiles [tiles.first, tiles.end) from host memory to the device address `to`,
+    /// contiguously. Either all of them are shared, or all are the sequence's own, unless it is sequence 0. Returns the
+    /// mark of their arrival.
     Ordering::Mark fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
     /// To be called after the kernels that complete these tiles, at the device address `from`, are enqueued: takes the
     /// tiles' digests, if `verify` is set.
     void seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles);
-    /// Copies sealed tiles from the device address `from` to host memory, after compute's mark `written`. Returns the
-    /// mark of their arrival.
+    /// Enqueues the copy of sealed tiles from the device address `from` to host memory, after compute's mark `written`.
+    /// Returns the mark of their arrival.
     Ordering::Mark store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
                          const Ordering::Mark& written);
-    /// Copies hidden states, after the earlier work on H2D or D2H.
+    /// Enqueues a copy of hidden states to the device, after the earlier work on H2D.
     void copy_rows(const Tensor& to, const HostTensor& from);
+    /// Enqueues a copy of hidden states to host memory, after the earlier work on D2H.
     void copy_rows(const HostTensor& to, const Tensor& from);
     /// The address of a tile in host memory. Its bytes are valid once everything is drained.
     char* stored_at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         return store_.at(layer, sequence, tile);
     }
-    /// The last store of this tile index, in any layer.
+    /// The mark of the last store() of the sequence's tile number `tile`, in any layer.
     const Ordering::Mark& stored(int64_t sequence, int64_t tile) const { return stored_[place(sequence, tile)]; }
 
   private:
@@ -84,7 +87,7 @@ class Transport {
     std::unique_ptr<Stream> h2d_, d2h_;
     Ordering order_;
     HostStore store_;
-    std::vector<Ordering::Mark> stored_, fetched_;  // [all tiles] the last of each, in any layer
+    std::vector<Ordering::Mark> stored_, fetched_;  // [all_tiles()] the last copies of each, in any layer
     std::unique_ptr<Digests> digests_;
     LinkUse enqueued_;  // bytes
 };

@@ -1,5 +1,6 @@
 #pragma once
-/// CpuDevice: the CPU as a device. Its "device" memory is a separate arena that streams fill, as on a GPU.
+/// CpuDevice: the CPU as a device, for runs without a GPU. Its device memory is apart from its host memory, and streams
+/// copy between the two, as on a GPU.
 
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@ namespace trireme {
 
 class CpuDevice : public Device {
   public:
+    /// `threads`: compute threads of each stream. `local_ranks`: the ranks of this node, which divide its memory.
     explicit CpuDevice(int threads, int local_ranks = 1);
 
     std::string_view backend() const override { return "cpu"; }
@@ -22,10 +24,10 @@ class CpuDevice : public Device {
     std::unique_ptr<Stream> make_stream(const char* name) override;
 
   private:
-    size_t grantable() const;
+    size_t grantable() const;  // bytes of the largest allocation that is possible now
 
     int threads_, local_ranks_;
-    size_t available_at_start_;  // to all ranks of the node
+    size_t available_at_start_;  // bytes of host memory, to all ranks of the node together
 };
 
 }  // namespace trireme

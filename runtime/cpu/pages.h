@@ -1,5 +1,5 @@
 #pragma once
-/// Pages of anonymous memory: mapping, touching, NUMA nodes.
+/// Pages of anonymous memory, for CpuDevice and for the pinned memory of GPUs: mapping, zeroing, NUMA nodes.
 
 #include <cstddef>
 #include <filesystem>
@@ -7,14 +7,15 @@
 
 namespace trireme {
 
-/// Maps `bytes` or more, zeroed and 4 KiB aligned, on 2 MiB pages where Linux has them. Returns null if it fails.
+/// Maps page_bytes(bytes), zeroed and 4 KiB aligned. From 32 MiB it requests 2 MiB pages. Returns null if it fails.
 void* map_pages(size_t bytes) noexcept;
+/// Unmaps all pages of a map_pages(bytes).
 void unmap_pages(void* data, size_t bytes) noexcept;
-/// Returns the bytes that map_pages() maps for `bytes`.
+/// Returns the bytes that map_pages() maps for `bytes`: whole pages of 4 KiB.
 size_t page_bytes(size_t bytes);
 
-/// Touches the pages now, with several threads (a thread zeroes about 2 GB per second). They are placed on memory node
-/// `node` while that has room; -1: on the nodes of the threads.
+/// Writes zeros to all `bytes` with several threads (each about 2 GB per second), so that Linux allocates their pages
+/// now. They are placed on memory node `node` while that has room; -1: on the nodes of the threads.
 void touch_pages(void* data, size_t bytes, int node, int threads);
 
 /// Returns the memory node of a PCI device ("0000:01:00.0"); -1: the machine has only one, or does not report it.

@@ -1,6 +1,6 @@
 #pragma once
-/// Parallel regions of CPU kernels. They run on the team of the stream whose worker starts them; on other threads the
-/// body runs as one thread.
+/// Parallel regions of CPU kernels: parallel(body) runs a kernel's body on all threads of the stream that runs the
+/// kernel. Outside of a stream's closures the calling thread runs the body alone.
 
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,14 @@
 
 namespace trireme {
 
-/// Returns the number of threads of a region that is started here.
+/// Returns the number of threads that a region started here would have; 1 outside of a stream's closures.
 inline int parallel_width() {
     const Team* team = Team::current();
     return team ? team->size() : 1;
 }
 
-/// Runs body(thread, threads) on every thread of the team. An exception that leaves it calls std::terminate.
+/// Runs body(thread, threads) on every thread of the team, and returns when all have finished. Regions do not nest. An
+/// exception that leaves `body` on a team calls std::terminate.
 template <class Body>
 void parallel(Body&& body) {
     Team* team = Team::current();
@@ -34,12 +35,12 @@ inline void parallel_barrier() {
     if (Team* team = Team::current()) team->barrier();
 }
 
-/// Distributes the items [0, n) of a region. Each thread begins with an item of its own and then takes the next free
-/// one, so a thread that loses its core for a while takes fewer.
+/// Distributes the items [0, n) of a region; its threads share one Handout. Each thread begins with an item of its own
+/// and then takes the next free one. So a thread that loses its core for a while takes fewer items.
 class Handout {
   public:
     Handout(int64_t n, int threads) : n_(n), next_(threads) {}
-    /// Returns a thread's first item, or size() if there are too few.
+    /// Returns a thread's first item, or size() if there is none for it.
     int64_t first(int thread) const { return std::min<int64_t>(thread, n_); }
     /// Returns the next free item, or size() if none is left.
     int64_t next() { return std::min(next_.fetch_add(1, std::memory_order_relaxed), n_); }

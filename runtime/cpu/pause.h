@@ -1,5 +1,6 @@
 #pragma once
-/// Spin hint to the core: the core's other thread gets more of it, and leaving the loop is no mispredicted branch.
+/// spin_pause(): a hint to the core, for loops that poll a value. The core's other hardware thread gets more of the
+/// core, and leaving the loop is no mispredicted branch.
 
 namespace trireme {
 

@@ -1,5 +1,6 @@
 #pragma once
-/// CpuStream: a worker thread that runs small closures in order. Enqueueing a closure allocates nothing.
+/// CpuStream: the stream of the CPU backend. Its worker thread runs small closures in order: kernels, copies, waits and
+/// host calls. Enqueueing a closure allocates nothing, except while a graph is recorded.
 
 #include <array>
 #include <atomic>
@@ -25,11 +26,13 @@ class CpuStream final : public Stream {
     /// Size of the largest closure, which holds an operation's tensors by value.
     static constexpr size_t kClosureBytes = 1536;
 
-    /// `threads`: number of threads in the closures' parallel regions.
+    /// `name` must outlive the stream. `threads`: threads of a closure's parallel regions, with the worker.
     CpuStream(const char* name, int threads);
+    /// Waits until the worker has finished all tasks.
     ~CpuStream() override;
 
-    /// Runs f() on the worker after everything before it. `what` (a literal) and `bytes` go into the trace.
+    /// Enqueues f(), which runs on the worker after everything before it. Blocks while 1,024 tasks are unfinished.
+    /// `what` (a literal) and `bytes` go into the trace; "" is not traced.
     template <class F>
     void enqueue(const char* what, size_t bytes, F&& f) {
         using Closure = std::decay_t<F>;
@@ -77,23 +80,24 @@ class CpuStream final : public Stream {
         void hold(uint64_t begin, size_t bytes);
     };
 
-    Task& next_slot();
-    void publish();
-    void work();
+    Task& next_slot();  // where the next task goes; waits while the ring is full
+    void publish();     // makes that task visible to the worker
+    void work();        // the worker's loop
     void set_error(std::exception_ptr error);
     std::exception_ptr error() const;
-    /// Blocks the calling thread until `ticket` tasks have finished; false if none finished within the deadline.
+    /// Blocks the calling thread until `ticket` tasks have finished. Returns false if no task has finished for
+    /// TRIREME_TIMEOUT_S.
     bool await(uint64_t ticket) const;
     void wake_waiters();
 
     const char* name_;
     Team team_;
     Pace pace_;
-    std::unique_ptr<Task[]> tasks_;
-    std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded
+    std::unique_ptr<Task[]> tasks_;                    // a ring of kSlots; task i is in slot i % kSlots
+    std::deque<Task>* captured_ = nullptr;             // where tasks go while a graph is recorded; null: to the ring
     std::atomic<uint64_t> enqueued_{0}, finished_{0};  // numbers of tasks so far
-    std::atomic<const char*> running_{""};
-    std::atomic<const trace::Lane*> lane_{nullptr};  // the worker's lane, once it runs
+    std::atomic<const char*> running_{""};             // name of the task that the worker began last
+    std::atomic<const trace::Lane*> lane_{nullptr};    // the worker's lane, once it runs
     std::atomic<bool> stop_{false}, failed_{false};
     static constexpr uint64_t kNobody = UINT64_MAX;
     mutable std::atomic<uint64_t> awaited_{kNobody};  // the first task that a thread sleeps for

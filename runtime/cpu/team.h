@@ -1,7 +1,8 @@
 #pragma once
-/// Team: the threads of a stream's parallel regions (fork and join). It replaces OpenMP for two reasons. TSan cannot
-/// see libgomp's barriers. How long libgomp's threads spin before they sleep can be set in the environment only; the
-/// default of milliseconds keeps the host thread off the cores after a token: 1.2 ms per token on 2 cores, 0.1 ms here.
+/// Team: the threads of a stream's parallel regions (fork and join); kernels use it through parallel.h. It replaces
+/// OpenMP for two reasons. TSan cannot see libgomp's barriers. How long libgomp's threads spin before they sleep can be
+/// set in the environment only. The default of milliseconds keeps the host thread off the cores after a token: 1.2 ms
+/// per token on 2 cores, 0.1 ms here.
 
 #include <atomic>
 #include <cstdint>
@@ -22,6 +23,7 @@ class Team {
 
     /// Number of threads of the next region: all, or the leader alone (adapt()).
     int size() const { return width_; }
+    /// Number of threads of the team.
     int most() const { return size_; }
     /// Makes the calling thread the leader of this team: thread 0 of its regions.
     void lead() { current() = this; }
@@ -33,10 +35,11 @@ class Team {
     /// 8,600 tokens per second of a small model became 400. The leader then works alone for a while and tries again
     /// later. Results do not depend on the number of threads.
     void adapt();
-    /// Waits until all threads of the region have arrived; earlier writes are visible to all afterwards.
+    /// Waits until all threads of the region have arrived; earlier writes are visible to all afterwards. Called by each
+    /// thread of a region.
     void barrier();
 
-    /// Returns the team that the calling thread leads or belongs to, or null.
+    /// Returns the team that the calling thread leads or belongs to, or null: a reference to a variable of the thread.
     static Team*& current();
 
   private:
@@ -49,7 +52,7 @@ class Team {
 
     const int size_;
     int width_;                                 // used by the leader only, like the members down to rest_ns_
-    int late_ = 0;                              // recent regions that other threads began late
+    int late_ = 0;                              // recent regions that another thread began a time slice late
     uint64_t regions_ = 0, first_late_ = 0;     // number of regions; its value at the first late one
     uint64_t rest_until_ns_ = 0, rest_ns_ = 0;  // 0: all threads work; length of the last rest
     bool stop_ = false;                         // published by round_, like body_ and closure_
@@ -58,11 +61,11 @@ class Team {
     void* closure_ = nullptr;
     std::vector<std::thread> threads_;
     // Threads spin on these: a cache line each.
-    alignas(64) std::atomic<uint32_t> round_ = 0;    // number of regions
-    alignas(64) std::atomic<uint32_t> running_ = 0;  // threads other than the leader that have not finished
-    alignas(64) std::atomic<uint32_t> begun_ = 0;    // threads other than the leader that have begun
-    alignas(64) std::atomic<uint32_t> met_ = 0;      // threads at the barrier
-    alignas(64) std::atomic<uint32_t> barriers_ = 0;
+    alignas(64) std::atomic<uint32_t> round_ = 0;     // number of regions
+    alignas(64) std::atomic<uint32_t> running_ = 0;   // threads other than the leader that have not finished
+    alignas(64) std::atomic<uint32_t> begun_ = 0;     // threads other than the leader that have begun
+    alignas(64) std::atomic<uint32_t> met_ = 0;       // threads at the barrier
+    alignas(64) std::atomic<uint32_t> barriers_ = 0;  // number of barriers that all threads have reached
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// DeviceGpu: a thread's view of a real GPU (gpu.h); run_body: the kernel that runs every body.
+/// DeviceGpu: the `Gpu` of gpu.h on a real GPU. run_body(): the kernel that runs a body. Only .cu files include this.
 
 #include "runtime/cuda/launch_body.h"
 
@@ -7,6 +7,7 @@ namespace trireme::gpu {
 
 extern __shared__ Bits16 trireme_shared[];
 
+/// The tensor core instruction for f16 or bf16.
 template <class T>
 struct MmaType;
 template <>
@@ -31,6 +32,7 @@ struct MmaType<bf16> {
 
 class DeviceGpu {
   public:
+    /// `fault`: the stream's record, in mapped host memory. `operation`: the name that a fault records.
     __device__ __forceinline__ DeviceGpu(DeviceFault* fault, const char* operation)
         : fault_(fault), operation_(operation) {}
 
@@ -78,6 +80,7 @@ class DeviceGpu {
     const char* operation_;  // a host address
 };
 
+/// Returns the smallest number of blocks per SM that ptxas must leave registers for.
 template <class Body>
 constexpr int blocks_of_sm() {
     if constexpr (requires { Body::kBlocksOfSm; }) return Body::kBlocksOfSm;

@@ -15,7 +15,8 @@
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
 ///     load16(p)                       16 bytes, 16-byte aligned, of global memory that this kernel does not write
 ///     stream16(p)                     like load16, for bytes that will not be read again
-///     fault(kind, x, y)               ends the stream with an error; only the first fault is reported
+///     fault(kind, x, y)               records an error, which the stream's synchronize() throws; the thread continues.
+///                                     Only a stream's first fault is recorded
 /// Pointers in Args point to global memory. The order of additions never depends on the launch.
 
 #include <bit>
@@ -44,12 +45,13 @@ inline constexpr int kWarp = 32;
 /// kernels define the values (kernels/cuda/fault.h).
 enum class Fault : int32_t;
 
-/// The first fault of a stream.
+/// The first fault of a stream. What x and y are depends on the kind (kernels/cuda/fault.h).
 struct FaultRecord {
     Fault kind{};
     int64_t x = 0, y = 0;
 };
 
+/// Number of blocks of a launch, in each direction.
 struct Grid {
     int64_t x = 1, y = 1, z = 1;
 };
@@ -68,6 +70,7 @@ struct alignas(16) Bits16 {
     uint32_t word[4];
 };
 
+/// Returns x as a float, exactly.
 TRIREME_GPU float widen(float x) {
     return x;
 }
@@ -86,7 +89,7 @@ TRIREME_GPU float widen(bf16 x) {
 #endif
 }
 
-/// Returns element i of the 8 in `bits`.
+/// Returns element i of the 8 in `bits`; T is f16 or bf16.
 template <class T>
 TRIREME_GPU T element(const Bits16& bits, int i) {
     T x;
@@ -94,7 +97,7 @@ TRIREME_GPU T element(const Bits16& bits, int i) {
     return x;
 }
 
-/// Rounds to nearest, ties to even.
+/// Stores x in *to, rounded to its type: to nearest, ties to even.
 TRIREME_GPU void narrow(float x, float* to) {
     *to = x;
 }
@@ -146,7 +149,7 @@ TRIREME_GPU int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// Returns the sum over a warp, identical in every lane; additions are in the butterfly's order.
+/// Returns the sum over a warp, identical in every lane; additions are in the butterfly's order. All 32 lanes call it.
 template <class Gpu>
 TRIREME_GPU float warp_sum(Gpu& gpu, float x) {
     for (int mask = kWarp / 2; mask > 0; mask /= 2) x += gpu.shuffle_xor(x, mask);
@@ -158,8 +161,8 @@ TRIREME_GPU float warp_max(Gpu& gpu, float x) {
     return x;
 }
 
-/// Returns the sum over the block, identical in every thread; warps are added in order. It uses the first kThreads / 32
-/// floats of shared memory.
+/// Returns the sum over the block, identical in every thread; warps are added in order. All threads call it. It uses
+/// the first kThreads / 32 floats of shared memory; other uses of these need a sync() before and after.
 template <int kThreads, class Gpu>
 TRIREME_GPU float block_sum(Gpu& gpu, float x) {
     float* sums = static_cast<float*>(gpu.shared());

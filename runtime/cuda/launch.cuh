@@ -1,5 +1,5 @@
 #pragma once
-/// launch_body(): the only place where kernels are launched.
+/// launch_body() as nvcc compiles it: the only place where kernels are launched. The .cu file of a body includes it.
 
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/device_gpu.cuh"
@@ -26,7 +26,7 @@ void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Arg
 
 }  // namespace trireme::gpu
 
-/// Compiles a body for GPUs.
+/// Compiles a body for GPUs: TRIREME_KERNEL(Body) in one .cu file, within namespace trireme::gpu.
 #define TRIREME_KERNEL(...)                                                                               \
     template void launch_body<__VA_ARGS__>(cudaStream_t, const Grid&, const __VA_ARGS__::Args&, DeviceFault*, \
                                            const char*)

@@ -1,5 +1,5 @@
 #pragma once
-/// Declarations that nvcc and the host compiler share.
+/// DeviceFault and launch_body(): what nvcc and the host compiler share, so that host code can launch kernels.
 
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@ namespace trireme {
 
 /// The first fault of a stream's kernels, in mapped host memory.
 struct DeviceFault {
-    int32_t kind;
+    int32_t kind;  // gpu::Fault; 0: none
     int32_t pad;
     long long x, y;
     const char* operation;  // a host address, passed by the launch

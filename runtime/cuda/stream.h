@@ -1,5 +1,6 @@
 #pragma once
-/// CudaStream: named operations, events, host calls, graphs, and the first fault of its kernels.
+/// CudaStream: the stream of the CUDA backend. It adds to a cudaStream_t: traces of named operations, deadlines, and
+/// errors of kernels, host calls and other streams, which synchronize() throws.
 
 #include <array>
 #include <atomic>
@@ -21,14 +22,16 @@
 
 namespace trireme {
 
-/// CudaStream is used by one host thread, like every stream. After an error, kernels and copies still run; they touch
-/// only valid memory. Host calls are skipped once one has thrown. synchronize() throws, so no result is used.
+/// One host thread uses it, like every stream. After an error, kernels and copies still run; they touch only valid
+/// memory. Host calls are skipped once one has thrown. synchronize() throws, so no result is used.
 class CudaStream final : public Stream {
   public:
+    /// `name` must outlive the stream. `device`: index of the GPU.
     CudaStream(const char* name, int device);
     ~CudaStream() override;
 
-    /// enqueue(cudaStream_t) puts one operation on the stream. `what` must be a literal.
+    /// Calls enqueue(cudaStream_t), which puts one operation on the stream. `what` (a literal) and `bytes` go into the
+    /// trace.
     template <class Enqueue>
     void run(const char* what, size_t bytes, const Enqueue& enqueue) {
         const bool timed = begin_operation(what);
@@ -36,11 +39,13 @@ class CudaStream final : public Stream {
         end_operation(what, bytes, timed);
     }
     cudaStream_t handle() const { return handle_; }
+    /// The device address of this stream's fault record, for kernels.
     DeviceFault* fault() const { return fault_on_device_; }
 
-    /// Sets a function to call repeatedly while the host waits. Its exception (a peer's error) ends the wait.
+    /// Sets a function to call repeatedly while the host waits; NcclComm sets it. Its exception (a peer's error) ends
+    /// the wait, and gives up the GPUs (call.h).
     void on_wait(std::function<void()> look) { look_ = std::move(look); }
-    /// Converts a fault of this stream's kernels to an error.
+    /// Converts a fault of this stream's kernels to the error that synchronize() throws.
     using Describe = Error (*)(const char* operation, const gpu::FaultRecord& fault);
     void describe_faults(Describe describe) { describe_ = describe; }
 
@@ -70,40 +75,43 @@ class CudaStream final : public Stream {
     };
     static constexpr uint64_t kEvents = 1024, kCalls = 256;
 
-    /// Returns whether the operation is timed.
+    /// Returns whether the operation is timed: only while a trace is recorded, and not within a graph.
     bool begin_operation(const char* what);
+    /// `timed`: the result of begin_operation().
     void end_operation(const char* what, size_t bytes, bool timed);
     cudaEvent_t event(uint64_t ticket) const { return events_[ticket % kEvents]; }
+    /// Blocks until the event of `ticket` is reached.
     void await(uint64_t ticket) const;
     /// Polls until done(). Throws after TRIREME_TIMEOUT_S: `what` and `operation` name what has not finished.
     template <class Done>
     void wait_until(const Done& done, const char* what, const char* operation) const;
-    /// Throws the first error of this stream's work, and collects the spans of finished operations.
+    /// Throws the first error of this stream's own work; without one, calls collect_spans().
     void look_here();
+    /// Adds the finished operations of timed_ to the trace.
     void collect_spans();
 
     const char* name_;
     int device_;
     cudaStream_t handle_ = nullptr;
-    std::array<cudaEvent_t, kEvents> events_{};
-    uint64_t recorded_ = 0;         // number of events
-    mutable uint64_t reached_ = 0;  // the latest event that is known to be reached
-    const char* last_ = "nothing";  // the operation enqueued last
-    DeviceFault *fault_ = nullptr, *fault_on_device_ = nullptr;
-    Describe describe_ = nullptr;
-    std::function<void()> look_;
-    std::shared_ptr<Watch> watch_;  // includes the errors of streams that it waited for
+    std::array<cudaEvent_t, kEvents> events_{};  // a ring
+    uint64_t recorded_ = 0;                      // number of record() calls: the ticket of the latest event
+    mutable uint64_t reached_ = 0;               // the latest ticket that is known to be reached
+    const char* last_ = "nothing";               // the operation enqueued last
+    DeviceFault *fault_ = nullptr, *fault_on_device_ = nullptr;  // one record: its host and its device address
+    Describe describe_ = nullptr;                                // null: a fault has no text of its own
+    std::function<void()> look_;                                 // on_wait()
+    std::shared_ptr<Watch> watch_;                               // includes the errors of streams that it waited for
 
-    Recorded* capturing_ = nullptr;
-    std::unique_ptr<PendingCall[]> calls_;
-    uint64_t called_ = 0;
-    struct HostError;  // of a host call; written by the driver's thread
+    Recorded* capturing_ = nullptr;         // the graph that is being recorded, or null
+    std::unique_ptr<PendingCall[]> calls_;  // a ring of kCalls, for calls outside of graphs
+    uint64_t called_ = 0;                   // number of such calls
+    struct HostError;                       // of a host call; written by the driver's thread
     std::unique_ptr<HostError> host_error_;
 
     trace::Lane& lane_;
     cudaEvent_t epoch_ = nullptr;  // an event at a known time of the host's clock
     uint64_t epoch_ns_ = 0;
-    std::deque<Timed> timed_;
+    std::deque<Timed> timed_;        // in the order of the stream
     std::vector<cudaEvent_t> idle_;  // unused timing events
 };
 

@@ -26,13 +26,14 @@ void expect_meaning(const LlamaConfig& c, std::string_view text, int64_t target)
     const LayerMap& map = c.layer_map;
     for (LayerIndex l; l.i < map.layers(); ++l) {
         const LayerIndex source = map.source(l);
-        if (c.arch == "cla-llama") fuzz::expect(source <= l && map.source(source) == source, "CLA that reads upward");
-        if (c.arch == "opt-llama") {
+        if (c.family->model_type == "cla-llama")
+            fuzz::expect(source <= l && map.source(source) == source, "CLA that reads upward");
+        if (c.family->model_type == "opt-llama") {
             fuzz::expect(source == l || source.i == (target < 0 ? target + map.layers() : target),
                          "a layer that reads neither itself nor the target");
         }
     }
-    if (c.arch == "lckv-llama" || c.arch == "group-opt-llama") {
+    if (c.family->model_type == "lckv-llama" || c.family->model_type == "group-opt-llama") {
         fuzz::expect(text.empty() ? map == LayerMap::identity(map.layers())
                                   : map == LayerMap::parse(text, map.layers(), "the text"),
                      "a map that is not its text");

@@ -52,6 +52,35 @@ TEST(Rmsnorm, MatchesTheReferenceOnOddShapesAndStrides) {
     });
 }
 
+TEST(Rmsnorm, GroupsOfColumnsHaveMeansOfTheirOwn) {
+    on_every_target([] {
+        for (const auto& [groups, n] : {std::pair(1, 8), {3, 16}, {5, 24}, {2, 128}}) {
+            Machine m;
+            Operand x = Operand(DType::kF32, 4, groups * n, 7).randomize(21),
+                    w = Operand(DType::kF32, 1, n).randomize(22);
+            Rows want = x.values();
+            for (int g = 0; g < groups; ++g) {
+                Rows group(4, n);
+                for (int64_t r = 0; r < 4; ++r) {
+                    for (int64_t i = 0; i < n; ++i) group(r, i) = want(r, g * n + i);
+                }
+                const Rows normed = reference::rmsnorm(group, w.values(), 1e-2);
+                for (int64_t r = 0; r < 4; ++r) {
+                    for (int64_t i = 0; i < n; ++i) want(r, g * n + i) = normed(r, i);
+                }
+            }
+
+            m->rmsnorm(x.tensor(), x.tensor(), w.vector(), 1e-2f);
+            m.stream->synchronize();
+
+            EXPECT_TRUE(near(x, want, kEps * 12 * largest(want))) << groups << " groups of " << n;
+        }
+    });
+    Machine m;
+    Operand x(DType::kF32, 2, 40), w(DType::kF32, 1, 16);
+    EXPECT_THROW(m->rmsnorm(x.tensor(), x.tensor(), w.vector(), 1e-5f), Error);
+}
+
 TEST(Rmsnorm, MayWriteOverItsInput) {
     Machine m;
     Operand x = Operand(DType::kF32, 3, 100, 4).randomize(4), w = Operand(DType::kF32, 1, 100).randomize(5);
@@ -198,6 +227,28 @@ TEST(Add, AddsStridedRows) {
             EXPECT_TRUE(near(x, want, kEps * largest(want))) << n;
         }
     });
+}
+
+TEST(Add, AddsABiasToEveryRow) {
+    on_every_target([] {
+        for (const auto& [rows, n] : kShapes) {
+            Machine m;
+            Operand x = Operand(DType::kF32, rows, n, 2).randomize(12), bias = Operand(DType::kF32, 1, n).randomize(13);
+            Rows all(rows, n);
+            for (int64_t r = 0; r < rows; ++r) {
+                for (int64_t i = 0; i < n; ++i) all(r, i) = bias.values()(0, i);
+            }
+            const Rows want = reference::add(x.values(), all);
+
+            m->add(x.tensor(), bias.tensor());
+            m.stream->synchronize();
+
+            EXPECT_TRUE(near(x, want, kEps * largest(want))) << n;
+        }
+    });
+    Machine m;
+    Operand x(DType::kF32, 3, 8), two(DType::kF32, 2, 8);
+    EXPECT_THROW(m->add(x.tensor(), two.tensor()), Error);
 }
 
 TEST(GatherRows, CopiesTheNamedRows) {

@@ -28,11 +28,6 @@ Words bench(const Words& more) {
 }
 const Words kText = {"-f", data("texts/kjv_12k.txt"), "--prefill", "400", "--temp", "0"};
 
-Words operator+(Words a, const Words& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 std::vector<json> rows(const Words& words, int ranks = 1) {
     const Words all = bench(words + Words{"-o", "json"});
     const ProcessResult r = ranks == 1 ? trireme(all) : trireme_on(ranks, all);

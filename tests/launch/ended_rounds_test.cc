@@ -46,11 +46,6 @@ const std::vector<Words>& chains() {
     return all;
 }
 
-Words operator+(Words a, const Words& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 Words generate(const Words& more, int tokens = kTokens, const std::string& from = model()) {
     return Words{"generate", "-m", from, "-p", kPrompt, "-n", std::to_string(tokens), "-t", "1", "--no-progress"} +
            more;

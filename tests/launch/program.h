@@ -10,6 +10,11 @@ namespace trireme::test {
 
 using Words = std::vector<std::string>;
 
+inline Words operator+(Words a, const Words& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
 inline ProcessResult trireme(const Words& words, const ProcessOptions& options = {}) {
     Words argv = {TRIREME_PROGRAM};
     argv.insert(argv.end(), words.begin(), words.end());

@@ -55,11 +55,6 @@ class SessionSnapshot : public testing::TestWithParam<Case> {
 /// A link so slow that a signal arrives before the run ends.
 const Words kSlowly = {"--kv-on-chip", "0", "--link-gbps", "0.03"};
 
-Words operator+(Words a, const Words& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 // Conversations resume from a snapshot after the last turn, or after two of four turns. Snapshots during answers do not
 // change the output.
 TEST_P(SessionSnapshot, ContinuesWithTheTokensOfTheOneThatWasNotStopped) {

@@ -118,7 +118,7 @@ TEST(SharingCommand, ConvertsAndReadsAgain) {
 
     const ProcessResult again = trireme({"convert", "-m", model(), "-o", mean});
     EXPECT_EQ(again.status, 73);
-    EXPECT_THAT(again.err, HasSubstr(mean + ": is there"));
+    EXPECT_THAT(again.err, HasSubstr(mean + ": exists"));
     EXPECT_EQ(trireme({"convert", "-m", model(), "-o", folder / "no/such"}).status, 73);
     EXPECT_EQ(trireme({"convert", "-m", model()}).status, 64);
     EXPECT_EQ(trireme({"convert", "-m", lckv(), "-o", folder / "x", "--layer-map", "0_1_2_3_4_5"}).status, 65);

@@ -41,11 +41,6 @@ class SnapshotTest : public testing::Test {
     TempFolder folder_;
 };
 
-Words operator+(Words a, const Words& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 struct Case {
     const char* name;
     Words flags;

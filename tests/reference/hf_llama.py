@@ -1,4 +1,4 @@
-"""Llama in transformers, fp32, eager attention, on the CPU: the forwards that goldens are made from."""
+"""Llama and its families in transformers, fp32, eager attention, on the CPU: the forwards that goldens are made from."""
 
 import copy
 
@@ -14,15 +14,17 @@ torch.set_num_threads(1)  # so the order of sums does not depend on the number o
 
 def load(folder):
     """The model of a Hugging Face folder, with weights converted to fp32."""
-    model = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     return model.eval()
 
 
 def from_weights(config, weights):
     """A model of a config.json dictionary and HF-named float32 arrays."""
-    config = transformers.LlamaConfig.from_dict({**copy.deepcopy(config), "dtype": "float32", "torch_dtype": "float32"})
+    settings = {**copy.deepcopy(config), "dtype": "float32", "torch_dtype": "float32"}
+    kind = transformers.CONFIG_MAPPING[settings.pop("model_type", "llama")]
+    config = kind.from_dict(settings)
     config._attn_implementation = "eager"
-    model = transformers.LlamaForCausalLM(config).float().eval()
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     state = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in weights.items()}
     if config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]

@@ -1,4 +1,4 @@
-"""A Llama forward in float64, written from the formulas and independent of transformers.
+"""A forward of Llama and its families in float64, written from the formulas and independent of transformers.
 
 It bounds the error of the goldens: its difference from transformers in fp32 is the error of fp32. Angles come from
 float64 frequencies, or from frequencies and angles that are rounded to fp32 as in transformers. This separates the two
@@ -19,7 +19,12 @@ def rope_settings(config):
 
 
 def head_dim(config):
-    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    missing = 128 if config.get("model_type") == "qwen3" else config["hidden_size"] // config["num_attention_heads"]
+    return config.get("head_dim") or missing
+
+
+def rotary_dim(config):
+    return int(head_dim(config) * (config.get("partial_rotary_factor") or 1))
 
 
 def plain_frequencies(base, dim):
@@ -62,9 +67,16 @@ def llama3(rope, base, dim):
     return (1 - smooth) * plain / rope["factor"] + smooth * plain
 
 
+def longrope(config, rope, base, dim, length):
+    original = config["original_max_position_embeddings"]
+    factors = rope["long_factor" if length > original else "short_factor"]
+    stretch = config["max_position_embeddings"] / original
+    return plain_frequencies(base, dim) / np.array(factors), math.sqrt(1 + math.log(stretch) / math.log(original))
+
+
 def frequencies(config, length):
-    """Inverse frequencies [head_dim / 2] for a pass over `length` positions, and the factor on cos and sin."""
-    rope, dim = rope_settings(config), head_dim(config)
+    """Inverse frequencies [rotary_dim / 2] for a pass over `length` positions, and the factor on cos and sin."""
+    rope, dim = rope_settings(config), rotary_dim(config)
     base, kind = rope["rope_theta"], rope["rope_type"]
     if kind == "default":
         return plain_frequencies(base, dim), 1.0
@@ -78,6 +90,8 @@ def frequencies(config, length):
         return yarn(rope, base, dim)
     if kind == "llama3":
         return llama3(rope, base, dim), 1.0
+    if kind == "longrope":
+        return longrope(config, rope, base, dim, length)
     raise ValueError(f"rope_type {kind!r}")
 
 
@@ -99,11 +113,40 @@ def rms_norm(x, weight, eps):
 
 
 def rotate(x, cos, sin):
-    """x [n, heads, d]; pairs are (i, i + d / 2)."""
-    half = x.shape[-1] // 2
-    a, b = x[..., :half], x[..., half:]
+    """x [n, heads, d]; pairs are (i, i + r / 2) for the first r elements; the others pass."""
+    half = cos.shape[-1]
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     cos, sin = cos[:, None, :], sin[:, None, :]
-    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], axis=-1)
+
+
+def window(config, layer):
+    """The tokens that a layer sees, the query's own included; None: all."""
+    kind = config.get("model_type")
+    if kind in ("mistral", "phi3"):
+        return config.get("sliding_window")
+    if kind not in ("qwen2", "qwen3") or not config.get("use_sliding_window"):
+        return None
+    types = config.get("layer_types")
+    windowed = types[layer] == "sliding_attention" if types else layer >= config.get("max_window_layers", 28)
+    return config["sliding_window"] if windowed else None
+
+
+def unfused(config, w):
+    """Weights in which Phi-3's qkv_proj and gate_up_proj are the matrices that they consist of."""
+    d, out = head_dim(config), {}
+    q = config["num_attention_heads"] * d
+    kv = (config.get("num_key_value_heads") or config["num_attention_heads"]) * d
+    for name, value in w.items():
+        if "qkv_proj" in name:
+            parts = zip("qkv", np.split(value, [q, q + kv]))
+            out |= {name.replace("qkv_proj", f"{part}_proj"): rows for part, rows in parts}
+        elif "gate_up_proj" in name:
+            parts = zip(("gate", "up"), np.split(value, 2))
+            out |= {name.replace("gate_up_proj", f"{part}_proj"): rows for part, rows in parts}
+        else:
+            out[name] = value
+    return out
 
 
 def softmax(scores):
@@ -114,25 +157,37 @@ def softmax(scores):
 def forward(config, weights, ids, prompt_len=None, fp32_angles=False):
     """Logits [n, vocab] in float64. weights: HF names -> arrays. The forward is causal, so splitting the ids into
     several forwards affects only rope type `dynamic`, by prompt_len (default: all ids are prompt)."""
-    w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+    w = unfused(config, {name: np.asarray(value, np.float64) for name, value in weights.items()})
     n, d, eps = len(ids), head_dim(config), config["rms_norm_eps"]
     heads = config["num_attention_heads"]
     kv_heads = config.get("num_key_value_heads") or heads
     cos, sin = angles(config, n if prompt_len is None else prompt_len, n, fp32_angles)
     future = np.triu(np.full((n, n), -np.inf), 1)
+    distance = np.arange(n)[:, None] - np.arange(n)[None, :]
+
+    def product(h, name):
+        y = h @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def normed(x, name):
+        return rms_norm(x, w[name + ".weight"], eps) if name + ".weight" in w else x
 
     x = w["model.embed_tokens.weight"][ids]
     for layer in range(config["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
         h = rms_norm(x, w[prefix + "input_layernorm.weight"], eps)
-        q = rotate((h @ w[prefix + "self_attn.q_proj.weight"].T).reshape(n, heads, d), cos, sin)
-        k = rotate((h @ w[prefix + "self_attn.k_proj.weight"].T).reshape(n, kv_heads, d), cos, sin)
-        v = (h @ w[prefix + "self_attn.v_proj.weight"].T).reshape(n, kv_heads, d)
+        q = product(h, prefix + "self_attn.q_proj").reshape(n, heads, d)
+        k = product(h, prefix + "self_attn.k_proj").reshape(n, kv_heads, d)
+        v = product(h, prefix + "self_attn.v_proj").reshape(n, kv_heads, d)
+        q = rotate(normed(q, prefix + "self_attn.q_norm"), cos, sin)
+        k = rotate(normed(k, prefix + "self_attn.k_norm"), cos, sin)
+        seen = window(config, layer)
+        mask = future if seen is None else future + np.where(distance < seen, 0, -np.inf)
         mixed = np.empty((n, heads, d))
         for head in range(heads):
             group = head // (heads // kv_heads)
-            mixed[:, head] = softmax(q[:, head] @ k[:, group].T / math.sqrt(d) + future) @ v[:, group]
-        x = x + mixed.reshape(n, heads * d) @ w[prefix + "self_attn.o_proj.weight"].T
+            mixed[:, head] = softmax(q[:, head] @ k[:, group].T / math.sqrt(d) + mask) @ v[:, group]
+        x = x + product(mixed.reshape(n, heads * d), prefix + "self_attn.o_proj")
         h = rms_norm(x, w[prefix + "post_attention_layernorm.weight"], eps)
         gate = h @ w[prefix + "mlp.gate_proj.weight"].T
         up = h @ w[prefix + "mlp.up_proj.weight"].T

@@ -14,6 +14,8 @@ LLAMA3_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
+QWEN2_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 LLAMA3_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|reserved_special_token_0|>"]
 SMOLLM_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"]
 
@@ -59,6 +61,15 @@ def llama3():
 def gpt2(add_prefix_space):
     pre = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
     tokenizer = byte_level(pre, 2048, ["<|endoftext|>"], specials_last=True)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def qwen2():
+    split = pre_tokenizers.Split(Regex(QWEN2_SPLIT), behavior="isolated", invert=False)
+    pre = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer = byte_level(pre, 2048, QWEN2_SPECIALS, specials_last=True)
+    tokenizer.normalizer = normalizers.NFC()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     return tokenizer
 
@@ -125,6 +136,7 @@ def main():
     save("gpt2", gpt2(add_prefix_space=False), merges_as_strings=True)
     save("gpt2-prefix-space", gpt2(add_prefix_space=True), merges_as_strings=True)
     save("smollm", smollm(), merges_as_strings=True)
+    save("qwen2", qwen2(), merges_as_strings=True)
     parts = llama2_parts(2048)
     save("llama2", llama2(parts, metaspace=False, byte_fallback=True), merges_as_strings=True)
     save("llama2-metaspace", llama2(parts, metaspace=True, byte_fallback=True))

@@ -13,6 +13,7 @@ BYTE_LEVEL = {
     "gguf-llama-bpe": ("llama3", "llama-bpe"),
     "gguf-gpt-2": ("gpt2", "gpt-2"),
     "gguf-smollm": ("smollm", "smollm"),
+    "gguf-qwen2": ("qwen2", "qwen2"),
 }
 
 

@@ -13,7 +13,7 @@ import llama_cpp
 import sentencepiece
 import transformers
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 
 import inputs
 import test_strings
@@ -21,7 +21,7 @@ from common import DATA, demo_model, versions, write_json
 
 OUT = DATA / "tokenizers"
 COUNT, SEED = 2000, 1
-HUGGING_FACE = ["llama3", "gpt2", "gpt2-prefix-space", "smollm", "llama2", "llama2-metaspace", "llama2-unk"]
+HUGGING_FACE = ["llama3", "gpt2", "gpt2-prefix-space", "smollm", "qwen2", "llama2", "llama2-metaspace", "llama2-unk"]
 SP_SPECIALS = ["<unk>", "<s>", "</s>"]
 HELLO = "Hello world"
 
@@ -98,12 +98,22 @@ def write(name, what, ids, hello_with_specials, irreversible, used, **more):
     print(f"{name:20s} {sum(map(len, ids))} ids, {size / 1024:.0f} KiB, {len(irreversible)} irreversible, {found}")
 
 
+def make_without_normalizer(name, source):
+    """The ids of a GGUF whose tokenizer.json has a normalizer: GGUF cannot state one, and llama.cpp applies none."""
+    tokenizer = Tokenizer.from_file(str(OUT / source / "tokenizer.json"))
+    tokenizer.normalizer = normalizers.Sequence([])
+    write_ids(name, "ids by tokenizers, without the normalizer", tokenizer)
+
+
 def make_hugging_face(name):
-    tokenizer = Tokenizer.from_file(str(OUT / name / "tokenizer.json"))
+    write_ids(name, "ids by tokenizers", Tokenizer.from_file(str(OUT / name / "tokenizer.json")))
+
+
+def write_ids(name, what, tokenizer):
     ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in strings()]
     back = [tokenizer.decode(row, skip_special_tokens=False) for row in ids]
     irreversible = [index for index, text in enumerate(strings()) if back[index] != text]
-    write(name, "ids by tokenizers", ids, tokenizer.encode(HELLO).ids, irreversible, ["tokenizers"])
+    write(name, what, ids, tokenizer.encode(HELLO).ids, irreversible, ["tokenizers"])
 
 
 def make_sentencepiece():
@@ -157,6 +167,7 @@ def make_gguf(name, path, twin):
 def main():
     for name in HUGGING_FACE:
         make_hugging_face(name)
+    make_without_normalizer("gguf-qwen2", "qwen2")
     make_sentencepiece()
     for name, twin in {
         "gguf-llama-bpe": "llama3",

@@ -29,7 +29,7 @@ double HashedModel::value(const std::string& name, uint32_t k) {
 }
 
 HashedModel::HashedModel(const HashedShape& s) : scale_(s.scale) {
-    config_.arch = "lckv-llama";
+    config_.family = &architecture_of("lckv-llama", "hashed");
     config_.name = "hashed " + s.layer_map;
     config_.n_layers = s.layers;
     config_.dim = s.dim;

@@ -45,7 +45,7 @@ const RandomShape& known_shape(const std::string& name) {
 }
 
 RandomModel::RandomModel(const RandomShape& shape) : normal_(kNormals + kLongestRow) {
-    config_.arch = "llama";
+    config_.family = &architecture_of("llama", "random");
     config_.name = shape.name;
     config_.n_layers = shape.layers;
     config_.dim = shape.dim;

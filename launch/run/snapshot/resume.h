@@ -1,5 +1,5 @@
 #pragma once
-/// Resuming a run from a snapshot (--load-kv).
+/// ResumedRun: a run of generate that resumes a snapshot (--load-kv).
 
 #include <optional>
 
@@ -12,24 +12,28 @@ namespace trireme {
 
 struct ResumedRun {
     SnapshotReader snapshot;
-    bool exact = false;  // true: exact resume. false: continues the sequence with another chain or rank count
+    bool exact = false;  // true: gives the tokens of the saved run. false: continues with another chain or rank count
 
-    /// The request of the snapshot's prompt. A given prompt must equal it (Exit::kConfig). All ranks pass, or all
-    /// throw.
+    /// The request of the snapshot's prompt, with positions for its generated tokens. A prompt given by flags must
+    /// equal the snapshot's (Exit::kConfig). All ranks pass, or all throw.
     Request request(const Start& start, const RankGroup& rank_group, const Engine& engine) const;
-    /// Restores engine and chain, and sets the resumed tokens in `request`.
+    /// Restores engine and chain, sets the resumed tokens in `request`, and resets `stats`. All ranks pass, or all
+    /// throw: errors as SnapshotReader's load functions.
     void load(Engine& engine, Chain& chain, const RankGroup& rank_group, GenerateRequest& request,
               GenerateStats& stats) const;
-    /// Restores engine and session: the conversation continues, or begins after the sequence. Returns milliseconds.
+    /// Restores engine and session: a conversation continues; after another run, one begins after its sequence. Returns
+    /// the time in milliseconds.
     double load(Engine& engine, Session& session, const RankGroup& rank_group) const;
 };
 
-/// The states that snapshots contain of a run over a chain, and of a conversation.
+/// The states that snapshots of a run over a chain contain, and those of a conversation. `model`: the full model's
+/// level.
 std::vector<Remembered> known_of(Chain& chain, Level& model);
 std::vector<Remembered> known_of(Session& session, Level& model);
 
-/// Opens the snapshot of --load-kv; nothing without this flag. `what` is the kind of run: "chain" or "session". Logs
-/// how the run resumes. Errors: as SnapshotReader.
+/// Opens the snapshot of --load-kv; returns nothing without this flag. `settings`: Engine::settings(). `what`: the kind
+/// of this run, "chain" or "session". Logs how the run resumes. All ranks pass, or all throw: errors as SnapshotReader,
+/// also for another model.
 std::optional<ResumedRun> resume(const Start& start, const RankGroup& rank_group, const KeyValues& settings,
                                  const char* what);
 

@@ -1,9 +1,11 @@
 #pragma once
-/// Snapshot files: reader and writer. With one rank, FILE has all data. With several, rank 0 writes FILE last. It names
-/// one file per rank in the same folder, FILE.rank-R-of-N.ID. Each snapshot has its own ID, so a complete snapshot's
-/// files are never overwritten. Formats: model/files/store/sets.h. "about" has settings and progress; "ids" the
-/// sequence, i32; "k" and "v" the tiles of a full view (tiles.h). "chain", "retrieved" and "heavy" are states of
-/// objects, which only the same number of ranks can resume. Conversations have "session" and "level", not "chain".
+/// SnapshotWriter and SnapshotReader: the file FILE that holds a run's state (--save-kv, --load-kv).
+///
+/// With one rank, FILE has all data. With several, it names one file per rank in the same folder, FILE.rank-R-of-N.ID,
+/// and rank 0 writes it last. Each snapshot has its own ID, so a complete snapshot's files are never overwritten. Files
+/// are stores (model/files/store/sets.h) with these data sets. "about" has settings and progress; "ids" the sequence,
+/// i32; "k" and "v" the tiles of a full view (tiles.h). "chain", "retrieved" and "heavy" are states of objects, which
+/// only the same number of ranks can resume. Conversations have "session" and "level", not "chain".
 
 #include <functional>
 #include <memory>
@@ -21,8 +23,9 @@ namespace trireme {
 
 /// The sequence of a run so far.
 struct SnapshotText {
-    std::vector<int32_t> prompt, generated;
+    std::vector<int32_t> prompt, generated;  // of a conversation: all before the last answer, and that answer
 
+    /// The prompt, then the generated tokens.
     std::vector<int32_t> ids() const {
         std::vector<int32_t> all = prompt;
         all.insert(all.end(), generated.begin(), generated.end());
@@ -30,21 +33,24 @@ struct SnapshotText {
     }
 };
 
-/// A named part of a run's state besides the tiles of a full view: "chain", or "session" and "level".
+/// A named part of a run's state, in addition to the tiles of a full view: "chain", "session" or "level".
 struct Remembered {
     std::string name;
-    std::function<void(Archive&)> state;
+    std::function<void(Archive&)> state;  // writes the part to the archive, or restores it
 };
 
+/// Every rank has one. Used by Snapshots (snapshots.h).
 class SnapshotWriter {
   public:
-    /// `settings` are those of the run, compared when the snapshot is resumed. `old` applies to the first snapshot;
-    /// later ones replace it.
+    /// `known`: the parts to save (known_of). `settings` are Engine::settings(), compared when the snapshot is resumed.
+    /// `old`: what happens to a file that exists before the first snapshot; later snapshots replace it.
     SnapshotWriter(std::string path, IfThere old, const RankGroup& rank_group, Engine& engine,
                    std::vector<Remembered> known, KeyValues settings);
 
-    /// Writes a snapshot, and blocks until all of it is on the disk. Returns the bytes of all ranks. `costs` are those
-    /// that determine draft lengths. All ranks pass, or all throw: errors as StoreWriter.
+    /// Writes a snapshot, and blocks until all of it is on the disk. `text`: the whole sequence so far. `costs`: those
+    /// that determine draft lengths; may be empty. Returns the bytes of all ranks. If it fails, the previous snapshot
+    /// remains, unless only flushing its folder failed: then the new one is there. All ranks pass, or all throw: errors
+    /// as StoreWriter.
     uint64_t write(const SnapshotText& text, const SpecCosts& costs);
     const std::string& path() const { return path_; }
 
@@ -65,27 +71,31 @@ class SnapshotWriter {
 
 class SnapshotReader {
   public:
-    /// Opens the files. All ranks pass, or all throw: errors as StoreReader.
+    /// Opens the files of all ranks on every rank. All ranks pass, or all throw: errors as StoreReader.
     SnapshotReader(std::string path, const RankGroup& rank_group);
 
     const SnapshotText& text() const { return text_; }
     const SpecCosts& costs() const { return costs_; }
     /// The number of ranks that wrote it.
     int ranks() const { return parts_.empty() ? 1 : static_cast<int>(parts_.size()); }
-    /// Errors: Exit::kData, naming the difference, if the model or the types of its keys and values differ.
+    /// Checks that the snapshot's settings and `mine` (Engine::settings()) have one model. Errors: Exit::kData, naming
+    /// the difference, if the model or the types of its keys and values differ.
     void require_same_model(const KeyValues& mine) const;
-    /// The first difference in the chain or in sampling settings; empty: none. The number of ranks is not compared.
+    /// The first difference in the chain, eviction or sampling settings; empty: none. The number of ranks is not
+    /// compared.
     std::string other_chain(const KeyValues& mine) const;
-    /// Whether the snapshot contains the state `name`.
+    /// Whether the snapshot contains the state `name` ("chain", "session").
     bool remembers(const std::string& name) const;
-    /// Restores the engine and the `known` states, to resume exactly. All ranks pass, or all throw.
+    /// Restores the engine's tiles and KV sets, and the `known` states, to resume exactly. Requires the number of ranks
+    /// that wrote it. All ranks pass, or all throw.
     void load(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
-    /// Like load(), for tiles and states that are equal in all ranks' files. Errors: Exit::kConfig for an evicting
-    /// view.
+    /// Like load(), for any number of ranks and without KV sets. `known` may have only states that are equal in all
+    /// ranks' files. Errors: Exit::kConfig for an evicting view.
     void load_tiles(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
-    /// Restores the tiles; another chain or number of ranks then continues the sequence. Tokens may differ from an
-    /// exact resume; their distribution does not. Errors: Exit::kConfig for an evicting view, and if the chain requires
-    /// a KV set that was not saved, or was saved by other ranks, on another backend, or after generated tokens.
+    /// Restores the tiles, after which another chain or number of ranks continues the sequence. Computes the logits of
+    /// the last token again, unless the snapshot has them. Tokens may differ from an exact resume; their distribution
+    /// does not. Errors: Exit::kConfig for an evicting view, and if the chain requires a KV set that was not saved.
+    /// Sets saved by another number of ranks, on another backend or after generated tokens do not count.
     void load_text(Engine& engine, Chain& chain, const RankGroup& rank_group) const;
 
   private:

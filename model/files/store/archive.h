@@ -1,6 +1,7 @@
 #pragma once
-/// Archives (runtime/archive.h) in stores. Values go to one data set. Tensors, of host memory or a device's, go to
-/// another one, which is read and written piece by piece.
+/// ArchiveToStore, ArchiveFromStore: write the state of objects to a snapshot's store, and restore it (the interface is
+/// runtime/archive.h). Values are one data set, "NAME/values". Tensors are another, "NAME/memory", which is written and
+/// read piece by piece.
 
 #include <string>
 #include <vector>
@@ -12,24 +13,26 @@
 
 namespace trireme {
 
-/// Collects the state of objects and writes it later; tensors must not change until then.
+/// Collects values, and where tensors are; write() writes both. Tensors must not change until then.
 class ArchiveToStore final : public Archive {
   public:
     bool loads() const override { return false; }
     void memory(Stream& stream, const Tensor& tensor) override { pieces_.push_back({&stream, tensor, {}}); }
     void memory(Stream& stream, const HostTensor& tensor) override { pieces_.push_back({&stream, {}, tensor}); }
 
-    /// Returns the data sets "NAME/values" and "NAME/memory", u8.
+    /// Returns the data sets "NAME/values" and "NAME/memory", u8, with the sizes of what was collected.
     std::vector<StoreSet> sets(const std::string& name) const;
-    /// Writes these sets; the first one is number `first` of the writer's. `staging`: host memory of the device.
+    /// Writes these two sets, which are numbers `first` and `first + 1` of the writer's. Tensors of a device pass
+    /// through `staging`, host memory of any size above 0. Blocks until their streams have finished earlier work.
     void write(StoreWriter& writer, size_t first, const Buffer<Space::kHost>& staging) const;
-    /// Passes the bytes of the tensors to `body`, piece by piece, on the host.
+    /// Calls body(span of bytes) with the tensors' bytes in host memory, in pieces of at most staging.bytes(). Each
+    /// tensor begins a new piece. Blocks, as write().
     template <class Body>
     void for_pieces(const Buffer<Space::kHost>& staging, const Body& body) const {
         for (const Piece& p : pieces_) bring(p, staging, body);
     }
-    uint64_t memory_bytes() const;
-    size_t pieces() const { return pieces_.size(); }
+    uint64_t memory_bytes() const;                    // of all tensors
+    size_t pieces() const { return pieces_.size(); }  // number of tensors
 
   protected:
     void bytes(std::span<std::byte> bytes) override { values_.insert(values_.end(), bytes.begin(), bytes.end()); }
@@ -37,10 +40,11 @@ class ArchiveToStore final : public Archive {
     std::string_view where() const override { return "the snapshot"; }
 
   private:
+    /// A tensor, in one of two spaces; the other one is null.
     struct Piece {
         Stream* stream;
-        Tensor device;    // either this
-        HostTensor host;  // or this
+        Tensor device;
+        HostTensor host;
         size_t bytes() const { return device ? device.bytes() : host.bytes(); }
     };
     template <class Body>
@@ -65,15 +69,15 @@ class ArchiveToStore final : public Archive {
     std::vector<Piece> pieces_;
 };
 
-/// Restores objects from the sets "NAME/values" and "NAME/memory".
+/// Restores objects from the sets "NAME/values" and "NAME/memory". memory() blocks until its tensor is restored.
 class ArchiveFromStore final : public Archive {
   public:
-    /// Errors: Exit::kData if there are no such sets.
+    /// `store` and `staging` must outlive it. Errors: Exit::kData if there are no such sets.
     ArchiveFromStore(const StoreReader& store, const std::string& name, const Buffer<Space::kHost>& staging);
     bool loads() const override { return true; }
     void memory(Stream& stream, const Tensor& tensor) override;
     void memory(Stream& stream, const HostTensor& tensor) override;
-    /// Checks that all of it has been read. Errors: Exit::kData.
+    /// Checks that objects have read all bytes of both sets. Errors: Exit::kData.
     void finish() const;
 
   protected:
@@ -89,8 +93,8 @@ class ArchiveFromStore final : public Archive {
     StoreRows memory_;  // a row is a byte
     const Buffer<Space::kHost>& staging_;
     std::vector<std::byte> values_;
-    size_t at_ = 0;  // in values_
-    int64_t memory_at_ = 0;
+    size_t at_ = 0;          // bytes of values_ that were read
+    int64_t memory_at_ = 0;  // bytes of memory_ that were read
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-/// Digest: the XXH3 of bytes that are added piece by piece.
+/// Digest: the XXH3 (64 bits) of bytes that are added piece by piece, with which stores detect damage.
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +19,10 @@ namespace trireme {
 class Digest {
   public:
     Digest() { reset(); }
+    /// Begins again, without bytes.
     void reset() { XXH3_64bits_reset(state_.get()); }
     void add(std::span<const std::byte> bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+    /// Returns the digest of all bytes since reset(); more may be added afterwards.
     uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
 
   private:

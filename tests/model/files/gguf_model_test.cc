@@ -177,12 +177,13 @@ TEST(GgufModel, RefusesOtherModels) {
         change(gguf);
         expect_refused(gguf, parts);
     };
-    with([](SmallGguf& g) { g.texts["general.architecture"] = "qwen2"; }, {"'qwen2'; supported: llama"});
+    with([](SmallGguf& g) { g.texts["general.architecture"] = "gemma"; },
+         {"'gemma'; supported: llama, qwen2, qwen3, phi3"});
     with([](SmallGguf& g) { g.texts.clear(); }, {"'general.architecture' is missing"});
     with([](SmallGguf& g) { g.integers["split.count"] = 3; }, {"part 1 of 3"});
     with([](SmallGguf& g) { g.integers["llama.expert_count"] = 8; }, {"a mixture of 8 experts"});
     with([](SmallGguf& g) { g.floats["llama.logit_scale"] = 2; }, {"'llama.logit_scale' is set"});
-    with([](SmallGguf& g) { g.integers["llama.rope.dimension_count"] = 4; }, {"4 of them rotated"});
+    with([](SmallGguf& g) { g.integers["llama.rope.dimension_count"] = 4; }, {"4 of 8 elements"});
     with([](SmallGguf& g) { g.integers["llama.attention.value_length"] = 16; }, {"values of 16"});
     with([](SmallGguf& g) { g.integers["llama.attention.sliding_window"] = 8; }, {"window of 8"});
     for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",

@@ -21,6 +21,10 @@ namespace {
 
 // Issue "Plain decoding": 2e-5 of the largest logit in f32. transformers' own fp32 error against fp64 is up to 4e-6.
 constexpr double kF32 = 2e-5;
+// Families beyond plain Llama: 3e-6.
+double f32_bound(const LlamaConfig& c) {
+    return c.family->model_type == "llama" && !c.qkv_bias ? kF32 : 3e-6;
+}
 
 std::vector<float> rows_of(const std::vector<float>& logits, const GoldenTensor& rows, int64_t cols) {
     std::vector<float> out;
@@ -67,7 +71,8 @@ TEST_P(GoldenLogits, OfThePromptAreTransformers) {
 
     const std::vector<float> got = engine.prefill_logits(golden.at("ids").i32);
 
-    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), engine->config().vocab), golden.at("logits").f32, kF32));
+    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), engine->config().vocab), golden.at("logits").f32,
+                      f32_bound(engine->config())));
 }
 
 TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
@@ -90,7 +95,7 @@ TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     }
 
     const auto& want = golden.at(dynamic ? "logits_steps" : "logits").f32;
-    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), cols), want, kF32));
+    EXPECT_TRUE(close(rows_of(got, golden.at("rows"), cols), want, f32_bound(engine->config())));
 }
 
 // In 16 bits every weight, key and value is off by at most half a unit in the last place, u = eps / 2. The longest path

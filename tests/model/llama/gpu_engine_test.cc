@@ -136,7 +136,10 @@ TEST(GpuGraphs, ChangeNoBitOnTwoRanks) {
     graphs_change_no_bit(2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GpuEngine, testing::Values("models/kjv-draft", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
+INSTANTIATE_TEST_SUITE_P(Models, GpuEngine,
+                         testing::Values("models/kjv-draft", "tiny/heads9-kv3", "tiny/gqa4-bf16", "tiny/qwen2-tied",
+                                         "tiny/qwen2-window", "tiny/qwen3-norms", "tiny/llama-bias",
+                                         "tiny/mistral-window", "tiny/phi3-long", "gguf/phi3.gguf"),
                          [](const auto& param) { return case_name(param.param); });
 
 }  // namespace

@@ -50,7 +50,10 @@ TEST_P(Ranks, GiveTheSameBitsForAnyNumberOfThreads) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
+INSTANTIATE_TEST_SUITE_P(Models, Ranks,
+                         testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16", "tiny/qwen2-tied",
+                                         "tiny/qwen2-window", "tiny/qwen3-norms", "tiny/llama-bias",
+                                         "tiny/mistral-window", "tiny/phi3-long", "gguf/phi3.gguf"),
                          [](const auto& param) { return case_name(param.param); });
 
 TEST(Ranks, NineShareNineHeads) {

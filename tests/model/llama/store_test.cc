@@ -40,7 +40,9 @@ TEST_P(StoredWeights, GiveTheBitsOfTheFolder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, StoredWeights,
-                         testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16"),
+                         testing::Values("models/kjv-target", "tiny/heads9-kv3", "tiny/gqa4-bf16", "tiny/qwen2-tied",
+                                         "tiny/qwen2-window", "tiny/qwen3-norms", "tiny/llama-bias",
+                                         "tiny/mistral-window", "tiny/phi3-long", "gguf/phi3.gguf"),
                          [](const auto& param) { return case_name(param.param); });
 
 }  // namespace

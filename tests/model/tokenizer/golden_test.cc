@@ -94,9 +94,9 @@ TEST_P(Golden, BytesThatAreNotUtf8ComeBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizer, Golden,
-                         testing::Values("llama3", "gpt2", "gpt2-prefix-space", "smollm", "llama2", "llama2-metaspace",
-                                         "llama2-unk", "sentencepiece", "gguf-llama-bpe", "gguf-gpt-2", "gguf-smollm",
-                                         "gguf-spm"),
+                         testing::Values("llama3", "gpt2", "gpt2-prefix-space", "smollm", "qwen2", "gguf-qwen2",
+                                         "llama2", "llama2-metaspace", "llama2-unk", "sentencepiece", "gguf-llama-bpe",
+                                         "gguf-gpt-2", "gguf-smollm", "gguf-spm"),
                          [](const auto& each) {
                              std::string name = each.param;
                              std::replace(name.begin(), name.end(), '-', '_');
