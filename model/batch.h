@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/kv.h"
-#include "model/rope.h"
+#include "model/checkpoint/rope.h"
 #include "offload/view.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "model/checkpoint/rope.h"
 #include "model/head_exchange.h"
 #include "model/head_mean.h"
-#include "model/rope.h"
 #include "offload/policies/evicting_view.h"
 
 namespace trireme {

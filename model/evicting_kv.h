@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "dist/comm.h"
-#include "model/config.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/shard.h"
 #include "model/level.h"
-#include "model/shard.h"
 #include "offload/policies/eviction_shape.h"
 #include "offload/policies/heavy_set.h"
 #include "offload/view.h"

@@ -6,8 +6,8 @@
 
 #include "dist/comm.h"
 #include "kernels/kernels.h"
-#include "model/config.h"
-#include "model/shard.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/shard.h"
 #include "runtime/buffer.h"
 
 namespace trireme {

@@ -53,9 +53,11 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
     check(comm.rank() == shard_.rank && comm.size() == shard_.ranks, "rank {} of {} has the weights of rank {} of {}",
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     for (LayerIndex l; l < end(); ++l) {
-        require(view_->in_order() || !map_.windowed(l), Exit::kData,
-                "{}: layer {} sees a sliding window; a cache of some of the tokens does not keep their order",
-                config_.name, l);
+        // A cache of no more tokens than the window (a draft's) shows all that it has.
+        require(
+            !map_.windowed(l) || view_->in_order() || view_->kept(context()) <= config_.sliding_window, Exit::kData,
+            "level {}: layer {} sees the last {} tokens only; a cache of some of the tokens does not keep their order",
+            options.name, l, config_.sliding_window);
     }
     groups_.reserve(kMaxRows);
     if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });
@@ -159,24 +161,22 @@ void Level::run_segment(const Batch& batch, const Steps& steps, size_t begin, si
     using Op = ForwardStep::Op;
     Kernels& op = *decode_op_;
     const Tensor x = s_.x.first_rows(batch.rows);
-    const auto rest = [&](LayerIndex layer) {
-        output_projection(op, layer, x);
-        feed_forward(op, layer, x);
-    };
     if (begin == 0) {
         op.embed(x, weights_.embedding, batch.ids);
     } else if (steps[begin - 1].op == Op::kLayer) {
-        rest(steps[begin - 1].layer);
+        output_projection(op, steps[begin - 1].layer, x);
+        feed_forward(op, steps[begin - 1].layer, x);
     }
     for (size_t i = begin; i < end; ++i) {
-        const auto [step, layer] = steps[i];
+        const auto [step, at] = steps[i];
         if (step == Op::kKeep) return compute_->copy(s_.input.first_rows(batch.rows), x, "block_input");
         if (step == Op::kReturn) return compute_->copy(x, s_.input.first_rows(batch.rows), "block_again");
         // Also if only keys and values are needed: they then have the same bits as in the last pass.
-        project(op, layer, batch, x, /*writes=*/true);
-        if (step == Op::kKeys) continue;
-        attention(op, layer, batch);
-        rest(layer);
+        if (step == Op::kKeys) {
+            project(op, at, batch, x, /*writes=*/true);
+        } else {
+            layer(op, at, batch, x, /*writes=*/true);
+        }
     }
     if (end < steps.size()) {
         project(op, steps[end].layer, batch, x, /*writes=*/true);

@@ -13,10 +13,10 @@
 #include "dist/comm.h"
 #include "kernels/kernels.h"
 #include "model/batch.h"
-#include "model/config.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/shard.h"
 #include "model/passes.h"
 #include "model/scratch.h"
-#include "model/shard.h"
 #include "model/weights.h"
 #include "offload/full_view.h"
 #include "offload/stream/row_store.h"
@@ -144,13 +144,13 @@ class Level {
     float largest_change();
     void prefill_layer(LayerIndex layer, std::span<const Batch> batches);
     void write_layer(LayerIndex layer, std::span<const Batch> batches);
-    void prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void finish_last_row(const Batch& last, const Tensor& x);
     void prefill_head(const Tensor& x, int64_t position, bool last, const EachLogits& each);
 
+    void layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
     void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
-    void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& k, const Tensor& v);
+    void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
     bool by_layers() const { return view_->by_layers() || map_.upward(); }
     void output_projection(Kernels& op, LayerIndex layer, const Tensor& x);
@@ -160,9 +160,7 @@ class Level {
                                   const Tensor& distributions, const Tensor& ends);
     LayerIndex end() const { return LayerIndex(config_.n_layers); }
     const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
-    Tensor queries(int64_t rows) const {
-        return s_.qkv.first_rows(rows).slice_cols(0, shard_.n_heads * config_.head_dim);
-    }
+    float eps() const { return static_cast<float>(config_.norm_eps); }
     /// The current logits, [ranks, padded rows, vocab_part].
     Tensor gathered() const {
         return Tensor(s_.gathered.data(), DType::kF32, {shard_.ranks, padded_rows_, shard_.vocab_part});

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/layer_map.h"
+#include "model/checkpoint/layer_map.h"
 
 namespace trireme {
 

@@ -44,20 +44,12 @@ Batch Level::prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t
                                   at.position, view_->cached(sequence) + done, at.text);
 }
 
-void Level::prefill_rows(LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
-    Kernels& op = *prefill_op_;
-    project(op, layer, batch, x, writes);
-    attention(op, layer, batch);
-    output_projection(op, layer, x);
-    feed_forward(op, layer, x);
-}
-
 // Computes the remaining layers for a prompt's last row; x [1, dim] is the input of the highest owner. The keys and
 // values of all rows that it sees are stored.
 void Level::finish_last_row(const Batch& last, const Tensor& x) {
     for (LayerIndex l = last_row_from_; l < end(); ++l) {
         view_->open_layer(map_.reads(l), KvView::Pass::kReads);
-        prefill_rows(l, last, x, /*writes=*/false);
+        layer(*prefill_op_, l, last, x, /*writes=*/false);
         view_->close_layer(map_.reads(l));
     }
 }
@@ -86,7 +78,7 @@ void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, co
         const Tensor x = s_.x.first_rows(rows);
         prefill_op_->embed(x, weights_.embedding, batch.ids);
         const bool last = done + rows == n;
-        for (LayerIndex l; l < last_row_from_; ++l) prefill_rows(l, batch, x, /*writes=*/true);
+        for (LayerIndex l; l < last_row_from_; ++l) layer(*prefill_op_, l, batch, x, /*writes=*/true);
         if (last_row_from_ < end()) project_keys(*prefill_op_, last_row_from_, batch, x);
         if (last) finish_last_row(batch.last(), x.slice_rows(rows - 1, 1));
         prefill_head(x, first + done, last, each);
@@ -110,18 +102,18 @@ void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
 
 // Computes a layer for the whole prompt: for layer last_row_from_ only keys and values, for later layers nothing. The
 // prefill window holds one streamed layer at a time, so an owner that reads another layer writes in an earlier pass.
-void Level::prefill_layer(LayerIndex layer, std::span<const Batch> batches) {
-    if (layer > last_row_from_) return;
-    if (layer == last_row_from_) return write_layer(layer, batches);
-    const bool reads_its_own = map_.source(layer) == layer;
-    if (map_.owns(layer) && !reads_its_own) write_layer(layer, batches);
-    view_->open_layer(map_.reads(layer), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
+void Level::prefill_layer(LayerIndex at, std::span<const Batch> batches) {
+    if (at > last_row_from_) return;
+    if (at == last_row_from_) return write_layer(at, batches);
+    const bool reads_its_own = map_.source(at) == at;
+    if (map_.owns(at) && !reads_its_own) write_layer(at, batches);
+    view_->open_layer(map_.reads(at), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
-        prefill_rows(layer, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
+        layer(*prefill_op_, at, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
         hidden_.close(block);
     }
-    view_->close_layer(map_.reads(layer));
+    view_->close_layer(map_.reads(at));
 }
 
 // Keeps the residual streams of the whole prompt, and computes each layer for the whole prompt before the next. So a

@@ -4,16 +4,37 @@
 #include <array>
 #include <cstdint>
 
-#include "model/config.h"
-#include "model/shard.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/shard.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"
 
 namespace trireme {
 
+/// The activation buffers of a forward of n rows.
+struct Activations {
+    Tensor h;        // [n, dim] normed input, then a rank's partial output
+    Tensor qkv;      // [n, (n_heads + 2 n_kv_heads) head_dim]
+    Tensor q, kv;    // its columns: queries; keys and values
+    Tensor att;      // [n, n_heads head_dim]
+    Tensor gate_up;  // [n, 2 ffn_dim]
+    Tensor act;      // [n, ffn_dim]
+};
+
 struct Scratch {
     Scratch(Device& device, const LlamaConfig& config, const Shard& shard);
     static MemoryBytes memory(const LlamaConfig& config, const Shard& shard);
+    /// The first n rows of h, qkv, att, gate_up and act.
+    Activations rows(int64_t n) const {
+        const Tensor all = qkv.first_rows(n), heads = att.first_rows(n);
+        return {.h = h.first_rows(n),
+                .qkv = all,
+                .q = all.slice_cols(0, heads.cols()),
+                .kv = all.slice_cols(heads.cols(), all.cols() - heads.cols()),
+                .att = heads,
+                .gate_up = gate_up.first_rows(n),
+                .act = act.first_rows(n)};
+    }
 
     Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed and add write it
     Tensor h;                  // [kPrefillRows, dim] normed input, then a rank's partial output

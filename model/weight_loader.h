@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 #include "runtime/device.h"
 
 namespace trireme {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "model/files/weight_source.h"
-#include "model/shard.h"
+#include "model/checkpoint/shard.h"
+#include "model/checkpoint/weight_source.h"
 #include "runtime/buffer.h"
 #include "runtime/stream.h"
 

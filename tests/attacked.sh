@@ -58,9 +58,9 @@ fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
         config_json | gguf | layer_map | safetensors)
-            echo 'model/files model/config.* model/layer_map.* model/layer_sharing.* model/passes.* model/rope.*' ;;
+            echo 'model/files model/checkpoint model/passes.*' ;;
         store) echo 'model/files/store model/files/json.* model/tokenizer/token_store.* model/tokenizer/tokenizer_identity.*' ;;
-        model_store) echo 'model/files model/config.* model/layer_map.*' ;;
+        model_store) echo 'model/files model/checkpoint' ;;
         tokenizer_*) echo 'model/tokenizer model/files' ;;
         batch_jsonl) echo 'launch/commands/batch_requests.* launch/flags launch/run/data_choice.* launch/run/prompt.* launch/run/text_file.* model/files/json.*' ;;
         session_jsonl) echo 'launch/commands/session_turns.* launch/run/text_file.* model/files/json.*' ;;

@@ -204,7 +204,7 @@ item_12() {
 # with llama.cpp and under one memory budget. TRIREME_LONG_TEXT as in item 12.
 item_13() {
     local program=build/release/launch/trireme python=/usr/bin/python3 long
-    suite release '^(llama_(bounded_)?sharing|model_files_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand))' || return
+    suite release '^(llama_(bounded_)?sharing|model_checkpoint_test\.Sharing|shard_test\.LayerMap|kv_view_test\.(Passes|ReadRuns)|side_by_side_test|simt_engine_test\.(LayerSharing|GraphPasses)|program_test\.(Sharing|BoundedSharing|Convert|Bench\.MeasuresSamples|PlanCommand))' || return
     long=${TRIREME_LONG_TEXT:-$root/../shared/data/kjv.txt}
     if [[ -r $long ]]; then
         "$python" tests/bench/passes_table.py "$program" tests/data/models/kjv-lckv "$long" || return
@@ -220,7 +220,7 @@ item_13() {
 # Runs that are stopped and resumed, killed while they write, or recorded; every bit of a store; batch jobs.
 item_14() {
     local program=build/release/launch/trireme
-    suite release '^(model_files_test\.Store|program_test\.(Chains/Resumed|SnapshotTest))' || return
+    suite release '^(model_(files|checkpoint)_test\.Store|program_test\.(Chains/Resumed|SnapshotTest))' || return
     tests/resume.py "$program" --stops 200 --kills 200 || return
     /usr/bin/python3 tests/record.py "$program" --kills 400 --spoilt 200 || return
     tests/bench/snapshot_rate.py "$program" --tokens 500 --repetitions 1 --ranks 1 || return

@@ -4,8 +4,8 @@
 #include "launch/commands/commands.h"
 #include "launch/run/outcome.h"
 #include "launch/run/signals.h"
-#include "model/files/model_folder.h"
-#include "model/files/model_store.h"
+#include "model/checkpoint/model_folder.h"
+#include "model/checkpoint/model_store.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 

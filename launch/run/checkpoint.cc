@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/files/mapped_model.h"
+#include "model/checkpoint/mapped_model.h"
 #include "runtime/log.h"
 
 namespace trireme {

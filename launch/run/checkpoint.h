@@ -9,7 +9,7 @@
 
 #include "launch/flags/options.h"
 #include "launch/run/weight_type.h"
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 
 #include "decode/draft_distributions.h"
 #include "launch/run/checkpoint.h"
-#include "model/files/padded_model.h"
+#include "model/checkpoint/padded_model.h"
 #include "model/footprint.h"
 #include "offload/policies/window_view.h"
 #include "runtime/log.h"
@@ -78,7 +78,6 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       window_(o.draft_window),
       ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
-    options_.view = window_view(config_, window_);
 }
 
 MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
@@ -105,6 +104,7 @@ void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t
         weights_ =
             std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type, Progress{}, ctx_size_);
     }
+    options_.view = window_view((source_ ? *weights_ : target).config(), window_);
     level_ = std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm, source_ ? *weights_ : target,
                                      options_);
 }

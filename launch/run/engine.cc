@@ -81,7 +81,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
                                           type.type, std::ref(progress), longest_context_);
         }
-        if (eviction_.evicts()) options.view = evicting_view(config, weights_->shard(), eviction_, comm);
+        if (eviction_.evicts()) options.view = evicting_view(weights_->config(), weights_->shard(), eviction_, comm);
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });
@@ -90,7 +90,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first && comm.size() > 1 && !device_comm_) log::info("ranks add through {}", comm.name());
     if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
-    if (const RopeConfig& r = config.rope; r.scaling == RopeScaling::kLongrope) {
+    if (const RopeConfig& r = config.rope; first && r.scaling == RopeScaling::kLongrope) {
         log::info("longrope: {} factors, for a context of {} (-c; original: {})",
                   longest_context_ > r.original_context ? "long" : "short", longest_context_, r.original_context);
     }

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "launch/flags/options.h"
-#include "model/config.h"
-#include "model/shard.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/shard.h"
 #include "offload/plan.h"
 
 namespace trireme {

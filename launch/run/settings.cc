@@ -48,8 +48,11 @@ void add_config(const LlamaConfig& c, int64_t ctx_size, const std::string& whose
         settings.emplace_back(whose + name, std::move(value));
     };
     const RopeConfig& r = c.rope;
-    add("family",
-        fmt::format("{}{}{}", c.family->model_type, c.qkv_bias ? ", q k v biases" : "", c.o_bias ? ", o bias" : ""));
+    // Llama without biases has no entry: snapshots of before there were other families remain valid.
+    const std::string biases = fmt::format("{}{}", c.qkv_bias ? ", q k v biases" : "", c.o_bias ? ", o bias" : "");
+    if (c.family->qk_norm || c.family->fused || !biases.empty()) {
+        add("family", fmt::format("{}{}", c.family->model_type, biases));
+    }
     add("heads", fmt::format("{} of {}, {} KV", c.n_heads, c.head_dim, c.n_kv_heads));
     add("context", fmt::format("{}", c.context));
     add("rms_norm_eps", fmt::format("{}", c.norm_eps));

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/config.h"
+#include "model/checkpoint/config.h"
 #include "model/passes.h"
 
 namespace trireme {

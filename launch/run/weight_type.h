@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 
 namespace trireme {
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "model/files/checked.h"
-#include "model/files/expected_tensors.h"
 #include "model/files/gguf_reader.h"
 #include "model/files/limits.h"
 #include "model/files/shown.h"

@@ -1,8 +1,10 @@
 #include "model/files/gguf_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,15 @@ struct Split {
 Split split_of(const GgufMetadata& m) {
     // llama-gguf-split writes a count of 0 into a file that it has merged.
     return {m.integer("split.no").value_or(0), std::max<int64_t>(1, m.integer("split.count").value_or(1))};
+}
+
+/// Whether the file starts as GGUF files do: download caches name files by their digest, without an extension.
+bool begins_as_gguf(const fs::path& path) {
+    const auto source = open_file(path);
+    std::array<char, 4> magic{};
+    if (source->size() < magic.size()) return false;
+    source->read(0, std::as_writable_bytes(std::span(magic)));
+    return std::string_view(magic.data(), magic.size()) == "GGUF";
 }
 
 }  // namespace
@@ -89,6 +100,32 @@ GgufFile read_gguf_parts(const std::vector<std::unique_ptr<ByteSource>>& parts) 
             "{}: its parts hold {} tensors, {} were expected ('split.tensors.count')", first, all.tensors.size(),
             tensors.value_or(0));
     return all;
+}
+
+fs::path find_gguf(const fs::path& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    require(error != std::errc::permission_denied, Exit::kPermission, "{}: {}", path.string(), error.message());
+    require(fs::exists(status), Exit::kNoInput, "{}: no such file or folder", path.string());
+    if (!fs::is_directory(status)) {
+        const bool gguf = path.extension() == ".gguf" || (fs::is_regular_file(status) && begins_as_gguf(path));
+        return gguf ? path : fs::path();
+    }
+    if (has_entry(path, "config.json")) return {};
+
+    fs::directory_iterator files(path, error);
+    require(!error, Exit::kPermission, "{}: cannot list the folder: {}", path.string(), error.message());
+    std::vector<fs::path> found;
+    for (const fs::directory_entry& entry : files) {
+        const auto part = GgufPartName::of(entry.path());
+        const bool later = part && part->number > 1 && fs::exists(part->part(1), error);
+        if (entry.path().extension() == ".gguf" && !later) found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    require(found.size() <= 1, Exit::kNoInput, "{}: {} .gguf files ({}, {}, ...); name one of them", path.string(),
+            found.size(), found.empty() ? "" : found[0].filename().string(),
+            found.size() < 2 ? "" : found[1].filename().string());
+    return found.empty() ? fs::path() : found.front();
 }
 
 }  // namespace trireme

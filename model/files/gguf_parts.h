@@ -21,6 +21,11 @@ struct GgufPartName {
     std::filesystem::path part(int64_t number) const;
 };
 
+/// Returns the GGUF file: `path` itself (by its extension or content), or the only one in a folder without config.json.
+/// For a split model it is the first part; it is empty if there is none. Errors: Exit::kNoInput (no such path, or
+/// several .gguf files), kPermission.
+std::filesystem::path find_gguf(const std::filesystem::path& path);
+
 /// Opens the file, and the other parts if its name is that of the first of several. Errors: Exit::kNoInput for a
 /// missing part.
 std::vector<std::unique_ptr<ByteSource>> open_gguf_parts(const std::filesystem::path& path);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "model/files/checked.h"
-#include "model/files/expected_tensors.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
 #include "model/files/shown.h"

@@ -23,4 +23,10 @@ std::string shown(std::string_view name) {
     return end < name.size() ? text + "..." : text;
 }
 
+std::string dims_text(const std::vector<uint64_t>& dims) {
+    std::string s = "[";
+    for (size_t i = 0; i < dims.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", dims[i]);
+    return s + "]";
+}
+
 }  // namespace trireme

@@ -6,10 +6,10 @@
 
 #include "model/files/byte_source.h"
 #include "model/files/gguf_file.h"
+#include "model/files/gguf_parts.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
-#include "model/files/store_model.h"
-#include "model/files/weight_source.h"
+#include "model/files/store/stored_files.h"
 
 namespace trireme {
 namespace {

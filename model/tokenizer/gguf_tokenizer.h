@@ -12,7 +12,7 @@ namespace trireme {
 
 class Tokenizer;
 
-/// Filled by model/files/gguf_tokenizer_reader.h, which checks types only; make_tokenizer() checks the content.
+/// Filled by model/tokenizer/gguf_tokenizer_reader.h, which checks types only; make_tokenizer() checks the content.
 /// Comments name the keys.
 struct GgufTokenizer {
     std::string what;                  // names the source in messages: the path of the file

@@ -1,10 +1,10 @@
 #include <system_error>
 
 #include "model/files/byte_source.h"
-#include "model/files/gguf_tokenizer_reader.h"
+#include "model/files/gguf_parts.h"
 #include "model/files/limits.h"
-#include "model/files/store_model.h"
-#include "model/files/weight_source.h"
+#include "model/files/store/stored_files.h"
+#include "model/tokenizer/gguf_tokenizer_reader.h"
 #include "model/tokenizer/sentencepiece_tokenizer.h"
 #include "model/tokenizer/special_files.h"
 #include "model/tokenizer/tokenizer.h"

@@ -54,7 +54,7 @@ class Tokenizer {
 };
 
 /// Loads the tokenizer at `path` (--tokenizer or --model). In a folder it is tokenizer.json, else tokenizer.model, else
-/// the only .gguf file. `path` may also be one such file, or a model in a store (model/files/store_model.h). A
+/// the only .gguf file. `path` may also be one such file, or a model in a store (model/files/store/stored_files.h). A
 /// tokenizer.json or tokenizer.model is read with the files next to it (special_files.h). Errors: Exit::kNoInput,
 /// kData.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);

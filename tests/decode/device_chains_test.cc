@@ -17,7 +17,7 @@
 #include "decode/tree_drafter.h"
 #include "dist/self_comm.h"
 #include "kernels/key_order.h"
-#include "model/rope.h"
+#include "model/checkpoint/rope.h"
 #include "offload/plan.h"
 #include "offload/policies/window_view.h"
 #include "tests/decode/retrieving.h"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "model/config.h"
-#include "model/files/expected_tensors.h"
+#include "model/checkpoint/config.h"
+#include "model/checkpoint/expected_tensors.h"
 #include "tests/fuzz/try_layer_map.h"
 
 using namespace trireme;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/files/gguf_model.h"
-#include "model/files/gguf_tokenizer_reader.h"
+#include "model/checkpoint/gguf_model.h"
+#include "model/tokenizer/gguf_tokenizer_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace trireme;

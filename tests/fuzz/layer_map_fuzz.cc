@@ -1,7 +1,7 @@
 // Layer maps as text: --layer-map, and 'layer_types' of every model type that has them. The first byte is the number of
 // layers minus one. The second one is 'target_layer'; its lowest bits are 'sliding_window'. The rest is the text.
 
-#include "model/layer_sharing.h"
+#include "model/checkpoint/layer_sharing.h"
 #include "tests/fuzz/try_layer_map.h"
 
 using namespace trireme;

@@ -7,10 +7,10 @@
 
 #include <xxhash.h>
 
-#include "model/files/expected_tensors.h"
+#include "model/checkpoint/expected_tensors.h"
+#include "model/checkpoint/store_model.h"
 #include "model/files/json.h"
 #include "model/files/store/manifest.h"
-#include "model/files/store_model.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace trireme;

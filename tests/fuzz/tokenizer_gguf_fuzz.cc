@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "model/files/gguf_tokenizer_reader.h"
+#include "model/tokenizer/gguf_tokenizer_reader.h"
 #include "model/tokenizer/utf8.h"
 #include "tests/fuzz/try_tokenizer.h"
 

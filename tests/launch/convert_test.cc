@@ -120,7 +120,7 @@ TEST_F(ConvertCommand, ReplacesNoFolder) {
     std::filesystem::create_directory(out());
     const ProcessResult r = trireme(command(model(), out()));
     EXPECT_EQ(r.status, 73);
-    EXPECT_THAT(r.err, HasSubstr(out() + ": is there"));
+    EXPECT_THAT(r.err, HasSubstr(out() + ": exists"));
     EXPECT_THAT(folder_.names(), ElementsAre("out"));
     EXPECT_THAT(in("out"), IsEmpty());
 }

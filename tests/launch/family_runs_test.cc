@@ -118,6 +118,76 @@ INSTANTIATE_TEST_SUITE_P(Models, FamilyRuns,
                                          FamilyCase{"gguf/phi3_q4_0.gguf"}),
                          [](const auto& param) { return case_name(param.param.model); });
 
+// Below the original context all parts of a run have the short factors.
+TEST(FamilyRotation, PartsOfARunHaveTheSameFactors) {
+    const TempFolder folder;
+    std::string ids = "[5";
+    for (int i = 1; i < 30; ++i) ids += fmt::format(",{}", 5 + i % 9 * 11);
+    write_file(folder / "ids.json", ids + "]");
+    const auto tokens = [&](const Words& more) {
+        const ProcessResult r =
+            trireme(Words{"generate", "-m", data("tiny/phi3-short"), "--prompt-ids", folder / "ids.json", "-n", "24",
+                          "-c", "64", "--temp", "0", "--print", "ids", "--ignore-eos"} +
+                    more);
+        EXPECT_EQ(r.status, 0) << r.err;
+        return r.out;
+    };
+    const std::string plain = tokens({});
+    for (const char* policy : {"streaming", "h2o"}) {  // nothing is evicted
+        EXPECT_EQ(tokens({"--kv-policy", policy, "--kv-window", "60", "--kv-positions", "rolling"}), plain) << policy;
+    }
+    EXPECT_EQ(tokens({"--spec", "h2o", "--kv-window", "60", "--gamma", "3"}), plain);
+    // A snapshot's keys are rotated by its run's factors.
+    EXPECT_EQ(tokens({"--save-kv", folder / "kv.h5"}), plain);
+    const ProcessResult longer =
+        trireme({"generate", "-m", data("tiny/phi3-short"), "--load-kv", folder / "kv.h5", "--prompt-ids",
+                 folder / "ids.json", "-n", "40", "-c", "256", "--temp", "0", "--print", "ids"});
+    EXPECT_EQ(longer.status, 65) << longer.err;
+    EXPECT_THAT(error_lines(longer), ElementsAre(HasSubstr("longrope=short")));
+}
+
+// A draft's window that is no longer than the model's sees all that it has.
+TEST(FamilyDrafts, WithASlidingWindowDraft) {
+    const TempFolder folder;
+    ASSERT_EQ(trireme({"convert", "-m", data("tiny/mistral-window"), "-o", folder / "draft"}).status, 0);
+    std::string config = read_file(folder / "draft/config.json");
+    const size_t at = config.find("\"sliding_window\": 32");
+    ASSERT_NE(at, std::string::npos) << config;
+    config.replace(at, 20, "\"sliding_window\": 128");
+    write_file(folder / "draft/config.json", config);
+    std::string ids = "[5";
+    for (int i = 1; i < 200; ++i) ids += fmt::format(",{}", 5 + i % 9 * 11);
+    write_file(folder / "ids.json", ids + "]");
+    const auto run = [&](const Words& more) {
+        return trireme(Words{"generate", "-m", data("tiny/mistral-window"), "--prompt-ids", folder / "ids.json", "-n",
+                             "20", "-c", "300", "--temp", "0", "--print", "ids", "--ignore-eos"} +
+                       more);
+    };
+    const ProcessResult plain = run({}),
+                        drafted = run({"--spec", "draft", "-md", folder / "draft", "--draft-window", "128"});
+    EXPECT_EQ(drafted.status, 0) << drafted.err;
+    EXPECT_EQ(drafted.out, plain.out);
+    const ProcessResult wide = run({"--spec", "draft", "-md", folder / "draft", "--draft-window", "256"});
+    EXPECT_EQ(wide.status, 65);
+    EXPECT_THAT(error_lines(wide), ElementsAre(HasSubstr("last 128 tokens")));
+}
+
+TEST(FamilyConversion, OfAMapThatCannotBeStatedIsRefusedFirst) {
+    const TempFolder folder;
+    const ProcessResult r =
+        trireme({"convert", "-m", data("tiny/phi3-short"), "-o", folder / "to", "--layer-map", "0_0"});
+    EXPECT_EQ(r.status, 64);
+    EXPECT_THAT(r.err, testing::Not(HasSubstr("writing")));
+    // Biases of the layers without keys and values of their own are averaged, and left out, like their weights.
+    ASSERT_EQ(trireme({"convert", "-m", data("tiny/llama-bias"), "-o", folder / "mapped", "--layer-map", "0_0"}).status,
+              0);
+    write_file(folder / "ids.json", "[5, 6, 7]");
+    EXPECT_EQ(
+        trireme({"generate", "-m", folder / "mapped", "--prompt-ids", folder / "ids.json", "-n", "4", "--print", "ids"})
+            .status,
+        0);
+}
+
 TEST(FamilyLog, NamesWindowsAndRotaryFactors) {
     const TempFolder folder;
     write_file(folder / "ids.json", "[5, 6, 7]");

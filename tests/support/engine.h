@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dist/comm.h"
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 #include "model/level.h"
 
 namespace trireme::test {

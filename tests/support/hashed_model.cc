@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "model/files/expected_tensors.h"
+#include "model/checkpoint/expected_tensors.h"
 
 namespace trireme::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 
 namespace trireme::test {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "model/files/expected_tensors.h"
+#include "model/checkpoint/expected_tensors.h"
 #include "runtime/error.h"
 
 namespace trireme::test {

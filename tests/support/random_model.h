@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 
 namespace trireme::test {
 

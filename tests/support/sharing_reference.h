@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 
 namespace trireme::test {
 

@@ -27,9 +27,10 @@ constexpr std::array kFree = {"model",       "model-draft", "commit",           
                               "host-memory", "link-gbps",   "link-us",          "kv-verify",   "no-graphs",
                               "graphs",      "grace",       "checkpoint-every", "eos_token_id"};
 // Settings of the model. All others belong to the chain or to sampling.
-constexpr std::array kModelSettings = {"heads",        "context",      "rms_norm_eps", "rope_theta",  "rope_scaling",
-                                       "rope_numbers", "rope_factors", "layer_map",    "sharing",     "tensors",
-                                       "tokenizer",    "weights",      "cache-type-k", "cache-type-v"};
+constexpr std::array kModelSettings = {"family",       "heads",        "context",      "rms_norm_eps", "rope_theta",
+                                       "rope_scaling", "rope_numbers", "rope_factors", "rope_rotated", "longrope",
+                                       "layer_map",    "sharing",      "tensors",      "tokenizer",    "weights",
+                                       "cache-type-k", "cache-type-v"};
 
 template <class List>
 bool in(const List& list, const std::string& name) {

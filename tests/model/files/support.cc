@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/files/expected_tensors.h"
+#include "model/checkpoint/expected_tensors.h"
 
 namespace trireme::test {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "model/files/weight_source.h"
+#include "model/checkpoint/weight_source.h"
 #include "runtime/error.h"
 
 namespace trireme::test {

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/files/model_store.h"
+#include "model/checkpoint/model_store.h"
 #include "tests/support/engine.h"
 #include "tests/support/golden.h"
 #include "tests/support/near.h"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/shard.h"
+#include "model/checkpoint/shard.h"
 #include "runtime/cpu/device.h"
 #include "runtime/cpu/stream.h"
 #include "runtime/error.h"

@@ -1,0 +1,236 @@
+#include "model/checkpoint/safetensors_model.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "model/checkpoint/expected_tensors.h"
+#include "model/checkpoint/tensor_names.h"
+#include "model/files/byte_source.h"
+#include "model/files/json.h"
+#include "model/files/limits.h"
+#include "model/files/safetensors.h"
+#include "model/files/shown.h"
+#include "model/files/slice_reader.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+struct ShardFile {
+    std::unique_ptr<ByteSource> source;
+    SafetensorsHeader header;
+};
+
+std::optional<StoredType> stored_type(std::string_view dtype) {
+    if (dtype == "F32") return StoredType::kF32;
+    if (dtype == "F16") return StoredType::kF16;
+    if (dtype == "BF16") return StoredType::kBF16;
+    return {};
+}
+
+Json read_json(const fs::path& folder, const std::string& file, uint64_t limit) {
+    const auto source = open_in_folder(folder, file);
+    return parse_json(read_text(*source, limit), source->name(),
+                      {.bytes = static_cast<size_t>(limit), .by_python = true});
+}
+
+/// Whether a tensor that is not needed may be ignored. Exporters leave rotary buffers in.
+bool is_harmless(const std::string& name, const LlamaConfig& config) {
+    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == kHead) ||
+           (!name.starts_with("model.") && !name.starts_with("lm_head."));
+}
+
+/// Whether these are K/V weights, biases or norms of a layer that reads another one's, as in an ordinary checkpoint
+/// with a layer map.
+bool is_of_no_owner(const std::string& name, const LlamaConfig& config) {
+    for (LayerIndex l; l.i < config.n_layers; ++l) {
+        const std::string attention = fmt::format("model.layers.{}.self_attn.", l);
+        if (config.layer_map.owns(l) || !name.starts_with(attention)) continue;
+        return name.starts_with(attention + "k_proj.") || name.starts_with(attention + "v_proj.") ||
+               name == attention + "k_norm.weight";
+    }
+    return false;
+}
+
+class SafetensorsModel final : public WeightSource {
+  public:
+    explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
+        config_ = read_folder_config(folder);
+        if (has_entry(folder, kSingle)) {
+            for (const auto& [name, entry] : shard(kSingle).header) found_.emplace(name, kSingle);
+        } else {
+            read_index();
+        }
+        take_tensors();
+    }
+
+  private:
+    void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
+        read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
+    }
+
+    const ShardFile& shard(const std::string& file) {
+        const auto it = shards_.find(file);
+        if (it != shards_.end()) return it->second;
+        require(shards_.size() < limits::kShards, Exit::kData, "{}: more than {} shards", folder_.string(),
+                limits::kShards);
+        ShardFile s{open_in_folder(folder_, file), {}};
+        s.header = read_safetensors_header(*s.source);
+        return shards_.emplace(file, std::move(s)).first->second;
+    }
+
+    void read_index() {
+        require(has_entry(folder_, kIndex), Exit::kNoInput,
+                "{}: holds neither {} nor {}; pickled weights (.bin, .pt) are not read: save as safetensors",
+                folder_.string(), kSingle, kIndex);
+        const std::string what = (folder_ / kIndex).string();
+        const Json index = read_json(folder_, kIndex, limits::kIndexBytes);
+        require(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(), Exit::kData,
+                "{}: no object 'weight_map'", what);
+        const Json& map = index["weight_map"];
+        require(map.size() <= limits::kTensors, Exit::kData, "{}: {} tensors, at most {} are read", what, map.size(),
+                limits::kTensors);
+        for (const auto& [name, file] : map.items()) {
+            require(file.is_string(), Exit::kData, "{}: '{}' names no file", what, shown(name));
+            found_.emplace(name, file.get<std::string>());
+        }
+    }
+
+    /// As in transformers 5, embeddings are not tied, whatever config.json says, if there is a head with other values.
+    void take_head() {
+        if (!config_.tied_embeddings) return;
+        const auto head = found_.find(kHead), embedding = found_.find(kEmbedding);
+        if (head == found_.end() || embedding == found_.end()) return;
+        try {
+            const std::optional<StoredMatrix> a = matrix(kHead, head->second),
+                                              b = matrix(kEmbedding, embedding->second);
+            if (!a || !b || a->rows != b->rows || a->cols != b->cols || same_values(*a, *b)) return;
+        } catch (const Error& e) {
+            log::warn("{} cannot be read, the embedding is used in its place, as 'tie_word_embeddings' says: {}", kHead,
+                      e.what());
+            return;
+        }
+        config_.tied_embeddings = false;
+        log::warn("{}: 'tie_word_embeddings' is true, but {} differs from {}; both are used, as they are stored",
+                  folder_.string(), kHead, kEmbedding);
+    }
+
+    /// Returns nothing if it is no matrix of weights.
+    std::optional<StoredMatrix> matrix(const std::string& name, const std::string& file) {
+        const ShardFile& s = shard(file);
+        const auto entry = s.header.find(name);
+        if (entry == s.header.end() || entry->second.dims.size() != 2) return {};
+        const SafetensorsEntry& e = entry->second;
+        const auto type = stored_type(e.dtype);
+        if (!type || e.dims[0] > static_cast<uint64_t>(limits::kVocab) ||
+            e.dims[1] > static_cast<uint64_t>(limits::kDim))
+            return {};
+        return StoredMatrix{.source = s.source.get(),
+                            .offset = e.offset,
+                            .type = *type,
+                            .rows = static_cast<int64_t>(e.dims[0]),
+                            .cols = static_cast<int64_t>(e.dims[1])};
+    }
+
+    static bool same_values(const StoredMatrix& a, const StoredMatrix& b) {
+        constexpr int64_t kRows = 64;
+        std::vector<float> x(static_cast<size_t>(kRows * a.cols)), y(x.size());
+        for (int64_t row = 0; row < a.rows; row += kRows) {
+            const Shape block = {std::min(kRows, a.rows - row), a.cols};
+            read_slice(a, kHead, row, 0, HostTensor(x.data(), DType::kF32, block));
+            read_slice(b, kEmbedding, row, 0, HostTensor(y.data(), DType::kF32, block));
+            if (x != y) return false;
+        }
+        return true;
+    }
+
+    void take_tensors() {
+        take_head();
+        TensorProblems problems;
+        NaturalType natural;
+        std::set<std::string> used;
+        for (const ExpectedTensor& want : expected_tensors(config_)) {
+            const FileTensor there = in_safetensors(config_, want);
+            const bool first = used.insert(there.name).second;
+            if (const auto it = found_.find(there.name); it != found_.end()) {
+                take(want, there, it->second, problems, natural);
+            } else if (first) {
+                problems.add(there.name, fmt::format("{}", there.shape), "missing");
+            }
+        }
+        for (const std::string& name : used) found_.erase(name);
+        int64_t shared = 0;
+        for (const auto& [name, file] : found_) {
+            if (is_of_no_owner(name, config_)) {
+                ++shared;
+            } else if (!is_harmless(name, config_)) {
+                problems.add(name, "nothing", "a tensor a model of this config does not have");
+            } else {
+                log::debug("{}: tensor '{}' is not used", folder_.string(), shown(name));
+            }
+        }
+        problems.raise(folder_.string());
+        if (shared > 0) {
+            log::warn("{}: {} tensors of keys and values are not used: their layers read those of others ({})",
+                      folder_.string(), shared, config_.layer_map.text());
+        }
+        natural_dtype_ = natural.get();
+    }
+
+    /// Problems of a matrix that is several tensors are reported with the first one.
+    void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems,
+              NaturalType& natural) {
+        const ShardFile& s = shard(file);
+        const auto entry = s.header.find(there.name);
+        TensorProblems again;
+        TensorProblems& found = there.row0 == 0 ? problems : again;
+        if (entry == s.header.end()) {
+            found.add(there.name, fmt::format("{}", there.shape),
+                      fmt::format("not in {}, where the index has it", shown(file)));
+            return;
+        }
+        const SafetensorsEntry& e = entry->second;
+        const auto type = stored_type(e.dtype);
+        if (!found.compare({there.name, there.shape}, type.has_value(), e.dtype, e.dims)) return;
+        const bool vector = want.shape.rank() == 1;
+        stored_.push_back({.source = s.source.get(),
+                           .offset = e.offset,
+                           .type = *type,
+                           .rows = vector ? 1 : want.shape[0],
+                           .cols = vector ? want.shape[0] : want.shape[1],
+                           .first_row = there.row0});
+        add_tensor({want.name, *type, want.shape});
+        natural.add(*type, want.shape.elements());
+    }
+
+    fs::path folder_;
+    std::map<std::string, ShardFile> shards_;
+    std::map<std::string, std::string> found_;  // tensor -> file; those left after take_tensors() are not used
+    std::vector<StoredMatrix> stored_;          // in the order of tensors_
+};
+
+}  // namespace
+
+LlamaConfig read_folder_config(const fs::path& folder) {
+    const auto read = [&](const std::string& file) { return read_json(folder, file, limits::kConfigBytes); };
+    LlamaConfig config = parse_config(read("config.json"), (folder / "config.json").string());
+    if (has_entry(folder, "generation_config.json")) {
+        apply_generation_config(config, read("generation_config.json"), (folder / "generation_config.json").string());
+    }
+    return config;
+}
+
+std::unique_ptr<WeightSource> open_safetensors_model(const fs::path& folder) {
+    return std::make_unique<SafetensorsModel>(folder);
+}
+
+}  // namespace trireme
