@@ -1,6 +1,7 @@
 #pragma once
 /// Evicting views (offload/policies/evicting_view.h) of a model's rank, and heavy hitters of full views. The model
-/// gives them the shares of query heads, the rotation of keys, and the exchange of KV heads that other ranks also hold.
+/// supplies the factor of each query head's attention and the rotations of positions. It also supplies the exchange of
+/// scores, and of keys if heads share slots, between ranks.
 
 #include <memory>
 #include <string_view>

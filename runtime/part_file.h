@@ -14,7 +14,8 @@ namespace trireme {
 
 /// A file NAME that is written as .NAME.trireme-part in the same folder, and renamed by publish(). Without publish(),
 /// the destructor removes the part file. Meanwhile this process holds a lock on it. A part file that a killed process
-/// left is overwritten; one that another process holds is an error.
+/// left is overwritten; one that another process holds is an error. On a file system without locks, a part file that is
+/// not empty is an error.
 class PartFile {
   public:
     /// Errors: Exit::kCantCreate (the folder is missing; `path` is no regular file, or exists and may not be replaced;

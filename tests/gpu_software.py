@@ -219,6 +219,14 @@ def snapshots(gpu):
             raise Failed(f"{writer} to {reader}: {resumed.strip()}, expected {whole.strip()}")
 
 
+@check("families: biases, inner norms, windows, fused matrices, a part of each head rotated")
+def families(gpu):
+    tiny = ROOT / "tests/data/tiny"
+    for name in ("qwen2-window", "qwen3-norms", "llama-bias", "phi3-long"):
+        gpu.same_as_cpu(tiny / name, *GREEDY, "-c", "320", gpu_flags=["--kv-on-chip", "1"], n=8)
+    gpu.same_as_cpu(tiny / "qwen3-norms", *GREEDY, ranks=2, n=6, SWGPU_COUNT=2)
+
+
 @check("layers that share KV")
 def sharing(gpu):
     gpu.same_as_cpu(SHARED_LAYERS, *GREEDY, "--passes", "3", gpu_flags=["--kv-on-chip", "1"], n=6)

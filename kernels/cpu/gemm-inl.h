@@ -154,13 +154,14 @@ HWY_INLINE void multiply(const float* a, int64_t lda, int64_t rows, const Strip<
 }
 
 /// Like multiply, with b transposed by pack_transposed: strip after strip, each contiguous; up to 2 * kLanes - 1
-/// columns beyond n.
+/// columns beyond n. If `ahead` is not null, the panels' number of bytes is prefetched from there.
 template <bool kAdd, class T>
 HWY_INLINE void multiply_panels(const float* a, int64_t lda, int64_t rows, const T* panels, int64_t k, float* c,
-                                int64_t ldc, int64_t n, int64_t widest) {
+                                int64_t ldc, int64_t n, int64_t widest, const char* ahead = nullptr) {
+    const ptrdiff_t fetch = ahead ? ahead - reinterpret_cast<const char*>(panels) : 0;
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, 2 * kLanes);
-        multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k}, width, c + at, ldc);
+        multiply_strip<kAdd>(a, lda, rows, Strip<T>{panels + at * k, width, k, fetch}, width, c + at, ldc);
         at += width;
     }
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Expected values of doctor's measurements on known GPUs, and remedies for values that are worse. Pure functions.
+/// Expected values of doctor's measurements on known GPUs, and remedies for values that are worse. For kHostRead it is
+/// the rate that the links of all ranks need. Pure functions.
 
 #include <optional>
 #include <string>

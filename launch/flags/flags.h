@@ -13,7 +13,7 @@ namespace trireme {
 
 /// One flag: its names, its help, and how its value is stored in Options.
 struct Flag {
-    std::string_view name;                    // canonical, without dashes; the key in an INI file
+    std::string_view name;                    // canonical, without dashes; an INI file may use any long spelling
     std::vector<std::string_view> spellings;  // on the command line; the canonical one is "--" + name
     unsigned commands;                        // the commands that have it: a set of Command bits
     std::string_view value;                   // how --help names the value; empty: the flag is a switch

@@ -27,9 +27,9 @@ struct ProgressSink {
     std::function<void(std::string_view)> line;  // writes a whole line
     std::function<double()> seconds;             // monotonic clock
 };
-/// Returns the columns of the terminal `fd`; 80 if `fd` is no terminal.
+/// Returns the columns of the terminal `fd`; 80 if it is unknown.
 size_t terminal_width(int fd);
-/// The sink for stderr. A terminal that cannot move its cursor (TERM=dumb) gets lines.
+/// The sink for stderr. A terminal without TERM, or with TERM=dumb, gets lines.
 ProgressSink stderr_progress(bool enabled);
 
 /// Shows the progress of one operation, whose time begins with the constructor. Can be passed as Progress

@@ -15,7 +15,8 @@
 
 namespace trireme {
 
-/// Warns of given speculation flags that none of these chains reads; there is at least one chain.
+/// Warns of speculation flags that differ from their defaults and that none of these chains reads. There is at least
+/// one chain.
 void warn_of_unused(const std::vector<Options>& chains);
 
 /// The names of the chain's models in SpecCosts, the full model first; the n-gram lookup is none.

@@ -1,6 +1,6 @@
 #pragma once
-/// Cost tables that determine draft lengths (decode/spec_costs.h) as JSON: a report contains them, and --spec-costs
-/// reads them back.
+/// Cost tables that determine draft lengths (decode/spec_costs.h) as JSON. Reports and snapshots contain them, and
+/// --spec-costs reads a report's.
 
 #include <span>
 #include <string>

@@ -34,11 +34,12 @@ class PrefillWindow {
     /// To be called before kernels that write the open layer's tokens [first, first + n) are enqueued: makes them wait
     /// until that memory is free. `first` counts from the sequence's start.
     void open_rows(int64_t first, int64_t n);
-    /// To be called after they are enqueued: if the pass stores, copies complete tiles to host memory, whole spans at a
-    /// time.
+    /// To be called after they are enqueued: if the pass stores, copies complete tiles to host memory, in the
+    /// spans of TileRing.
     void rows_written(int64_t first, int64_t n);
-    /// Ends the pass; to be called after all of its kernels are enqueued. If it stores, copies the other complete tiles
-    /// to host memory and the newest tiles to TailTiles. The next layer, or decode, may then use the memory.
+    /// Ends the pass; to be called after all of its kernels are enqueued. If it writes and stores, copies the other
+    /// complete tiles to host memory and the newest tiles to TailTiles. The next layer, or decode, may then use the
+    /// memory.
     void close();
 
     /// The device address of the open layer's tile number `tile`, counted from the sequence's start.
