@@ -1,7 +1,8 @@
 #pragma once
-/// An INI file that exists for the duration of a test.
+/// An INI file that exists for the duration of a test, in a folder of its own: paths in it are relative to the folder.
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 
@@ -11,19 +12,22 @@ namespace trireme::test {
 
 class IniFile {
   public:
-    explicit IniFile(const std::string& text) : path_(testing::TempDir() + "trireme-XXXXXX") {
-        const int fd = ::mkstemp(path_.data());
-        EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-        ::close(fd);
+    explicit IniFile(const std::string& text) : folder_(testing::TempDir() + "trireme-XXXXXX") {
+        EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+        path_ = folder_ + "/flags.ini";
+        std::ofstream(path_) << text;
     }
     IniFile(const IniFile&) = delete;
     IniFile& operator=(const IniFile&) = delete;
-    ~IniFile() { ::unlink(path_.c_str()); }
+    ~IniFile() {
+        ::unlink(path_.c_str());
+        ::rmdir(folder_.c_str());
+    }
 
     const std::string& path() const { return path_; }
 
   private:
-    std::string path_;
+    std::string folder_, path_;
 };
 
 }  // namespace trireme::test
