@@ -58,7 +58,7 @@ class Speculate final : public Decoder {
         uint32_t level = 0;             // its number in the chain (DrawKey)
         int64_t wanted = 1;             // propose() repeats rounds until it has this many tokens, or there is no room
         DraftDistributions* held = nullptr;  // keeps this level's distributions for the outer verifier; null: none
-        /// Gamma controller, used by this object alone; receives every outcome. Null: drafts as many as fit.
+        /// Gamma controller, used by this object alone; receives every outcome. Null: it drafts up to the limit.
         GammaController* gamma = nullptr;
         bool keeps_rounds = false;  // records rounds for take_kept_rounds()
     };

@@ -54,10 +54,9 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     for (LayerIndex l; l < end(); ++l) {
         // A cache of no more tokens than the window (a draft's) shows all that it has.
-        require(
-            !map_.windowed(l) || view_->in_order() || view_->kept(context()) <= config_.sliding_window, Exit::kData,
-            "level {}: layer {} sees the last {} tokens only; a cache of some of the tokens does not keep their order",
-            options.name, l, config_.sliding_window);
+        require(!map_.windowed(l) || view_->in_order() || view_->kept(context()) <= config_.sliding_window, Exit::kData,
+                "level {}: layer {} has a sliding window of {} tokens that a cache of selected tokens cannot apply",
+                options.name, l, config_.sliding_window);
     }
     groups_.reserve(kMaxRows);
     if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });

@@ -33,7 +33,6 @@ Env read() {
         require(s == "0" || s == "1", Exit::kConfig, "TRIREME_SHM_SUMS='{}': want 0 or 1", s);
         e.shm_sums = s == "1";
     }
-    e.no_color = !get("NO_COLOR").empty();
     return e;
 }
 
@@ -42,6 +41,10 @@ Env read() {
 const Env& env() {
     static const Env e = read();
     return e;
+}
+
+bool no_color() {
+    return !get("NO_COLOR").empty();
 }
 
 }  // namespace trireme

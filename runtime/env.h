@@ -8,10 +8,13 @@ struct Env {
     double timeout_s = 300;  // TRIREME_TIMEOUT_S: longest time without progress of a stream or a peer
     bool log_all = false;    // TRIREME_LOG=all: every rank logs, not only rank 0
     bool shm_sums = true;    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory
-    bool no_color = false;   // NO_COLOR (not empty): no colours in the log
 };
 
 /// Returns the settings, which the first call reads. Errors of that call: Exit::kConfig, naming the variable.
 const Env& env();
+
+/// Whether NO_COLOR is set and not empty: no colours in the log. It cannot fail, so the error line of a bad variable
+/// has the same form on a terminal.
+bool no_color();
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ struct State {
     bool colored = false;
     State() {
         auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
-            env().no_color ? spdlog::color_mode::never : spdlog::color_mode::automatic);
+            no_color() ? spdlog::color_mode::never : spdlog::color_mode::automatic);
         out = std::make_shared<spdlog::logger>("trireme", sink);
         colored = sink->should_color();
         out->set_pattern("%v");
@@ -35,14 +35,6 @@ struct State {
 State& state() {
     static State s;
     return s;
-}
-
-/// "warning: " or "error: ", in colour on a terminal; nothing for other levels. The rest of a line has no colour.
-std::string level_word(Level level, bool colored) {
-    const char* word = level == Level::kWarn ? "warning:" : level == Level::kError ? "error:" : nullptr;
-    if (word == nullptr) return "";
-    if (!colored) return fmt::format("{} ", word);
-    return fmt::format("\033[{}m{}\033[m ", level == Level::kWarn ? "33;1" : "31;1", word);
 }
 
 }  // namespace
@@ -62,12 +54,16 @@ void before_lines(void (*call)(void*), void* data) {
     before_data = data;
 }
 
-void write(Level level, std::string_view line) {
-    State& s = state();
-    if (level < s.level.load() || (s.rank != 0 && level < Level::kError && !env().log_all)) return;
+std::string level_word(Level level) {
+    const char* word = level == Level::kWarn ? "warning:" : level == Level::kError ? "error:" : nullptr;
+    if (word == nullptr) return "";
+    if (!state().colored) return fmt::format("{} ", word);
+    return fmt::format("\033[{}m{}\033[m ", level == Level::kWarn ? "33;1" : "31;1", word);
+}
+
+std::string printable(std::string_view line) {
     constexpr size_t kLongest = 4000;
-    std::string text = fmt::format("[{}/{} {:.3f}s] {}", s.rank, s.size,
-                                   static_cast<double>(trace::now() - s.start) * 1e-9, level_word(level, s.colored));
+    std::string text;
     for (const char c : line.substr(0, kLongest)) {
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
             text += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
@@ -75,7 +71,15 @@ void write(Level level, std::string_view line) {
             text += c;
         }
     }
-    if (line.size() > kLongest) text += "...";
+    return line.size() > kLongest ? text + "..." : text;
+}
+
+void write(Level level, std::string_view line) {
+    State& s = state();
+    if (level < s.level.load() || (s.rank != 0 && level < Level::kError && !env().log_all)) return;
+    const std::string text =
+        fmt::format("[{}/{} {:.3f}s] {}{}", s.rank, s.size, static_cast<double>(trace::now() - s.start) * 1e-9,
+                    level_word(level), printable(line));
     if (before != nullptr) before(before_data);
     s.out->log(static_cast<spdlog::level::level_enum>(level), fmt::runtime("{}"), text);
 }

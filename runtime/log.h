@@ -1,6 +1,7 @@
 #pragma once
 /// Log lines on stderr: "[rank/size 1.234s] text". Rank 0 writes, or all with TRIREME_LOG=all; errors: any rank.
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,10 @@ Level level();
 /// Registers call(data), which runs before each later line of the calling thread. The printer of generated tokens uses
 /// it to end the terminal's unfinished line. Null: none.
 void before_lines(void (*call)(void* data), void* data);
+/// "warning: " or "error: ", in colour on a terminal; nothing for other levels.
+std::string level_word(Level level);
+/// Cuts a line at 4,000 bytes and escapes control characters: it can contain names from files.
+std::string printable(std::string_view line);
 /// Writes a line, cut at 4,000 characters, with control characters escaped: it can contain names from files. Does
 /// nothing below level(), or on a rank that does not log.
 void write(Level level, std::string_view line);

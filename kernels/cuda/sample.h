@@ -31,7 +31,7 @@ struct Sample {
     static_assert(64 % kBits == 0 && 32 % kBits == 0, "digits divide a key, and none has bits of both logit and id");
     static_assert(kDigits <= kThreads && kDigits % kGroup == 0, "a thread finishes the sum of a digit");
     static_assert(kThreads % kWarp == 0 && kWarps <= kDigits, "a warp's largest key is stored among the sums");
-    static_assert(kSiblings <= kListed, "take_largest lists as many tokens as it takes");
+    static_assert(kSiblings <= kListed, "take_largest lists every token that it takes");
     static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         const float* logits;  // [parts, rows or more, cols]: id = part * cols + column

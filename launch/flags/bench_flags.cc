@@ -62,7 +62,7 @@ FlagGroup bench_flags() {
              kBench | kPlan,
              "LIST",
              "what to measure: chains as --spec takes them, none (plain decoding), or an eviction policy. "
-             "none@12: with 12 layers on chip; none@auto: as many as fit. h2o is the policy, h2o+full the "
+             "none@12: with 12 layers on chip; none@auto: what memory allows. h2o is the policy, h2o+full the "
              "chain. plan: baselines of a round",
              set_modes,
              show_modes},

@@ -63,8 +63,8 @@ struct EvictionOptions {
     int64_t observe = 64, pool = 5, every = 64;
     int64_t chunk = 0;  // tokens; 0: the prompt is read as one chunk
 
-    static constexpr int64_t kWindow = 256;            // default budget of a policy: that of the H2O cookbook
-    static constexpr int64_t kProposingWindow = 1024;  // default budget of --spec h2o
+    static constexpr int64_t kBudget = 256;            // default budget of a policy: that of the H2O cookbook
+    static constexpr int64_t kProposingBudget = 1024;  // default budget of --spec h2o
     /// Whether all KV heads of a layer retain one set under `of`: by the flag, or else by TOVA's rule.
     bool keeps_one_set(KvPolicy of) const { return one_set.value_or(of == KvPolicy::kTova); }
     /// The budget in tokens, or `fallback` if none is given; ignores budget_share.

@@ -16,12 +16,12 @@ int64_t default_sinks(KvPolicy policy) {
 }
 
 /// `flag` names the flag that requests the policy, for messages.
-EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t window, const char* flag, const LlamaConfig& config,
+EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const char* flag, const LlamaConfig& config,
                        int64_t prompt_tokens, bool returns) {
     const EvictionOptions& b = o.eviction;
     const int64_t share = static_cast<int64_t>(std::ceil(b.budget_share * static_cast<double>(prompt_tokens)));
     EvictionShape shape = {.policy = policy,
-                           .budget = b.budget_share > 0 ? std::max<int64_t>(2, share) : b.budget_or(window),
+                           .budget = b.budget_share > 0 ? std::max<int64_t>(2, share) : b.budget_or(budget),
                            .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
                            .rolling = b.rolling,
                            .heads = b.heads,
@@ -51,8 +51,9 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t window, const 
     }
     for (LayerIndex l; l.i < config.n_layers; ++l) {
         require(!config.layer_map.windowed(l), Exit::kData,
-                "{}: layer {} sees the last {} tokens only (s in its layer map), and under {} {} kept tokens lie in no "
-                "order that shows which these are; want a layer map without s",
+                "{}: layer {} has a sliding window of {} tokens that {} {} cannot apply: retained tokens are not in "
+                "order; use the "
+                "full KV cache",
                 o.model, l, config.sliding_window, flag, name_of(policy));
     }
     return shape;
@@ -86,7 +87,7 @@ EvictionShape eviction_shape(const Options& o, const LlamaConfig& config, int64_
             "--kv-policy {} with --spec {}: a chain verifies with the full KV cache; want "
             "one of them",
             name_of(policy), text_of(o.spec));
-    return shape_of(o, policy, EvictionOptions::kWindow, "--kv-policy", config, prompt_tokens, returns);
+    return shape_of(o, policy, EvictionOptions::kBudget, "--kv-policy", config, prompt_tokens, returns);
 }
 
 EvictionShape proposing_shape(const Options& o, const LlamaConfig& config, int64_t prompt_tokens, bool returns) {
@@ -95,7 +96,7 @@ EvictionShape proposing_shape(const Options& o, const LlamaConfig& config, int64
             "--kv-positions rolling with --spec {}: heavy hitters draft for tokens where they "
             "stand in the text; want true positions",
             text_of(o.spec));
-    return shape_of(o, KvPolicy::kH2o, EvictionOptions::kProposingWindow, "--spec", config, prompt_tokens, returns);
+    return shape_of(o, KvPolicy::kH2o, EvictionOptions::kProposingBudget, "--spec", config, prompt_tokens, returns);
 }
 
 std::string describe(const EvictionShape& s, const LlamaConfig& config, std::string_view what) {
@@ -120,7 +121,7 @@ int64_t prompt_to_load(const Options& o, int64_t prompt_tokens, int64_t longest)
     const bool share = o.eviction.policy != KvPolicy::kFull && o.eviction.budget_share > 0;
     // PyramidKV's first layer retains up to twice the budget, and no more than the prompt.
     const bool short_of =
-        o.eviction.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.eviction.budget_or(EvictionOptions::kWindow);
+        o.eviction.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.eviction.budget_or(EvictionOptions::kBudget);
     return share || short_of ? prompt_tokens : longest;
 }
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "dist/comm.h"
-#include "runtime/env.h"
+#include "runtime/log.h"
 
 namespace trireme {
 
@@ -41,20 +41,8 @@ Outcome attempt(const std::function<void()>& work) {
 }
 
 void print_error(const std::string& message) {
-    constexpr size_t kLongest = 4000;
-    // As log lines: only the level word has a colour.
-    const bool colored = ::isatty(STDERR_FILENO) == 1 && !env().no_color;
-    std::string line = colored ? "trireme: \033[31;1merror:\033[m " : "trireme: error: ";
-    for (const char c : message.substr(0, kLongest)) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7f) {
-            line += fmt::format("\\x{:02x}", byte);
-        } else {
-            line += c;
-        }
-    }
-    if (message.size() > kLongest) line += "...";
-    line += '\n';
+    const std::string line =
+        fmt::format("trireme: {}{}\n", log::level_word(log::Level::kError), log::printable(message));
     // One write, so that lines of several processes do not mix. If stderr is closed, nothing can be done about it.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

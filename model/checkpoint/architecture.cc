@@ -8,16 +8,26 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLlamaContext = 2048;
+constexpr Architecture kLlama = {.model_type = "llama",
+                                 .hf_class = "LlamaForCausalLM",
+                                 .gguf = "llama",
+                                 .gguf_pairs = true,
+                                 .context = 2048,
+                                 .kv_heads_required = false,
+                                 .eos = 2};
+
+/// LCKV and its older code: Llama with a layer map.
+constexpr Architecture with_layer_map(std::string_view model_type, std::string_view hf_class) {
+    Architecture a = kLlama;
+    a.model_type = model_type;
+    a.hf_class = hf_class;
+    a.gguf = "";
+    a.layer_map = true;
+    return a;
+}
 
 constexpr Architecture kFamilies[] = {
-    {.model_type = "llama",
-     .hf_class = "LlamaForCausalLM",
-     .gguf = "llama",
-     .gguf_pairs = true,
-     .context = kLlamaContext,
-     .kv_heads_required = false,
-     .eos = 2},
+    kLlama,
     {.model_type = "mistral",
      .hf_class = "MistralForCausalLM",
      .gguf = "",  // their GGUF files say llama
@@ -51,35 +61,10 @@ constexpr Architecture kFamilies[] = {
      .kv_heads_required = false,
      .norm_eps = 1e-5,
      .eos = 32000},
-    // LCKV and its older code: Llama with a layer map.
-    {.model_type = "lckv-llama",
-     .hf_class = "LCKVLlamaForCausalLM",
-     .gguf = "",
-     .layer_map = true,
-     .context = kLlamaContext,
-     .kv_heads_required = false,
-     .eos = 2},
-    {.model_type = "opt-llama",
-     .hf_class = "OptLlamaForCausalLM",
-     .gguf = "",
-     .layer_map = true,
-     .context = kLlamaContext,
-     .kv_heads_required = false,
-     .eos = 2},
-    {.model_type = "cla-llama",
-     .hf_class = "ClaLlamaForCausalLM",
-     .gguf = "",
-     .layer_map = true,
-     .context = kLlamaContext,
-     .kv_heads_required = false,
-     .eos = 2},
-    {.model_type = "group-opt-llama",
-     .hf_class = "OptLlamaForCausalLM",
-     .gguf = "",
-     .layer_map = true,
-     .context = kLlamaContext,
-     .kv_heads_required = false,
-     .eos = 2},
+    with_layer_map("lckv-llama", "LCKVLlamaForCausalLM"),
+    with_layer_map("opt-llama", "OptLlamaForCausalLM"),
+    with_layer_map("cla-llama", "ClaLlamaForCausalLM"),
+    with_layer_map("group-opt-llama", "OptLlamaForCausalLM"),
 };
 
 /// "llama, mistral, ...": the given names of all families that have one.

@@ -9,13 +9,12 @@
 
 namespace trireme {
 
-enum class Biases : uint8_t { kNone, kIfSet, kQkv };  // kIfSet: 'attention_bias' adds q, k, v and o
-enum class Windows : uint8_t {
-    kNone,
-    kAll,
-    kByLayer
-};  // kAll: 'sliding_window' is every layer's. kByLayer: it
-    // counts with 'use_sliding_window', by 'layer_types'
+/// Biases of the query, key and value projections, and of the output projection. kIfSet: 'attention_bias' adds all
+/// four.
+enum class Biases : uint8_t { kNone, kIfSet, kQkv };
+/// Layers with a sliding window. kAll: every layer, if 'sliding_window' is set. kByLayer: with 'use_sliding_window',
+/// those of 'layer_types', or those from 'max_window_layers' on.
+enum class Windows : uint8_t { kNone, kAll, kByLayer };
 
 struct Architecture {
     std::string_view model_type;  // in config.json

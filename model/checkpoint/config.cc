@@ -77,7 +77,7 @@ void read_windows(LlamaConfig& c, const Json& json, const Keys& keys, std::strin
     }
     if (window == 0 || window >= c.context || !any) return;
     c.sliding_window = window;
-    c.layer_map = LayerMap::identity(std::move(windowed), c.n_layers);
+    c.layer_map = LayerMap::identity(std::move(windowed));
 }
 
 RopeScaling read_rope_type(const Keys& rope, std::string_view what) {

@@ -159,7 +159,7 @@ LlamaConfig gguf_config(const GgufFile& file) {
         require(c.family->windows == Windows::kAll && window > 0, Exit::kData,
                 "{}: a sliding window of {}; {} has full attention only", m.what(), window, c.family->gguf);
         c.sliding_window = window;
-        c.layer_map = LayerMap::identity(std::vector<bool>(static_cast<size_t>(c.n_layers), true), c.n_layers);
+        c.layer_map = LayerMap::identity(std::vector<bool>(static_cast<size_t>(c.n_layers), true));
     }
     for (const char* key : kEos) {
         const int32_t id = token_id(m, key, c.vocab);

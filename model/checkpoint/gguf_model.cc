@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
-#include "model/checkpoint/expected_tensors.h"
-#include "model/checkpoint/tensor_names.h"
+#include "model/checkpoint/file_model.h"
 #include "model/files/gguf_parts.h"
 #include "model/files/shown.h"
-#include "model/files/slice_reader.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -19,7 +16,7 @@ namespace {
 constexpr std::string_view kFactors = "rope_freqs.weight", kShortFactors = "rope_factors_short.weight",
                            kLongFactors = "rope_factors_long.weight";
 
-class GgufModel final : public WeightSource {
+class GgufModel final : public FileModel {
   public:
     explicit GgufModel(std::vector<std::unique_ptr<ByteSource>> parts) : parts_(std::move(parts)) {
         const GgufFile file = read_gguf_parts(parts_);
@@ -29,18 +26,9 @@ class GgufModel final : public WeightSource {
         std::map<std::string_view, const GgufTensor*> found;
         for (const GgufTensor& t : file.tensors) found.emplace(t.name, &t);
         TensorProblems problems;
-        NaturalType natural;
-        std::set<std::string> used;
-        for (const ExpectedTensor& want : expected_tensors(config_)) {
-            const FileTensor there = in_gguf(config_, want);
-            const bool first = used.insert(there.name).second;
-            if (const auto it = found.find(there.name); it != found.end()) {
-                take(want, there, *it->second, problems, natural);
-            } else if (first) {
-                problems.add(there.name, fmt::format("{}", there.shape), "missing");
-            }
-        }
-        for (const std::string& name : used) found.erase(name);
+        take_expected(found, in_gguf, problems,
+                      [this](const ExpectedTensor& want, const FileTensor& there, const GgufTensor* t,
+                             TensorProblems& report) { take(want, there, *t, report); });
         const std::pair<std::string_view, std::vector<float>*> factors[] = {
             {kFactors, &config_.rope.factors},
             {kShortFactors, &config_.rope.short_factors},
@@ -60,18 +48,10 @@ class GgufModel final : public WeightSource {
             }
         }
         problems.raise(what);
-        natural_dtype_ = natural.get();
         validate(config_, what);
     }
 
   private:
-    void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
-        read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
-    }
-
-    int64_t do_rows_together(size_t tensor) const override {  // the rows of a head, if they are stored as pairs
-        return std::max<int64_t>(1, stored_[tensor].paired_rows);
-    }
     StoredMatrix matrix(const GgufTensor& t) const {
         const bool vector = t.dims.size() == 1;
         return {.source = parts_[t.part].get(),
@@ -81,25 +61,19 @@ class GgufModel final : public WeightSource {
                 .cols = static_cast<int64_t>(t.dims.back())};
     }
 
-    /// Problems of a matrix that is several tensors are reported with the first one.
-    void take(const ExpectedTensor& want, const FileTensor& there, const GgufTensor& t, TensorProblems& problems,
-              NaturalType& natural) {
-        TensorProblems again;
-        TensorProblems& report = there.row0 == 0 ? problems : again;
+    void take(const ExpectedTensor& want, const FileTensor& there, const GgufTensor& t, TensorProblems& problems) {
         const bool rotated =
             want.name.find("q_proj.") != std::string::npos || want.name.find("k_proj.") != std::string::npos;
         const bool pairs = rotated && config_.family->gguf_pairs, vector = want.shape.rank() == 1;
         // Elements of a paired vector are read one by one: blocks of a quantised type cannot be.
         const bool supported = t.type.has_value() && !(pairs && vector && is_quantised(*t.type));
-        if (!report.compare({there.name, there.shape}, supported, t.type_name, t.dims)) return;
+        if (!problems.compare({there.name, there.shape}, supported, t.type_name, t.dims)) return;
         StoredMatrix m = matrix(t);
         if (pairs) m.paired_rows = config_.head_dim;
         m.first_row = there.row0;
         if (!vector) m.rows = want.shape[0];
         if (pairs && vector) std::swap(m.rows, m.cols);
-        stored_.push_back(m);
-        add_tensor({want.name, *t.type, want.shape});
-        natural.add(*t.type, want.shape.elements());
+        add_slice(want, m);
     }
 
     void take_factors(const GgufTensor& t, std::vector<float>& to, TensorProblems& problems) {
@@ -122,7 +96,6 @@ class GgufModel final : public WeightSource {
     }
 
     std::vector<std::unique_ptr<ByteSource>> parts_;
-    std::vector<StoredMatrix> stored_;  // in the order of tensors_
 };
 
 }  // namespace

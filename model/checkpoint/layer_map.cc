@@ -27,8 +27,8 @@ LayerMap LayerMap::identity(int64_t layers) {
     return LayerMap(std::move(sources), "identity");
 }
 
-LayerMap LayerMap::identity(std::vector<bool> windowed, int64_t layers) {
-    LayerMap map = identity(layers);
+LayerMap LayerMap::identity(std::vector<bool> windowed) {
+    LayerMap map = identity(static_cast<int64_t>(windowed.size()));
     if (std::ranges::find(windowed, true) != windowed.end()) map.windowed_ = std::move(windowed);
     return map;
 }

@@ -27,8 +27,8 @@ class LayerMap {
     /// the map in messages.
     LayerMap(std::vector<LayerIndex> sources, std::string_view what);
     static LayerMap identity(int64_t layers);
-    /// Identity in which the layers of `windowed` see a sliding window; empty: none does.
-    static LayerMap identity(std::vector<bool> windowed, int64_t layers);
+    /// Identity of windowed.size() layers, of which those that are true see a sliding window.
+    static LayerMap identity(std::vector<bool> windowed);
     /// Whether every layer reads itself.
     bool is_identity() const { return owners_ == layers(); }
     /// Parses "0_2_2_2_4": one number per layer, with underscores between. An 's' after a number: the layer sees a

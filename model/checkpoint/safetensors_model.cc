@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
-#include "model/checkpoint/expected_tensors.h"
-#include "model/checkpoint/tensor_names.h"
+#include "model/checkpoint/file_model.h"
 #include "model/files/byte_source.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
 #include "model/files/safetensors.h"
 #include "model/files/shown.h"
-#include "model/files/slice_reader.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -61,7 +58,7 @@ bool is_of_no_owner(const std::string& name, const LlamaConfig& config) {
     return false;
 }
 
-class SafetensorsModel final : public WeightSource {
+class SafetensorsModel final : public FileModel {
   public:
     explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
         config_ = read_folder_config(folder);
@@ -74,10 +71,6 @@ class SafetensorsModel final : public WeightSource {
     }
 
   private:
-    void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
-        read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
-    }
-
     const ShardFile& shard(const std::string& file) {
         const auto it = shards_.find(file);
         if (it != shards_.end()) return it->second;
@@ -156,18 +149,9 @@ class SafetensorsModel final : public WeightSource {
     void take_tensors() {
         take_head();
         TensorProblems problems;
-        NaturalType natural;
-        std::set<std::string> used;
-        for (const ExpectedTensor& want : expected_tensors(config_)) {
-            const FileTensor there = in_safetensors(config_, want);
-            const bool first = used.insert(there.name).second;
-            if (const auto it = found_.find(there.name); it != found_.end()) {
-                take(want, there, it->second, problems, natural);
-            } else if (first) {
-                problems.add(there.name, fmt::format("{}", there.shape), "missing");
-            }
-        }
-        for (const std::string& name : used) found_.erase(name);
+        take_expected(found_, in_safetensors, problems,
+                      [this](const ExpectedTensor& want, const FileTensor& there, const std::string& file,
+                             TensorProblems& report) { take(want, there, file, report); });
         int64_t shared = 0;
         for (const auto& [name, file] : found_) {
             if (is_of_no_owner(name, config_)) {
@@ -183,39 +167,31 @@ class SafetensorsModel final : public WeightSource {
             log::warn("{}: {} tensors of keys and values are not used: their layers read those of others ({})",
                       folder_.string(), shared, config_.layer_map.text());
         }
-        natural_dtype_ = natural.get();
     }
 
-    /// Problems of a matrix that is several tensors are reported with the first one.
-    void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems,
-              NaturalType& natural) {
+    void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems) {
         const ShardFile& s = shard(file);
         const auto entry = s.header.find(there.name);
-        TensorProblems again;
-        TensorProblems& found = there.row0 == 0 ? problems : again;
         if (entry == s.header.end()) {
-            found.add(there.name, fmt::format("{}", there.shape),
-                      fmt::format("not in {}, where the index has it", shown(file)));
+            problems.add(there.name, fmt::format("{}", there.shape),
+                         fmt::format("not in {}, where the index has it", shown(file)));
             return;
         }
         const SafetensorsEntry& e = entry->second;
         const auto type = stored_type(e.dtype);
-        if (!found.compare({there.name, there.shape}, type.has_value(), e.dtype, e.dims)) return;
+        if (!problems.compare({there.name, there.shape}, type.has_value(), e.dtype, e.dims)) return;
         const bool vector = want.shape.rank() == 1;
-        stored_.push_back({.source = s.source.get(),
-                           .offset = e.offset,
-                           .type = *type,
-                           .rows = vector ? 1 : want.shape[0],
-                           .cols = vector ? want.shape[0] : want.shape[1],
-                           .first_row = there.row0});
-        add_tensor({want.name, *type, want.shape});
-        natural.add(*type, want.shape.elements());
+        add_slice(want, {.source = s.source.get(),
+                         .offset = e.offset,
+                         .type = *type,
+                         .rows = vector ? 1 : want.shape[0],
+                         .cols = vector ? want.shape[0] : want.shape[1],
+                         .first_row = there.row0});
     }
 
     fs::path folder_;
     std::map<std::string, ShardFile> shards_;
     std::map<std::string, std::string> found_;  // tensor -> file; those left after take_tensors() are not used
-    std::vector<StoredMatrix> stored_;          // in the order of tensors_
 };
 
 }  // namespace

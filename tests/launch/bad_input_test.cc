@@ -121,6 +121,18 @@ TEST(BadInput, MisspeltVariablesAreReportedWithTheError) {
     EXPECT_EQ(trireme({"--help"}, misspelt).err, "");
 }
 
+// The error line is coloured on a terminal; a bad variable must not prevent it.
+TEST(BadInput, EnvironmentVariablesOnATerminal) {
+    const Words words = good({"-p", "x"});
+    Words inner = {TRIREME_PROGRAM};
+    inner.insert(inner.end(), words.begin(), words.end());
+    std::string line = "TRIREME_TIMEOUT_S=soon";
+    for (const std::string& word : inner) line += " '" + word + "'";
+    const ProcessResult r = run_process({"/usr/bin/script", "-qec", line, "/dev/null"}, {});  // in a pseudoterminal
+    EXPECT_EQ(r.status, 78) << r.out;
+    EXPECT_THAT(r.out, AllOf(HasSubstr("error:"), HasSubstr("TRIREME_TIMEOUT_S='soon'")));
+}
+
 TEST(BadInput, MissingFiles) {
     expect_error_on_ranks(66, {"/nowhere"}, with_model("/nowhere"));
     expect_error_on_ranks(66, {"/nowhere.txt"}, good({"-f", "/nowhere.txt"}));

@@ -15,7 +15,7 @@ import hf_llama
 import llama_f64
 from common import DATA, HF_VERSIONS, max_abs, significant, write_json, write_tensors
 from gguf_models import VOCAB as GGUF_VOCAB
-from gguf_models import permutation, pieces
+from gguf_models import add_sizes, add_vocabulary, gguf_name, permutation
 from tiny_models import kept_rows, random_weights, save_checkpoint
 from tiny_specs import shape
 
@@ -139,53 +139,18 @@ def make_folder(name, seed):
         "how": "tests/reference/families.py: transformers, fp32, eager attention, one pass over all ids"})  # fmt: skip
 
 
-NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-         "self_attn.qkv_proj": "attn_qkv", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-         "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-         "mlp.up_proj": "ffn_up", "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}  # fmt: skip
-OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-
-
-def gguf_name(name):
-    stem, kind = name.rsplit(".", 1)
-    if not stem.startswith("model.layers."):
-        return f"{OUTER[stem]}.{kind}"
-    layer, part = stem.removeprefix("model.layers.").split(".", 1)
-    return f"blk.{layer}.{NAMES[part]}.{kind}"
-
-
 def add_metadata(writer, config):
-    d = llama_f64.head_dim(config)
     writer.add_name("tiny random " + config["model_type"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_rope_freq_base(config["rope_theta"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    if "head_dim" in config:
-        writer.add_key_length(d)
-        writer.add_value_length(d)
+    add_sizes(writer, config)
     writer.add_vocab_size(config["vocab_size"])
     if config["model_type"] in ("llama", "phi3"):
         writer.add_rope_dimension_count(llama_f64.rotary_dim(config))
     if config["model_type"] == "phi3":
-        original = config["original_max_position_embeddings"]
         writer.add_sliding_window(config.get("sliding_window", 0))
-        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
         _, scale = llama_f64.frequencies(config, 1)
         writer.add_rope_scaling_attn_factors(scale)
-    tokens, scores, kinds = pieces()
-    writer.add_tokenizer_model("llama")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_scores(scores)
-    writer.add_token_types(kinds)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
+    add_vocabulary(writer)
 
 
 def make_file(name, seed):

@@ -51,20 +51,24 @@ NAMES = {
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
 
 
 def gguf_name(name):
     """model.layers.3.mlp.up_proj.weight -> blk.3.ffn_up.weight"""
-    stem = name.removesuffix(".weight")
+    stem, kind = name.rsplit(".", 1)
     if stem.startswith("model.layers."):
         layer, part = stem.removeprefix("model.layers.").split(".", 1)
-        return f"blk.{layer}.{NAMES[part]}.weight"
-    return f"{NAMES[stem]}.weight"
+        return f"blk.{layer}.{NAMES[part]}.{kind}"
+    return f"{NAMES[stem]}.{kind}"
 
 
 def permutation(rows, heads):
@@ -83,10 +87,8 @@ def pieces():
     return tokens, scores, kinds + [gguf.TokenType.NORMAL] * len(normal)
 
 
-def add_metadata(writer, config, kind):
+def add_sizes(writer, config):
     d = llama_f64.head_dim(config)
-    writer.add_type("model")
-    writer.add_name("tiny random llama")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
@@ -98,6 +100,24 @@ def add_metadata(writer, config, kind):
     if "head_dim" in config:
         writer.add_key_length(d)
         writer.add_value_length(d)
+
+
+def add_vocabulary(writer):
+    tokens, scores, kinds = pieces()
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_scores(scores)
+    writer.add_token_types(kinds)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+
+
+def add_metadata(writer, config, kind):
+    writer.add_type("model")
+    writer.add_name("tiny random llama")
+    add_sizes(writer, config)
     writer.add_file_type(
         {
             "F32": 0,
@@ -114,7 +134,7 @@ def add_metadata(writer, config, kind):
         }[kind]
     )
     writer.add_vocab_size(VOCAB)
-    writer.add_rope_dimension_count(d)
+    writer.add_rope_dimension_count(llama_f64.head_dim(config))
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     rope = config.get("rope_scaling", {})
     if rope.get("rope_type") in ("linear", "yarn"):
@@ -122,15 +142,7 @@ def add_metadata(writer, config, kind):
         writer.add_rope_scaling_factor(rope["factor"])
     if rope.get("rope_type") == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    tokens, scores, kinds = pieces()
-    writer.add_tokenizer_model("llama")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_scores(scores)
-    writer.add_token_types(kinds)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
+    add_vocabulary(writer)
     writer.add_add_bos_token(True)
     writer.add_add_eos_token(False)
 
