@@ -21,9 +21,9 @@ void DecodeState::take_part(std::span<const int32_t> prompt) {
 
 void DecodeState::adopt(std::span<const int32_t> prompt) {
     take_part(prompt);
-    check(level_.length() >= tokens(prompt_), "text: a prompt of {} tokens is to be adopted, the level holds {}",
-          tokens(prompt_), level_.length());
-    level_.truncate(0, tokens(prompt_));
+    check(committed() >= tokens(prompt_), "text: a prompt of {} tokens is to be adopted, the level holds {}",
+          tokens(prompt_), committed());
+    level_.truncate(sequence_, tokens(prompt_));
 }
 
 void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progress) {
@@ -34,9 +34,29 @@ void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progr
         return;
     }
     take_part(prompt);
-    level_.truncate(0, 0);
-    level_.prefill(0, prompt_, progress);
+    level_.truncate(sequence_, 0);
+    level_.prefill(sequence_, prompt_, progress);
     level_.save_logits();
+}
+
+void DecodeState::read_on(std::span<const int32_t> text, const Progress& progress) {
+    check(staged_.empty() && committed() < static_cast<int64_t>(text.size()),
+          "text: {} tokens to read, {} are there, {} rows staged", text.size(), committed(), staged_.size());
+    pending_.clear();
+    level_.prefill(sequence_, text.subspan(static_cast<size_t>(committed())), progress);
+    level_.save_logits();
+    prompt_.assign(text.begin(), text.end());
+}
+
+void DecodeState::resume(std::span<const int32_t> text) {
+    const auto computed = static_cast<size_t>(committed());
+    check(computed <= text.size() && text.size() <= computed + 1, "text: {} tokens to resume, {} are there",
+          text.size(), computed);
+    prompt_.assign(text.begin(), text.begin() + committed());
+    pending_.assign(text.begin() + committed(), text.end());
+    staged_.clear();
+    at_prompt_ = pending_.empty();
+    if (at_prompt_) level_.restore_logits();
 }
 
 void DecodeState::begin() {
@@ -44,12 +64,12 @@ void DecodeState::begin() {
     pending_.clear();
     // If another level fills this view, that level has the prompt's logits and samples the first token.
     if (at_prompt_ = level_.view().adopt_length() < 0; !at_prompt_) return;
-    if (level_.view().can_truncate(0, tokens(prompt_))) {
-        level_.truncate(0, tokens(prompt_));
+    if (level_.view().can_truncate(sequence_, tokens(prompt_))) {
+        level_.truncate(sequence_, tokens(prompt_));
         level_.restore_logits();
     } else {
-        level_.truncate(0, 0);
-        level_.prefill(0, prompt_);
+        level_.truncate(sequence_, 0);
+        level_.prefill(sequence_, prompt_);
     }
 }
 
@@ -58,15 +78,15 @@ void DecodeState::append(int32_t token) {
     at_prompt_ = false;
 }
 
-void DecodeState::rows_of_pending(std::vector<Row>& rows) {
+void DecodeState::append_pending(std::vector<Row>& rows) {
     check(!pending_.empty(), "text: nothing is pending, and no logits are available");
-    first_row_ = level_.view().staged().size();
-    rows.clear();
+    first_row_ = level_.view().staged().size() + static_cast<int32_t>(rows.size());
     int32_t parent = staged_.empty() ? -1 : staged_.back();
-    auto position = static_cast<int32_t>(level_.length() + tokens(staged_));
+    auto position = static_cast<int32_t>(committed() + tokens(staged_));
+    int32_t row = first_row_;
     for (const int32_t token : pending_) {
-        rows.push_back({.token = token, .position = position++, .parent = parent});
-        parent = first_row_ + static_cast<int32_t>(rows.size()) - 1;
+        rows.push_back({.token = token, .position = position++, .parent = parent, .sequence = sequence_});
+        parent = row++;
     }
 }
 
@@ -79,7 +99,10 @@ void DecodeState::accept_rows(std::span<const int32_t> path) {
 Row DecodeState::tip() {
     check(pending_.empty(), "text: {} tokens are pending", pending_.size());
     at_prompt_ = false;
-    return {.token = -1, .position = static_cast<int32_t>(length()), .parent = staged_.empty() ? -1 : staged_.back()};
+    return {.token = -1,
+            .position = static_cast<int32_t>(length()),
+            .parent = staged_.empty() ? -1 : staged_.back(),
+            .sequence = sequence_};
 }
 
 void DecodeState::accept_staged(std::span<const int32_t> path) {
@@ -103,7 +126,7 @@ void DecodeState::commit() {
 
 void DecodeState::state(Archive& ar, bool tiles) {
     check(staged_.empty(), "text: {} rows are not settled", staged_.size());
-    level_.view().drop();
+    level_.view().drop(sequence_);
     level_.state(ar, tiles);
     ar.values(prompt_);
     ar.values(pending_);
@@ -114,9 +137,9 @@ void DecodeState::state(Archive& ar, bool tiles) {
 
 void DecodeState::keep_staged() {
     if (staged_.empty()) {
-        level_.view().drop();
+        level_.view().drop(sequence_);
     } else {
-        level_.keep(0, staged_);
+        level_.keep(sequence_, staged_);
     }
     staged_.clear();
 }
@@ -124,8 +147,8 @@ void DecodeState::keep_staged() {
 // Computes all pending tokens but the last, which is computed when its logits are required. Otherwise tokens that
 // accumulate while nothing is proposed would exceed the rows of a forward.
 void DecodeState::catch_up() {
-    level_.view().drop();
-    const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - level_.length()});
+    level_.view().drop(sequence_);
+    const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - committed()});
     if (n <= 0) return;
     rows_of_pending(rows_);
     rows_.resize(static_cast<size_t>(n));
@@ -138,8 +161,8 @@ void DecodeState::catch_up() {
 void DecodeState::truncate(int64_t n, int32_t next) {
     check(n >= tokens(prompt_) && n <= length(), "text: {} of {} tokens are to stay, {} of them the prompt's", n,
           length(), tokens(prompt_));
-    if (n < level_.length()) level_.truncate(0, n);
-    const int64_t behind = n - level_.length(), staged = std::min(behind, tokens(staged_));
+    if (n < committed()) level_.truncate(sequence_, n);
+    const int64_t behind = n - committed(), staged = std::min(behind, tokens(staged_));
     staged_.resize(static_cast<size_t>(staged));
     pending_.resize(static_cast<size_t>(behind - staged));
     if (next >= 0) append(next);

@@ -1,9 +1,11 @@
 #include "decode/generate.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "decode/loop.h"
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
 #include "runtime/trace.h"
@@ -32,37 +34,134 @@ uint32_t resumed_sample(size_t tokens) {
     return uint32_t{1} << 31 | static_cast<uint32_t>(tokens);
 }
 
-struct Run {
-    uint64_t first_ns = 0;     // time of the first token; 0: none
-    bool interrupted = false;  // also true if the continuation had already ended by itself
+/// Reports samples in order: the output of a sample is held back until all samples before it are complete.
+class InOrder {
+  public:
+    InOrder(const OnToken& on_token, int64_t samples)
+        : on_token_(on_token), held_(static_cast<size_t>(samples)), complete_(held_.size(), false) {}
+
+    void take(int64_t sample, int32_t id, std::string_view text) {
+        if (!on_token_) return;
+        if (sample == first_) return on_token_(sample, id, text);
+        held_[static_cast<size_t>(sample)].push_back({id, std::string(text)});
+    }
+    void complete(int64_t sample) {
+        complete_[static_cast<size_t>(sample)] = true;
+        while (static_cast<size_t>(first_) < complete_.size() && complete_[static_cast<size_t>(first_)]) show(++first_);
+    }
+
+  private:
+    struct Shown {
+        int32_t id;
+        std::string text;
+    };
+    void show(int64_t sample) {
+        if (static_cast<size_t>(sample) >= held_.size()) return;
+        for (const Shown& s : held_[static_cast<size_t>(sample)]) on_token_(sample, s.id, s.text);
+        held_[static_cast<size_t>(sample)] = {};
+    }
+
+    const OnToken& on_token_;
+    std::vector<std::vector<Shown>> held_;
+    std::vector<bool> complete_;
+    int64_t first_ = 0;  // the first sample that is not complete
 };
 
-/// Runs rounds of the proposer until the continuation ends.
-Run run(Proposer& proposer, ContinuationBuilder& text, GenerateStats& stats, const Interrupt& interrupt) {
-    Run result;
-    std::array<int32_t, kMaxRows> path, ids;
-    while (!text.done()) {
-        const std::span<const Proposed> round = proposer.propose(text.left());
-        check(!round.empty() && round.size() <= path.size(), "{}: a round of {} tokens", proposer.name(), round.size());
-        ++stats.rounds;
-        if (result.first_ns == 0) result.first_ns = trace::now();
-        // A block may run past EOS, a stop string or the limit: later tokens are not part of the sequence.
-        size_t taken = 0;
-        for (; taken < round.size() && !text.done(); ++taken) {
-            check(round[taken].parent == static_cast<int32_t>(taken) - 1, "{}: the outermost proposal is no chain",
-                  proposer.name());
-            text.take(round[taken].token);
-            ids[taken] = round[taken].token;
-        }
-        stats.new_tokens += static_cast<int64_t>(taken);
-        std::iota(path.begin(), path.end(), 0);
-        proposer.resolve(std::span(path).first(taken), -1);
-        if (!interrupt || !interrupt(std::span(ids).first(taken))) continue;
-        result.interrupted = true;
-        if (!text.done()) text.stop(StopReason::kInterrupted);
+/// The samples of a request.
+class Samples {
+  public:
+    Samples(const Slots& slots, const Tokenizer* tokenizer, const GenerateRequest& request, GenerateStats& stats,
+            const OnToken& on_token)
+        : slots_(slots),
+          model_(slots.first().target()),
+          tokenizer_(tokenizer),
+          request_(request),
+          stats_(stats),
+          in_order_(on_token, request.num_samples),
+          show_([this](int64_t sample, int32_t id, std::string_view text) { in_order_.take(sample, id, text); }),
+          prompt_(static_cast<int64_t>(request.prompt.size())),
+          out_(static_cast<size_t>(request.num_samples)),
+          ready_(static_cast<size_t>(slots.size()), false),
+          loop_(model_, std::min(slots.size(), std::max<int64_t>(1, request.num_samples)),
+                [this](int64_t sample, Continuation text) {
+                    out_[static_cast<size_t>(sample)] = std::move(text);
+                    in_order_.complete(sample);
+                    if (slots_.size() == 1) stop_clock();
+                }) {
+        ready_[0] = true;
+        for (int slot = 1; slot < slots.size(); ++slot) model_.truncate(slot, 0);  // samples of an earlier prompt
     }
-    return result;
-}
+
+    bool done() const { return begun_ == request_.num_samples && loop_.empty(); }
+    /// Begins samples in vacant slots, and draws their first tokens; without such samples, a round of all samples.
+    void step(std::vector<int32_t>& round) {
+        round.clear();
+        for (auto slot = loop_.vacant(); slot && begun_ < request_.num_samples; slot = loop_.vacant()) {
+            begin(*slot, round);
+            if (slots_.size() == 1) break;  // a round belongs to one sample
+        }
+        if (!round.empty()) {
+            if (first_ns_ == 0) first_ns_ = trace::now();
+            return;
+        }
+        const int64_t before = loop_.forwards();
+        loop_.step(round);
+        if (first_ns_ == 0 && !round.empty()) first_ns_ = trace::now();  // a resumed sample continues
+        stats_.rounds += loop_.forwards() - before;
+    }
+    void stop() { loop_.stop(); }
+    /// Returns all samples that were started.
+    std::vector<Continuation> take() {
+        stop_clock();
+        out_.resize(static_cast<size_t>(begun_));
+        return std::move(out_);
+    }
+    uint64_t first_ns() const { return first_ns_; }  // time of the first token since the clock was stopped; 0: none
+
+  private:
+    void begin(int slot, std::vector<int32_t>& round) {
+        const int64_t sample = begun_++;
+        Decoder& decoder = slots_[slot];
+        if (!ready_[static_cast<size_t>(slot)]) {
+            model_.fork(slot);
+            decoder.adopt(request_.prompt);
+            ready_[static_cast<size_t>(slot)] = true;
+        }
+        const bool resumes = sample == 0 && !request_.resumed.empty(), exact = sample == 0 && request_.exact;
+        const MostTokens most = most_tokens(request_, prompt_, model_.context());
+        auto text =
+            std::make_unique<ContinuationBuilder>(tokenizer_, request_.stops, sample, most.tokens, most.why, show_);
+        if (!exact) {
+            decoder.begin(resumes ? resumed_sample(request_.resumed.size())
+                                  : static_cast<uint32_t>(request_.first_sample + sample));
+        }
+        for (size_t t = 0; resumes && t < request_.resumed.size() && !text->done(); ++t)
+            text->take(request_.resumed[t]);
+        if (sample == 0 && request_.begun) request_.begun();
+        loop_.begin(decoder, sample, std::move(text));
+        const size_t before = round.size();
+        if (!exact || request_.resumed.empty()) loop_.draw_first(decoder, round);
+        if (round.size() > before) ++stats_.rounds;
+    }
+    void stop_clock() {
+        if (first_ns_ != 0) stats_.decode_ms += ms_between(first_ns_, trace::now());
+        first_ns_ = 0;
+    }
+
+    const Slots& slots_;
+    Level& model_;
+    const Tokenizer* tokenizer_;
+    const GenerateRequest& request_;
+    GenerateStats& stats_;
+    InOrder in_order_;
+    OnToken show_;
+    int64_t prompt_;  // tokens
+    std::vector<Continuation> out_;
+    std::vector<bool> ready_;  // [slots] the sequence has the prompt
+    int64_t begun_ = 0;
+    uint64_t first_ns_ = 0;
+    Loop loop_;
+};
 
 }  // namespace
 
@@ -98,56 +197,37 @@ void warm_up(const WarmUp& call, GenerateStats& stats) {
     stats.warmup_ms = ms_between(begin, trace::now());
 }
 
-std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                          GenerateStats& stats, const OnToken& on_token, const Interrupt& interrupt) {
-    Level& model = proposer.target();
-    const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+std::vector<Continuation> continue_prompt(const Slots& slots, const Tokenizer* tokenizer,
+                                          const GenerateRequest& request, GenerateStats& stats, const OnToken& on_token,
+                                          const Interrupt& interrupt) {
+    Level& model = slots.first().target();
     const LinkUse link_before = link_use(model);
     const uint64_t begin = trace::now();
-    const MostTokens most = most_tokens(request, prompt_tokens, model.context());
-    std::vector<Continuation> out;
-    bool interrupted = false;
-    for (int64_t i = 0; i < request.num_samples && !interrupted; ++i) {
-        const auto number = static_cast<uint32_t>(request.first_sample + i);
-        const bool resumes = i == 0 && !request.resumed.empty();
-        if (!(i == 0 && request.exact)) proposer.begin(resumes ? resumed_sample(request.resumed.size()) : number);
-        ContinuationBuilder text(tokenizer, request.stops, i, most.tokens, most.why, on_token);
-        for (size_t t = 0; resumes && t < request.resumed.size() && !text.done(); ++t) text.take(request.resumed[t]);
-        if (i == 0 && request.begun) request.begun();
-        const auto [first_ns, stopped] = run(proposer, text, stats, interrupt);
-        interrupted = stopped;
-        out.push_back(text.finish());
-        if (first_ns == 0) continue;
-        if (i == 0) stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, first_ns);
-        stats.decode_ms += ms_between(first_ns, trace::now());
+    Samples samples(slots, tokenizer, request, stats, on_token);
+    std::vector<int32_t> round;
+    while (!samples.done()) {
+        samples.step(round);
+        if (stats.ttft_ms == 0 && !round.empty()) {
+            stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, trace::now());
+        }
+        stats.new_tokens += static_cast<int64_t>(round.size());
+        if (round.empty() || !interrupt || !interrupt(round)) continue;
+        samples.stop();
+        break;
     }
+    std::vector<Continuation> out = samples.take();
     if (Transport* transport = model.view().transport()) transport->settle();
     stats.decode_link = link_use(model) - link_before;
     per_token(model, static_cast<int64_t>(out.size()), stats);
     return out;
 }
 
-DecodeTimer::DecodeTimer(Level& model, GenerateStats& stats)
-    : model_(model), stats_(stats), link_before_(link_use(model)), begin_ns_(trace::now()) {}
-
-void DecodeTimer::first_token() {
-    first_ns_ = trace::now();
-    stats_.ttft_ms = stats_.prefill_ms + stats_.warmup_ms + ms_between(begin_ns_, first_ns_);
-}
-
-void DecodeTimer::end(int64_t samples) {
-    if (first_ns_ != 0) stats_.decode_ms += ms_between(first_ns_, trace::now());
-    if (Transport* transport = model_.view().transport()) transport->settle();
-    stats_.decode_link = link_use(model_) - link_before_;
-    per_token(model_, samples, stats_);
-}
-
-std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(const Slots& slots, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token, const Progress& prefill,
                                    const Interrupt& interrupt, const WarmUp& between) {
-    read_prompt(proposer, request, stats, prefill);
+    read_prompt(slots.first(), request, stats, prefill);
     if (between && request.max_new != 0 && request.num_samples > 0) warm_up(between, stats);
-    return continue_prompt(proposer, tokenizer, request, stats, on_token, interrupt);
+    return continue_prompt(slots, tokenizer, request, stats, on_token, interrupt);
 }
 
 }  // namespace trireme

@@ -1,9 +1,10 @@
 #pragma once
-/// generate(): the loop that continues a prompt: prefill, rounds of the outermost proposer, statistics.
+/// generate(): continues a prompt with one or several samples: prefill, rounds of the run loop (loop.h), statistics.
 
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/continuation.h"
@@ -27,13 +28,14 @@ struct GenerateRequest {
 
 /// Statistics of a run, named as in reports. Times in milliseconds.
 struct GenerateStats {
-    int64_t prompt_tokens = 0, new_tokens = 0, rounds = 0;
+    int64_t prompt_tokens = 0, new_tokens = 0;
+    int64_t rounds = 0;                // first tokens of samples, then forwards of the model
     double prefill_ms = 0;             // prompt to logits
     double resume_ms = 0;              // instead of prefill_ms: restoring the prompt's KV from a snapshot
     int64_t passes = 1;                // passes of the prefill over layers that read later layers
     double warmup_ms = 0;              // time of warm_up(); 0: it was not called
     double ttft_ms = 0;                // prompt to first token of the first sample, including warm-up
-    double decode_ms = 0;              // all tokens but each sample's first
+    double decode_ms = 0;              // all tokens but each sample's first; of parallel samples together
     double tpot_ms = 0;                // decode_ms per such token
     uint64_t read_bytes_per_step = 0;  // weights, and KV at the mean length of the sequences, on this rank
     // Copies still in flight when the prefill ends are counted towards decoding.
@@ -61,33 +63,30 @@ void read_prompt(Decoder& proposer, const GenerateRequest& request, GenerateStat
 using WarmUp = std::function<void()>;
 void warm_up(const WarmUp& call, GenerateStats& stats);
 
-/// Second half of generate(): decodes the samples after a prompt that `proposer` has read or adopted. Adds to `stats`,
-/// which must be the prefill's.
-std::vector<Continuation> continue_prompt(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
-                                          GenerateStats& stats, const OnToken& on_token = {},
-                                          const Interrupt& interrupt = {});
-
-/// Timer of the second half when samples are decoded together (side_by_side.h): adds its time and its link traffic to
-/// `stats`.
-class DecodeTimer {
+/// Decoders of parallel samples: slot s decodes in sequence s of the same model, all with the same sampling parameters
+/// and seed. They may share tokens of the prompt (KvShape::common). The first one reads the prompt.
+class Slots {
   public:
-    /// The second half begins.
-    DecodeTimer(Level& model, GenerateStats& stats);
-    /// The first token of every sample has been drawn.
-    void first_token();
-    /// `samples` samples are complete. Blocks until all tiles that are being copied have arrived in host memory.
-    void end(int64_t samples);
+    Slots(Decoder& one) : all_{&one} {}
+    explicit Slots(std::vector<Decoder*> all) : all_(std::move(all)) {}
+    Decoder& first() const { return *all_.front(); }
+    Decoder& operator[](int slot) const { return *all_[static_cast<size_t>(slot)]; }
+    int64_t size() const { return static_cast<int64_t>(all_.size()); }
 
   private:
-    Level& model_;
-    GenerateStats& stats_;
-    LinkUse link_before_;
-    uint64_t begin_ns_, first_ns_ = 0;  // 0: no token yet
+    std::vector<Decoder*> all_;
 };
+
+/// Second half of generate(): decodes the samples after a prompt that the first slot has read or adopted. Adds to
+/// `stats`, which must be the prefill's. Every sample has the tokens that it has alone. A finished sample's slot goes
+/// to the next one. `on_token` receives the samples in order: each one when all before it are complete.
+std::vector<Continuation> continue_prompt(const Slots& slots, const Tokenizer* tokenizer,
+                                          const GenerateRequest& request, GenerateStats& stats,
+                                          const OnToken& on_token = {}, const Interrupt& interrupt = {});
 
 /// Runs both halves, and `between` after the first if a token will be generated. `tokenizer` may be null if only ids
 /// are required (then there are no stop strings). Returns fewer samples if interrupted. Errors: as read_prompt.
-std::vector<Continuation> generate(Decoder& proposer, const Tokenizer* tokenizer, const GenerateRequest& request,
+std::vector<Continuation> generate(const Slots& slots, const Tokenizer* tokenizer, const GenerateRequest& request,
                                    GenerateStats& stats, const OnToken& on_token = {}, const Progress& prefill = {},
                                    const Interrupt& interrupt = {}, const WarmUp& between = {});
 

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-Plain::Plain(Level& model, const SamplingParams& sampling, uint64_t seed)
-    : text_(model), sampling_(sampling), seed_(seed) {
+Plain::Plain(Level& model, const SamplingParams& sampling, uint64_t seed, int sequence)
+    : text_(model, sequence), sampling_(sampling), seed_(seed) {
     validate(sampling);
 }
 
@@ -18,22 +18,50 @@ void Plain::adopt(std::span<const int32_t> prompt) {
     text_.adopt(prompt);
 }
 
+void Plain::read_on(std::span<const int32_t> text, const Progress& progress) {
+    text_.read_on(text, progress);
+}
+
 void Plain::begin(uint32_t sample) {
     text_.begin();
     sample_ = sample;
     round_ = 0;
 }
 
-std::span<const Proposed> Plain::propose(int64_t) {
+void Plain::resume(std::span<const int32_t> text, uint32_t sample, uint32_t drawn) {
+    text_.resume(text);
+    sample_ = sample;
+    round_ = drawn;
+}
+
+std::span<const Proposed> Plain::propose(int64_t limit) {
     Level& model = text_.level();
-    if (!text_.at_prompt()) {
-        text_.rows_of_pending(rows_);
-        model.extend(rows_);
+    alone_.clear();
+    if (draft(limit) == 0) return settle({});
+    append_rows(alone_);
+    model.extend(alone_.rows);
+    return settle({.end = static_cast<int64_t>(alone_.rows.size()), .drawn = model.sample(sampling_, alone_.uniforms)});
+}
+
+int64_t Plain::draft(int64_t) {
+    return text_.at_prompt() ? 0 : text_.pending();
+}
+
+void Plain::append_rows(RoundRows& all) {
+    text_.append_pending(all.rows);
+    all.uniforms.resize(all.rows.size(), uniform(seed_, {.sample = sample_, .round = round_++}));
+    all.draws = true;
+}
+
+std::span<const Proposed> Plain::settle(const RoundResult& result) {
+    if (text_.at_prompt()) {
+        const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
+        proposal_[0] = {.token = text_.level().sample(sampling_, u)[0]};
+    } else {
         text_.accept_rows();
         text_.commit();
+        proposal_[0] = {.token = result.drawn[static_cast<size_t>(result.end - 1)]};
     }
-    const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
-    proposal_[0] = {.token = model.sample(sampling_, u)[0]};
     return proposal_;
 }
 

@@ -12,16 +12,26 @@ namespace trireme {
 
 class Plain final : public Decoder {
   public:
-    /// Sequence 0 of `model` is used by this object alone. Errors: Exit::kConfig for sampling parameters out of range.
-    Plain(Level& model, const SamplingParams& sampling, uint64_t seed);
+    /// Sequence `sequence` of `model` is used by this object alone. Errors: Exit::kConfig for sampling parameters out
+    /// of range.
+    Plain(Level& model, const SamplingParams& sampling, uint64_t seed, int sequence = 0);
 
     const char* name() const override { return "plain"; }
     Level& target() override { return text_.level(); }
+    int sequence() const override { return text_.sequence(); }
+    const SamplingParams& sampling() const override { return sampling_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
+    void read_on(std::span<const int32_t> text, const Progress& progress) override;
     void begin(uint32_t sample) override;
+    /// Resumes sample `sample` of a conversation `text`, of which the model has computed all but at most one token; its
+    /// answer has `drawn` tokens. Without a token to compute, the level's saved logits become current.
+    void resume(std::span<const int32_t> text, uint32_t sample, uint32_t drawn);
     /// One token, whatever `limit` is.
     std::span<const Proposed> propose(int64_t limit) override;
+    int64_t draft(int64_t limit) override;
+    void append_rows(RoundRows& all) override;
+    std::span<const Proposed> settle(const RoundResult& result) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void state(Archive& ar) override;
@@ -31,7 +41,7 @@ class Plain final : public Decoder {
     SamplingParams sampling_;
     uint64_t seed_;
     uint32_t sample_ = 0, round_ = 0;
-    std::vector<Row> rows_;
+    RoundRows alone_;  // scratch of propose()
     std::array<Proposed, 1> proposal_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "model/level.h"
 
@@ -57,14 +58,50 @@ class Proposer {
     virtual void state(Archive&) { check(false, "{}: what it knows cannot be kept", name()); }
 };
 
-/// A proposer whose tokens have a model's distribution, as generate() requires. Several decoders may share a model, one
-/// at a time.
+/// Rows of one forward, of one or several sequences, and the draws that follow it.
+struct RoundRows {
+    std::vector<Row> rows;
+    std::vector<double> uniforms;  // [rows]: what Level::sample draws a row's token with; 0 where none is drawn
+    bool draws = false;            // some decoder requires drawn tokens
+    bool accepts = false;          // some decoder calls Level::accept
+
+    void clear() {
+        rows.clear();
+        uniforms.clear();
+        draws = accepts = false;
+    }
+};
+
+/// What that forward computed for one sequence.
+struct RoundResult {
+    int64_t end = 0;                 // its rows are the last ones before this row of the logits
+    std::span<const int32_t> drawn;  // [rows of the forward]: Level::sample's tokens, if its decoder requires them
+};
+
+/// A proposer whose tokens have a model's distribution, as the run loop requires (loop.h). Each decoder uses a sequence
+/// of its own; several may share a sequence, one at a time.
+///
+/// The run loop calls the three parts of a round instead of propose(): draft() for each sequence, append_rows() for as
+/// many as one forward takes, and after that forward settle() for each of them. Then resolve().
 class Decoder : public Proposer {
   public:
-    /// Like prefill(), if the target already holds the prompt from another decoder's prefill(), which was its last.
+    /// Like prefill(), if the sequence already holds the prompt.
     virtual void adopt(std::span<const int32_t> prompt) = 0;
-    /// The level of that model, with its vocabulary, context and view of the KV cache.
+    /// Reads the end of a conversation: `text` begins with the tokens that the target has computed. Later samples begin
+    /// after it. Blocks until done.
+    virtual void read_on(std::span<const int32_t> text, const Progress& progress) = 0;
+    /// The level of that model, with its vocabulary, context and view of the KV cache; and the sequence in it.
     virtual Level& target() = 0;
+    virtual int sequence() const = 0;
+    virtual const SamplingParams& sampling() const = 0;
+
+    /// Drafts at most `limit` - 1 tokens. Returns the number of rows that the target must compute, at most kMaxRows; 0
+    /// right after begin(): the target's current logits then give the next token, and settle() may be called at once.
+    virtual int64_t draft(int64_t limit) = 0;
+    /// Appends these rows.
+    virtual void append_rows(RoundRows& all) = 0;
+    /// Returns the round's tokens, a chain; valid until the next call.
+    virtual std::span<const Proposed> settle(const RoundResult& result) = 0;
 };
 
 }  // namespace trireme

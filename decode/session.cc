@@ -1,12 +1,12 @@
 #include "decode/session.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
+#include <utility>
 
+#include "decode/loop.h"
 #include "decode/prompt_ids.h"
-#include "decode/sampling.h"
 #include "runtime/error.h"
-#include "runtime/random.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -17,10 +17,8 @@ struct GivenUp {};
 
 }  // namespace
 
-Session::Session(Level& model, const Tokenizer* tokenizer, const SamplingParams& sampling, uint64_t seed)
-    : model_(model), tokenizer_(tokenizer), sampling_(sampling), seed_(seed) {
-    validate(sampling);
-}
+Session::Session(Decoder& decoder, const Tokenizer* tokenizer)
+    : decoder_(decoder), model_(decoder.target()), tokenizer_(tokenizer) {}
 
 /// The tokens that the model has not read: the last drawn token, if it is part of the sequence.
 std::span<const int32_t> Session::unread() const {
@@ -30,9 +28,7 @@ std::span<const int32_t> Session::unread() const {
 bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt) {
     const std::vector<int32_t> given(ids.begin(), ids.end());
     check_ids(given, model_.config().vocab);
-    std::vector<int32_t> text(unread().begin(), unread().end());
-    text.insert(text.end(), given.begin(), given.end());
-    const auto tokens = static_cast<int64_t>(text.size());
+    const auto tokens = static_cast<int64_t>(unread().size() + given.size());
     require(model_.context() - model_.length() - tokens >= 1, Exit::kConfig,
             "turn {}: {} tokens after {} do not fit the context of {}; raise it (-c), or let "
             "positions roll",
@@ -40,16 +36,15 @@ bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& in
 
     const bool reserved = model_.reserve(0, tokens);
     const uint64_t begin = trace::now();
+    text_.insert(text_.end(), given.begin(), given.end());
     try {
-        model_.prefill(0, text, [&](int64_t, int64_t) {
+        decoder_.read_on(text_, [&](int64_t, int64_t) {
             if (interrupt && interrupt({})) throw GivenUp();
         });
     } catch (const GivenUp&) {
         return false;
     }
-    model_.save_logits();
     turn.prefill_ms = trace::ms_since(begin);
-    text_.insert(text_.end(), given.begin(), given.end());
     answer_begin_ = static_cast<int64_t>(text_.size());
     said_.push_back({.ids = given, .answer = {}, .prompt_tokens = tokens, .reserved = reserved});
     if (read_) read_();
@@ -73,27 +68,27 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
     const uint64_t begin = trace::now();
     const int64_t room = model_.context() - answer_begin_;
     const int64_t shown = turn.resumed + (said.done ? 1 : 0);  // the limit is at least this, whatever `most` is
-    ContinuationBuilder answer(tokenizer_, rules, turn_, std::max(shown, std::min(most, room)),
-                               most <= room ? StopReason::kLimit : StopReason::kContext, on_token);
-    for (size_t i = 0; i < said.answer.size() && !answer.done(); ++i) answer.take(said.answer[i]);
-    if (said.done) answer.stop(said.stop);
-    const std::array<int32_t, 1> kept = {0};
-    while (!answer.done()) {
-        if (!unread().empty()) {
-            const std::array<Row, 1> row = {
-                {{.token = unread()[0], .position = static_cast<int32_t>(model_.length())}}};
-            model_.forward(row);
-            model_.keep(0, kept);
+    auto answer =
+        std::make_unique<ContinuationBuilder>(tokenizer_, rules, turn_, std::max(shown, std::min(most, room)),
+                                              most <= room ? StopReason::kLimit : StopReason::kContext, on_token);
+    for (size_t i = 0; i < said.answer.size() && !answer->done(); ++i) answer->take(said.answer[i]);
+    if (said.done) answer->stop(said.stop);
+    Loop loop(model_, 1, [&](int64_t, Continuation text) { turn.answer = std::move(text); });
+    const bool draws = !answer->done();
+    if (draws && !resumes_) decoder_.begin(turn_);
+    loop.begin(decoder_, 0, std::move(answer));
+    std::vector<int32_t> round;
+    if (draws && said.answer.empty()) loop.draw_first(decoder_, round);
+    if (draws) resumes_ = false;
+    while (!round.empty() || !loop.empty()) {
+        for (const int32_t id : round) {
+            said.answer.push_back(id);
+            if (std::ranges::find(rules.eos, id) == rules.eos.end()) text_.push_back(id);
         }
-        const auto round = static_cast<uint32_t>(said.answer.size());
-        const std::array<double, 1> u = {uniform(seed_, {.sample = turn_, .round = round})};
-        const std::array<int32_t, 1> drawn = {model_.sample(sampling_, u)[0]};
-        said.answer.push_back(drawn[0]);
-        if (std::ranges::find(rules.eos, drawn[0]) == rules.eos.end()) text_.push_back(drawn[0]);
-        answer.take(drawn[0]);
-        if (interrupt && interrupt(drawn) && !answer.done()) answer.stop(StopReason::kInterrupted);
+        if (!round.empty() && interrupt && interrupt(round)) loop.stop();
+        round.clear();
+        loop.step(round);
     }
-    turn.answer = answer.finish();
     turn.decode_ms = trace::ms_since(begin);
     said.stop = turn.answer.stop;
     said.done = said.stop != StopReason::kInterrupted;
@@ -132,20 +127,30 @@ void Session::state(Archive& ar) {
     }
 }
 
-void Session::resume(bool logits) {
+void Session::resume(Restored restored, Plain* plain) {
     check_ids(text_, model_.config().vocab);
     for (const TurnRecord& said : said_) check_ids(said.answer, model_.config().vocab);
     const auto tokens = static_cast<int64_t>(text_.size());
     const auto open = static_cast<size_t>(std::ranges::count(said_, false, &TurnRecord::done));
     const auto of_answer = said_.empty() ? 0 : static_cast<int64_t>(said_.back().answer.size());
-    require(tokens >= model_.length() && tokens <= model_.length() + 1 && answer_begin_ <= tokens &&
-                tokens <= answer_begin_ + of_answer && open <= 1 && (open == 0 || !said_.back().done),
+    require(tokens >= model_.length() && answer_begin_ <= tokens && tokens <= answer_begin_ + of_answer && open <= 1 &&
+                (open == 0 || !said_.back().done),
             Exit::kData, "a conversation of {} tokens in {} turns does not go with a model that has read {}", tokens,
             said_.size(), model_.length());
-    if (open == 0 || of_answer > 0) return;
-    if (logits) return model_.restore_logits();
-    model_.truncate(0, tokens - 1);
-    model_.prefill(0, unread());
+    if (open == 0) return;
+    resumes_ = true;
+    const auto turn = static_cast<uint32_t>(said_.size() - 1);
+    if (restored == Restored::kDecoder) return;
+    if (restored == Restored::kLevel) {
+        require(tokens <= model_.length() + 1, Exit::kData, "a conversation of {} tokens, {} of them read", tokens,
+                model_.length());
+        return plain->resume(text_, turn, static_cast<uint32_t>(of_answer));
+    }
+    if (tokens == model_.length()) model_.truncate(0, tokens - 1);
+    if (plain != nullptr && of_answer > 0) return plain->resume(text_, turn, static_cast<uint32_t>(of_answer));
+    decoder_.read_on(text_, {});
+    // Other draws than those of the tokens that the turn has: no turn has this number.
+    decoder_.begin(of_answer == 0 ? turn : uint32_t{1} << 31 | static_cast<uint32_t>(tokens));
 }
 
 }  // namespace trireme

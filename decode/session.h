@@ -1,16 +1,17 @@
 #pragma once
 /// Session: a conversation (--session) on one KV cache that is never reset. Each turn is read after all earlier ones,
-/// as far as the view retains them, and answered by plain decoding.
+/// as far as the view retains them, and answered by a decoder, which may speculate.
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/continuation.h"
 #include "decode/generate.h"
-#include "model/level.h"
+#include "decode/plain.h"
 #include "runtime/archive.h"
 
 namespace trireme {
@@ -27,13 +28,13 @@ struct Turn {
 
 class Session {
   public:
-    /// Uses sequence 0 of `model`. `tokenizer` may be null if only ids are required. Both must outlive the object.
-    /// Errors: Exit::kConfig for illegal sampling parameters.
-    Session(Level& model, const Tokenizer* tokenizer, const SamplingParams& sampling, uint64_t seed);
+    /// `decoder` uses sequence 0 of its target. `tokenizer` may be null if only ids are required. Both must outlive the
+    /// object.
+    Session(Decoder& decoder, const Tokenizer* tokenizer);
 
     /// Reads a turn's ids and answers with at most `most` tokens; turn i uses the draws of sample i of a prompt. An EOS
     /// token does not enter the cache; the last token that a limit allows enters it with the next turn. `interrupt` is
-    /// called after each token, and, without tokens, while the turn is read. If it returns true during reading, nothing
+    /// called after each round, and, without tokens, while the turn is read. If it returns true during reading, nothing
     /// is returned, and the session is over. Errors: Exit::kConfig for no ids, ids outside the vocabulary, or a turn
     /// that does not fit the context.
     ///
@@ -53,10 +54,13 @@ class Session {
     void adopt(std::vector<int32_t> text);
     /// Serialises the conversation. The model's state is serialised separately (Level::state).
     void state(Archive& ar);
-    /// To be called after this state and the model's were restored: checks that they belong together. If the turn in
-    /// progress has no answer token yet, makes its logits current: with `logits` the level's saved ones; otherwise they
-    /// are computed again. Errors: Exit::kData.
-    void resume(bool logits);
+    /// How much of an earlier run was restored, apart from this object's state: the decoder's state; the level's state
+    /// with saved logits, of plain decoding; or only the level's KV cache.
+    enum class Restored { kDecoder, kLevel, kCache };
+    /// To be called after this state and the others were restored: checks that they belong together, and makes the
+    /// decoder continue the turn in progress. With kCache it may draw other tokens, of the same distribution. `plain`:
+    /// the decoder, with kLevel. Errors: Exit::kData.
+    void resume(Restored restored, Plain* plain = nullptr);
 
   private:
     struct TurnRecord {
@@ -68,11 +72,11 @@ class Session {
     bool read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt);
     std::span<const int32_t> unread() const;
 
+    Decoder& decoder_;
     Level& model_;
     const Tokenizer* tokenizer_;
-    SamplingParams sampling_;
-    uint64_t seed_;
     std::function<void()> read_;
+    bool resumes_ = false;          // the decoder stands in the turn in progress, after tokens that were drawn before
     uint32_t turn_ = 0;             // number of the next turn
     std::vector<TurnRecord> said_;  // turn_ entries, or more in a resumed session
     std::vector<int32_t> text_;

@@ -33,6 +33,22 @@ double SpeculationStats::verify_ms() const {
     return rounds > 0 ? static_cast<double>(verify_ns) * 1e-6 / static_cast<double>(rounds) : 0;
 }
 
+SpeculationStats& SpeculationStats::operator+=(const SpeculationStats& more) {
+    rounds += more.rounds;
+    asked += more.asked;
+    off += more.off;
+    proposed += more.proposed;
+    accepted += more.accepted;
+    draft_ns += more.draft_ns;
+    verify_ns += more.verify_ns;
+    branched |= more.branched;
+    for (size_t d = 0; d < proposed_at.size(); ++d) {
+        proposed_at[d] += more.proposed_at[d];
+        accepted_at[d] += more.accepted_at[d];
+    }
+    return *this;
+}
+
 SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) const {
     SpeculationStats since = *this;
     since.rounds -= before.rounds;
@@ -52,15 +68,15 @@ SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) con
 Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed,
                      const Options& options)
     : inner_(inner),
-      text_(verifier),
+      text_(verifier, options.sequence),
       sampling_(sampling),
       seed_(seed),
       options_(options),
       name_(fmt::format("{}+{}", inner.name(), options.verifier)) {
     validate(sampling);
-    rows_.reserve(kMaxRows);
+    alone_.rows.reserve(kMaxRows);
     proposals_.reserve(kMaxRows);
-    uniforms_.reserve(kMaxRows);
+    alone_.uniforms.reserve(kMaxRows);
     path_.reserve(kMaxRows);
     collected_.reserve(2 * kMaxRows);
     origins_.reserve(2 * kMaxRows);
@@ -75,6 +91,11 @@ void Speculate::prefill(std::span<const int32_t> prompt, const Progress& progres
 void Speculate::adopt(std::span<const int32_t> prompt) {
     text_.adopt(prompt);
     inner_.prefill(prompt, {});
+}
+
+void Speculate::read_on(std::span<const int32_t> text, const Progress& progress) {
+    text_.read_on(text, progress);
+    inner_.prefill(text, {});
 }
 
 void Speculate::begin(uint32_t sample) {
@@ -100,7 +121,29 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
     if (text_.at_prompt()) first_token();
     const auto collected = [&] { return static_cast<int64_t>(collected_.size()); };
     while (collected() < std::min(limit, options_.wanted) && text_.room() >= text_.pending()) {
-        round(limit - collected());
+        alone_.clear();
+        draft_round(limit - collected());
+        append_rows(alone_);
+        Level& verifier = text_.level();
+        verifier.extend(alone_.rows);
+        const auto end = static_cast<int64_t>(alone_.rows.size());
+        settle_round(alone_.draws
+                         ? RoundResult{end, verifier.sample(sampling_, alone_.uniforms, options_.held != nullptr)}
+                         : RoundResult{end, {}});
+    }
+    return collected_;
+}
+
+int64_t Speculate::draft(int64_t limit) {
+    collected_.clear();
+    return text_.at_prompt() ? 0 : draft_round(limit);
+}
+
+std::span<const Proposed> Speculate::settle(const RoundResult& result) {
+    if (text_.at_prompt()) {
+        first_token();
+    } else {
+        settle_round(result);
     }
     return collected_;
 }
@@ -138,57 +181,71 @@ std::span<const Proposed> Speculate::ask(int64_t most) {
     return proposed;
 }
 
-void Speculate::round(int64_t limit) {
-    Level& verifier = text_.level();
-    const DrawKey key = {.sample = sample_, .round = round_++, .level = options_.level};
-    const auto draw = [&](Purpose purpose, size_t node) {
-        DrawKey of = key;
-        of.purpose = purpose;
-        of.node = static_cast<uint32_t>(node);
-        return static_cast<uint64_t>(fraction_of(uniform(seed_, of)));
-    };
-    const auto pending = static_cast<int32_t>(text_.pending()), first_row = verifier.view().staged().size();
+/// Returns the number of rows of the round.
+int64_t Speculate::draft_round(int64_t limit) {
+    key_ = {.sample = sample_, .round = round_++, .level = options_.level};
+    const int64_t pending = text_.pending();
     // The last token of a round is the verifier's own.
-    const uint64_t begin = trace::now();
-    const std::span<const Proposed> proposed = ask(std::min(limit - 1, text_.room() - pending));
-    const uint64_t drafted = trace::now();
+    begin_ns_ = trace::now();
+    proposed_ = ask(std::min(limit - 1, text_.room() - pending));
+    drafted_ns_ = trace::now();
+    return pending + static_cast<int64_t>(proposed_.size());
+}
 
-    text_.rows_of_pending(rows_);
+uint64_t Speculate::draw(Purpose purpose, size_t node) const {
+    DrawKey of = key_;
+    of.purpose = purpose;
+    of.node = static_cast<uint32_t>(node);
+    return static_cast<uint64_t>(fraction_of(uniform(seed_, of)));
+}
+
+void Speculate::append_rows(RoundRows& all) {
+    const size_t first = all.rows.size();
+    const auto pending = static_cast<int32_t>(text_.pending());
+    const int32_t first_row = text_.level().view().staged().size() + static_cast<int32_t>(first);
+    text_.append_pending(all.rows);
     proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
-    for (const Proposed& p : proposed) {
+    for (const Proposed& p : proposed_) {
         const int32_t parent = pending + p.parent;
-        const int32_t position = rows_[static_cast<size_t>(parent)].position + 1;
-        rows_.push_back({.token = p.token, .position = position, .parent = first_row + parent});
+        const int32_t position = all.rows[first + static_cast<size_t>(parent)].position + 1;
+        all.rows.push_back(
+            {.token = p.token, .position = position, .parent = first_row + parent, .sequence = text_.sequence()});
         proposals_.push_back({.token = p.token,
                               .parent = p.parent,
                               .distribution = p.distribution.distribution,
                               .row = p.distribution.row,
                               .uniform = draw(Purpose::kAccept, proposals_.size())});
     }
-    verifier.extend(rows_);
+    all.uniforms.resize(all.rows.size(), proposed_.empty() ? uniform(seed_, key_) : 0);
+    (proposed_.empty() ? all.draws : all.accepts) = true;
+}
+
+void Speculate::settle_round(const RoundResult& result) {
+    Level& verifier = text_.level();
+    const auto pending = static_cast<int32_t>(text_.pending());
+    const std::span<const Proposed> proposed = proposed_;
+    const int64_t first = result.end - pending - static_cast<int64_t>(proposed.size());  // row of the logits
     Level::Accepted answer = {};
-    if (proposed.empty()) {
-        // As in plain decoding: cheaper than accept() without proposals.
-        uniforms_.assign(rows_.size(), uniform(seed_, key));
-        answer.next = verifier.sample(sampling_, uniforms_, /*distributions=*/options_.held != nullptr).back();
+    if (proposed.empty()) {  // as in plain decoding: cheaper than accept() without proposals
+        answer.next = result.drawn[static_cast<size_t>(result.end - 1)];
     } else {
         verifier.stream().wait(proposed.back().distribution.ready);
-        answer = verifier.accept(sampling_, proposals_);
+        answer = verifier.accept(sampling_, proposals_, result.end);
     }
     const uint64_t verified = trace::now();
-    stats_.draft_ns += drafted - begin;
-    stats_.verify_ns += verified - drafted;
+    stats_.draft_ns += drafted_ns_ - begin_ns_;
+    stats_.verify_ns += verified - drafted_ns_;
 
     path_.clear();
     int64_t place = pending - 1;  // the row whose logits give the next token
     for (const int32_t i : answer.accepted) {
-        collect(proposed[static_cast<size_t>(i)].token, place, Origin::kAccepted);
+        collect(proposed[static_cast<size_t>(i)].token, first + place, Origin::kAccepted);
         place = pending + i;
         path_.push_back(static_cast<int32_t>(place));
     }
     const int32_t last = answer.accepted.empty() ? -1 : answer.accepted.back();
     const bool refused = std::ranges::any_of(proposed, [&](const Proposed& p) { return p.parent == last; });
-    collect(answer.next, place, refused ? Origin::kResidual : Origin::kOther);
+    collect(answer.next, first + place, refused ? Origin::kResidual : Origin::kOther);
     count(proposed, answer.accepted);
     digest(proposed, answer);
     text_.accept_rows(path_);
@@ -199,8 +256,8 @@ void Speculate::round(int64_t limit) {
                          .proposed = static_cast<int64_t>(proposed.size()),
                          .accepted = static_cast<int64_t>(answer.accepted.size()),
                          .length = text_.length(),
-                         .begin_ns = begin,
-                         .drafted_ns = drafted,
+                         .begin_ns = begin_ns_,
+                         .drafted_ns = drafted_ns_,
                          .verified_ns = verified});
     }
     inner_.resolve(answer.accepted, answer.next);

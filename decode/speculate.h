@@ -15,6 +15,7 @@
 #include "decode/gamma_controller.h"
 #include "decode/proposer.h"
 #include "decode/sampling.h"
+#include "runtime/random.h"
 
 namespace trireme {
 
@@ -35,6 +36,7 @@ struct SpeculationStats {
     double draft_ms() const;   // per round
     double verify_ms() const;  // per round
     SpeculationStats operator-(const SpeculationStats& before) const;
+    SpeculationStats& operator+=(const SpeculationStats& more);
 };
 
 /// Outcome of one round: numbers of tokens, at most 63.
@@ -61,15 +63,18 @@ class Speculate final : public Decoder {
         /// Gamma controller, used by this object alone; receives every outcome. Null: it drafts up to the limit.
         GammaController* gamma = nullptr;
         bool keeps_rounds = false;  // records rounds for take_kept_rounds()
+        int sequence = 0;           // of the verifier
     };
-    /// `inner` proposes, `verifier` verifies; both are used by this object alone. Errors: Exit::kConfig for sampling
-    /// parameters out of range.
+    /// `inner` proposes, `verifier` verifies; `inner` and sequence `sequence` of `verifier` are used by this object
+    /// alone. Errors: Exit::kConfig for sampling parameters out of range.
     Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed, const Options& options);
     Speculate(Proposer& inner, Level& verifier, const SamplingParams& sampling, uint64_t seed)
         : Speculate(inner, verifier, sampling, seed, Options{}) {}
 
     const char* name() const override { return name_.c_str(); }
     Level& target() override { return text_.level(); }
+    int sequence() const override { return text_.sequence(); }
+    const SamplingParams& sampling() const override { return sampling_; }
     const SpeculationStats& stats() const { return stats_; }
     /// Outcomes of all rounds that stats() counts, in order.
     const std::vector<RoundStats>& rounds() const { return rounds_; }
@@ -81,9 +86,13 @@ class Speculate final : public Decoder {
 
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void adopt(std::span<const int32_t> prompt) override;
+    void read_on(std::span<const int32_t> text, const Progress& progress) override;
     void begin(uint32_t sample) override;
     /// A chain of at most `limit` tokens: those that the level has verified and its own.
     std::span<const Proposed> propose(int64_t limit) override;
+    int64_t draft(int64_t limit) override;
+    void append_rows(RoundRows& all) override;
+    std::span<const Proposed> settle(const RoundResult& result) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
     void commit() override;
@@ -91,7 +100,9 @@ class Speculate final : public Decoder {
 
   private:
     void first_token();
-    void round(int64_t limit);
+    int64_t draft_round(int64_t limit);
+    void settle_round(const RoundResult& result);
+    uint64_t draw(Purpose purpose, size_t node) const;
     enum class Origin : uint8_t { kAccepted, kResidual, kOther };
     void collect(int32_t token, int64_t row, Origin origin);
     std::span<const Proposed> ask(int64_t most);
@@ -111,9 +122,12 @@ class Speculate final : public Decoder {
     SpeculationStats stats_;
     std::vector<RoundStats> rounds_;
     std::vector<KeptRound> kept_;
-    std::vector<Row> rows_;
+    RoundRows alone_;  // scratch of propose()
+    // The round between draft() and settle().
+    DrawKey key_;
+    std::span<const Proposed> proposed_;
+    uint64_t begin_ns_ = 0, drafted_ns_ = 0;
     std::vector<Proposal> proposals_;
-    std::vector<double> uniforms_;
     std::vector<int32_t> path_;
     std::vector<Proposed> collected_;  // a chain
     std::vector<Origin> origins_;      // per token since the last commit()

@@ -7,6 +7,7 @@
 #include "model/head_exchange.h"
 #include "model/head_mean.h"
 #include "offload/policies/evicting_view.h"
+#include "offload/policies/parallel_view.h"
 
 namespace trireme {
 namespace {
@@ -106,34 +107,41 @@ ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const Evi
     const EvictionShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
                                         const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
-        EvictingModel model =
-            evicting_model(device, compute, config, shard, own, comm, EvictingView::exchanged(kv, own));
-        if (own.shares()) share_keys(model, config, shard, compute, comm);
-        return std::make_unique<EvictingView>(device, compute, kv, own, std::move(model));
+        const auto make = [&](const KvShape& of_one, const EvictingView* first) {
+            EvictingModel model =
+                evicting_model(device, compute, config, shard, own, comm, EvictingView::exchanged(of_one, own));
+            if (own.shares()) share_keys(model, config, shard, compute, comm);
+            return std::make_unique<EvictingView>(device, compute, of_one, own, std::move(model), first);
+        };
+        if (kv.sequences == 1) return make(kv, nullptr);
+        return std::make_unique<ParallelView>(device, compute, kv, make);
     };
 }
 
 MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv,
                             const EvictionShape& asked, std::string_view backend, int threads) {
     const EvictionShape shape = shape_of_rank(config, shard, asked);
-    MemoryBytes all = EvictingView::memory_for(kv, shape, readers_of(config, shard));
+    MemoryBytes each;
     if (shape.observing()) {
         const KernelLimits limits = EvictingView::renewing_limits(kv, shape, shard.n_heads);
-        all.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
+        each.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
     }
     if (exchanges(config, shard.ranks, shape)) {
-        all.device += HeadExchange::memory(config.n_kv_heads, EvictingView::exchanged(kv, shape), shard.ranks);
+        each.device += HeadExchange::memory(config.n_kv_heads, EvictingView::exchanged(kv, shape), shard.ranks);
     }
-    if (shape.one_set) all.device += HeadMean::memory(shard, kv.owner_layers, EvictingView::exchanged(kv, shape));
-    return all;
+    if (shape.one_set) each.device += HeadMean::memory(shard, kv.owner_layers, EvictingView::exchanged(kv, shape));
+    const MemoryBytes all = kv.sequences * each + EvictingView::memory_for(kv, shape, readers_of(config, shard));
+    return kv.sequences == 1 ? all : all + ParallelView::memory_for();
 }
 
-std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm) {
+std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm,
+                                    int64_t sequence) {
     auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one by default
     const Shard& shard = target.weights().shard();
     return std::make_unique<HeavySet>(device, target.stream(), full, shape,
                                       evicting_model(device, target.stream(), target.config(), shard, shape, comm,
-                                                     HeavySet::exchanged(full.shape(), shape)));
+                                                     HeavySet::exchanged(one_sequence(full.shape()), shape)),
+                                      sequence);
 }
 
 MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const EvictionShape& shape,

@@ -23,8 +23,10 @@ ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const Evi
 MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv,
                             const EvictionShape& shape, std::string_view backend, int threads);
 
-/// Returns the heavy hitters of a level's full view; and their memory. All arguments but `shape` must outlive the set.
-std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm);
+/// Returns the heavy hitters of a sequence of a level's full view; and their memory. All arguments but `shape` must
+/// outlive the set.
+std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm,
+                                    int64_t sequence = 0);
 MemoryBytes heavy_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv, const EvictionShape& shape,
                          std::string_view backend, int threads);
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -87,15 +88,16 @@ class Level {
     /// are the likeliest in order. -1 if nothing is left. Computes all rows' distributions.
     std::span<const int32_t> sample_siblings(const SamplingParams& params, std::span<const double> uniforms,
                                              std::span<const int32_t> ends);
-    /// The result of verifying a proposal. The logits' last rows are those of the sequence's last token and of the
-    /// proposed tokens.
+    /// The result of verifying a proposal. The logits' last rows before row `end` are those of the sequence's last
+    /// token and of the proposed tokens.
     struct Accepted {
         std::span<const int32_t> accepted;  // tokens: a path of indices into the proposed tokens
         int32_t next;                       // the token that was sampled after them
     };
     /// Accepts or rejects on the device and waits for the result; valid until the next call. proposals[0] represents
-    /// the sequence's last token (Proposal). All ranks decide alike. Errors: as sample().
-    Accepted accept(const SamplingParams& params, std::span<const Proposal> proposals);
+    /// the sequence's last token (Proposal). `end`: see Accepted; -1: all rows. Several proposals may be verified one
+    /// after the other; the rows' distributions are computed once. All ranks decide alike. Errors: as sample().
+    Accepted accept(const SamplingParams& params, std::span<const Proposal> proposals, int64_t end = -1);
     /// Row `row` of the current logits; and its distribution, once sample() on request, sample_siblings() or accept()
     /// has computed it.
     LogitsRow logits_row(int64_t row) const;
@@ -168,6 +170,7 @@ class Level {
     void set_logits_rows(int64_t rows, int64_t padded) {
         logits_rows_ = rows;
         padded_rows_ = padded;
+        distributed_.reset();
     }
 
     const Weights& weights_;
@@ -191,6 +194,7 @@ class Level {
     LayerIndex last_row_from_;  // prefill: only the last row is computed from this layer's attention on; end(): all are
     bool measures_ = false;     // a prefill compares the keys and values that it writes with the previous ones
     int64_t logits_rows_ = 0, padded_rows_ = 0;  // rows of the last forward; with padding (graph_rows)
+    std::optional<SamplingParams> distributed_;  // parameters of the distributions of these rows; none: not computed
     bool graphs_;                                // decode forwards as graphs
     std::array<bool, kMaxRows> warm_{};          // [rows, with padding, - 1] such a forward has run op by op
     // Graphs by rows and whether passes are repeated, then by the step at which the segment begins.

@@ -11,6 +11,7 @@ std::span<const int32_t> Level::sample(const SamplingParams& params, std::span<c
                                        bool distributions) {
     const int64_t rows = logits_rows_;
     check(static_cast<int64_t>(uniforms.size()) == rows, "sample: {} uniforms for {} rows", uniforms.size(), rows);
+    if (distributions) distributed_ = params;
     return draw(params, uniforms, distributions ? s_.distributions.first_rows(rows) : Tensor(), {});
 }
 
@@ -20,6 +21,7 @@ std::span<const int32_t> Level::sample_siblings(const SamplingParams& params, st
     check(static_cast<int64_t>(ends.size()) == rows && std::ranges::is_sorted(ends) && ends[0] >= 0 &&
               ends.back() == static_cast<int64_t>(uniforms.size()) && ends.back() <= kMaxRows,
           "sample: {} uniforms for the siblings of {} rows", uniforms.size(), rows);
+    distributed_ = params;
     std::ranges::copy(ends, static_cast<int32_t*>(s_.ends_host.data()));
     compute_->upload(s_.ends.first_rows(rows), s_.ends_host.first_rows(rows));
     return draw(params, uniforms, s_.distributions.first_rows(rows), s_.ends.first_rows(rows));
@@ -38,14 +40,19 @@ std::span<const int32_t> Level::draw(const SamplingParams& params, std::span<con
     return {static_cast<const int32_t*>(s_.ids_host.data()), static_cast<size_t>(n)};
 }
 
-Level::Accepted Level::accept(const SamplingParams& params, std::span<const Proposal> proposals) {
-    const int64_t rows = logits_rows_, n = static_cast<int64_t>(proposals.size());
-    check(n >= 1 && n <= rows, "accept: {} proposals for {} rows", n - 1, rows);
+Level::Accepted Level::accept(const SamplingParams& params, std::span<const Proposal> proposals, int64_t end) {
+    const int64_t rows = end < 0 ? logits_rows_ : end, n = static_cast<int64_t>(proposals.size());
+    check(n >= 1 && n <= rows && rows <= logits_rows_, "accept: {} proposals for rows up to {} of {}", n - 1, rows,
+          logits_rows_);
     std::copy(proposals.begin(), proposals.end(), static_cast<Proposal*>(s_.proposals_host.data()));
     const Tensor out(s_.accepted.data(), DType::kI32, {n + 1}), distributions = s_.distributions.first_rows(rows);
     const HostTensor out_host(s_.accepted_host.data(), DType::kI32, {n + 1});
     compute_->upload(s_.proposals.first_rows(n), s_.proposals_host.first_rows(n));
-    decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params), distributions);
+    if (distributed_ != params) {
+        decode_op_->sample({}, gathered(), config_.vocab, {}, rule_of(params),
+                           s_.distributions.first_rows(logits_rows_));
+        distributed_ = params;
+    }
     decode_op_->accept(out, gathered(), distributions, s_.proposals.first_rows(n), config_.vocab);
     compute_->copy(out_host, out);
     compute_->synchronize();

@@ -138,7 +138,9 @@ MemoryBytes FullView::memory() const {
 }
 
 void FullView::begin(std::span<const RowGroup> groups) {
-    for (KvObserver* f : observers()) f->begin(groups[0].sequence, length(groups[0].sequence));
+    for (const RowGroup& g : groups) {
+        for (KvObserver* f : observers(g.sequence)) f->begin(g.sequence, length(g.sequence));
+    }
     groups_.assign(groups.begin(), groups.end());
     rows_ = groups.back().first + groups.back().rows;
     first_row_ = staged().size() - rows_;
@@ -171,28 +173,48 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
     written(op, owner, prefill_.sequence, kv, first, n);
 }
 
+// Observers are not notified in passes that will be repeated.
 void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
-    const bool prefill = prefill_.running, last_batch = a.rows.max_slots == length(prefill_.sequence) + prefill_.tokens;
-    // The queries of a decode forward's rows, or a prompt's last one.
-    const std::span<KvObserver* const> all = active_observers();
-    const std::span<KvObserver* const> follow = prefill && !last_batch ? std::span<KvObserver* const>() : all;
-    const KvObserver::Queries queries = {.q = prefill             ? a.q.slice_rows(a.q.rows() - 1, 1)
-                                              : recordable(owner) ? a.q
-                                                                  : a.q.first_rows(rows_),
-                                         .first = prefill ? 0 : first_row_};
-    for (KvObserver* f : follow) f->query(op, owner, a.layer, queries, a.kv_of_head);
-    if (!prefill && !on_chip(owner)) return attend_arriving(op, owner, a);
-    if (!prefill && shape().common > 0) return attend_common(op, owner, a);
+    if (prefill_.running) return attend_prompt(op, owner, a);
+    for (const RowGroup& g : groups_) {
+        // A recorded call is of one sequence, and with padding.
+        const KvObserver::Queries queries = {.q = recordable(owner) ? a.q : a.q.slice_rows(g.first, g.rows),
+                                             .first = first_row_ + g.first};
+        for (KvObserver* f : observers(g.sequence)) {
+            if (!provisional()) f->query(op, owner, a.layer, queries, a.kv_of_head);
+        }
+    }
+    if (!on_chip(owner)) return attend_arriving(op, owner, a);
+    if (shape().common > 0) {
+        attend_common(op, owner, a);
+    } else {
+        op.attention(a.out, a.q, layer(owner), a.kv_of_head, a.rows);
+    }
+    for (const RowGroup& g : groups_) passing(op, owner, g.sequence, layer(owner), {});
+}
+
+/// Attention of a prompt's rows. Observers are notified of the queries and tiles of the last batch only: of the
+/// prompt's last query.
+void FullView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+    const int64_t sequence = prefill_.sequence;
+    const bool last = a.rows.max_slots == length(sequence) + prefill_.tokens;
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
+    if (provisional()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
     AttentionReport report;
-    for (KvObserver* f : all) {
-        if (const Tensor totals = prefill ? f->totals(a.q.rows()) : Tensor()) report.totals = totals;
+    for (KvObserver* f : observers(sequence)) {
+        if (last) f->query(op, owner, a.layer, {.q = a.q.slice_rows(a.q.rows() - 1, 1), .first = 0}, a.kv_of_head);
+        if (const Tensor totals = f->totals(a.q.rows())) report.totals = totals;
     }
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, report);
-    for (KvObserver* f : all) {
-        if (prefill) f->attended(op, owner, kv, a);
+    for (KvObserver* f : observers(sequence)) f->attended(op, owner, kv, a);
+    if (last) passing(op, owner, sequence, kv, {});
+}
+
+void FullView::passing(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
+                       const TileRange& part) const {
+    for (KvObserver* f : observers(sequence)) {
+        if (!provisional()) f->passing(op, owner, kv, part);
     }
-    for (KvObserver* f : follow) f->passing(op, owner, kv, {});
 }
 
 /// The rows of a forward with sequence 0 for all of them: for tiles that all sequences share.
@@ -215,29 +237,24 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
     TileRing& ring = streaming_->ring;
     const StreamedIndex layer_here = streamed_[owner.at()];
     const LayerKv& kv = layer(owner);
-    // Followers are notified of the first sequence's tiles: they follow only one sequence.
-    const auto passing = [&](bool first, const LayerKv& at, const TileRange& tiles) {
-        for (KvObserver* f : active_observers()) {
-            if (first) f->passing(op, owner, at, tiles);
-        }
-    };
     const auto attend = [&](int64_t first, int64_t n, int64_t bound, const LayerKv& at, const TileRange& tiles) {
         op.attention(a.out.slice_rows(first, n), a.q.slice_rows(first, n), at, a.kv_of_head,
                      a.rows.some(first, n, bound), tiles);
-        passing(first == 0, at, tiles);
     };
     std::span<const Reading> own = readings_;
     if (shape().common > 0) {
         ring.attend(layer_here, own.front(), kv, [&](const LayerKv& at, const TileRange& tiles) {
             op.attention(a.out, a.q, at, a.kv_of_head, as_one(a), tiles);
-            passing(true, at, tiles);
+            for (const RowGroup& g : groups_) passing(op, owner, g.sequence, at, tiles);
         });
         own = own.subspan(1);
     }
     for (size_t i = 0; i < groups_.size(); ++i) {
         const RowGroup& g = groups_[i];
-        ring.attend(layer_here, own[i], kv,
-                    [&](const LayerKv& at, const TileRange& tiles) { attend(g.first, g.rows, g.bound, at, tiles); });
+        ring.attend(layer_here, own[i], kv, [&](const LayerKv& at, const TileRange& tiles) {
+            attend(g.first, g.rows, g.bound, at, tiles);
+            passing(op, owner, g.sequence, at, tiles);
+        });
     }
     streaming_->tails.use();
     // Sequences whose newest tiles have the same indices are attended together.
@@ -247,7 +264,9 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
             rows += groups_[end].rows;
             bound = std::max(bound, groups_[end].bound);
         }
-        attend(groups_[i].first, rows, bound, kv, {own[i].tiles.end, kEveryTile});
+        const TileRange newest{own[i].tiles.end, kEveryTile};
+        attend(groups_[i].first, rows, bound, kv, newest);
+        for (size_t g = i; g < end; ++g) passing(op, owner, groups_[g].sequence, kv, newest);
     }
 }
 
@@ -262,7 +281,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     if (streaming_) streaming_->tails.open(sequence, first, n);
     op.kv_keep(layers_, kept);
     kept_.used();
-    for (KvObserver* f : observers()) f->kept(op, sequence, first, rows);
+    for (KvObserver* f : observers(sequence)) f->kept(op, sequence, first, rows);
     if (streaming_) streaming_->tails.written(sequence, first, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         written(op, owner, sequence, layer(owner), first, n);
@@ -277,7 +296,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
         streaming_->tails.truncate(sequence, n);
     }
     prefill_.running = false;  // still set if a prefill has failed
-    for (KvObserver* f : observers()) f->truncated(sequence, n);
+    for (KvObserver* f : observers(sequence)) f->truncated(sequence, n);
     commit(sequence, n);
 }
 
@@ -295,6 +314,9 @@ void FullView::fork(int64_t sequence) {
         }
     }
     if (streaming_) streaming_->tails.fork(sequence, n);
+    auto theirs = observers(0);
+    auto from = theirs.begin();
+    for (KvObserver* f : observers(sequence)) f->forked(**from++);
     commit(sequence, n);
 }
 
@@ -345,7 +367,7 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
     prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
-    for (KvObserver* f : observers()) f->begin(sequence, before + n);
+    for (KvObserver* f : observers(sequence)) f->begin(sequence, before + n);
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
@@ -363,7 +385,7 @@ void FullView::close_layer(OwnerIndex owner) {
 void FullView::end_prefill() {
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
-    for (KvObserver* f : observers()) f->prefilled(prefill_.sequence);
+    for (KvObserver* f : observers(prefill_.sequence)) f->prefilled(prefill_.sequence);
 }
 
 }  // namespace trireme

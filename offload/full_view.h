@@ -62,7 +62,10 @@ class FullView final : public KvView {
 
     void begin(std::span<const RowGroup> groups) override;
     void end() override;
-    bool recordable(OwnerIndex owner) const override { return on_chip(owner); }
+    /// Where sequences are observed and there are several, a forward's rows belong to other ones each time.
+    bool recordable(OwnerIndex owner) const override {
+        return on_chip(owner) && (shape().sequences == 1 || !observed());
+    }
     void set_read_order(std::span<const OwnerIndex> reads) override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
@@ -104,11 +107,9 @@ class FullView final : public KvView {
     void place_on_chip(Device& device);
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;
-    /// The observers to notify of an attention: none if its pass will be repeated.
-    std::span<KvObserver* const> active_observers() const {
-        return provisional() ? std::span<KvObserver* const>() : observers();
-    }
+    void attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
+    void passing(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& part) const;
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
     Stream& compute_;

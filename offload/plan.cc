@@ -66,8 +66,9 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
     p.work = in.work;
     p.prefill_work_bytes = in.prefill_work_bytes;
     p.kv.device = static_cast<size_t>(on_chip) * in.kv.layer_bytes();
-    p.summary_bytes = in.retrieval.summary_bytes(in.kv);
-    p.retrieved = in.retrieval.memory(in.kv) - MemoryBytes{.device = p.summary_bytes};
+    const MemoryBytes sets = in.kv.sequences * in.retrieval.memory(in.kv);
+    p.summary_bytes = static_cast<size_t>(in.kv.sequences) * in.retrieval.summary_bytes(in.kv);
+    p.retrieved = sets - MemoryBytes{.device = p.summary_bytes};
     p.proposing = in.proposing;
     if (in.heavy) p.heavy = *in.heavy;
     if (in.evicting) p.kv = *in.evicting;

@@ -33,9 +33,9 @@ struct PlanInput {
     // the device, or in host memory. prompt_batches: the prompt's batches beyond the first, since all are then kept.
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
-    RetrievalShape retrieval = {};             // what the middle level of a chain sees (TriForce)
+    RetrievalShape retrieval = {};  // what the middle level of a chain sees (TriForce); each sequence has a set
     std::optional<MemoryBytes> evicting = {};  // an evicting view, instead of tiles of all tokens
-    std::optional<MemoryBytes> heavy = {};     // heavy hitters of all tokens, for a level that proposes
+    std::optional<MemoryBytes> heavy = {};     // heavy hitters of all tokens, for levels that propose
     MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, without retrieval sets
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,19 @@ struct KvShape {
     size_t bytes() const { return static_cast<size_t>(owner_layers) * layer_bytes(); }
 };
 
+/// The shape of one of these sequences alone.
+inline KvShape one_sequence(KvShape shape) {
+    shape.sequences = 1;
+    shape.common = 0;
+    return shape;
+}
+
+/// The tiles of one of several sequences, as those of sequence 0.
+inline LayerKv of_sequence(LayerKv kv, int64_t sequence) {
+    kv.tiles = kv.tiles.slice_rows(sequence, 1);
+    return kv;
+}
+
 /// Rows [first, first + rows) of a decode forward, all of one sequence. Every slot that they occupy or see is below
 /// `bound`.
 struct RowGroup {
@@ -57,8 +71,9 @@ struct AttentionCall {
 };
 
 /// KvObserver: an object that a full view notifies of its events. It summarises keys, or copies some of the keys and
-/// values that attention reads, for a level that proposes (RetrievalSet, HeavySet). It observes views of one sequence.
-/// Kernels that it enqueues on `op` run in the order of the calls.
+/// values that attention reads, for a level that proposes (RetrievalSet, HeavySet). It observes one sequence of the
+/// view. Kernels that it enqueues on `op` run in the order of the calls. Tiles that it is given: LayerKv of all
+/// sequences.
 class KvObserver {
   public:
     virtual ~KvObserver() = default;
@@ -96,6 +111,8 @@ class KvObserver {
     virtual void complete(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, const TileRange&) {}
     /// These staged rows, by number, have become the sequence's tokens from `first` on.
     virtual void kept(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*first*/, std::span<const int32_t> /*rows*/) {}
+    /// The empty sequence gets the tokens of `from`'s sequence, and what `from` has of them (KvView::fork).
+    virtual void forked(const KvObserver& /*from*/) {}
     /// The sequence is truncated to n tokens; it may have had no more.
     virtual void truncated(int64_t /*sequence*/, int64_t /*n*/) {}
     /// A prefill's work has been enqueued, and its tokens are committed.
@@ -114,6 +131,11 @@ class KvObserver {
 /// retained. If the view does not require layers one by one (by_layers), they need not be opened and closed, and a
 /// prompt may be computed batch by batch.
 class KvView {
+    struct Observing {
+        KvObserver* observer;
+        int64_t sequence;
+    };
+
   public:
     virtual ~KvView() = default;
 
@@ -144,7 +166,7 @@ class KvView {
     /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the view,
     /// or one of its observers, sums attention weights.
     virtual bool wants_all_rows() const {
-        return std::ranges::any_of(observers_, [](const KvObserver* f) { return f->wants_all_rows(); });
+        return std::ranges::any_of(observers_, [](const Observing& o) { return o.observer->wants_all_rows(); });
     }
     /// Whether write() takes unrotated keys, and attention rotates them when it reads them.
     virtual bool rotates() const { return false; }
@@ -160,11 +182,15 @@ class KvView {
     const StagedRows& staged() const { return staged_; }
     /// Stages one more row of a sequence and returns its number (StagedRows::add).
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
-    /// Discards all staged rows.
+    /// Discards the staged rows of a sequence; all staged rows.
+    void drop(int64_t sequence) { staged_.drop(sequence); }
     void drop() { staged_.clear(); }
-    /// Adds an observer, which must outlive the view or be removed first. At most one may request totals.
-    void add_observer(KvObserver& observer) { observers_.push_back(&observer); }
-    void remove_observer(const KvObserver& observer) { std::erase(observers_, &observer); }
+    /// Adds an observer of a sequence, which must outlive the view or be removed first. At most one of each sequence
+    /// may request totals. If sequences fork, each of them has the same observers, added in the same order.
+    void add_observer(KvObserver& observer, int64_t sequence = 0) { observers_.push_back({&observer, sequence}); }
+    void remove_observer(const KvObserver& observer) {
+        std::erase_if(observers_, [&](const Observing& o) { return o.observer == &observer; });
+    }
     /// For a view that another view fills: adopts that view's length, discards all staged rows, and returns the length.
     /// -1: prefills and keep() fill this view.
     virtual int64_t adopt_length() { return -1; }
@@ -220,7 +246,7 @@ class KvView {
     enum class Pass : uint8_t { kWrites, kReads };
     /// Sets whether the following passes, of a prefill or a decode forward, will be repeated. Their queries, keys and
     /// values are then provisional, and observers are notified of completed tiles only. Initially false.
-    void set_provisional(bool will_be) { provisional_ = will_be; }
+    virtual void set_provisional(bool will_be) { provisional_ = will_be; }
     /// Begins a prefill's pass over an owner's keys and values; at most one is open at a time.
     virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
     /// Ends the pass; to be called after its last attend() or write().
@@ -236,18 +262,23 @@ class KvView {
         lengths_[static_cast<size_t>(sequence)] = tokens;
         staged_.drop(sequence);
     }
+    bool observed() const { return !observers_.empty(); }
+    /// The observers of a sequence, a range of KvObserver*.
+    auto observers(int64_t sequence) const {
+        return observers_ | std::views::filter([sequence](const Observing& o) { return o.sequence == sequence; }) |
+               std::views::transform(&Observing::observer);
+    }
     /// To be called after the kernels that write slots [first, first + n) of a sequence are enqueued. Notifies the
     /// observers of these slots and of the tiles that they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
-        for (KvObserver* observer : observers_) {
+        for (KvObserver* observer : observers(sequence)) {
             if (!provisional_) observer->wrote(op, owner, sequence, kv, first, n);
         }
         const TileRange complete{first / kTileTokens, (first + n) / kTileTokens};
         if (complete.first >= complete.end) return;
-        for (KvObserver* observer : observers_) observer->complete(op, owner, sequence, kv, complete);
+        for (KvObserver* observer : observers(sequence)) observer->complete(op, owner, sequence, kv, complete);
     }
 
-    std::span<KvObserver* const> observers() const { return observers_; }
     bool provisional() const { return provisional_; }
 
   private:
@@ -255,7 +286,7 @@ class KvView {
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;
-    std::vector<KvObserver*> observers_;
+    std::vector<Observing> observers_;
 };
 
 /// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on

@@ -21,6 +21,9 @@ struct MemoryBytes {
     friend MemoryBytes operator+(MemoryBytes a, const MemoryBytes& b) { return a += b; }
     friend MemoryBytes operator-(MemoryBytes a, const MemoryBytes& b) { return a -= b; }
     bool operator==(const MemoryBytes&) const = default;
+    friend MemoryBytes operator*(int64_t n, const MemoryBytes& m) {
+        return {static_cast<size_t>(n) * m.device, static_cast<size_t>(n) * m.host};
+    }
 };
 
 }  // namespace trireme

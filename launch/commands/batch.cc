@@ -61,13 +61,10 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
                   name_of(d.made.stop),
                   more > 0 ? fmt::format("; about {} left", duration(each * static_cast<double>(more))) : "");
     };
-    const auto run = [&](auto&& requests) {
-        rank_group.first_only([&] { books.output->begin(); });
-        if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
-        return requests.run(done);
-    };
-    const int status = o.side_by_side() ? run(BatchSideBySide(start, rank_group, engine, left, log))
-                                        : run(BatchOneByOne(start, rank_group, engine, left, std::move(costs), log));
+    BatchRuns runs(start, rank_group, engine, left, std::move(costs), log);
+    rank_group.first_only([&] { books.output->begin(); });
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+    const int status = runs.run(done);
     write_trace(o, rank_group);
     write_record(rank_group, {.start = start, .engine = engine, .log = log, .status = status});
     return status;

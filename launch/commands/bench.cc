@@ -22,12 +22,6 @@ namespace {
 /// Checks flags before any file is opened.
 void check_flags(const Options& o, int64_t n) {
     require(n >= 2, Exit::kConfig, "-n {}: a bench times the tokens after the first; want 2 or more", n);
-    for (const Mode& mode : o.modes) {
-        const bool alone = mode.chain == "none" && mode.policy == KvPolicy::kFull;
-        require(alone || !o.side_by_side(), Exit::kUsage,
-                "--parallel {} with --modes {}: parallel samples require the mode none", find_key("parallel")->show(o),
-                mode.name);
-    }
     if (!o.require_exact) return;
     require(o.sampling.greedy(), Exit::kUsage,
             "--require-exact: tokens that are drawn at --temp {} need not be the same; want --temp 0",

@@ -7,7 +7,6 @@
 
 #include "decode/generate.h"
 #include "decode/plain.h"
-#include "decode/side_by_side.h"
 #include "launch/flags/modes.h"
 #include "launch/report/progress.h"
 #include "launch/run/agreed_status.h"
@@ -40,8 +39,8 @@ class Group {
         // All chains exist before the prompt is read, so that observers of the target's tiles see it.
         rank_group.phase([&] {
             for (const Options& o : chains_of(Command::kBench, options_)) {
-                chains_.push_back(
-                    std::make_unique<Chain>(o, engine.model(), engine.proposing(), engine.device(), SpecCosts()));
+                chains_.push_back(std::make_unique<Chains>(o, engine.model(), engine.proposing(), engine.device(),
+                                                           SpecCosts(), parallel));
             }
         });
     }
@@ -85,16 +84,16 @@ class Group {
     void warm_up() {
         std::vector<double> seconds;
         for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) {
-            if (Chain& chain = *chains_[m]; chain.wants_costs()) {
-                chain.decoder().adopt(request_.prompt);
+            if (Chains& chain = *chains_[m]; chain.wants_costs()) {
+                chain.first().decoder().adopt(request_.prompt);
                 chain.warm_up(rank_group_, request_.prompt.back());
             }
             const uint64_t begin = trace::now();
             continue_text(m, 0, 0);
             seconds.push_back(trace::ms_since(begin) * 1e-3);
             chains_[m]->take_kept_rounds();  // discards warm-up rounds
-            for (const Speculate* level : chains_[m]->levels()) {
-                results_[m]->levels.push_back({level->name(), level->stats()});
+            for (const ChainLevel& level : chains_[m]->levels()) {
+                results_[m]->levels.push_back({level.name, level.stats});
             }
         }
         // Prefills of further texts are not included.
@@ -109,10 +108,10 @@ class Group {
     /// Each repetition uses its own random numbers, which all modes share.
     BenchRun continue_text(size_t mode, size_t text, int64_t repetition, RunLog* log = nullptr) {
         request_.first_sample = repetition * parallel_;
-        Decoder& decoder = chains_[mode]->decoder();
+        const Slots slots = chains_[mode]->slots();
         GenerateStats stats = prefilled_;
         const uint64_t begin = trace::now();
-        decoder.adopt(request_.prompt);
+        slots.first().adopt(request_.prompt);
         const double adopt_ms = trace::ms_since(begin);
         const double allreduce_before = allreduce_ms();
         const std::string what = fmt::format("{}, {}", results_[mode]->mode,
@@ -126,10 +125,7 @@ class Group {
             status_ = agreed_status(rank_group_, 0, round, chains_[mode]->digest());
             return status_ != 0;
         };
-        const std::vector<Continuation> out =
-            parallel_ == 1 ? continue_prompt(decoder, nullptr, request_, stats, {}, interrupt)
-                           : continue_side_by_side(decoder, parallel_, options_.sampling, options_.seed.value(),
-                                                   nullptr, request_, stats, {}, interrupt);
+        const std::vector<Continuation> out = continue_prompt(slots, nullptr, request_, stats, {}, interrupt);
         BenchResult& result = *results_[mode];
         if (status_ == 0) {
             if (result.tokens.size() == text) result.tokens.push_back(out[0].ids);
@@ -188,9 +184,9 @@ class Group {
         for (const size_t bytes : rank_group_.comm().gather_values(plan.kv.device + plan.kv.host))
             result.kv_bytes += bytes;
         result.costs = chains_[mode]->costs();
-        const std::vector<const Speculate*> levels = chains_[mode]->levels();
+        const std::vector<ChainLevel> levels = chains_[mode]->levels();
         for (size_t i = 0; i < result.levels.size(); ++i) {
-            result.levels[i].stats = levels[i]->stats() - result.levels[i].stats;
+            result.levels[i].stats = levels[i].stats - result.levels[i].stats;
         }
     }
 
@@ -200,7 +196,7 @@ class Group {
     int64_t parallel_;  // parallel samples
     std::vector<BenchResult*> results_;
     RunLog& log_;
-    std::vector<std::unique_ptr<Chain>> chains_;
+    std::vector<std::unique_ptr<Chains>> chains_;
     ProgressSink sink_ = stderr_progress(rank_group_.first() && !options_.no_progress);
     GenerateRequest request_;
     GenerateStats prefilled_;

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "decode/side_by_side.h"
 #include "launch/commands/commands.h"
 #include "launch/record/run_record.h"
 #include "launch/report/kv_dump.h"
@@ -41,7 +40,7 @@ GenerateRequest generate_request(const Options& o, const Engine& engine, const R
 
 /// Writes the record: a row for each sample, or one for all parallel samples, and on rank 0 the report (`json`).
 void record_run(const Start& start, const RankGroup& rank_group, const RunReport& report, const std::string& json,
-                RunLog& log, Chain& chain, const std::optional<ResumedRun>& earlier, int status) {
+                RunLog& log, Chains& chain, const std::optional<ResumedRun>& earlier, int status) {
     if (!log.on()) return;
     const GenerateStats& t = report.stats;
     const int64_t resumed = earlier ? std::ssize(earlier->snapshot.text().generated) : 0;
@@ -68,7 +67,7 @@ void record_run(const Start& start, const RankGroup& rank_group, const RunReport
     }
     log.checks(chain.take_kept_rounds());
     RecordedRun run = {.start = start, .engine = report.engine, .log = log, .status = status};
-    run.levels.push_back(level_facts(chain));
+    run.levels.push_back(level_facts(report.levels));
     if (rank_group.first()) run.facts["report"] = nlohmann::ordered_json::parse(json);
     if (earlier) {
         run.facts["resumed"] = {{"file", start.call.options.load_kv},
@@ -114,9 +113,9 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     const ProgressSink sink = stderr_progress(rank_group.first() && !o.no_progress);
 
     warn_of_unused({o});
-    std::optional<Chain> made;
-    rank_group.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
-    Chain& chain = *made;
+    std::optional<Chains> made;
+    rank_group.phase([&] { made.emplace(o, engine.model(), engine.proposing(), engine.device(), costs, parallel); });
+    Chains& chain = *made;
     WarmUp warm_up;
     std::unique_ptr<KvDump> dump;
     rank_group.phase([&] { dump = make_kv_dump(o, engine, rank_group, asked.tokens()); });
@@ -132,7 +131,7 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     if (!o.save_kv.empty()) {
         said = {asked.ids, earlier ? earlier->snapshot.text().generated : std::vector<int32_t>()};
         snapshots.emplace(o, rank_group, engine,
-                          Snapshots::Of{.known = known_of(chain, engine.model()),
+                          Snapshots::Of{.known = known_of(chain.first(), engine.model()),
                                         .text = [&] { return said; },
                                         .costs = [&] { return chain.costs(); }});
     }
@@ -173,15 +172,12 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
             return status != 0;
         };
         if (earlier) {
-            earlier->load(engine, chain, rank_group, request, stats);
+            earlier->load(engine, chain.first(), rank_group, request, stats);
             remember_signals();
             if (warm_up) trireme::warm_up(warm_up, stats);
-            samples = continue_prompt(chain.decoder(), tokenizer, request, stats, show, interrupt);
+            samples = continue_prompt(chain.slots(), tokenizer, request, stats, show, interrupt);
         } else {
-            samples = parallel > 1
-                          ? generate_side_by_side(chain.decoder(), parallel, o.sampling, o.seed.value_or(0), tokenizer,
-                                                  request, stats, show, progress, interrupt)
-                          : generate(chain.decoder(), tokenizer, request, stats, show, progress, interrupt, warm_up);
+            samples = generate(chain.slots(), tokenizer, request, stats, show, progress, interrupt, warm_up);
         }
     }
     if (rank_group.first()) printer.end_line();

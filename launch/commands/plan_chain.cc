@@ -34,14 +34,16 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
     MemoryBytes all;
     if (draft_) {
         all += drafting_memory(*draft_, make_shard(*draft_, 0, 1), weights_, level, backend_, threads_, o.draft_window,
-                               held(Part::kDraft));
+                               held(Part::kDraft), level.sequences);
     }
     if (o.spec.has(Part::kWindow)) {
         all += drafting_memory(config_, shard, std::nullopt, level, backend_, threads_, o.draft_window,
-                               held(Part::kWindow));
+                               held(Part::kWindow), level.sequences);
     }
-    if (o.spec.has(Part::kH2o)) all += set_level_memory(config_, shard, level, backend_, threads_, held(Part::kH2o));
-    if (retrieves) all += set_level_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
+    if (o.spec.has(Part::kH2o))
+        all += level.sequences * set_level_memory(config_, shard, level, backend_, threads_, held(Part::kH2o));
+    if (retrieves)
+        all += level.sequences * set_level_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
     return all;
 }
 

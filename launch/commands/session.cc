@@ -11,8 +11,10 @@
 #include "launch/report/kept_dump.h"
 #include "launch/report/output.h"
 #include "launch/report/printer.h"
+#include "launch/report/report.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
+#include "launch/run/chain.h"
 #include "launch/run/engine.h"
 #include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
@@ -20,6 +22,7 @@
 #include "launch/run/signals.h"
 #include "launch/run/snapshot/resume.h"
 #include "launch/run/snapshot/snapshots.h"
+#include "launch/run/spec_costs.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
 #include "runtime/atomic_file.h"
@@ -80,15 +83,22 @@ SnapshotText text_of(const Session& session) {
 void run_session(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     rank_group.phase([&] {
-        require(o.spec.parts.empty() && o.num_samples == 1, Exit::kUsage,
-                "--session: a conversation has one sample and plain decoding; want no --spec and no "
-                "--num-samples");
+        require(o.num_samples == 1, Exit::kUsage, "--session with --num-samples {}: a conversation has one sample",
+                o.num_samples);
+        require(!o.spec.has(Part::kH2o), Exit::kUsage,
+                "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
+                text_of(o.spec));
         require(o.eviction.budget_share == 0, Exit::kConfig,
                 "--kv-window {}: a share of no one prompt; want tokens with --session", o.eviction.budget_share);
     });
     if (!o.save_kv.empty()) remember_snapshot_signal();
-    rank_group.first_only([&] { probe_outputs(o); });
+    SpecCosts costs;
+    rank_group.first_only([&] {
+        probe_outputs(o);
+        costs = given_costs(o);
+    });
     Engine engine(start, rank_group);
+    share(costs, rank_group.comm());
     const std::optional<ResumedRun> earlier = resume(start, rank_group, engine.settings(), "session");
     std::vector<std::vector<int32_t>> turns;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
@@ -110,15 +120,19 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     remember_signals();
 
-    Session session(engine.model(), engine.checkpoint().tokenizer.get(), o.sampling, o.seed.value());
+    warn_of_unused({o});
+    std::optional<Chain> chain;
+    rank_group.phase([&] { chain.emplace(o, engine.model(), engine.proposing(), engine.device(), costs); });
+    Session session(chain->decoder(), engine.checkpoint().tokenizer.get());
     Printer printer(o, "turn", static_cast<int64_t>(turns.size()), /*headed=*/true);
     nlohmann::ordered_json facts = nlohmann::ordered_json::array();
     int status = 0;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
-        snapshots.emplace(o, rank_group, engine, Snapshots::Of{.known = known_of(session, engine.model()), .text = [&] {
-                                                                   return text_of(session);
-                                                               }});
+        snapshots.emplace(o, rank_group, engine,
+                          Snapshots::Of{.known = known_of(session, *chain, engine.model()),
+                                        .text = [&] { return text_of(session); },
+                                        .costs = [&] { return chain->costs(); }});
     }
     std::optional<KeptDump> dump;
     rank_group.phase([&] {
@@ -128,10 +142,11 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     });
     int64_t turn_read = 0;
     session.on_read([&] {
+        if (chain->wants_costs()) chain->warm_up(rank_group, session.text().back());
         if (snapshots) snapshots->write();
         if (dump) dump->turn(turn_read);
     });
-    if (earlier) log::info("resumed in {:.1f} ms", earlier->load(engine, session, rank_group));
+    if (earlier) log::info("resumed in {:.1f} ms", earlier->load(engine, session, *chain, rank_group));
     RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), 1, engine);
     // `settled`: no turn is partly read, so a snapshot can be written.
@@ -140,7 +155,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
         if (dump && !round.empty()) dump->take();
         record.round(round);
-        status = agreed_status(rank_group, own, round, 0);
+        status = agreed_status(rank_group, own, round, chain->digest());
         if (writes) status = snapshots->round(round.size(), status);
         return status != 0;
     };
@@ -156,6 +171,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
             [&](std::span<const int32_t> round) { return agree(round, !round.empty()); });
         if (!said) break;
         const Turn& turn = *said;
+        record.checks(chain->take_kept_rounds());
         facts.push_back(facts_of(turn, engine.model()));
         // Tokens that an earlier run sampled took no time here.
         const int64_t drawn = std::ssize(turn.answer.ids) - turn.resumed;
@@ -177,16 +193,19 @@ void run_session(const Start& start, const RankGroup& rank_group) {
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
+    std::vector<ChainLevel> levels;
+    add_levels(levels, *chain);
+    for (const std::string& line : acceptance_lines(levels)) log::info("{}", line);
     rank_group.first_only([&] {
         if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
-        write_report(
-            o,
-            nlohmann::ordered_json({{"turns", facts}}).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-                "\n");
+        nlohmann::ordered_json report = {{"turns", facts}};
+        if (!levels.empty()) report["speculation"] = level_facts(levels);
+        write_report(o, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     });
     write_trace(o, rank_group);
     if (record.on()) {
         RecordedRun run = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
+        if (!levels.empty()) run.levels.push_back(level_facts(levels));
         run.facts["turns"] = facts;
         write_record(rank_group, run);
     }

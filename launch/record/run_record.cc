@@ -121,10 +121,10 @@ std::string mode_name(const Options& o) {
     return o.spec.parts.empty() ? "none" : find_key("spec")->show(o);
 }
 
-OrderedJson level_facts(const Chain& chain) {
-    OrderedJson levels = OrderedJson::array();
-    for (const Speculate* level : chain.levels()) levels.push_back(speculation_facts(level->name(), level->stats()));
-    return levels;
+OrderedJson level_facts(const std::vector<ChainLevel>& levels) {
+    OrderedJson all = OrderedJson::array();
+    for (const ChainLevel& level : levels) all.push_back(speculation_facts(level.name, level.stats));
+    return all;
 }
 
 void write_record(const RankGroup& rank_group, const RecordedRun& run) {

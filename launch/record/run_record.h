@@ -27,7 +27,7 @@ struct RecordedRun {
 };
 
 /// The facts of a chain's levels, for RecordedRun::levels.
-nlohmann::ordered_json level_facts(const Chain& chain);
+nlohmann::ordered_json level_facts(const std::vector<ChainLevel>& levels);
 
 /// Closes the log, and adds the run to the file that --record names; does nothing without it. Another run that writes
 /// the file is waited for, at most a minute. All ranks pass, or all throw: errors as append_run. If the run's status is

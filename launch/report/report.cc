@@ -94,18 +94,18 @@ double draft_len(const SpeculationStats& s) {
 }
 
 /// The figures of a verifying level, also by round and by depth: the acceptance rate at each depth of a proposal.
-OrderedJson checked_facts(const Speculate& level) {
-    const SpeculationStats& s = level.stats();
+OrderedJson checked_facts(const ChainLevel& level) {
+    const SpeculationStats& s = level.stats;
     OrderedJson by_depth = OrderedJson::array();
     for (size_t d = 0; d < s.proposed_at.size() && s.proposed_at[d] > 0; ++d) {
         by_depth.push_back(per(s.accepted_at[d], s.proposed_at[d]));
     }
     OrderedJson proposed = OrderedJson::array(), accepted = OrderedJson::array();
-    for (const RoundStats& round : level.rounds()) {
+    for (const RoundStats& round : level.rounds) {
         proposed.push_back(round.proposed);
         accepted.push_back(round.accepted);
     }
-    OrderedJson facts = speculation_facts(level.name(), s);
+    OrderedJson facts = speculation_facts(level.name, s);
     facts["accept_rate_by_depth"] = by_depth;
     facts["proposed_by_round"] = proposed;
     facts["accepted_by_round"] = accepted;
@@ -211,6 +211,19 @@ std::vector<RankFacts> gather_facts(Comm& comm, const RankFacts& mine) {
     return all;
 }
 
+std::vector<std::string> acceptance_lines(const std::vector<ChainLevel>& levels) {
+    std::vector<std::string> lines;
+    for (const ChainLevel& level : levels) {
+        const SpeculationStats& s = level.stats;
+        const std::string lengths = s.asked + s.off > 0 ? fmt::format("; draft length {:.1f}, none in {} of {} rounds",
+                                                                      draft_len(s), s.off, s.rounds)
+                                                        : "";
+        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
+                                    100 * s.accept_rate(), s.proposed, level.name, s.accept_len(), lengths));
+    }
+    return lines;
+}
+
 std::vector<std::string> report_lines(const RunReport& r) {
     const Rates all = rates(r);
     const GenerateStats& t = r.stats;
@@ -242,14 +255,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
                                      : "";
         lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
     }
-    for (const Speculate* level : r.levels) {
-        const SpeculationStats& s = level->stats();
-        const std::string lengths = s.asked + s.off > 0 ? fmt::format("; draft length {:.1f}, none in {} of {} rounds",
-                                                                      draft_len(s), s.off, s.rounds)
-                                                        : "";
-        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
-                                    100 * s.accept_rate(), s.proposed, level->name(), s.accept_len(), lengths));
-    }
+    for (const std::string& line : acceptance_lines(r.levels)) lines.push_back(line);
     lines.push_back(fmt::format("stopped by {}", stops));
     return lines;
 }
@@ -262,7 +268,7 @@ std::string report_json(const RunReport& r) {
         samples.push_back({{"ids", c.ids}, {"text", c.text}, {"stop", name_of(c.stop)}});
     }
     OrderedJson levels = OrderedJson::array();
-    for (const Speculate* level : r.levels) levels.push_back(checked_facts(*level));
+    for (const ChainLevel& level : r.levels) levels.push_back(checked_facts(level));
     const OrderedJson json = {
         {"version", TRIREME_VERSION},
         {"build_commit", TRIREME_COMMIT},

@@ -10,6 +10,7 @@
 
 #include "decode/generate.h"
 #include "decode/speculate.h"
+#include "launch/run/chain.h"
 #include "launch/run/engine.h"
 
 namespace trireme {
@@ -41,9 +42,9 @@ struct RunReport {
     const Engine& engine;
     const GenerateStats& stats;
     const std::vector<Continuation>& samples;
-    std::vector<const Speculate*> levels;  // verifying levels, outermost first
-    const SpecCosts& costs;                // that determined draft lengths; empty: lengths were fixed
-    std::vector<RankFacts> ranks;          // by rank
+    std::vector<ChainLevel> levels;  // verifying levels, outermost first
+    const SpecCosts& costs;          // that determined draft lengths; empty: lengths were fixed
+    std::vector<RankFacts> ranks;    // by rank
     std::vector<std::string> command_line;
 };
 
@@ -57,6 +58,8 @@ nlohmann::ordered_json shown_settings(const Invocation& call);
 /// Names of the command's flags whose values differ from the defaults.
 nlohmann::ordered_json changed_settings(const Invocation& call);
 
+/// Returns a line for each of these levels.
+std::vector<std::string> acceptance_lines(const std::vector<ChainLevel>& levels);
 /// Returns the log lines.
 std::vector<std::string> report_lines(const RunReport& report);
 /// Returns the text of --report-json (docs/reference/report-json.md).

@@ -62,18 +62,18 @@ std::vector<std::string> level_names(const Options& o) {
 }
 
 // The model is level 0 of the chain (DrawKey), the last part level 1, the first one the deepest.
-Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs)
+Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs, int slot)
     : sampling_(o.sampling), weighed_(weighed_levels(o)), costs_(std::move(costs)) {
     const ChainSpec& spec = o.spec;
     if (spec.parts.empty()) {
-        plain_ = std::make_unique<Plain>(model, o.sampling, o.seed.value());
+        plain_ = std::make_unique<Plain>(model, o.sampling, o.seed.value(), slot);
         decoder_ = plain_.get();
         return;
     }
     const size_t n = spec.parts.size();
     levels_.push_back(&model);
     for (size_t i = n; i-- > 0;) {
-        levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i]));
+        levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i], slot));
         if (!weighed_.empty()) gammas_.emplace_back(fixed_gamma(o, i));
     }
     base_ = base_of(o, device);
@@ -81,6 +81,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of the verifier
         Speculate::Options checks = {.level = static_cast<uint32_t>(level), .keeps_rounds = !o.record.empty()};
+        if (level == 0) checks.sequence = slot;
         if (!gammas_.empty()) checks.gamma = &gammas_[level];
         if (level > 0) {
             const size_t part = n - level;
@@ -93,6 +94,11 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         inner = speculates_.back().get();
     }
     decoder_ = speculates_.back().get();
+}
+
+void Chain::know(const SpecCosts& costs) {
+    costs_ = costs;
+    if (!gammas_.empty() && !costs_.empty()) know_costs();
 }
 
 void Chain::know_costs() {
@@ -141,6 +147,56 @@ uint64_t Chain::digest() const {
     uint64_t all = 0;
     for (const auto& s : speculates_) all = (all ^ s->digest()) * 0x9e3779b97f4a7c15;  // their order counts
     return all;
+}
+
+void add_levels(std::vector<ChainLevel>& all, const Chain& chain) {
+    const std::vector<const Speculate*> levels = chain.levels();
+    all.resize(levels.size());
+    for (size_t i = 0; i < levels.size(); ++i) {
+        all[i].name = levels[i]->name();
+        all[i].stats += levels[i]->stats();
+        all[i].rounds.insert(all[i].rounds.end(), levels[i]->rounds().begin(), levels[i]->rounds().end());
+    }
+}
+
+Chains::Chains(const Options& o, Level& model, const SpecLevels* proposing, Device& device, const SpecCosts& costs,
+               int64_t slots) {
+    for (int64_t slot = 0; slot < slots; ++slot) {
+        all_.push_back(std::make_unique<Chain>(o, model, proposing, device, costs, static_cast<int>(slot)));
+    }
+}
+
+Slots Chains::slots() {
+    std::vector<Decoder*> decoders;
+    for (const auto& chain : all_) decoders.push_back(&chain->decoder());
+    return Slots(std::move(decoders));
+}
+
+std::vector<ChainLevel> Chains::levels() const {
+    std::vector<ChainLevel> all;
+    for (const auto& chain : all_) add_levels(all, *chain);
+    return all;
+}
+
+std::vector<std::vector<KeptRound>> Chains::take_kept_rounds() {
+    std::vector<std::vector<KeptRound>> all = first().take_kept_rounds();
+    for (size_t slot = 1; slot < all_.size(); ++slot) {
+        const std::vector<std::vector<KeptRound>> more = all_[slot]->take_kept_rounds();
+        for (size_t level = 0; level < all.size(); ++level)
+            all[level].insert(all[level].end(), more[level].begin(), more[level].end());
+    }
+    return all;
+}
+
+uint64_t Chains::digest() const {
+    uint64_t all = 0;
+    for (const auto& chain : all_) all = all * 0x9e3779b97f4a7c15 + chain->digest();
+    return all;
+}
+
+void Chains::warm_up(const RankGroup& rank_group, int32_t token) {
+    first().warm_up(rank_group, token);
+    for (const auto& chain : all_) chain->know(first().costs());
 }
 
 }  // namespace trireme

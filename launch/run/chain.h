@@ -1,11 +1,12 @@
 #pragma once
-/// Chain: the speculation chain of a run, built from --spec. It owns the proposers and verifiers, and is what generates
-/// tokens, also without speculation.
+/// Chain: the speculation chain of one sequence, built from --spec. It owns the proposers and verifiers, and is what
+/// generates tokens, also without speculation. Chains: those of a run's batch slots.
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "decode/generate.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
 #include "decode/tree_drafter.h"
@@ -26,15 +27,25 @@ std::vector<std::string> weighed_levels(const Options& options);
 /// The costs of --spec-costs if draft lengths require costs; else empty. Errors: as read_spec_costs.
 SpecCosts given_costs(const Options& options);
 
+/// A verifying level of a run, for reports: what the chains of all slots have done there.
+struct ChainLevel {
+    std::string name;
+    SpeculationStats stats;
+    std::vector<RoundStats> rounds;
+};
+
 class Chain {
   public:
-    /// Builds the chain of options.spec over `model` and its levels of `proposing`; both, and `device`, must outlive
-    /// it. `proposing` may be null if options.spec is empty or ngram. `costs` are those of weighed_levels(); if they
-    /// are empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
-    Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs);
+    /// Builds the chain of options.spec over sequence `slot` of `model` and its levels of `proposing`; both, and
+    /// `device`, must outlive it. `proposing` may be null if options.spec is empty or ngram. `costs` are those of
+    /// weighed_levels(); if they are empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
+    Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs,
+          int slot = 0);
 
     /// The outermost verifier, or the model alone: generate() draws tokens from it.
     Decoder& decoder() { return *decoder_; }
+    /// The decoder of a chain without speculation; null: it speculates.
+    Plain* plain() { return plain_.get(); }
     /// The verifiers, the outermost first, for reports; empty: the chain decodes without speculation.
     std::vector<const Speculate*> levels() const;
     /// With --record: for each of levels(), its rounds since the last call. Without: no rounds.
@@ -50,6 +61,8 @@ class Chain {
     /// Measures the costs once, after the prefill, with forwards of `token` (any id). All ranks call it together; rank
     /// 0's times count.
     void warm_up(const RankGroup& rank_group, int32_t token);
+    /// Sets costs that another chain of these levels has measured.
+    void know(const SpecCosts& costs);
     /// Given or measured costs; empty: no draft length is adaptive, or they are not measured yet.
     const SpecCosts& costs() const { return costs_; }
 
@@ -66,8 +79,34 @@ class Chain {
     const TreeDrafter* tree_ = nullptr;                      // base_ if it is a TreeDrafter, else null
     std::vector<std::unique_ptr<DraftDistributions>> held_;  // of the inner verifiers, innermost first
     std::vector<std::unique_ptr<Speculate>> speculates_;     // innermost first
-    std::unique_ptr<Decoder> plain_;
+    std::unique_ptr<Plain> plain_;
     Decoder* decoder_ = nullptr;
+};
+
+/// Adds what a chain's levels have done to `all`, which is empty or has the same levels.
+void add_levels(std::vector<ChainLevel>& all, const Chain& chain);
+
+/// The chains of parallel samples: one for each sequence of the model.
+class Chains {
+  public:
+    /// Arguments and errors as for Chain; `slots`: how many.
+    Chains(const Options& options, Level& model, const SpecLevels* proposing, Device& device, const SpecCosts& costs,
+           int64_t slots);
+
+    Chain& first() { return *all_.front(); }
+    /// The decoders.
+    Slots slots();
+    std::vector<ChainLevel> levels() const;
+    /// Chain::take_kept_rounds of all chains, by level.
+    std::vector<std::vector<KeptRound>> take_kept_rounds();
+    uint64_t digest() const;
+    bool wants_costs() const { return all_.front()->wants_costs(); }
+    /// Chain::warm_up of the first chain; the others take over its costs.
+    void warm_up(const RankGroup& rank_group, int32_t token);
+    const SpecCosts& costs() const { return all_.front()->costs(); }
+
+  private:
+    std::vector<std::unique_ptr<Chain>> all_;
 };
 
 }  // namespace trireme

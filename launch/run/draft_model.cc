@@ -82,35 +82,40 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
 
 MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
                             const LevelOptions& options, std::string_view backend, int threads, int64_t window,
-                            int64_t held) {
+                            int64_t held, int64_t slots) {
     LevelOptions of = options;
     of.context = window + kMaxRows;
-    MemoryBytes all = level_work(config, shard, of, backend, threads);
+    of.sequences = 1;
+    of.common = 0;
+    MemoryBytes each = level_work(config, shard, of, backend, threads);
+    each += WindowView::memory_for(one_sequence(kv_shape(config, shard, options)), window_of(window));
+    each.device += DraftDistributions::bytes_for(shard, held);
+    MemoryBytes all = slots * each;
     if (weights) all.device += Weights::bytes_for(config, shard, *weights);
-    all += WindowView::memory_for(kv_shape(config, shard, options), window_of(window));
-    all.device += DraftDistributions::bytes_for(shard, held);
     return all;
 }
 
-MemoryBytes DraftModel::memory(int ranks, std::string_view backend, int threads, int64_t held) const {
+MemoryBytes DraftModel::memory(int ranks, std::string_view backend, int threads, int64_t held, int64_t slots) const {
     const Shard shard = source_ ? make_shard(config_, 0, 1) : largest_shard(config_, ranks);
     return drafting_memory(config_, shard, source_ ? std::optional(type_.type) : std::nullopt, options_, backend,
-                           threads, window_, held);
+                           threads, window_, held, slots);
 }
 
-void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context) {
+void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context, int64_t slots) {
     options_.context = window_ + context;
     if (source_) {
         weights_ =
             std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type, Progress{}, ctx_size_);
     }
     options_.view = window_view((source_ ? *weights_ : target).config(), window_);
-    level_ = std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm, source_ ? *weights_ : target,
-                                     options_);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+        levels_.push_back(std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm,
+                                                  source_ ? *weights_ : target, options_));
+    }
 }
 
 void DraftModel::unload() {
-    level_.reset();
+    levels_.clear();
     weights_.reset();
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "dist/self_comm.h"
 #include "launch/flags/chain_spec.h"
@@ -22,17 +23,17 @@ class DraftModel {
     DraftModel(const Options& options, const Checkpoint& target, Part what);
 
     /// The memory that load() will allocate on each of `ranks` ranks, on a device of `backend` with `threads` threads,
-    /// including the draft distributions of `held` tokens.
-    MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held) const;
-    /// Reads the weights, or uses the target's, and makes the level, for sequences of at most `context` tokens. Only a
-    /// level over the target's weights uses `comm`. `device`, `target` and `comm` must outlive the object. Errors: as
-    /// Weights and Level.
-    void load(Device& device, const Weights& target, Comm& comm, int64_t context);
+    /// including the draft distributions of `held` tokens, for a level of each of `slots` sequences.
+    MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held, int64_t slots) const;
+    /// Reads the weights, or uses the target's, and makes `slots` levels, each for a sequence of at most `context`
+    /// tokens. Only levels over the target's weights use `comm`. `device`, `target` and `comm` must outlive the object.
+    /// Errors: as Weights and Level.
+    void load(Device& device, const Weights& target, Comm& comm, int64_t context, int64_t slots);
     /// Frees what load() has allocated.
     void unload();
 
-    /// The level that load() made.
-    Level& level() { return *level_; }
+    /// A level that load() made.
+    Level& level(int slot) { return *levels_[static_cast<size_t>(slot)]; }
     const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
 
   private:
@@ -44,13 +45,14 @@ class DraftModel {
     int64_t ctx_size_;  // -c; 0: not set
     SelfComm alone_;    // the communicator of a model that is whole on every rank
     std::unique_ptr<Weights> weights_;
-    std::unique_ptr<Level> level_;
+    std::vector<std::unique_ptr<Level>> levels_;
 };
 
 /// The memory of such a level on a rank that holds `shard` of the model of `config`. `weights`: the type of its own
-/// weights; not set: it uses the target's. `window`: tokens that it sees. `held`: stored draft distributions.
+/// weights; not set: it uses the target's. `window`: tokens that it sees. `held`: stored draft distributions. `slots`:
+/// sequences, which have a level each.
 MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
                             const LevelOptions& options, std::string_view backend, int threads, int64_t window,
-                            int64_t held);
+                            int64_t held, int64_t slots);
 
 }  // namespace trireme

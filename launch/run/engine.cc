@@ -66,6 +66,10 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
         eviction_ = eviction_shape(o, config, prompt_tokens, returns);
         if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
     });
+    if (eviction_.evicts() && beside.texts > 1) {
+        options.common = 0;      // every sequence retains tokens of its own
+        options.graphs = false;  // ParallelView
+    }
     options.residency.by_layers = proposing_ && proposing_->heavy().evicts();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
     if (scores_text && eviction_.chunk == 0) eviction_.chunk = 1;  // one token at a time
@@ -115,7 +119,8 @@ int64_t Engine::most_side_by_side(const Start& start, const RankGroup& rank_grou
     const Options& o = start.call.options;
     const LevelOptions options = level_options(o, context, prompt_tokens, {.texts = 2, .of_one_prompt = of_one_prompt});
     return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_,
-                      rank_group, at_most);
+                      rank_group, at_most, eviction_shape(o, checkpoint_.config(), prompt_tokens, /*returns=*/true),
+                      proposing_.get());
 }
 
 }  // namespace trireme

@@ -169,7 +169,8 @@ void plan_evicting(PlanInput& in, const LlamaConfig& config, const Shard& shard,
 
 void plan_proposing(PlanInput& in, const LlamaConfig& config, const Shard& shard, const EvictionShape& shape,
                     std::string_view backend, int threads) {
-    if (shape.evicts()) in.heavy = heavy_memory(config, shard, in.kv, shape, backend, threads);
+    if (!shape.evicts()) return;
+    in.heavy = in.kv.sequences * heavy_memory(config, shard, one_sequence(in.kv), shape, backend, threads);
 }
 
 }  // namespace trireme

@@ -31,6 +31,21 @@ int most_threads(int mine, const RankGroup& rank_group) {
     return std::ranges::max(rank_group.comm().gather_values(mine));
 }
 
+/// The plan's input for a run with these options of the model's level; `on_chip`: as PlanInput::on_chip.
+PlanInput input_of(int64_t on_chip, const LlamaConfig& config, DType weights, const LevelOptions& options,
+                   const Device& device, int scratches, const RankGroup& rank_group, const EvictionShape& eviction,
+                   const SpecLevels* proposing) {
+    const int ranks = rank_group.comm().size();
+    const Shard shard = largest_shard(config, ranks);
+    PlanInput in = plan_input(config, shard, weights, options, device.backend(), scratches, on_chip);
+    plan_evicting(in, config, shard, eviction, device.backend(), scratches);
+    if (proposing == nullptr) return in;
+    in.proposing = proposing->memory(ranks, device.backend(), scratches, options.sequences);
+    in.retrieval = proposing->retrieval(ranks);
+    plan_proposing(in, config, shard, proposing->heavy(), device.backend(), scratches);
+    return in;
+}
+
 std::string line_of(const PlanInput& in, const Plan& p) {
     if (in.evicting) {
         return fmt::format("KV of all {} layers on the device, {:.1f} MiB a rank with what a prompt needs",
@@ -122,19 +137,11 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
                 "--link-gbps: {} has a link of its own; only a CPU emulates one (plan takes it for any machine)",
                 device.name());
-        const Shard shard = largest_shard(config, rank_group.comm().size());
         const auto input_for = [&](int64_t context) {
             LevelOptions with = options;
             with.context = context;
             with.common = std::min(with.common, common_tokens(context, context));
-            PlanInput in = plan_input(config, shard, weights, with, device.backend(), scratches, o.kv_on_chip);
-            plan_evicting(in, config, shard, eviction, device.backend(), scratches);
-            if (proposing != nullptr) {
-                in.proposing = proposing->memory(rank_group.comm().size(), device.backend(), scratches);
-                in.retrieval = proposing->retrieval(rank_group.comm().size());
-                plan_proposing(in, config, shard, proposing->heavy(), device.backend(), scratches);
-            }
-            return in;
+            return input_of(o.kv_on_chip, config, weights, with, device, scratches, rank_group, eviction, proposing);
         };
         choice.input = input_for(options.context);
         choice.plan = make_plan(choice.input, m);
@@ -147,14 +154,15 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
 }
 
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most) {
+                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most,
+                   const EvictionShape& eviction, const SpecLevels* proposing) {
     const Machine m = least_machine(own_machine(o, device), rank_group);
-    const Shard shard = largest_shard(config, rank_group.comm().size());
     const int scratches = most_threads(threads, rank_group);
     const auto with_texts = [&](int64_t texts) {
         LevelOptions with = options;
         with.sequences = texts;
-        return plan_input(config, shard, weights, with, device.backend(), scratches, layers_beside_texts(o.kv_on_chip));
+        return input_of(layers_beside_texts(o.kv_on_chip), config, weights, with, device, scratches, rank_group,
+                        eviction, proposing);
     };
     return most_that_fit(with_texts, m, at_most);
 }

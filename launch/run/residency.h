@@ -60,9 +60,10 @@ constexpr int64_t layers_beside_texts(int64_t asked) {
     return asked == PlanInput::kAuto ? PlanInput::kAll : asked;
 }
 
-/// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Ignores
-/// options.sequences. The result is the same on every rank. Makes control calls.
+/// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Arguments as
+/// for choose_residency(); ignores options.sequences. The result is the same on every rank. Makes control calls.
 int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most);
+                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most,
+                   const EvictionShape& eviction, const SpecLevels* proposing = nullptr);
 
 }  // namespace trireme

@@ -13,8 +13,6 @@ void require_side_by_side(const Options& o) {
     const auto alone = [&](bool other, const std::string& flag) {
         require(!o.side_by_side() || !other, Exit::kUsage, "--parallel {} with {}: want one of them", shown, flag);
     };
-    alone(!o.spec.parts.empty(), fmt::format("--spec {}", text_of(o.spec)));
-    alone(o.eviction.policy != KvPolicy::kFull, fmt::format("--kv-policy {}", name_of(o.eviction.policy)));
     alone(o.prompt_from == PromptFrom::kSession, "--session");
     alone(!o.save_kv.empty(), "--save-kv");
     alone(!o.load_kv.empty(), "--load-kv");

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Errors: Exit::kUsage if several sequences are requested together with a chain, an evicting cache, a session or a
-/// snapshot; Exit::kConfig if several numbers are given where a run takes one.
+/// Errors: Exit::kUsage if several sequences are requested together with a session or a snapshot; Exit::kConfig if
+/// several numbers are given where a run takes one.
 void require_side_by_side(const Options& options);
 
 /// The sequences to decode.

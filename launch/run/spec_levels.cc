@@ -72,10 +72,7 @@ SpecLevels::~SpecLevels() {
 }
 
 void SpecLevels::unload() {
-    retrieving_.reset();
-    heavy_level_.reset();
-    set_.reset();
-    heavy_set_.reset();
+    slots_.clear();  // levels before their sets
     for (DraftModel* model : drafts()) model->unload();
 }
 
@@ -86,30 +83,36 @@ RetrievalShape SpecLevels::retrieval(int ranks) const {
     return shape;
 }
 
-MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads) const {
+MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads, int64_t slots) const {
     MemoryBytes all;
-    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held_.at(Part::kDraft));
-    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held_.at(Part::kWindow));
+    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held_.at(Part::kDraft), slots);
+    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held_.at(Part::kWindow), slots);
     for (const Part part : {Part::kH2o, Part::kRetrieval}) {
         if (!wants(part)) continue;
         const Shard shard = largest_shard(target_.config(), ranks);
-        all += set_level_memory(target_.config(), shard, options_, backend, threads, held_.at(part));
+        all += slots * set_level_memory(target_.config(), shard, options_, backend, threads, held_.at(part));
     }
     return all;
 }
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
-    for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context);
-    if (wants(Part::kH2o)) {
-        heavy_set_ = heavy_set(device, target, heavy_, comm);
-        heavy_level_ = set_level(Part::kH2o, *heavy_set_, device, target, comm, context);
-    }
-    if (!wants(Part::kRetrieval)) return;
+    const int64_t slots = target.view().shape().sequences;
+    for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context, slots);
     // A level has a full view unless its options name another one.
     RetrievalShape own = retrieval_;
     own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
-    set_ = std::make_unique<RetrievalSet>(device, target.stream(), dynamic_cast<FullView&>(target.view()), own);
-    retrieving_ = set_level(Part::kRetrieval, *set_, device, target, comm, context);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+        SetsOfSlot& s = slots_.emplace_back();
+        if (wants(Part::kH2o)) {
+            s.heavy = heavy_set(device, target, heavy_, comm, slot);
+            s.heavy_level = set_level(Part::kH2o, *s.heavy, device, target, comm, context);
+        }
+        if (wants(Part::kRetrieval)) {
+            s.retrieved = std::make_unique<RetrievalSet>(device, target.stream(),
+                                                         dynamic_cast<FullView&>(target.view()), own, slot);
+            s.retrieving = set_level(Part::kRetrieval, *s.retrieved, device, target, comm, context);
+        }
+    }
 }
 
 std::unique_ptr<Level> SpecLevels::set_level(Part part, KvSet& set, Device& device, Level& target, Comm& comm,
@@ -123,12 +126,13 @@ std::unique_ptr<Level> SpecLevels::set_level(Part part, KvSet& set, Device& devi
     return std::make_unique<Level>(device, comm, target.weights(), options);
 }
 
-Level& SpecLevels::level(Part part) const {
-    if (part == Part::kDraft && draft_) return draft_->level();
-    if (part == Part::kWindow && window_) return window_->level();
-    if (part == Part::kH2o && heavy_level_) return *heavy_level_;
-    check(part == Part::kRetrieval && retrieving_, "no level of '{}' has been made", name_of(part));
-    return *retrieving_;
+Level& SpecLevels::level(Part part, int slot) const {
+    if (part == Part::kDraft && draft_) return draft_->level(slot);
+    if (part == Part::kWindow && window_) return window_->level(slot);
+    const SetsOfSlot& s = slots_.at(static_cast<size_t>(slot));
+    if (part == Part::kH2o && s.heavy_level) return *s.heavy_level;
+    check(part == Part::kRetrieval && s.retrieving, "no level of '{}' has been made", name_of(part));
+    return *s.retrieving;
 }
 
 }  // namespace trireme

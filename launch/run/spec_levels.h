@@ -1,7 +1,7 @@
 #pragma once
 /// SpecLevels: the proposing levels of a speculative run. They are the draft model, and levels that use the target's
 /// weights but attend only a part of the KV cache: a window, heavy hitters, or retrieved chunks. Each exists at most
-/// once; the chains of a bench use it one after the other.
+/// once for every sequence of the target; the chains of a bench use it one after the other.
 
 #include <map>
 #include <memory>
@@ -32,25 +32,25 @@ class SpecLevels {
     /// The shape of the heavy-hitter set; its policy is kFull if no chain has h2o.
     const EvictionShape& heavy() const { return heavy_; }
     /// The memory of levels and draft distributions on each of `ranks` ranks, on a device of `backend` with `threads`
-    /// threads. The retrieved and heavy-hitter sets are not included.
-    MemoryBytes memory(int ranks, std::string_view backend, int threads) const;
-    /// Makes the levels that want() selected. Sequences have at most `context` tokens; `target` is the full model's
-    /// level. The arguments must remain until unload(). Errors: as Weights and Level.
+    /// threads, for `slots` sequences. The retrieved and heavy-hitter sets are not included.
+    MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t slots) const;
+    /// Makes the levels that want() selected, for each sequence of `target`. Sequences have at most `context` tokens;
+    /// `target` is the full model's level. The arguments must remain until unload(). Errors: as Weights and Level.
     void load(Device& device, Level& target, Comm& comm, int64_t context);
 
     /// Destroys the levels. Call it before their target is destroyed.
     void unload();
 
-    /// The level of a part, after load(). Errors: Exit::kInternal for a part without a level.
-    Level& level(Part part) const;
+    /// The level of a part for a sequence, after load(). Errors: Exit::kInternal for a part without a level.
+    Level& level(Part part, int slot = 0) const;
     /// The draft model's files; null: no chain has a draft model.
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
-    /// The retrieved set; null: no chain retrieves, or nothing is loaded.
-    RetrievalSet* retrieved() const { return set_.get(); }
-    /// The KV sets that the target's view fills and levels here attend, with their names in snapshots. Null: no chain
-    /// uses the set.
+    /// The retrieved set of sequence 0; null: no chain retrieves, or nothing is loaded.
+    RetrievalSet* retrieved() const { return slots_.empty() ? nullptr : slots_[0].retrieved.get(); }
+    /// The KV sets of sequence 0 that the target's view fills and levels here attend, with their names in snapshots.
+    /// Null: no chain uses the set.
     std::vector<std::pair<const char*, KvSet*>> sets() const {
-        return {{"retrieved", set_.get()}, {"heavy", heavy_set_.get()}};
+        return {{"retrieved", retrieved()}, {"heavy", slots_.empty() ? nullptr : slots_[0].heavy.get()}};
     }
 
   private:
@@ -67,9 +67,13 @@ class SpecLevels {
     RetrievalShape retrieval_;
     EvictionShape heavy_;
     std::unique_ptr<DraftModel> draft_, window_;
-    std::unique_ptr<RetrievalSet> set_;
-    std::unique_ptr<HeavySet> heavy_set_;
-    std::unique_ptr<Level> retrieving_, heavy_level_;
+    /// The sets of one sequence, and the levels that attend them. Null: no chain uses them.
+    struct SetsOfSlot {
+        std::unique_ptr<RetrievalSet> retrieved;
+        std::unique_ptr<HeavySet> heavy;
+        std::unique_ptr<Level> retrieving, heavy_level;
+    };
+    std::vector<SetsOfSlot> slots_;
 };
 
 /// The default budget of a chain that retrieves: TriForce's.

@@ -17,26 +17,11 @@ int64_t EvictingMemory::entries(const KvShape& kv, const EvictionShape& s) {
     return std::max(s.prompt > 0 ? std::min(s.prompt, kv.context) : kv.context, most);
 }
 
-WantedTensors EvictingMemory::wants(const KvShape& k, const EvictionShape& s, const KvReaders& readers) {
+WantedTensors EvictingScratch::scratch_wants(const KvShape& k, const EvictionShape& s, const KvReaders& readers) {
     const KvLayout& l = k.layout;
-    const int64_t heads = readers.heads(), places = readers.places();
-    const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
-    const int64_t n = entries(k, s), o = k.owner_layers, h = l.kv_heads;
-    const int64_t width = heads * l.head_dim;
-    const WantedTensor all_tiles = {
-        &tiles,
-        DType::kU8,
-        {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(l.tile_bytes()) / h}};
+    const int64_t heads = readers.heads(), places = readers.places(), o = k.owner_layers, h = l.kv_heads;
+    const int64_t of_head = EvictingMemory::slots(k, s), n = EvictingMemory::entries(k, s), width = heads * l.head_dim;
     WantedTensors all = {
-        all_tiles,
-        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
-        {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
-        {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
-        {&kv.tokens, DType::kI32, {o, h, of_head}},
-        {&kv.ranks, DType::kI32, {o, h, of_head}},
-        {&kv.scores, DType::kF32, {o, h, of_head}},
-        {&kv.counts, DType::kI32, {o, h}},
-        {&kv.budgets, DType::kI32, {o, h}},
         {&entry_tiles, DType::kU8, {places * tiles_for(n), static_cast<int64_t>(l.tile_bytes())}},
         {&entry_table, DType::kI64, {places, tiles_for(n)}},
         {&begins, DType::kI32, {places * h}},
@@ -56,8 +41,7 @@ WantedTensors EvictingMemory::wants(const KvShape& k, const EvictionShape& s, co
         const int64_t columns = of_head + kMaxRows;
         all.insert(all.end(), {{&weights, DType::kF32, {1, heads, columns}},
                                {&tops, DType::kF32, {1, heads, tiles_for(columns)}},
-                               {&totals, DType::kF32, {1, heads, 2}},
-                               {&pooled, DType::kF32, {o, h, of_head + 1}}});
+                               {&totals, DType::kF32, {1, heads, 2}}});
     }
     if (s.observing()) {
         all.insert(all.end(), {{&turns, DType::kF32, {s.observe, l.head_dim}},
@@ -70,21 +54,52 @@ WantedTensors EvictingMemory::wants(const KvShape& k, const EvictionShape& s, co
     if (s.shares()) {
         all.insert(all.end(), {{&all_keys, DType::kI64, {s.key_rows, n}},
                                {&rows, DType::kI32, {s.all_heads}},
-                               {&largest, DType::kI32, {o}},
-                               {&equal_budgets, DType::kI32, {o, h}},
-                               {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
+                               {&largest, DType::kI32, {o}}});
+    }
+    return all;
+}
+
+size_t EvictingScratch::scratch_bytes(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
+    return bytes_of(EvictingScratch().scratch_wants(kv, s, readers));
+}
+
+void EvictingScratch::take_scratch(Arena<Space::kDevice>& device, const KvShape& kv, const EvictionShape& s,
+                                   const KvReaders& readers) {
+    take_all(device, scratch_wants(kv, s, readers));
+}
+
+WantedTensors EvictingMemory::wants(const KvShape& k, const EvictionShape& s) {
+    const KvLayout& l = k.layout;
+    const int64_t tiles_a_head = tiles_for(s.most_of_head(k.owner_layers)), of_head = tiles_a_head * kTileTokens;
+    const int64_t o = k.owner_layers, h = l.kv_heads;
+    WantedTensors all = {
+        {&tiles,
+         DType::kU8,
+         {o * (s.shares() ? s.shared_tiles(h) : h * tiles_a_head), static_cast<int64_t>(l.tile_bytes()) / h}},
+        {&kv.tiles, DType::kI64, {o, h, tiles_a_head}},
+        {&kv.staged_k, l.k_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.staged_v, l.v_type, {o, h, kMaxRows, l.head_dim}},
+        {&kv.tokens, DType::kI32, {o, h, of_head}},
+        {&kv.ranks, DType::kI32, {o, h, of_head}},
+        {&kv.scores, DType::kF32, {o, h, of_head}},
+        {&kv.counts, DType::kI32, {o, h}},
+        {&kv.budgets, DType::kI32, {o, h}},
+    };
+    if (s.rule().counts_all()) all.push_back({&pooled, DType::kF32, {o, h, of_head + 1}});
+    if (s.shares()) {
+        all.insert(all.end(),
+                   {{&equal_budgets, DType::kI32, {o, h}}, {&equal_tiles, DType::kI64, {o, h, tiles_a_head}}});
     }
     if (s.returns) want_copies(all, saved, kept());
     return all;
 }
 
-size_t EvictingMemory::bytes(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
-    return bytes_of(EvictingMemory().wants(kv, s, readers));
+size_t EvictingMemory::bytes(const KvShape& kv, const EvictionShape& s) {
+    return bytes_of(EvictingMemory().wants(kv, s));
 }
 
-void EvictingMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const EvictionShape& s,
-                          const KvReaders& readers) {
-    take_all(device, wants(shape, s, readers));
+void EvictingMemory::take(Arena<Space::kDevice>& device, const KvShape& shape, const EvictionShape& s) {
+    take_all(device, wants(shape, s));
     kv.layout = shape.layout;
 }
 

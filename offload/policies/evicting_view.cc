@@ -14,14 +14,20 @@ KernelLimits EvictingView::renewing_limits(const KvShape& kv, const EvictionShap
 }
 
 MemoryBytes EvictingView::memory_for(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
-    MemoryBytes all = {.device = EvictingMemory::bytes(kv, s, readers)};
+    MemoryBytes each = {.device = EvictingMemory::bytes(kv, s)};
     if (s.shares()) {  // the largest budgets, and the table of tiles for state()
-        all.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + EvictingMemory::table_bytes(kv, s);
+        each.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + EvictingMemory::table_bytes(kv, s);
     }
-    if (!s.observing()) return all;
-    all.device += RecentQueries::memory(readers.layers(), readers.heads() * kv.layout.head_dim, s.observe);
-    all.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
-    return all;
+    if (s.observing()) {
+        each.device += RecentQueries::memory(readers.layers(), readers.heads() * kv.layout.head_dim, s.observe);
+        each.host += static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float);
+    }
+    return kv.sequences * each + MemoryBytes{.device = EvictingScratch::scratch_bytes(kv, s, readers)};
+}
+
+MemoryBytes EvictingView::memory() const {
+    const MemoryBytes all = memory_for(shape(), shape_, model_.readers);
+    return lent_ ? all - MemoryBytes{.device = EvictingScratch::scratch_bytes(shape(), shape_, model_.readers)} : all;
 }
 
 int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
@@ -30,21 +36,28 @@ int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
 }
 
 EvictingView::EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& s,
-                           EvictingModel model)
+                           EvictingModel model, const EvictingView* first)
     : KvView(kv),
       shape_(s),
       model_(std::move(model)),
+      lent_(first != nullptr),
       most_(s.most_tokens(kv.owner_layers)),
       least_(s.budget_of(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
       of_head_(s.most_of_head(kv.owner_layers)),
       compute_(compute),
-      device_(device, EvictingMemory::bytes(kv, s, model_.readers)),
+      device_(device, EvictingMemory::bytes(kv, s) +
+                          (first == nullptr ? EvictingScratch::scratch_bytes(kv, s, model_.readers) : 0)),
       progress_(static_cast<size_t>(kv.owner_layers)),
       in_places_(static_cast<size_t>(model_.readers.places())) {
     const KvReaders& readers = model_.readers;
     check(kv.sequences == 1 && readers.owners() == kv.owner_layers,
           "evicting cache: {} sequences, want 1; {} owners of {}", kv.sequences, readers.owners(), kv.owner_layers);
-    m_.take(device_, kv, s, readers);
+    m_.take(device_, kv, s);
+    if (first == nullptr) {
+        m_.take_scratch(device_, kv, s, readers);
+    } else {
+        static_cast<EvictingScratch&>(m_) = first->m_;
+    }
     upload(device);
     if (s.shares()) {
         largest_ = Buffer<Space::kHost>(device, m_.largest.bytes());
@@ -371,6 +384,31 @@ void EvictingView::state(Archive& ar) {
     if (recent_) recent_->state(ar);
 }
 
+void EvictingView::fork_from(const EvictingView& from) {
+    const std::vector<const Tensor*> mine = m_.kept(), theirs = from.m_.kept();
+    for (size_t i = 0; i < mine.size(); ++i) {
+        if (mine[i] != &m_.kv.tiles) compute_.copy(*mine[i], *theirs[i], "fork_slots");
+    }
+    if (shape_.shares()) {  // else each head has the same tiles of its view
+        const HostTensor host = addresses_.tensor(DType::kI64, m_.kv.tiles.shape());
+        const auto between =
+            reinterpret_cast<int64_t>(m_.tiles.data()) - reinterpret_cast<int64_t>(from.m_.tiles.data());
+        compute_.copy(host, from.m_.kv.tiles);
+        compute_.synchronize();
+        auto* const at = static_cast<int64_t*>(host.data());
+        for (size_t i = 0; i < m_.kv.tiles.bytes() / sizeof(int64_t); ++i) at[i] += at[i] == 0 ? 0 : between;
+        compute_.copy(m_.kv.tiles, host);
+        compute_.synchronize();
+    }
+    if (recent_) recent_->copy_from(*from.recent_);
+    kept_ = from.kept_;
+    extra_ = from.extra_;
+    steps_ = from.steps_;
+    call_ = from.call_;
+    commit(0, from.length(0));
+    save_prompt();
+}
+
 /// Serialises a table of tile addresses, i64 of any shape, as 1 + offset in m_.tiles: addresses differ by run. 0: none.
 void EvictingView::addresses(Archive& ar, const Tensor& table) {
     const HostTensor host = addresses_.tensor(DType::kI64, table.shape());
@@ -414,6 +452,11 @@ void EvictingView::end_prefill() {
     commit(0, call_.first_token + call_.fresh);
     kept_ = std::min(kept_ + call_.fresh, most_);
     read_largest();
+    save_prompt();
+}
+
+/// Saves the state after a prompt, if a sequence may be truncated to it.
+void EvictingView::save_prompt() {
     if (!shape_.returns) return;
     save(compute_, m_.saved, m_.kept(), "save_slots");
     if (recent_) recent_->save();

@@ -1,7 +1,7 @@
 #pragma once
 /// EvictingView: the view of an evicting KV cache (--kv-policy). Every KV head retains some tokens, which a policy
 /// chooses at the end of a prompt and at every decode step (H2O, arXiv 2306.14048, and its family). Its memory does not
-/// grow with the sequence. It is on the device, and holds one sequence.
+/// grow with the sequence. It is on the device, and holds one sequence; ParallelView combines several.
 
 #include <memory>
 #include <span>
@@ -23,8 +23,11 @@ namespace trireme {
 /// The host stores only how many tokens the fullest head retains.
 class EvictingView final : public KvView {
   public:
-    /// Errors: Exit::kOs.
-    EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model);
+    /// `first`: a view of another sequence with the same arguments, whose scratch this one uses; it must outlive this
+    /// object. Errors: Exit::kOs.
+    EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model,
+                 const EvictingView* first = nullptr);
+    /// Memory of the views of all sequences of `kv`.
     static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
     /// Limits of the additional kernels, in prefill phase, that re-score; only policies that observe have them.
     static KernelLimits renewing_limits(const KvShape& kv, const EvictionShape& shape, int64_t heads);
@@ -49,7 +52,7 @@ class EvictingView final : public KvView {
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
-    MemoryBytes memory() const override { return memory_for(shape(), shape_, model_.readers); }
+    MemoryBytes memory() const override;
 
     void begin(std::span<const RowGroup> groups) override;
     void end() override {}
@@ -64,6 +67,9 @@ class EvictingView final : public KvView {
     bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
     void truncate(int64_t sequence, int64_t n) override;
 
+    /// Takes over the tokens of `from`, the view of another sequence, which has just read a prompt. Enqueues, except if
+    /// heads share slots.
+    void fork_from(const EvictingView& from);
     void state(Archive& ar) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;
@@ -96,9 +102,11 @@ class EvictingView final : public KvView {
     void score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule, bool weighed);
     void share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule, const SlotCall& call);
     void read_largest();
+    void save_prompt();
 
     EvictionShape shape_;
     EvictingModel model_;
+    bool lent_;  // the scratch is another view's
     // Budgets of a head: the largest of all owners, and the smallest; the mean, if heads share slots.
     int64_t most_, least_;
     int64_t of_head_;    // the most tokens that a single head may retain

@@ -28,8 +28,10 @@ int64_t HeavySet::exchanged(const KvShape& kv, const EvictionShape& s) {
     return std::max(kv.owner_layers * (slots_of(s) + 1), kv.context);
 }
 
-HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& s, EvictingModel model)
-    : kv_(full.shape()),
+HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& s, EvictingModel model,
+                   int64_t sequence)
+    : kv_(one_sequence(full.shape())),
+      sequence_(sequence),
       shape_(s),
       model_(std::move(model)),
       full_(full),
@@ -40,9 +42,8 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Evicti
       places_(static_cast<size_t>(model_.readers.layers()), -1),
       progress_(static_cast<size_t>(kv_.owner_layers)),
       graphs_(device.graphs()) {
-    check(kv_.sequences == 1 && full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
-          "heavy hitters: {} sequences, policy {}; want 1, h2o with true positions, and prefills layer by layer",
-          kv_.sequences, name_of(s.policy));
+    check(full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
+          "heavy hitters: policy {}; want h2o with true positions, and prefills layer by layer", name_of(s.policy));
     check(model_.readers.owners() == kv_.owner_layers, "heavy hitters: {} owners of {}", model_.readers.owners(),
           kv_.owner_layers);
     put_together();
@@ -50,7 +51,7 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Evicti
     m_.kv.staged_k = full.staged_k();
     m_.kv.staged_v = full.staged_v();
     upload(device);
-    full_.add_observer(*this);
+    full_.add_observer(*this, sequence_);
 }
 
 HeavySet::~HeavySet() {
@@ -127,10 +128,10 @@ void HeavySet::taken_over() {
 
 // Begins a forward of the full view, or a prefill.
 void HeavySet::begin(int64_t, int64_t tokens) {
-    prefill_ = tokens != full_.length(0);
+    prefill_ = tokens != full_.length(sequence_);
     if (!prefill_) return;
-    check(full_.length(0) == 0, "heavy hitters: a prompt of {} tokens, {} of them there before", tokens,
-          full_.length(0));
+    check(full_.length(sequence_) == 0, "heavy hitters: a prompt of {} tokens, {} of them there before", tokens,
+          full_.length(sequence_));
     prompt_ = tokens;
     for (OwnerIndex owner; owner.i < kv_.owner_layers; ++owner) {
         progress_[owner.at()] = {.readers_left = static_cast<int64_t>(model_.readers.of(owner).size())};
@@ -188,7 +189,8 @@ void HeavySet::wrote(Kernels& op, OwnerIndex owner, int64_t, const LayerKv& kv, 
 }
 
 /// The owner's heads choose once all of a prompt is in these tiles and all of its readers have attended it.
-void HeavySet::evict_when_complete(Kernels& op, OwnerIndex owner, const LayerKv& kv) {
+void HeavySet::evict_when_complete(Kernels& op, OwnerIndex owner, const LayerKv& all) {
+    const LayerKv kv = of_sequence(all, sequence_);
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     const int64_t kv_heads = kv_.layout.kv_heads, n = prompt_;
@@ -263,6 +265,19 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     }
     if (model_.exchange) model_.exchange(op, m_.pooled);
     op.slot_step(kv, m_.pooled, shape_.rule(), token);
+}
+
+// Both sets work on the stream of their view.
+void HeavySet::forked(const KvObserver& from) {
+    const auto& other = static_cast<const HeavySet&>(from);
+    check(!other.moved_ && !other.behind_, "heavy hitters: a sequence forks after tokens that follow its prompt");
+    compute_.wait(read_);
+    const std::vector<const Tensor*> mine = m_.kept(), theirs = other.m_.kept();
+    for (size_t i = 0; i < mine.size(); ++i) compute_.copy(*mine[i], *theirs[i], "fork_heavy");
+    save(compute_, m_.saved, mine, "save_heavy");
+    tokens_ = prompt_ = other.prompt_;
+    prefill_ = followed_ = moved_ = behind_ = false;
+    ready_ = compute_.record();
 }
 
 // Truncates to 0, to the prompt, or to the present length.

@@ -18,12 +18,15 @@ namespace trireme {
 /// The set holds what an EvictingView of policy h2o would retain if it received, token by token, the queries, keys and
 /// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
 /// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
-/// slot with the bits that were staged; other rows have no effect. Positions are true positions. One sequence.
+/// slot with the bits that were staged; other rows have no effect. Positions are true positions. Of one of
+/// the view's sequences.
 class HeavySet final : public KvObserver, public KvSet {
   public:
-    /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`, whose prefills must
-    /// go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors: Exit::kOs.
-    HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& shape, EvictingModel model);
+    /// Follows this sequence of `full` until destruction. All work is enqueued on `compute`, the stream of `full`,
+    /// whose prefills must go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors:
+    /// Exit::kOs.
+    HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& shape, EvictingModel model,
+             int64_t sequence = 0);
     ~HeavySet() override;
     static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers) {
         return {.device = HeavyMemory::bytes(kv, shape, readers)};
@@ -55,6 +58,8 @@ class HeavySet final : public KvObserver, public KvSet {
     void attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& call) override;
     void wrote(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;
+    /// `from`: the HeavySet of another sequence of the same view, with the same shape.
+    void forked(const KvObserver& from) override;
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
 
@@ -81,7 +86,8 @@ class HeavySet final : public KvObserver, public KvSet {
     void evict_when_complete(Kernels& op, OwnerIndex owner, const LayerKv& kv);
     void step(Kernels& op, int32_t row, int64_t token);
 
-    KvShape kv_;
+    KvShape kv_;        // of the sequence
+    int64_t sequence_;  // in `full_`
     EvictionShape shape_;
     EvictingModel model_;
     FullView& full_;

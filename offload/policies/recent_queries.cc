@@ -66,6 +66,11 @@ RecentQueries::Parts RecentQueries::parts(LayerIndex layer, int64_t first, int64
     return parts;
 }
 
+void RecentQueries::copy_from(const RecentQueries& other) {
+    compute_.copy(ring_, other.ring_);
+    positions_ = other.positions_;
+}
+
 void RecentQueries::save() {
     compute_.copy(saved_, ring_);
     saved_positions_ = positions_;

@@ -44,6 +44,8 @@ class RecentQueries {
     /// A token's position when its query was computed.
     int64_t position(int64_t token) const { return positions_[place(token)]; }
 
+    /// Takes over the queries of `other`, of the same size and stream.
+    void copy_from(const RecentQueries& other);
     /// Copies the queries, for a truncation to the present length.
     void save();
     /// Restores the queries that save() has copied.

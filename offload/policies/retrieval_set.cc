@@ -12,10 +12,9 @@ namespace {
 const Shape kPick{kChunkPickWords};
 
 /// Checks the shape before anything is divided by its chunk.
-const RetrievalShape& checked(const RetrievalShape& shape, const KvShape& kv) {
-    check(kv.sequences == 1 && shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
-          "retrieval: {} sequences, {} tokens in chunks of {}; want 1 sequence, and chunks that divide {}",
-          kv.sequences, shape.budget, shape.chunk, kTileTokens);
+const RetrievalShape& checked(const RetrievalShape& shape) {
+    check(shape.chunk >= 1 && kTileTokens % shape.chunk == 0 && shape.budget >= shape.chunk,
+          "retrieval: {} tokens in chunks of {}; want chunks that divide {}", shape.budget, shape.chunk, kTileTokens);
     return shape;
 }
 
@@ -28,9 +27,11 @@ MemoryBytes RetrievalSet::own_memory() const {
     return alone.memory(kv_) - KeptLists::memory();
 }
 
-RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape)
-    : shape_(checked(shape, full.shape())),
-      kv_(full.shape()),
+RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape,
+                           int64_t sequence)
+    : shape_(checked(shape)),
+      kv_(one_sequence(full.shape())),
+      sequence_(sequence),
       full_(full),
       compute_(compute),
       most_slots_(shape.slots(kv_.context)),
@@ -63,7 +64,7 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, cons
     }
     if (shape.recorded) choice_.places = host_.take(DType::kI32, shape.selections(kv_));
     if (shape.comes_back) prompt_tiles_ = host_.take(DType::kU8, shape.all_tiles(kv_));
-    full_.add_observer(*this);
+    full_.add_observer(*this, sequence_);
 }
 
 RetrievalSet::~RetrievalSet() {
@@ -183,7 +184,7 @@ void RetrievalSet::query(Kernels& op, OwnerIndex owner, LayerIndex, const Querie
 
 void RetrievalSet::passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) {
     if (passes_by(owner)) return;
-    op.gather_chunks(layers_[owner.at()], kv, places_, pick_, shape_.chunk, part);
+    op.gather_chunks(layers_[owner.at()], of_sequence(kv, sequence_), places_, pick_, shape_.chunk, part);
     if (part.end == kEveryTile) chosen_[owner.at()] = true;
 }
 
@@ -192,9 +193,9 @@ void RetrievalSet::complete(Kernels& op, OwnerIndex owner, int64_t sequence, con
     op.chunk_means(means_[owner.at()], kv, sequence, tiles, shape_.chunk);
 }
 
-void RetrievalSet::kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) {
+void RetrievalSet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t> rows) {
     check(first == tokens_, "retrieval: {} tokens are kept after {}, here are {}", rows.size(), first, tokens_);
-    op.kv_keep(layers_, kept_.send(rows, sequence, [&](int64_t i) { return slots_of(first + i); }));
+    op.kv_keep(layers_, kept_.send(rows, 0, [&](int64_t i) { return slots_of(first + i); }));
     kept_.used();
     if (history_) history_->kept(op, rows);
     tokens_ = first + static_cast<int64_t>(rows.size());
@@ -206,6 +207,26 @@ void RetrievalSet::prefilled(int64_t) {
     pick_prompt_ = pick_here_;
     if (history_) history_->forget();
     if (prompt_tiles_) compute_.copy(prompt_tiles_, tiles_, "keep_retrieved");
+    ready_ = compute_.record();
+}
+
+// Both sets work on the stream of their view.
+void RetrievalSet::forked(const KvObserver& from) {
+    const auto& other = static_cast<const RetrievalSet&>(from);
+    compute_.wait(read_);
+    compute_.copy(tiles_, other.tiles_, "fork_retrieved");
+    for (size_t owner = 0; owner < means_.size(); ++owner)
+        compute_.copy(means_[owner], other.means_[owner], "fork_means");
+    if (prompt_tiles_) compute_.copy(prompt_tiles_, tiles_, "keep_retrieved");
+    check(!other.moved_, "retrieval: a sequence forks after another selection than its prompt's");
+    if (history_) history_->forget();
+    tokens_ = other.tokens_;
+    pick_here_ = other.pick_here_;
+    pick_prompt_ = other.pick_prompt_;
+    choice_.number = other.choice_.number;
+    choice_.pick = other.choice_.pick;
+    chooses_ = moved_ = false;
+    since_ = other.since_;
     ready_ = compute_.record();
 }
 

@@ -20,11 +20,12 @@ namespace trireme {
 /// Selects at the end of a prefill with the query of the prompt's last token. Later it selects with that of a decode
 /// forward's first row, or with the mean of that query and those of tokens committed before it. A layer selects before
 /// its tiles pass. Tokens that are committed later are appended with the full view's bits. If several layers read an
-/// owner's keys, the first one's query selects. One sequence.
+/// owner's keys, the first one's query selects. Of one of the view's sequences.
 class RetrievalSet final : public KvObserver, public KvSet {
   public:
-    /// Follows `full` until destruction. All work is enqueued on `compute`, the stream of `full`. Errors: Exit::kOs.
-    RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape);
+    /// Follows this sequence of `full` until destruction. All work is enqueued on `compute`, the stream of `full`.
+    /// Errors: Exit::kOs.
+    RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape, int64_t sequence = 0);
     ~RetrievalSet() override;
 
     const RetrievalShape& shape() const { return shape_; }
@@ -65,6 +66,8 @@ class RetrievalSet final : public KvObserver, public KvSet {
     void passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) override;
     void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;
+    /// `from`: the RetrievalSet of another sequence of the same view, with the same shape.
+    void forked(const KvObserver& from) override;
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
 
@@ -81,7 +84,8 @@ class RetrievalSet final : public KvObserver, public KvSet {
     void tiles_state(Archive& ar, const T& tiles, int64_t slots);
 
     RetrievalShape shape_;
-    KvShape kv_;
+    KvShape kv_;        // of the sequence
+    int64_t sequence_;  // in `full_`
     FullView& full_;
     Stream& compute_;
     int64_t most_slots_;

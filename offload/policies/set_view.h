@@ -12,7 +12,8 @@ namespace trireme {
 
 class SetView final : public KvView {
   public:
-    /// `set` must outlive the view, and belong to a full view of the same shape. The level enqueues its work on
+    /// `set` must outlive the view, and belong to a full view of the same shape, but for its number of
+    /// sequences. The level enqueues its work on
     /// `compute`. Errors: Exit::kOs.
     SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
     ~SetView() override { set_.reader_leaves(); }

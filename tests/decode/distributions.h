@@ -90,7 +90,7 @@ inline std::map<std::vector<int32_t>, double> distributions_of(Level& level, con
 }
 
 /// p of the G-test: the probability that counts differ this much from the distribution by chance.
-inline double likelihood_of(const std::map<std::vector<int32_t>, double>& distributions, Decoder& decoder,
+inline double likelihood_of(const std::map<std::vector<int32_t>, double>& distributions, const Slots& decoder,
                             const std::vector<int32_t>& prompt) {
     const GenerateRequest request{.prompt = prompt, .max_new = kTokens, .num_samples = samples()};
     GenerateStats stats;

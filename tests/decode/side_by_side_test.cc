@@ -1,11 +1,10 @@
 // Parallel samples: each has the tokens, the text and the stop reason that it has alone.
 
-#include "decode/side_by_side.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "decode/generate.h"
 #include "decode/plain.h"
 #include "tests/decode/kjv_prompt.h"
 #include "tests/support/hashed_model.h"
@@ -33,6 +32,24 @@ Residency streamed(int64_t owners, bool half, int64_t frames = 0) {
     return r;
 }
 
+/// A plain decoder for each of the first `n` sequences of a model.
+class Decoders {
+  public:
+    Decoders(Level& level, const SamplingParams& sampling, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+            all_.push_back(std::make_unique<Plain>(level, sampling, kSeed, static_cast<int>(i)));
+        }
+    }
+    Slots slots() const {
+        std::vector<Decoder*> all;
+        for (const auto& plain : all_) all.push_back(plain.get());
+        return Slots(std::move(all));
+    }
+
+  private:
+    std::vector<std::unique_ptr<Plain>> all_;
+};
+
 struct Shown {
     int64_t sample;
     int32_t id;
@@ -56,12 +73,11 @@ class SideBySide : public KjvPrompt {
                                   std::vector<Shown>* shown = nullptr, const Residency& residency = {}) {
         Level level(engine.device(), comm, engine.weights(),
                     options(parallel, static_cast<int64_t>(asked.prompt.size()), residency));
-        Plain plain(level, sampling, kSeed);
+        const Decoders plain(level, sampling, parallel);
         const OnToken take = [&](int64_t sample, int32_t id, std::string_view text) {
             if (shown != nullptr) shown->push_back({sample, id, std::string(text)});
         };
-        if (parallel == 1) return trireme::generate(plain, tokenizer.get(), asked, stats, take);
-        return generate_side_by_side(plain, parallel, sampling, kSeed, tokenizer.get(), asked, stats, take);
+        return trireme::generate(plain.slots(), tokenizer.get(), asked, stats, take);
     }
 };
 
@@ -141,10 +157,10 @@ TEST_F(SideBySide, MayHaveNothingToSay) {
 TEST_F(SideBySide, StopWhereTheyAreInterrupted) {
     const GenerateRequest asked = {.prompt = prompt_of(20), .max_new = 50, .num_samples = 6};
     Level level(engine.device(), comm, engine.weights(), options(4, 20));
-    Plain plain(level, {.temperature = 0.8}, kSeed);
+    const Decoders plain(level, {.temperature = 0.8}, 4);
     int rounds = 0;
-    const auto out = generate_side_by_side(plain, 4, {.temperature = 0.8}, kSeed, tokenizer.get(), asked, stats, {}, {},
-                                           [&](std::span<const int32_t>) { return ++rounds == 8; });
+    const auto out = trireme::generate(plain.slots(), tokenizer.get(), asked, stats, {}, {},
+                                       [&](std::span<const int32_t>) { return ++rounds == 8; });
     ASSERT_EQ(out.size(), 4u);
     for (const Continuation& c : out) {
         EXPECT_EQ(c.stop, StopReason::kInterrupted);
@@ -166,10 +182,8 @@ TEST(SideBySideOf, SharedLayersOnRanks) {
                 GenerateStats stats;
                 const auto run = [&](int64_t parallel, const Residency& residency = {}) {
                     Level level(engine.device(), comm, engine.weights(), options(parallel, 290, residency));
-                    Plain plain(level, sampling, kSeed);
-                    return parallel == 1
-                               ? trireme::generate(plain, nullptr, request, stats)
-                               : generate_side_by_side(plain, parallel, sampling, kSeed, nullptr, request, stats);
+                    const Decoders plain(level, sampling, parallel);
+                    return trireme::generate(plain.slots(), nullptr, request, stats);
                 };
                 const std::vector<Continuation> alone = run(1);
                 expect_same(run(4), alone);

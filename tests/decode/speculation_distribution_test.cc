@@ -127,7 +127,7 @@ class SpeculationDistribution : public testing::Test {
     const SamplingParams sampling{.temperature = 0.6, .top_k = 0, .top_p = 0.9, .min_p = 0};
     const std::map<std::vector<int32_t>, double> distributions = distributions_of(*target, kPrompt, sampling);
 
-    double likelihood(Decoder& decoder) { return likelihood_of(distributions, decoder, kPrompt); }
+    double likelihood(const Slots& decoder) { return likelihood_of(distributions, decoder, kPrompt); }
 };
 
 TEST_F(SpeculationDistribution, PlainDecodingHasIt) {
@@ -158,6 +158,40 @@ TEST_F(SpeculationDistribution, ADraftLeavesIt) {
         EXPECT_GT(likelihood(speculate), kUnlikely) << length;
         EXPECT_GT(speculate.stats().accepted, 0);
         EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+    }
+}
+
+// Chains of three, one for each of eight parallel samples, with the verifies of all in one forward.
+TEST_F(SpeculationDistribution, ParallelSamplesLeaveIt) {
+    LevelOptions options = exact.level();
+    options.sequences = 8;
+    Level level(target.device(), comm, target.weights(), options);
+    options.sequences = 1;
+    Engine between(few_tokens_model(64), exact, comm);
+    struct Chain {
+        std::unique_ptr<Level> small, middle;
+        std::unique_ptr<Drafter> drafter;
+        std::unique_ptr<DraftDistributions> held;
+        std::unique_ptr<Speculate> retrieval, speculate;
+    };
+    std::vector<Chain> chains(8);
+    std::vector<Decoder*> decoders;
+    for (Chain& c : chains) {
+        c.small = std::make_unique<Level>(draft.device(), comm, draft.weights(), options);
+        c.middle = std::make_unique<Level>(between.device(), comm, between.weights(), options);
+        c.drafter = std::make_unique<Drafter>("draft", draft.device(), *c.small, sampling, 4, 2, 2);
+        c.held = std::make_unique<DraftDistributions>(between.device(), *c.middle, 8);
+        c.retrieval = std::make_unique<Speculate>(
+            *c.drafter, *c.middle, sampling, 4,
+            Speculate::Options{.verifier = "retrieval", .level = 1, .wanted = 3, .held = c.held.get()});
+        c.speculate = std::make_unique<Speculate>(*c.retrieval, level, sampling, 4,
+                                                  Speculate::Options{.sequence = static_cast<int>(decoders.size())});
+        decoders.push_back(c.speculate.get());
+    }
+    EXPECT_GT(likelihood(Slots(decoders)), kUnlikely);
+    for (const Chain& c : chains) {
+        EXPECT_GT(c.retrieval->stats().accepted, 0);
+        EXPECT_LT(c.speculate->stats().accepted, c.speculate->stats().proposed);
     }
 }
 

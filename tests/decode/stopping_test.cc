@@ -107,17 +107,30 @@ class Threes final : public Decoder {
     explicit Threes(Level& model) : model_(model) {}
     const char* name() const override { return "threes"; }
     Level& target() override { return model_; }
+    int sequence() const override { return 0; }
+    const SamplingParams& sampling() const override { return sampling_; }
+    void read_on(std::span<const int32_t>, const Progress&) override {}
     void prefill(std::span<const int32_t> prompt, const Progress&) override { model_.prefill(0, prompt); }
     void adopt(std::span<const int32_t>) override {}
     void begin(uint32_t) override { next_ = 300; }
-    std::span<const Proposed> propose(int64_t limit) override {
+    std::span<const Proposed> propose(int64_t) override { return {}; }
+    int64_t draft(int64_t limit) override {
         limits.push_back(limit);
+        return next_ == 300 ? 0 : 1;
+    }
+    void append_rows(RoundRows& all) override {
+        all.rows.push_back({.token = 300, .position = static_cast<int32_t>(model_.length())});
+        all.uniforms.push_back(0);
+        all.draws = true;
+    }
+    std::span<const Proposed> settle(const RoundResult&) override {
         for (int32_t i = 0; i < 3; ++i) round_[static_cast<size_t>(i)] = {.token = next_++, .parent = i - 1};
         return round_;
     }
     void resolve(std::span<const int32_t> path, int32_t next) override {
         EXPECT_EQ(next, -1);
         committed.emplace_back(path.begin(), path.end());
+        model_.view().drop();
     }
 
     void rewind(int64_t, int32_t) override { ADD_FAILURE() << "no proposer follows it"; }
@@ -127,6 +140,7 @@ class Threes final : public Decoder {
 
   private:
     Level& model_;
+    SamplingParams sampling_;
     int32_t next_ = 0;
     std::array<Proposed, 3> round_;
 };

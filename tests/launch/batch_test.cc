@@ -145,15 +145,8 @@ TEST(BatchCommand, ContinuesAfterParallelRequests) {
     EXPECT_EQ(cut.results(), whole.results());
 }
 
-TEST(BatchCommand, StandsSideBySideAlone) {
+TEST(BatchCommand, TakesOneNumberOfParallelRequests) {
     const BatchFiles files(requests(2));
-    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}}) {
-        Words words = {"-np", "2"};
-        words.insert(words.end(), other.begin(), other.end());
-        const ProcessResult r = trireme(files.command(words));
-        EXPECT_EQ(r.status, 64) << r.err;
-        EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
-    }
     const ProcessResult several = trireme(files.command({"-np", "2,4"}));
     EXPECT_EQ(several.status, 78) << several.err;
     EXPECT_THAT(error_lines(several), SizeIs(1)) << several.err;

@@ -136,7 +136,10 @@ TEST(Bench, MeasuresSamplesSideBySide) {
     EXPECT_EQ(md.status, 0) << md.err;
     EXPECT_THAT(md.out, HasSubstr("| prefill s |"));
     EXPECT_THAT(md.err, HasSubstr("side by side"));
-    expect_refusal(kText + Words{"--modes", "none,ngram", "-np", "2"}, 64, "--parallel 2 with --modes ngram");
+    for (const json& row : rows(kText + Words{"--modes", "none,ngram,h2o", "-np", "2", "--gamma", "4"})) {
+        EXPECT_EQ(row["n_parallel"], 2);
+        EXPECT_EQ(row["exact"], row["mode"] == "h2o" ? json() : json(true)) << row["mode"];
+    }
     expect_refusal(kText + Words{"-np", "2,none"}, 78, "-np 'none': .* 1 to 4096, or auto");
 }
 

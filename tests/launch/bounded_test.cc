@@ -182,7 +182,7 @@ TEST(BoundedCommand, ContinuesTurnByTurn) {
     const ProcessResult full = trireme(asked);
     EXPECT_EQ(full.status, 0) << full.err;
     EXPECT_EQ(json::parse(full.out).at("turns")[0].at("text"), plain.at("samples")[0].at("text"));
-    EXPECT_EQ(trireme(words_of(asked, {"--spec", "ngram"})).status, 64);
+    EXPECT_EQ(trireme(words_of(asked, {"--spec", "h2o"})).status, 64);
 }
 
 TEST(BoundedCommand, IsMeasuredWithTheFullCache) {

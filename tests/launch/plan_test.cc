@@ -222,7 +222,14 @@ TEST(PlanCommand, HasRoomForTextsSideBySide) {
     EXPECT_THAT(more.out, HasSubstr("--parallel 10\n"));
     EXPECT_EQ(plan({"-np", "11", "--prefill", "2048"}).status, 0);
     EXPECT_EQ(plan({"-np", "2,3"}).status, 78);
-    EXPECT_EQ(plan({"-np", "2", "--spec", "ngram"}).status, 64);
+    // Each sequence has a retrieved set, and levels that propose.
+    const auto triforce = [&](const char* parallel) {
+        const ProcessResult r = plan({"-np", parallel, "--prefill", "2048", "--spec", "retrieval", "--budget", "1024"});
+        EXPECT_EQ(r.status, 0) << r.err;
+        return r.out;
+    };
+    EXPECT_THAT(triforce("1"), HasSubstr("retrieved                       0.875 GiB"));
+    EXPECT_THAT(triforce("4"), HasSubstr("retrieved                       3.501 GiB"));
     const ProcessResult timed =
         plan({"-np", "10", "--prefill", "2048", "--kv-on-chip", "all", "--device-gbps", "900", "--link-gbps", "25"});
     EXPECT_THAT(timed.out, HasSubstr("a decode step of 10 texts at context length 4096: "));

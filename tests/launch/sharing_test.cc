@@ -152,13 +152,6 @@ TEST(SharingCommand, SamplesSideBySide) {
         }
         EXPECT_EQ(trireme_on(2, samples(m, {"--parallel", "3"})).out, trireme_on(2, samples(m, {})).out) << m;
     }
-    for (const Words& other : {Words{"--spec", "ngram"}, {"--kv-policy", "h2o"}}) {
-        Words words = samples(model(), {"--parallel", "3"});
-        words.insert(words.end(), other.begin(), other.end());
-        const ProcessResult r = trireme(words);
-        EXPECT_EQ(r.status, 64) << other[0];
-        EXPECT_EQ(error_lines(r).size(), 1u) << r.err;
-    }
 }
 
 // The log probability of a continuation is that of its tokens after the context.

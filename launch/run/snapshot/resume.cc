@@ -12,8 +12,8 @@ namespace {
 Remembered remembered(Level& model) {
     return {"level", [&model](Archive& ar) { model.state(ar, /*tiles=*/false); }};
 }
-Remembered remembered(Chain& chain) {
-    return {"chain", [&chain](Archive& ar) { chain.state(ar); }};
+Remembered remembered(Chain& chain, const char* name = "chain") {
+    return {name, [&chain](Archive& ar) { chain.state(ar); }};
 }
 Remembered remembered(Session& session) {
     return {"session", [&session](Archive& ar) { session.state(ar); }};
@@ -28,8 +28,11 @@ std::vector<Remembered> known_of(Chain& chain, Level& model) {
     return all;
 }
 
-std::vector<Remembered> known_of(Session& session, Level& model) {
-    return {remembered(session), remembered(model)};
+// The state of plain decoding follows from the session's and the level's.
+std::vector<Remembered> known_of(Session& session, Chain& chain, Level& model) {
+    std::vector<Remembered> all = {remembered(session), remembered(model)};
+    if (chain.plain() == nullptr) all.push_back(remembered(chain, "session chain"));
+    return all;
 }
 
 std::optional<ResumedRun> resume(const Start& start, const RankGroup& rank_group, const KeyValues& settings,
@@ -89,14 +92,16 @@ void ResumedRun::load(Engine& engine, Chain& chain, const RankGroup& rank_group,
     stats.resume_ms = static_cast<double>(trace::now() - begin) * 1e-6;
 }
 
-double ResumedRun::load(Engine& engine, Session& session, const RankGroup& rank_group) const {
+double ResumedRun::load(Engine& engine, Session& session, Chain& chain, const RankGroup& rank_group) const {
     const uint64_t begin = trace::now();
     if (exact) {
-        snapshot.load(engine, known_of(session, engine.model()), rank_group);
-        rank_group.phase([&] { session.resume(/*logits=*/true); });
+        snapshot.load(engine, known_of(session, chain, engine.model()), rank_group);
+        const Session::Restored what =
+            chain.plain() == nullptr ? Session::Restored::kDecoder : Session::Restored::kLevel;
+        rank_group.phase([&] { session.resume(what, chain.plain()); });
     } else if (snapshot.remembers("session")) {
         snapshot.load_tiles(engine, {remembered(session)}, rank_group);
-        session.resume(/*logits=*/false);
+        session.resume(Session::Restored::kCache, chain.plain());
     } else {
         snapshot.load_tiles(engine, {}, rank_group);
         session.adopt(snapshot.text().ids());

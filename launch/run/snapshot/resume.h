@@ -23,13 +23,13 @@ struct ResumedRun {
               GenerateStats& stats) const;
     /// Restores engine and session: a conversation continues; after another run, one begins after its sequence. Returns
     /// the time in milliseconds.
-    double load(Engine& engine, Session& session, const RankGroup& rank_group) const;
+    double load(Engine& engine, Session& session, Chain& chain, const RankGroup& rank_group) const;
 };
 
 /// The states that snapshots of a run over a chain contain, and those of a conversation. `model`: the full model's
 /// level.
 std::vector<Remembered> known_of(Chain& chain, Level& model);
-std::vector<Remembered> known_of(Session& session, Level& model);
+std::vector<Remembered> known_of(Session& session, Chain& chain, Level& model);
 
 /// Opens the snapshot of --load-kv; returns nothing without this flag. `settings`: Engine::settings(). `what`: the kind
 /// of this run, "chain" or "session". Logs how the run resumes. All ranks pass, or all throw: errors as SnapshotReader,

@@ -1,0 +1,195 @@
+#include "launch/commands/batch_runs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launch/record/run_record.h"
+#include "launch/run/agreed_status.h"
+#include "launch/run/eviction.h"
+#include "launch/run/request.h"
+#include "launch/run/side_by_side.h"
+#include "launch/run/signals.h"
+#include "runtime/log.h"
+#include "runtime/trace.h"
+
+namespace trireme {
+namespace {
+
+double ms(uint64_t ns) {
+    return static_cast<double>(ns) * 1e-6;
+}
+
+}  // namespace
+
+/// Allocates memory for the longest request and the longest prompt, so that all fit.
+BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine,
+                     const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
+    : start_(start),
+      rank_group_(rank_group),
+      engine_(engine),
+      requests_(requests),
+      log_(log),
+      costs_(std::move(costs)),
+      times_(requests.size()),
+      sink_(stderr_progress(rank_group.first() && !start.call.options.no_progress)) {
+    const Options& o = start_.call.options;
+    for (const BatchRequest& r : requests) {
+        options_.push_back(r.options(o));
+        rules_.push_back({.stop = options_.back().stop});
+        if (!options_.back().ignore_eos) rules_.back().eos = engine_.checkpoint().eos;
+        context_ = std::max(context_, positions_of(r.tokens(), options_.back().n_predict, engine_.longest_context()));
+        longest_prompt_ = std::max(longest_prompt_, r.tokens());
+    }
+    // A budget that is a fraction of the prompt may be too small for a short one. Fail now, before other requests run.
+    rank_group_.phase([&] {
+        for (size_t r = 0; r < requests_.size(); ++r) {
+            try {
+                eviction_shape(options_[r], engine_.checkpoint().config(), requests_[r].tokens(), /*returns=*/false);
+            } catch (const Error& e) {
+                fail(e.code(), "request {}: {}", requests_[r].index + 1, e.what());
+            }
+        }
+    });
+    parallel_ = texts_side_by_side(
+        start, rank_group, engine,
+        {.context = context_, .prompt_tokens = longest_prompt_, .texts = static_cast<int64_t>(requests.size())});
+    load(0);
+    if (o.side_by_side()) log::info("{} requests side by side", parallel_);
+    warn_of_unused_eviction(o, engine_.bounding(), context_);
+    warn_of_unused({o});
+}
+
+// An evicting cache may depend on the prompt's length and on the seed. Its memory is allocated for one of each.
+bool BatchRuns::fits_loaded(size_t request) const {
+    const Options& o = options_[request];
+    return prompt_to_load(o, requests_[request].tokens(), longest_prompt_) == loaded_for_ &&
+           (o.eviction.policy != KvPolicy::kRandom || o.seed == loaded_seed_);
+}
+
+void BatchRuns::load(size_t request) {
+    const Options& o = options_[request];
+    Start own = start_;
+    own.call.options = o;
+    loaded_for_ = prompt_to_load(o, requests_[request].tokens(), longest_prompt_);
+    loop_.reset();
+    chains_.clear();
+    engine_.load(own, rank_group_, context_, loaded_for_, {.texts = parallel_});
+    loaded_seed_ = o.seed;
+    chains_.resize(static_cast<size_t>(parallel_));
+    if (parallel_ > 1) {
+        log_.mode(mode_name(o), parallel_, engine_);
+        log_.text(-1, -1);
+    }
+    loop_.emplace(engine_.model(), parallel_,
+                  [this](int64_t id, Continuation text) { ended(static_cast<size_t>(id), std::move(text)); });
+}
+
+int BatchRuns::run(const OnBatchDone& done) {
+    std::vector<int32_t> round;
+    try {
+        for (size_t next = 0; next < requests_.size() || !loop_->empty();) {
+            round.clear();
+            for (auto slot = loop_->vacant(); slot && next < requests_.size(); slot = loop_->vacant()) {
+                if (!fits_loaded(next)) {
+                    if (!loop_->empty()) break;  // first those that are being decoded
+                    load(next);
+                }
+                begin(next++, *slot, round);
+                report(done);
+                if (parallel_ == 1) break;  // a round belongs to one request
+            }
+            if (round.empty()) loop_->step(round);
+            finish_round(round);
+            report(done);
+            if (status_ != 0) break;
+        }
+    } catch (const Interrupted&) {
+    }
+    return status_;
+}
+
+/// Puts a request into a vacant slot: reads its prompt and draws its first token.
+void BatchRuns::begin(size_t request, int slot, std::vector<int32_t>& round) {
+    const Options& o = options_[request];
+    const BatchRequest& asked = requests_[request];
+    std::unique_ptr<Chain>& chain = chains_[static_cast<size_t>(slot)];
+    chain.reset();
+    rank_group_.phase([&] {
+        chain = std::make_unique<Chain>(o, engine_.model(), engine_.proposing(), engine_.device(), costs_, slot);
+    });
+    if (parallel_ == 1) {
+        log_.mode(mode_name(o), 1, engine_);
+        log_.text(asked.index, 0);
+    }
+    read(request, *chain);
+    if (chain->wants_costs() && o.n_predict != 0) {
+        chain->warm_up(rank_group_, asked.ids.back());
+        costs_ = chain->costs();
+    }
+    const MostTokens most =
+        most_tokens({.prompt = {}, .max_new = o.n_predict}, asked.tokens(), engine_.model().context());
+    decoding_.reset();
+    current_ = request;
+    decoded_ = 0;
+    most_ = most.tokens;
+    Decoder& decoder = chain->decoder();
+    decoder.begin(0);
+    auto text = std::make_unique<ContinuationBuilder>(engine_.checkpoint().tokenizer.get(), rules_[request], 0,
+                                                      most.tokens, most.why, unseen_);
+    times_[request].first_ns = trace::now();
+    loop_->begin(decoder, static_cast<int64_t>(request), std::move(text));
+    loop_->draw_first(decoder, round);
+    times_[request].first_ns = trace::now();
+}
+
+std::string BatchRuns::name_of_request(size_t request) const {
+    return fmt::format("request {} of {}", requests_[request].index + 1, requests_.back().index + 1);
+}
+
+void BatchRuns::read(size_t request, Chain& chain) {
+    Times& t = times_[request];
+    t.begin_ns = trace::now();
+    std::optional<ProgressMeter> reading;
+    if (parallel_ == 1) reading.emplace(name_of_request(request), "tokens", sink_);
+    chain.decoder().prefill(requests_[request].ids, [&](int64_t done, int64_t all) {
+        if (reading) (*reading)(done, all);
+        if (request > 0) status_ = agreed_status(rank_group_, 0, {}, 0);
+        if (status_ != 0) throw Interrupted{};
+        if (done == all) remember_signals();  // from now on there is a result to keep
+    });
+    t.prefill_ms = ms(trace::now() - t.begin_ns);
+}
+
+/// Logs a round and agrees with the other ranks whether the run continues.
+void BatchRuns::finish_round(const std::vector<int32_t>& round) {
+    log_.round(round);
+    if (parallel_ == 1 && !round.empty()) {
+        if (!decoding_) decoding_.emplace(name_of_request(current_), "tokens", sink_);
+        (*decoding_)(decoded_ += std::ssize(round), most_);
+    }
+    uint64_t digest = 0;
+    for (const auto& chain : chains_) {
+        digest = digest * 0x9e3779b97f4a7c15 + (chain ? chain->digest() : 0);
+        if (chain) log_.checks(chain->take_kept_rounds());
+    }
+    status_ = agreed_status(rank_group_, 0, round, digest);
+}
+
+void BatchRuns::ended(size_t request, Continuation text) {
+    const Times& t = times_[request];
+    const uint64_t now = trace::now();
+    const auto behind = static_cast<double>(text.ids.size()) - 1;
+    waiting_[request] = {.made = std::move(text),
+                         .seconds = static_cast<double>((now - t.begin_ns) / 1000) / 1e6,
+                         .prefill_ms = t.prefill_ms,
+                         .tok_s = behind > 0 ? behind / ms(now - t.first_ns) * 1e3 : 0};
+}
+
+void BatchRuns::report(const OnBatchDone& done) {
+    for (auto next = waiting_.find(reported_); next != waiting_.end(); next = waiting_.find(++reported_)) {
+        done(requests_[reported_], next->second);
+        waiting_.erase(next);
+    }
+}
+
+}  // namespace trireme

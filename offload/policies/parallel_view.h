@@ -1,0 +1,68 @@
+#pragma once
+/// ParallelView: the view of a level whose sequences have evicting caches (--kv-policy with --parallel). Each sequence
+/// has a view of its own; a forward attends them one after the other, and computes everything else for all rows
+/// together.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "offload/policies/evicting_view.h"
+#include "runtime/buffer.h"
+
+namespace trireme {
+
+class ParallelView final : public KvView {
+  public:
+    /// Makes the view of one sequence; `first`: the one of sequence 0, or null for this one itself.
+    using Make = std::function<std::unique_ptr<EvictingView>(const KvShape& of_one, const EvictingView* first)>;
+    /// All work is enqueued on `compute`. The level must not record graphs: rows belong to other sequences in each
+    /// forward. Errors: Exit::kOs.
+    ParallelView(Device& device, Stream& compute, const KvShape& kv, const Make& make);
+    /// The memory of this object, without the views of sequences.
+    static MemoryBytes memory_for();
+
+    int64_t cached(int64_t sequence) const override { return of(sequence).cached(0); }
+    int64_t most_slots() const override { return of(0).most_slots(); }
+    int64_t kept(int64_t tokens) const override { return of(0).kept(tokens); }
+    int64_t positions() const override { return of(0).positions(); }
+    int64_t most_prefill() const override { return of(0).most_prefill(); }
+    bool by_layers() const override { return true; }
+    bool wants_all_rows() const override { return of(0).wants_all_rows(); }
+    bool rotates() const override { return of(0).rotates(); }
+    Place rope_position(int64_t sequence, int64_t position, int64_t text) const override {
+        return of(sequence).rope_position(0, position, text);
+    }
+    bool can_truncate(int64_t sequence, int64_t n) const override { return of(sequence).can_truncate(0, n); }
+    MemoryBytes memory() const override;
+
+    void set_provisional(bool will_be) override;
+    void begin(std::span<const RowGroup> groups) override;
+    void end() override {}
+    bool recordable(OwnerIndex) const override { return false; }
+    void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+               const Tensor& change = {}) override;
+    void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
+
+    void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) override;
+    bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override { return of(sequence).reserve(op, 0, tokens); }
+    void truncate(int64_t sequence, int64_t n) override;
+    void fork(int64_t sequence) override;
+
+    void begin_prefill(int64_t sequence, int64_t n) override;
+    void open_layer(OwnerIndex, Pass) override {}
+    void close_layer(OwnerIndex) override {}
+    void end_prefill() override;
+
+  private:
+    EvictingView& of(int64_t sequence) const { return *views_[static_cast<size_t>(sequence)]; }
+    RowsView rows_of(const RowGroup& group, const RowsView& rows) const;
+
+    std::vector<std::unique_ptr<EvictingView>> views_;
+    Arena<Space::kDevice> device_;
+    Tensor zeros_;  // i32 [kPrefillRows, kMaxRows]: the rows' sequence, and their staged row, in the view of a sequence
+    std::vector<RowGroup> groups_;  // of the current decode forward
+    int64_t prefill_ = -1;          // the sequence that reads a prompt; -1: none
+};
+
+}  // namespace trireme
