@@ -20,6 +20,7 @@ enum class ScoreBy : uint8_t {
                // neighbours (SnapKV, 2404.14469)
     kKeyNorm,  // minus the square of its key's norm (2406.11430)
     kRandom,   // a number drawn once
+    kKeyDiff,  // minus the cosine of its key with the mean direction of all the head's keys (KeyDiff, 2504.15364)
 };
 
 /// How a head selects the tokens that it retains. Its last `recent` tokens are retained whatever they score.
@@ -75,6 +76,17 @@ constexpr uint64_t worth(const SlotRule& rule, float score, int64_t token, int64
     if (token < rule.sinks) return uint64_t{0xffffffff} << 32 | (0xffffffffu - static_cast<uint32_t>(token));
     const float seen = rule.per_query ? static_cast<float>(tokens - token) : 1.0F;
     return order_key(score / seen, token);
+}
+
+/// KeyDiff, for a vector of this length: the factor that makes it a unit vector; 0 for a zero vector.
+constexpr float unit_factor(float length) {
+    return length > 0 ? 1.0F / length : 0.0F;
+}
+
+/// KeyDiff's score of a key: `dot` is its product with the sum of the unit vectors of the head's keys, `key` and `mean`
+/// are the unit factors of both.
+constexpr float difference_score(float dot, float key, float mean) {
+    return -(dot * key * mean);
 }
 
 /// Mean over `pool` weights: the token's and its neighbours', where those outside [begin, end) count as zeros.

@@ -179,6 +179,7 @@ def combinations():
             one(model, 100, policy="streaming", window=16, rolling=rolling)
             one(model, 100, policy="tova", window=16, rolling=rolling)
             one(model, 100, policy="knorm", window=17, rolling=rolling)
+            one(model, 100, policy="keydiff", window=17, rolling=rolling)
             one(model, 120, policy="snapkv", window=32, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="pyramidkv", window=40, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="adakv", window=32, observe=4, every=16, rolling=rolling)
@@ -194,6 +195,8 @@ def combinations():
         one("deep", 120, policy="pyramidkv", window=40, observe=8, every=16, heads_share="layer", rolling=rolling)
         one("heads6", 120, policy="knorm", window=16, sinks=4, chunk=20, rolling=rolling)
         one("gqa2", 120, policy="knorm", window=16, heavy=15, rolling=rolling)
+        one("gqa2", 120, policy="keydiff", window=16, heavy=15, rolling=rolling)
+        one("heads6", 120, policy="keydiff", window=16, sinks=4, chunk=20, rolling=rolling)
         one("mha", 120, policy="knorm", window=16, heavy=3, chunk=20, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=1, every=1, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=7, every=5, sinks=4, rolling=rolling)
@@ -233,6 +236,7 @@ def combinations():
         one("mqa8", 120, ranks, policy="snapkv", window=32, observe=8, every=10, gqa="max")
         one("scaled", 120, ranks, policy="pyramidkv", window=40, observe=8, every=16, rolling=True)
         one("mha", 120, ranks, policy="knorm", window=16)
+        one("mha", 120, ranks, policy="keydiff", window=16)
         for model in models:
             one(model, 120, ranks, policy="adakv", window=32, observe=4, every=16, rolling=ranks == 3)
         one("mha", 600, ranks, policy="adakv", window=260, observe=16, every=16, chunk=250)
@@ -240,7 +244,7 @@ def combinations():
     return rows + sharing_combinations()
 
 
-POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("snapkv", {"observe": 8, "every": 16}),
+POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("keydiff", {}), ("snapkv", {"observe": 8, "every": 16}),
             ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
 
 
@@ -326,14 +330,14 @@ def drawn(first, count):
     for seed in range(first, first + count):
         draw = random.Random(seed)
         model, window = draw.choice(list(SHAPES)), draw.choice((2, 3, 4, 7, 8, 9, 16, 21, 32, 48, 64, 100, 200))
-        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm"))
+        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm", "keydiff"))
         options = {"policy": policy, "window": window, "gqa": draw.choice(bounded_f64.GQA),
                    "rolling": draw.random() < 0.5}
         if draw.random() < 0.5:
             options["chunk"] = draw.choice((1, 2, 3, 8, 15, 16, 17, 32, 64, 200))
         if "layer_types" in SHAPES[model][-1] and draw.random() < 0.7:
             options["passes"] = draw.choice((1, 2, 3, 5))
-        if policy in ("h2o", "knorm") and draw.random() < 0.6:
+        if policy in ("h2o", "knorm", "keydiff") and draw.random() < 0.6:
             options["heavy"] = draw.randrange(window)
         if policy == "h2o":
             if draw.random() < 0.3:

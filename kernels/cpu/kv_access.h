@@ -52,7 +52,8 @@ class KvAccess {
     /// The row of the table that has a head's tiles.
     int64_t row_of(int64_t sequence, int64_t head) const { return by_head_ ? head : sequence; }
 
-    /// The keys of a head in a tile.
+    /// Bytes from a tile's beginning to the keys of a head; these keys.
+    int64_t keys_of_head(int64_t head) const { return static_cast<int64_t>(static_cast<size_t>(head) * tile_k_head_); }
     KeyBlocks keys(char* tile, int64_t head) const {
         return {tile + static_cast<size_t>(head) * tile_k_head_, k_type_, head_dim_};
     }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "kernels/cpu/head_slots.h"
+#include "kernels/cpu/key_diff.h"
 #include "kernels/cpu/kv_access.h"
 
 namespace trireme {
@@ -37,13 +38,19 @@ void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, co
                  const Tensor& weights, const SlotRule& rule, const SlotCall& call) {
     const KvAccess source(from);
     const int64_t heads = kv.layout.kv_heads, entries = call.entries();
-    for_heads(heads, entries * (rule.by == ScoreBy::kKeyNorm ? kv.layout.head_dim : 4), [&](int64_t head) {
+    for_heads(heads, entries * (rule.by >= ScoreBy::kKeyNorm ? kv.layout.head_dim : 4), [&](int64_t head) {
         const HeadSlots h(kv, call.owner, head);
         check_tokens("slot_scores", h.count, std::min(call.cached, h.slots));
         const auto* by_rank = static_cast<const int32_t*>(order.data()) + head * kv.slots();
         float* to = static_cast<float*>(scores.data()) + head * scores.dim(1);
         const float* weight = weights ? static_cast<const float*>(weights.data()) + head * weights.dim(1) : nullptr;
         const int64_t begin = call.cached - h.count, end = entries - std::min<int64_t>(rule.window, entries - begin);
+        if (rule.by == ScoreBy::kKeyDiff) {
+            const HeadKeys keys = {static_cast<const int64_t*>(from.tiles.data()), source.keys_of_head(head),
+                                   h.layout.k_type, h.layout.head_dim};
+            key_differences(keys, begin, entries, /*staged=*/nullptr, to);
+            return;
+        }
         for (int64_t e = begin; e < entries; ++e) {
             const bool old = e < call.cached;
             const float before = old ? h.scores[by_rank[e - begin]] : 0;

@@ -76,6 +76,11 @@ class GpuSlotKernels : public Kernels {
     }
     void do_slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, const Tensor& order,
                         const Tensor& weights, const SlotRule& rule, const SlotCall& call) override {
+        if (rule.by == ScoreBy::kKeyDiff) {
+            return launcher_.template launch<SlotDifferences>(
+                "slot_scores", 3 * bytes::kv_write(from, call.entries()), {kv.layout.kv_heads},
+                {static_cast<float*>(scores.data()), slots_of(kv), kv_of(from), call});
+        }
         launcher_.template launch<SlotScores>(
             "slot_scores", scores.bytes(), {div_up(call.entries(), SlotScores::kThreads), kv.layout.kv_heads},
             {static_cast<float*>(scores.data()), slots_of(kv), kv_of(from), static_cast<const int32_t*>(order.data()),

@@ -2,6 +2,7 @@
 /// Slots on a GPU: pooling attention weights, a decode step, and gathering and scoring entries around a call
 /// (kernels/slot_rule.h). The same bits as on the CPU. slot_choose.h has the eviction after a call.
 
+#include "kernels/cuda/key_diff.h"
 #include "kernels/cuda/kv.h"
 #include "kernels/slot_rule.h"
 
@@ -85,6 +86,8 @@ struct SlotStep {
     struct Shared {
         uint64_t least[kThreads / kWarp];
         int32_t slot;
+        float fresh;  // KeyDiff's score of the new token
+        KeyDifferences::Shared keys;
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
     struct Args {
@@ -106,6 +109,16 @@ struct SlotStep {
         for (int64_t i = gpu.thread(); weights != nullptr && i < count; i += kThreads) {
             scores[i] = attended_score(a.rule, scores[i], weights[i], 1);
         }
+        Shared& shared = *static_cast<Shared*>(gpu.shared());
+        if (a.rule.by == ScoreBy::kKeyDiff) {  // the new token comes last
+            for (int64_t first = 0; first < count; first += kTile) {
+                if (s.tile(at, first) == nullptr) return gpu.fault(Fault::kTile, first, at);
+            }
+            KeyDifferences::run(
+                gpu, shared.keys, kThreads, 0, count + 1, s.kv.k_type, s.kv.dim,
+                [&](int64_t i) -> const char* { return i < count ? s.key(at, i) : s.kv.staged_key(at, 0); },
+                [&](int64_t i) -> float& { return i < count ? scores[i] : shared.fresh; });
+        }
         const int32_t slot = count < budget ? count : least_worthy(gpu, a, at, count);
         if (slot < 0) return gpu.fault(Fault::kRecent, a.rule.recent, count);
         if (s.tile(at, slot) == nullptr) return gpu.fault(Fault::kTile, slot, at);
@@ -117,7 +130,9 @@ struct SlotStep {
         if (gpu.thread() != 0) return;
         s.tokens[at * s.slots + slot] = static_cast<int32_t>(a.token);
         scores[slot] = weights != nullptr ? attended_score(a.rule, 0, weights[count], 1)
-                                          : first_score(a.rule, s.kv, owner, head, a.token, s.kv.staged_key(at, 0));
+                       : a.rule.by == ScoreBy::kKeyDiff
+                           ? shared.fresh
+                           : first_score(a.rule, s.kv, owner, head, a.token, s.kv.staged_key(at, 0));
         ranks[slot] = slot < count ? count - 1 : count;
         if (slot == count) s.counts[at] = count + 1;
     }
@@ -224,6 +239,33 @@ struct SlotScores {
             *to = first_score(a.rule, a.from, a.call.owner, head, a.call.first_token + e - a.call.cached,
                               a.from.key(tile, head, e % kTile));
         }
+    }
+};
+
+/// Kernels::slot_scores by KeyDiff. Grid: KV heads: a block has a head, because every score depends on all keys.
+struct SlotDifferences {
+    static constexpr int kThreads = 256;
+    using Shared = KeyDifferences::Shared;
+    static constexpr int64_t kSharedBytes = sizeof(Shared);
+    struct Args {
+        float* scores;  // [kv_heads, entries]
+        Slots slots;
+        Kv from;
+        SlotCall call;
+    };
+    template <class Gpu>
+    TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
+        const Slots& s = a.slots;
+        const int64_t head = gpu.block_x(), at = a.call.owner * s.heads + head, entries = a.call.entries();
+        const int64_t count = s.counts[at], most = min_of(a.call.cached, s.slots), begin = a.call.cached - count;
+        if (count < 0 || count > most) return gpu.fault(Fault::kSlots, count, most);
+        for (int64_t tile = begin / kTile; tile * kTile < entries; ++tile) {
+            if (a.from.tile(0, tile) == nullptr) return gpu.fault(Fault::kTile, tile, 0);
+        }
+        KeyDifferences::run(
+            gpu, *static_cast<Shared*>(gpu.shared()), kThreads, begin, entries, a.from.k_type, a.from.dim,
+            [&](int64_t e) -> const char* { return a.from.key(a.from.tile(0, e / kTile), head, e % kTile); },
+            [&](int64_t e) -> float& { return a.scores[head * entries + e]; });
     }
 };
 

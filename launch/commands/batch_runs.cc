@@ -63,7 +63,7 @@ BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& en
 bool BatchRuns::fits_loaded(size_t request) const {
     const Options& o = options_[request];
     return prompt_to_load(o, requests_[request].tokens(), longest_prompt_) == loaded_for_ &&
-           (o.eviction.policy != KvPolicy::kRandom || o.seed == loaded_seed_);
+           (!row_of(o.eviction.policy).drawn || o.seed == loaded_seed_);
 }
 
 void BatchRuns::load(size_t request) {

@@ -16,12 +16,12 @@ using S = Setting;
 Mode parse_mode(const S& s, const std::string& text) {
     const size_t at = text.find('@');
     Mode mode = {.name = text, .chain = text.substr(0, at)};
-    if (const auto policy = std::ranges::find(kKvPolicyNames, mode.name); policy != std::end(kKvPolicyNames)) {
-        mode.policy = static_cast<KvPolicy>(policy - std::begin(kKvPolicyNames));
+    if (const auto policy = std::ranges::find(kPolicies, mode.name, &PolicyRow::name); policy != kPolicies.end()) {
+        mode.policy = static_cast<KvPolicy>(policy - kPolicies.begin());
         mode.chain = "none";
         return mode;
     }
-    require(std::ranges::find(kKvPolicyNames, mode.chain) == std::end(kKvPolicyNames) || mode.chain == "full",
+    require(std::ranges::find(kPolicies, mode.chain, &PolicyRow::name) == kPolicies.end() || mode.chain == "full",
             Exit::kConfig, "{} '{}': a policy keeps everything on the device; the chain is {}+full", s.where, text,
             mode.chain);
     Options scratch;

@@ -1,5 +1,8 @@
 // The flags of KV cache eviction: which tokens a KV head retains, and how many.
 
+#include <algorithm>
+#include <array>
+
 #include "launch/flags/flag_groups.h"
 
 namespace trireme {
@@ -9,9 +12,24 @@ using O = Options;
 using S = Setting;
 
 KvPolicy read_policy(const S& s) {
-    const auto& n = kKvPolicyNames;
-    static_assert(std::size(kKvPolicyNames) == 9);
-    return static_cast<KvPolicy>(s.one_of({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}));
+    std::array<std::string_view, kPolicies.size()> names;
+    std::ranges::transform(kPolicies, names.begin(), &PolicyRow::name);
+    return static_cast<KvPolicy>(s.one_of(names));
+}
+
+/// "full|h2o|..."
+std::string all_names() {
+    std::string all;
+    for (const PolicyRow& row : kPolicies) all += fmt::format("{}{}", all.empty() ? "" : "|", row.name);
+    return all;
+}
+
+/// "full: no eviction. h2o: ..."
+std::string all_meanings() {
+    std::string all = "KV eviction policy, applied after the prompt and each step.";
+    for (const PolicyRow& row : kPolicies) all += fmt::format(" {}: {}.", row.name, row.meaning);
+    all.pop_back();
+    return all;
 }
 
 void set_window(O& o, const S& s) {
@@ -31,17 +49,15 @@ std::string shown_window(const O& o) {
 }  // namespace
 
 FlagGroup eviction_flags() {
+    static const std::string policies = all_names(), meanings = all_meanings();  // flags refer to them
     return {
         "Bounded KV",
         {
             {"kv-policy",
              {"--kv-policy"},
              kContinue | kScore | kPlan,
-             "full|h2o|streaming|tova|snapkv|pyramidkv|adakv|knorm|random",
-             "KV eviction policy, applied after the prompt and each step. full: no eviction. h2o: accumulated "
-             "attention, and recent tokens. streaming: first and recent tokens. tova: attention of the last query. "
-             "snapkv: attention of recent queries. pyramidkv: like snapkv, fewer tokens in higher layers. adakv: like "
-             "snapkv, heads of a layer share the budget. knorm: small key norms, and recent tokens. random",
+             policies,
+             meanings,
              [](O& o, const S& s) { o.eviction.policy = read_policy(s); },
              [](const O& o) { return std::string(name_of(o.eviction.policy)); }},
             {"h2o",
@@ -66,7 +82,7 @@ FlagGroup eviction_flags() {
              {"--kv-heavy", "--num_heavy_hitter_tokens"},
              kShaped,
              "TOKENS",
-             "h2o, knorm: tokens of the budget that are selected by score; the others are the most recent. "
+             "h2o, knorm, keydiff: tokens of the budget that are selected by score; the others are the most recent. "
              "-1: half",
              [](O& o, const S& s) { o.eviction.heavy = s.integer(-1, kMostTokens); },
              [](const O& o) { return shown(o.eviction.heavy); }},

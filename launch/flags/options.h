@@ -66,7 +66,7 @@ struct EvictionOptions {
     static constexpr int64_t kBudget = 256;            // default budget of a policy: that of the H2O cookbook
     static constexpr int64_t kProposingBudget = 1024;  // default budget of --spec h2o
     /// Whether all KV heads of a layer retain one set under `of`: by the flag, or else by TOVA's rule.
-    bool keeps_one_set(KvPolicy of) const { return one_set.value_or(of == KvPolicy::kTova); }
+    bool keeps_one_set(KvPolicy of) const { return one_set.value_or(row_of(of).one_set); }
     /// The budget in tokens, or `fallback` if none is given; ignores budget_share.
     int64_t budget_or(int64_t fallback) const { return budget == 0 ? fallback : budget; }
 };

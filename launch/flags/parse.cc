@@ -120,7 +120,7 @@ bool Setting::on() const {
     return *b;
 }
 
-size_t Setting::one_of(std::initializer_list<std::string_view> names) const {
+size_t Setting::one_of(std::span<const std::string_view> names) const {
     size_t i = 0;
     std::string legal;
     for (const std::string_view name : names) {

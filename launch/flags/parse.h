@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,7 +38,10 @@ struct Setting {
     /// As parse_switch().
     bool on() const;
     /// Returns the index of the text in `names`.
-    size_t one_of(std::initializer_list<std::string_view> names) const;
+    size_t one_of(std::span<const std::string_view> names) const;
+    size_t one_of(std::initializer_list<std::string_view> names) const {
+        return one_of(std::span(names.begin(), names.size()));
+    }
     /// Returns the text, which must not be empty.
     const std::string& word() const;
 };

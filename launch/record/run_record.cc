@@ -116,8 +116,7 @@ OrderedJson about(const RecordedRun& run, const OrderedJson& ranks) {
 }  // namespace
 
 std::string mode_name(const Options& o) {
-    if (o.eviction.policy != KvPolicy::kFull)
-        return std::string(kKvPolicyNames[static_cast<size_t>(o.eviction.policy)]);
+    if (o.eviction.policy != KvPolicy::kFull) return std::string(name_of(o.eviction.policy));
     return o.spec.parts.empty() ? "none" : find_key("spec")->show(o);
 }
 

@@ -11,10 +11,6 @@
 namespace trireme {
 namespace {
 
-int64_t default_sinks(KvPolicy policy) {
-    return policy == KvPolicy::kStreaming ? 4 : 0;
-}
-
 /// `flag` names the flag that requests the policy, for messages.
 EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const char* flag, const LlamaConfig& config,
                        int64_t prompt_tokens, bool returns) {
@@ -22,7 +18,7 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const 
     const int64_t share = static_cast<int64_t>(std::ceil(b.budget_share * static_cast<double>(prompt_tokens)));
     EvictionShape shape = {.policy = policy,
                            .budget = b.budget_share > 0 ? std::max<int64_t>(2, share) : b.budget_or(budget),
-                           .sinks = b.sinks < 0 ? default_sinks(policy) : b.sinks,
+                           .sinks = b.sinks < 0 ? row_of(policy).sinks : b.sinks,
                            .rolling = b.rolling,
                            .heads = b.heads,
                            .one_set = b.keeps_one_set(policy),
@@ -72,11 +68,12 @@ void check_eviction(const EvictionShape& s, int64_t owners) {
             name, s.budget);
     // A pyramid's last layer has the smallest budget.
     const int64_t least = s.budget_of(OwnerIndex(owners - 1), owners);
-    const int64_t places = s.policy == KvPolicy::kStreaming ? s.budget - 1 : least - s.recent();
+    const bool by_sinks = row_of(s.policy).recent == RecentBy::kSinks;
+    const int64_t places = by_sinks ? s.budget - 1 : least - s.recent();
     require(s.sinks <= places, Exit::kConfig,
             "--kv-sinks {}: {} has {} slots for them in every layer with {} recent tokens (--kv-window {}); want no "
             "more",
-            s.sinks, name, places, s.policy == KvPolicy::kStreaming ? 1 : s.recent(), s.budget);
+            s.sinks, name, places, by_sinks ? 1 : s.recent(), s.budget);
     require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);
 }
 
@@ -102,7 +99,7 @@ EvictionShape proposing_shape(const Options& o, const LlamaConfig& config, int64
 std::string describe(const EvictionShape& s, const LlamaConfig& config, std::string_view what) {
     const int64_t owners = config.layer_map.owners();
     std::string text = fmt::format("{} {}: {} tokens a head", what, name_of(s.policy), s.budget);
-    if (s.policy == KvPolicy::kPyramidKv) {
+    if (row_of(s.policy).pyramid) {
         text += fmt::format(", from {} in the first layer to {} in the last", s.budget_of(OwnerIndex(0), owners),
                             s.budget_of(OwnerIndex(owners - 1), owners));
     }
@@ -121,34 +118,39 @@ int64_t prompt_to_load(const Options& o, int64_t prompt_tokens, int64_t longest)
     const bool share = o.eviction.policy != KvPolicy::kFull && o.eviction.budget_share > 0;
     // PyramidKV's first layer retains up to twice the budget, and no more than the prompt.
     const bool short_of =
-        o.eviction.policy == KvPolicy::kPyramidKv && prompt_tokens < 2 * o.eviction.budget_or(EvictionOptions::kBudget);
+        row_of(o.eviction.policy).pyramid && prompt_tokens < 2 * o.eviction.budget_or(EvictionOptions::kBudget);
     return share || short_of ? prompt_tokens : longest;
 }
 
 void warn_of_unused_eviction(const Options& o, const EvictionShape& shape, int64_t text) {
     const EvictionOptions fresh, &b = o.eviction;
-    const auto unless = [&](bool given, const char* flag, const char* reader, bool reads) {
+    const auto unless = [&](bool given, const char* flag, const std::string& reader, bool reads) {
         if (given && !reads) log::warn("{} has no effect here: only {} reads it", flag, reader);
     };
     const bool any = shape.evicts(), h2o = shape.policy == KvPolicy::kH2o;
     const bool all = any && o.eviction.policy != KvPolicy::kFull;  // the model's own cache evicts, not a chain's set
-    const char *const policy_only = "a --kv-policy other than full", *const kept =
-                                                                         "a --kv-policy other than full, or --spec h2o";
-    const char* const attended = "--kv-policy or --spec h2o";
+    const std::string policy_only = "a --kv-policy other than full", kept = policy_only + ", or --spec h2o";
+    const auto one_of = [](const auto& has) { return "--kv-policy " + policies_with(has); };
+    const std::string observing = one_of([](const PolicyRow& r) { return r.queries == QueriesBy::kObserved; });
+    const std::string summed =
+        one_of([](const PolicyRow& r) { return SlotRule{.by = r.by}.counts_all(); }) + ", or --spec h2o";
+    const std::string divided =
+        one_of([](const PolicyRow& r) { return r.recent == RecentBy::kHeavy; }) + ", or --spec h2o";
+    const std::string one_set =
+        one_of([](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; }) + ", or --spec h2o";
     unless(b.budget != fresh.budget || b.budget_share > 0, "--kv-window", kept, any);
-    unless(b.heavy != fresh.heavy, "--kv-heavy", "--kv-policy h2o or knorm, or --spec h2o", shape.divided());
+    unless(b.heavy != fresh.heavy, "--kv-heavy", divided, shape.divided());
     unless(b.sinks != fresh.sinks, "--kv-sinks", kept, any);
     unless(b.rolling, "--kv-positions rolling", policy_only, all);
     unless(b.heads != fresh.heads, "--kv-gqa", "a --kv-policy whose scores are attention, or --spec h2o",
            shape.attentive());
-    unless(b.one_set.has_value(), "--kv-heads-share", "--kv-policy h2o, tova, snapkv or pyramidkv, or --spec h2o",
-           shape.may_keep_one_set());
-    unless(b.half_scores, "--kv-score-dtype", "--kv-policy h2o or tova, or --spec h2o", shape.rule().counts_all());
-    unless(b.decay != fresh.decay, "--kv-decay", attended, h2o);
-    unless(b.normalise, "--kv-normalise", attended, h2o);
-    unless(b.observe != fresh.observe, "--kv-observe", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
-    unless(b.pool != fresh.pool, "--kv-pool", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
-    unless(b.every != fresh.every, "--kv-every", "--kv-policy snapkv, pyramidkv or adakv", shape.observing());
+    unless(b.one_set.has_value(), "--kv-heads-share", one_set, shape.may_keep_one_set());
+    unless(b.half_scores, "--kv-score-dtype", summed, shape.rule().counts_all());
+    unless(b.decay != fresh.decay, "--kv-decay", "--kv-policy or --spec h2o", h2o);
+    unless(b.normalise, "--kv-normalise", "--kv-policy or --spec h2o", h2o);
+    unless(b.observe != fresh.observe, "--kv-observe", observing, shape.observing());
+    unless(b.pool != fresh.pool, "--kv-pool", observing, shape.observing());
+    unless(b.every != fresh.every, "--kv-every", observing, shape.observing());
     unless(b.chunk != fresh.chunk, "--kv-chunk", policy_only, all);
     unless(all && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !all);
     if (any && shape.budget >= text) {

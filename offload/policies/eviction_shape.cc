@@ -13,34 +13,32 @@ void EvictionShape::same_as_in(Archive& ar) const {
                                 number(pool),       number(every),  number(half_scores), number(observe),
                                 number(first_head), number(one_set)};
     ar.same(numbers, "the KV policy, its budget or another of its parameters");
-    double seed_there = number(seed);  // in every snapshot; only `random` depends on it
+    double seed_there = number(seed);  // in every snapshot
     ar.value(seed_there);
-    require(policy != KvPolicy::kRandom || seed_there == number(seed), Exit::kData,
-            "KV policy random: the snapshot was written with seed {:.0f}, this run has {}; use the same", seed_there,
-            seed);
+    require(!row_of(policy).drawn || seed_there == number(seed), Exit::kData,
+            "KV policy {}: the snapshot was written with seed {:.0f}, this run has {}; use the same", name_of(policy),
+            seed_there, seed);
 }
 
 int64_t EvictionShape::recent() const {
-    switch (policy) {
-        case KvPolicy::kH2o:
-        case KvPolicy::kKeyNorm:
+    switch (row_of(policy).recent) {
+        case RecentBy::kHeavy:
             return budget - heavy;
-        case KvPolicy::kStreaming:
+        case RecentBy::kSinks:
             return budget - sinks;
-        case KvPolicy::kSnapKv:
-        case KvPolicy::kPyramidKv:
-        case KvPolicy::kAdaKv:
+        case RecentBy::kObserved:
             return observe;
-        default:
-            return 1;
+        case RecentBy::kNewest:
+            break;
     }
+    return 1;
 }
 
 // PyramidKV (arXiv 2406.02069, section 3.2): the budget beyond the window falls from layer to layer by equal steps. The
 // last layer has a twentieth of W beyond it, and the mean budget is W. The first layer has no more than the prompt:
 // what it cannot use goes to the upper layers, as in the authors' code and in kvpress.
 int64_t EvictionShape::budget_of(OwnerIndex owner, int64_t owners) const {
-    if (policy != KvPolicy::kPyramidKv || owners == 1) return budget;
+    if (!row_of(policy).pyramid || owners == 1) return budget;
     const int64_t above = budget - observe;
     int64_t last = std::min(budget / 20, above), first = 2 * above - last;
     if (const int64_t most = std::max(above, prompt - observe); prompt > 0 && !turns && first > most) {
@@ -76,25 +74,7 @@ int64_t EvictionShape::most_of_head(int64_t owners) const {
 }
 
 SlotRule EvictionShape::rule() const {
-    const auto by = [&] {
-        switch (policy) {
-            case KvPolicy::kH2o:
-                return ScoreBy::kSum;
-            case KvPolicy::kTova:
-                return ScoreBy::kLast;
-            case KvPolicy::kSnapKv:
-            case KvPolicy::kPyramidKv:
-            case KvPolicy::kAdaKv:
-                return ScoreBy::kWindow;
-            case KvPolicy::kKeyNorm:
-                return ScoreBy::kKeyNorm;
-            case KvPolicy::kRandom:
-                return ScoreBy::kRandom;
-            default:
-                return ScoreBy::kNothing;
-        }
-    }();
-    return {.by = by,
+    return {.by = row_of(policy).by,
             .half = half_scores,
             .per_query = per_query,
             .recent = static_cast<int32_t>(recent()),
@@ -107,9 +87,17 @@ SlotRule EvictionShape::rule() const {
 }
 
 int64_t EvictionShape::counted(int64_t queries) const {
-    if (policy == KvPolicy::kH2o) return queries;
-    if (policy == KvPolicy::kTova) return 1;
-    return observing() ? std::min(observe, queries) : 0;
+    switch (row_of(policy).queries) {
+        case QueriesBy::kAll:
+            return queries;
+        case QueriesBy::kLast:
+            return 1;
+        case QueriesBy::kObserved:
+            return std::min(observe, queries);
+        case QueriesBy::kNone:
+            break;
+    }
+    return 0;
 }
 
 }  // namespace trireme

@@ -3,21 +3,14 @@
 /// rules that follow from them for each owner.
 
 #include <cstdint>
-#include <string_view>
 
 #include "kernels/slots.h"
+#include "offload/policies/policies.h"
 #include "offload/view.h"
 #include "runtime/archive.h"
 #include "runtime/memory_bytes.h"
 
 namespace trireme {
-
-enum class KvPolicy : uint8_t { kFull, kH2o, kStreaming, kTova, kSnapKv, kPyramidKv, kAdaKv, kKeyNorm, kRandom };
-inline constexpr std::string_view kKvPolicyNames[] = {"full",      "h2o",   "streaming", "tova",  "snapkv",
-                                                      "pyramidkv", "adakv", "knorm",     "random"};
-constexpr std::string_view name_of(KvPolicy policy) {
-    return kKvPolicyNames[static_cast<size_t>(policy)];
-}
 
 /// How the attention weights of a KV head's query heads are combined (GQA): by their mean, sum or maximum, or the first
 /// head's alone. If several layers read an owner, kMean is also the mean over them, and kFirst counts only the first.
@@ -26,7 +19,7 @@ enum class HeadsBy : uint8_t { kFirst, kMean, kSum, kMax };
 struct EvictionShape {
     KvPolicy policy = KvPolicy::kFull;
     int64_t budget = 0;    // W: tokens per KV head (the mean, if layers or a layer's heads differ)
-    int64_t heavy = 0;     // H: tokens of W chosen by score (h2o, knorm); the others are the most recent
+    int64_t heavy = 0;     // H: tokens of W chosen by score, where divided(); the others are the most recent
     int64_t sinks = 0;     // the first tokens of the sequence, always retained
     bool rolling = false;  // RoPE positions are counted among the retained tokens, not in the sequence
     HeadsBy heads = HeadsBy::kMean;
@@ -51,17 +44,15 @@ struct EvictionShape {
 
     bool evicts() const { return policy != KvPolicy::kFull; }
     /// Whether scores come from attention.
-    bool attentive() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kTova || observing(); }
+    bool attentive() const { return row_of(policy).queries != QueriesBy::kNone; }
     /// Whether H tokens are chosen by score and the others are the most recent.
-    bool divided() const { return policy == KvPolicy::kH2o || policy == KvPolicy::kKeyNorm; }
+    bool divided() const { return row_of(policy).recent == RecentBy::kHeavy; }
     /// Whether scores come from the last `observe` queries.
-    bool observing() const {
-        return policy == KvPolicy::kSnapKv || policy == KvPolicy::kPyramidKv || policy == KvPolicy::kAdaKv;
-    }
+    bool observing() const { return row_of(policy).queries == QueriesBy::kObserved; }
     /// Whether one_set is possible: heads score by attention, and all heads of a layer have the same number of slots.
     bool may_keep_one_set() const { return attentive() && !shares(); }
     /// Whether the heads of a layer share its slots, W each on average.
-    bool shares() const { return policy == KvPolicy::kAdaKv; }
+    bool shares() const { return row_of(policy).shares; }
     /// The number of last tokens that are retained whatever they score.
     int64_t recent() const;
     /// Tokens that each KV head of an owner retains; the mean, if heads share slots.

@@ -1,5 +1,10 @@
 #include "kernels/slots.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/chunks.h"
 #include "tests/kernels/slots_worked.h"
 #include "tests/support/seeds.h"
 
@@ -384,6 +389,88 @@ TEST(SlotScores, AreKeyNormsAndNumbersDrawnOnce) {
         }
         EXPECT_EQ(store.kept(0, 0).back(), 20);
         EXPECT_EQ(store.kept(0, 0).size(), 8U);
+    }
+}
+
+/// KeyDiff's scores in f64: minus the cosine of each key with the mean of all unit keys.
+Weights differences(const std::vector<std::vector<double>>& keys) {
+    const auto length = [](const std::vector<double>& v) {
+        double square = 0;
+        for (const double x : v) square += x * x;
+        return std::sqrt(square);
+    };
+    std::vector<double> mean(keys[0].size());
+    for (const auto& key : keys) {
+        for (size_t d = 0; d < mean.size(); ++d) mean[d] += key[d] / length(key);
+    }
+    Weights all;
+    for (const auto& key : keys) {
+        double dot = 0;
+        for (size_t d = 0; d < mean.size(); ++d) dot += key[d] * mean[d];
+        all.push_back(-dot / (length(key) * length(mean)));
+    }
+    return all;
+}
+
+// A prompt of 37 tokens, another call of 9 after the 16 that are retained, and 5 steps: all keys that a head has count.
+TEST(SlotScores, AreDifferencesFromTheMeanKey) {
+    for (const DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
+        for (const int64_t dim : {int64_t{24}, int64_t{64}, kMostHeadDim}) {
+            Machine m;
+            const KvLayout layout = {2, dim, type, DType::kF16};
+            Slots store(layout, 1, 16, 16);
+            const SlotRule rule = {.by = ScoreBy::kKeyDiff, .recent = 3};
+            std::vector<std::vector<std::vector<double>>> keys(2);  // by head and token
+            std::vector<Tokens> kept(2);
+            const auto add = [&](int64_t head, const Rows& rows, int64_t row, int64_t column) {
+                std::vector<double>& key = keys[static_cast<size_t>(head)].emplace_back();
+                for (int64_t d = 0; d < dim; ++d) key.push_back(rows(row, column + d));
+                kept[static_cast<size_t>(head)].push_back(static_cast<int32_t>(keys[static_cast<size_t>(head)].size()) -
+                                                          1);
+            };
+            const auto expect = [&](int64_t now) {
+                for (int64_t h = 0; h < 2; ++h) {
+                    Tokens& mine = kept[static_cast<size_t>(h)];
+                    std::vector<std::vector<double>> here;
+                    for (const int32_t t : mine) here.push_back(keys[static_cast<size_t>(h)][static_cast<size_t>(t)]);
+                    const Weights scores = differences(here);
+                    std::map<int32_t, double> of;
+                    for (size_t i = 0; i < mine.size(); ++i) of[mine[i]] = scores[i];
+                    Tokens order(mine.begin(), mine.end() - 3);
+                    std::ranges::stable_sort(order, std::greater<>(), [&](int32_t t) { return of[t]; });
+                    if (std::ssize(mine) > 16) {
+                        order.resize(13);
+                        std::ranges::sort(order);
+                        order.insert(order.end(), mine.end() - 3, mine.end());
+                        mine = order;
+                    }
+                    EXPECT_EQ(store.kept(0, h), mine) << now << " " << dim;
+                    const std::vector<float> got = store.scored(0, h);
+                    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], of[mine[i]], 3e-6) << now << " " << i;
+                }
+            };
+            Entries entries(layout, 37, 40);
+            const Rows first = stored(entries.k, type);
+            for (int64_t t = 0; t < 37; ++t) {
+                for (int64_t h = 0; h < 2; ++h) add(h, first, t, h * dim);
+            }
+            end_call(m, store, entries, rule, {0, 0, 37, 0}, {{}, {}});
+            expect(37);
+            Entries more(layout, 25, 41);  // the first 16 are those that are retained
+            const Rows second = stored(more.k, type);
+            for (int64_t t = 16; t < 25; ++t) {
+                for (int64_t h = 0; h < 2; ++h) add(h, second, t, h * dim);
+            }
+            end_call(m, store, more, rule, {0, 16, 9, 37}, {{}, {}});
+            expect(46);
+            for (int64_t token = 46; token < 51; ++token) {
+                store.staged_k.randomize(static_cast<uint32_t>(token));
+                const Rows staged = stored(store.staged_k, type);
+                for (int64_t h = 0; h < 2; ++h) add(h, staged, h * kMaxRows, 0);
+                end_step(m, store, rule, token, {});
+                expect(token + 1);
+            }
+        }
     }
 }
 

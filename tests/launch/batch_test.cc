@@ -66,7 +66,7 @@ TEST(BatchCommand, ContinuesUnderEveryWayToDecode) {
 }
 
 TEST(BatchCommand, ContinuesUnderEveryPolicy) {
-    for (const char* policy : {"h2o", "streaming", "tova", "knorm", "random"}) {
+    for (const char* policy : {"h2o", "streaming", "tova", "knorm", "random", "keydiff"}) {
         expect_batch_is_generate(requests(4), {"--kv-policy", policy, "--kv-window", "12"});
     }
     expect_batch_is_generate(requests(4), {"--kv-policy", "snapkv", "--kv-window", "12", "--kv-observe", "4",

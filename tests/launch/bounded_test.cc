@@ -43,7 +43,7 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 
 TEST(BoundedCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const std::string full = trireme(generate({})).out;
-    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random"}) {
+    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random", "keydiff"}) {
         const ProcessResult r = trireme(generate({"--kv-policy", policy, "--kv-window", "1000"}));
         EXPECT_EQ(r.out, full) << policy << r.err;
         EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: "));
@@ -248,8 +248,9 @@ TEST(BoundedCommand, RefusesWhatContradictsItself) {
     }
     EXPECT_THAT(trireme(generate({"--kv-heads-share", "layer"})).err,
                 HasSubstr("warning: --kv-heads-share " + kNoEffect));
-    EXPECT_THAT(trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
-                ContainsRegex("warning: --kv-heavy " + kNoEffect + "[^\n]*--kv-policy h2o or knorm, or --spec h2o "));
+    EXPECT_THAT(
+        trireme(generate({"--kv-policy", "tova", "--kv-window", "32", "--kv-heavy", "4"})).err,
+        ContainsRegex("warning: --kv-heavy " + kNoEffect + "[^\n]*--kv-policy h2o, knorm or keydiff, or --spec h2o "));
 }
 
 // A chain reads the same flags as the policy, except those that have no meaning there.

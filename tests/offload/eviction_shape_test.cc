@@ -30,6 +30,7 @@ TEST(EvictionShape, SaysHowManyAreAlwaysKept) {
                                          {KvPolicy::kPyramidKv, 7},
                                          {KvPolicy::kAdaKv, 7},
                                          {KvPolicy::kKeyNorm, 31 - 12},
+                                         {KvPolicy::kKeyDiff, 31 - 12},
                                          {KvPolicy::kRandom, 1}}) {
         EXPECT_EQ(of(policy).recent(), recent) << name_of(policy);
     }
@@ -73,7 +74,8 @@ TEST(EvictionShape, MakesARule) {
                                      {KvPolicy::kPyramidKv, ScoreBy::kWindow},
                                      {KvPolicy::kAdaKv, ScoreBy::kWindow},
                                      {KvPolicy::kKeyNorm, ScoreBy::kKeyNorm},
-                                     {KvPolicy::kRandom, ScoreBy::kRandom}}) {
+                                     {KvPolicy::kRandom, ScoreBy::kRandom},
+                                     {KvPolicy::kKeyDiff, ScoreBy::kKeyDiff}}) {
         EvictionShape s = of(policy);
         s.half_scores = s.per_query = true;
         s.decay = 0.5F;

@@ -33,7 +33,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import llama_f64  # noqa: E402
 import sharing_f64  # noqa: E402
 
-POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm")
+POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm", "keydiff")
 GQA = ("first", "mean", "sum", "max")
 NEAR_SCORES = 1e-5  # relative; scores that differ by no more count as equal
 NEAR_LOGITS = 1e-4  # relative to the range of all logits
@@ -44,7 +44,7 @@ class Options:
     """The settings of a run, with the names of the engine's flags."""
     policy: str = "h2o"
     window: int = 256       # W, the number of entries that each KV head retains
-    heavy: int = -1         # h2o, knorm: H, the number of entries that are retained by score; -1: W // 2
+    heavy: int = -1         # h2o, knorm, keydiff: H, the number of entries that are retained by score; -1: W // 2
     sinks: int = -1         # first tokens of the sequence, which rank above every score; -1: streaming 4, others 0
     rolling: bool = False   # positions are ranks among the retained entries, instead of positions in the sequence
     gqa: str = "mean"       # how the weights of the query heads of a KV head are combined
@@ -89,7 +89,7 @@ def budgets(options, layers):
             return n * first - (first - last) * n * (n - 1) // (2 * (layers - 1))
 
         return [(upto(layer + 1) - upto(layer), options.observe) for layer in range(layers)]
-    if policy in ("h2o", "knorm"):
+    if policy in ("h2o", "knorm", "keydiff"):
         heavy = window // 2 if options.heavy < 0 else options.heavy
     elif policy == "streaming":
         heavy = options.first_tokens()
@@ -159,6 +159,7 @@ class Layer:
         self.queries = [np.zeros((0, heads, dim)) for _ in strict]  # of the last `observe` tokens, not rotated
         self.given = [None] * len(strict)                     # per reader: sums of this call's weights on each entry
         self.margins = [math.inf] * kv_heads                  # of the last call's eviction
+        self.table = None                                     # rotations by position, from weights()
         self.others = None                                    # per KV head: entries of the other implementation
         self.yielded = 0                                      # how often its equally good choice was taken
 
@@ -190,12 +191,21 @@ class Layer:
             at_queries, at_keys = np.arange(self.tokens - m, self.tokens), self.index
         flat = at_keys.reshape(-1)
         keys = llama_f64.rotate(self.keys.reshape(-1, 1, dim), cos[flat], sin[flat]).reshape(self.keys.shape)
+        self.table = table
         keys = np.repeat(keys, self.group, axis=0)
         rotated = llama_f64.rotate(queries, cos[at_queries], sin[at_queries]).transpose(1, 0, 2)
         logits = rotated @ keys.transpose(0, 2, 1) / math.sqrt(dim)
         seen = ranks[None, :] < ranks[count - m:, None] + (0 if strict else 1)
         logits[:, ~seen.any(axis=1)] = 0  # a query that sees no entry has no weights
         return np.where(seen, llama_f64.softmax(np.where(seen | ~seen.any(axis=1)[:, None], logits, -np.inf)), 0)
+
+    def stored(self):
+        """The keys as the cache has them: rotated for their positions, unless positions roll."""
+        if self.options.rolling:
+            return self.keys
+        flat, dim = self.index.reshape(-1), self.keys.shape[-1]
+        cos, sin = self.table
+        return llama_f64.rotate(self.keys.reshape(-1, 1, dim), cos[flat], sin[flat]).reshape(self.keys.shape)
 
     def over_group(self, sums):
         """Combines the sums of all query heads of all readers, a list of [heads, N], to [KV heads, N]."""
@@ -225,6 +235,11 @@ class Layer:
             self.scores = self.over_group(self.given)
         elif policy == "knorm":
             self.scores = -(self.keys * self.keys).sum(axis=-1)
+        elif policy == "keydiff":  # arXiv 2504.15364, section 3: minus the cosine with the mean of all unit keys
+            keys = self.stored()
+            units = keys / np.linalg.norm(keys, axis=-1, keepdims=True)
+            anchor = units.mean(axis=1, keepdims=True)
+            self.scores = -(units * anchor).sum(axis=-1) / np.linalg.norm(anchor, axis=-1)
         elif self.options.watches() and not decoding:
             self.scores = self.observed(self.given)
 

@@ -43,7 +43,7 @@ inline std::vector<int32_t> text_of(int64_t n) {
 
 inline constexpr KvPolicy kPolicies[] = {KvPolicy::kH2o,     KvPolicy::kStreaming, KvPolicy::kTova,
                                          KvPolicy::kSnapKv,  KvPolicy::kPyramidKv, KvPolicy::kAdaKv,
-                                         KvPolicy::kKeyNorm, KvPolicy::kRandom};
+                                         KvPolicy::kKeyNorm, KvPolicy::kRandom,    KvPolicy::kKeyDiff};
 
 inline EvictionShape shape_of(KvPolicy policy, int64_t tokens) {
     return {.policy = policy,

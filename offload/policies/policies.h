@@ -1,0 +1,105 @@
+#pragma once
+/// Table of eviction policies (--kv-policy): a row for each. A new policy is a row here, and, if it scores tokens in a
+/// new way, a ScoreBy with its formula (kernels/slot_rule.h).
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/slot_rule.h"
+
+namespace trireme {
+
+/// Indices of kPolicies. Snapshots contain them: new ones come last.
+enum class KvPolicy : uint8_t {
+    kFull,
+    kH2o,
+    kStreaming,
+    kTova,
+    kSnapKv,
+    kPyramidKv,
+    kAdaKv,
+    kKeyNorm,
+    kRandom,
+    kKeyDiff
+};
+
+/// The last tokens that are retained whatever they score: all that are not selected by score, with H of --kv-heavy; all
+/// but the sinks; the last queries observed; or the newest token alone.
+enum class RecentBy : uint8_t { kHeavy, kSinks, kObserved, kNewest };
+/// The queries of a call whose attention counts: none, all, the last one, or the last --kv-observe.
+enum class QueriesBy : uint8_t { kNone, kAll, kLast, kObserved };
+
+struct PolicyRow {
+    std::string_view name;
+    std::string_view meaning;  // for --help
+    ScoreBy by;
+    RecentBy recent;
+    QueriesBy queries = QueriesBy::kNone;
+    int64_t sinks = 0;     // default of --kv-sinks
+    bool one_set = false;  // default of --kv-heads-share: the heads of a layer retain the same tokens
+    bool shares = false;   // the heads of a layer share its slots
+    bool pyramid = false;  // higher layers retain fewer tokens
+    bool drawn = false;    // scores depend on --seed
+};
+
+inline constexpr std::array kPolicies = {
+    PolicyRow{"full", "no eviction", ScoreBy::kNothing, RecentBy::kNewest},
+    PolicyRow{"h2o", "accumulated attention, and recent tokens", ScoreBy::kSum, RecentBy::kHeavy, QueriesBy::kAll},
+    PolicyRow{.name = "streaming",
+              .meaning = "first and recent tokens",
+              .by = ScoreBy::kNothing,
+              .recent = RecentBy::kSinks,
+              .sinks = 4},
+    PolicyRow{.name = "tova",
+              .meaning = "attention of the last query",
+              .by = ScoreBy::kLast,
+              .recent = RecentBy::kNewest,
+              .queries = QueriesBy::kLast,
+              .one_set = true},
+    PolicyRow{"snapkv", "attention of recent queries", ScoreBy::kWindow, RecentBy::kObserved, QueriesBy::kObserved},
+    PolicyRow{.name = "pyramidkv",
+              .meaning = "like snapkv, fewer tokens in higher layers",
+              .by = ScoreBy::kWindow,
+              .recent = RecentBy::kObserved,
+              .queries = QueriesBy::kObserved,
+              .pyramid = true},
+    PolicyRow{.name = "adakv",
+              .meaning = "like snapkv, heads of a layer share the budget",
+              .by = ScoreBy::kWindow,
+              .recent = RecentBy::kObserved,
+              .queries = QueriesBy::kObserved,
+              .shares = true},
+    PolicyRow{"knorm", "small key norms, and recent tokens", ScoreBy::kKeyNorm, RecentBy::kHeavy},
+    PolicyRow{.name = "random",
+              .meaning = "numbers drawn once",
+              .by = ScoreBy::kRandom,
+              .recent = RecentBy::kNewest,
+              .drawn = true},
+    PolicyRow{"keydiff", "keys unlike the head's mean key, and recent tokens", ScoreBy::kKeyDiff, RecentBy::kHeavy},
+};
+
+constexpr const PolicyRow& row_of(KvPolicy policy) {
+    return kPolicies[static_cast<size_t>(policy)];
+}
+constexpr std::string_view name_of(KvPolicy policy) {
+    return row_of(policy).name;
+}
+/// The names of the policies with this property, for messages: "h2o, knorm or keydiff".
+template <class Has>
+std::string policies_with(const Has& has) {
+    std::string names;
+    size_t last = 0;  // where the last name's separator begins
+    for (const PolicyRow& row : kPolicies) {
+        if (!has(row)) continue;
+        if (!names.empty()) {
+            last = names.size();
+            names += ", ";
+        }
+        names += row.name;
+    }
+    return last == 0 ? names : names.replace(last, 1, " or");
+}
+
+}  // namespace trireme
