@@ -136,7 +136,7 @@ MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const
 
 std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm,
                                     int64_t sequence) {
-    auto& full = dynamic_cast<FullView&>(target.view());  // a level's view is a full one by default
+    FullView& full = *target.full();
     const Shard& shard = target.weights().shard();
     return std::make_unique<HeavySet>(device, target.stream(), full, shape,
                                       evicting_model(device, target.stream(), target.config(), shard, shape, comm,

@@ -47,7 +47,7 @@ void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
     const Tensor k = kv.slice_cols(0, cols), v = kv.slice_cols(cols, cols);
 
     if (w.k_norm) op.rmsnorm(k, k, w.k_norm, eps());
-    if (!view_->rotates()) op.rope(k, batch.cos_sin, config_.head_dim);
+    if (!view_->facts().rotates) op.rope(k, batch.cos_sin, config_.head_dim);
     view_->write(op, map_.number(layer), k, v, batch.view,
                  measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
 }
@@ -55,7 +55,7 @@ void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
 // att = softmax(q k^T / sqrt(head_dim)) v  over those of the owner's keys and values that the view shows.
 void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
     const Activations a = s_.rows(batch.rows);
-    const int64_t window = map_.windowed(layer) && view_->in_order() ? config_.sliding_window : kEverySlot;
+    const int64_t window = map_.windowed(layer) && view_->facts().in_order ? config_.sliding_window : kEverySlot;
 
     view_->attend(op, map_.reads(layer),
                   {a.att, a.q, weights_.kv_of_head, batch.seen(config_.strict(layer), window), layer});

@@ -8,15 +8,13 @@
 #include "runtime/log.h"
 
 namespace trireme {
-namespace {
-
-std::unique_ptr<KvView> make_view(Device& device, Stream& compute, const KvShape& shape, const LevelOptions& options,
-                                  const std::vector<OwnerIndex>& reads) {
-    const ViewMaker maker = options.view ? options.view : full_view(options.residency);
-    return maker(device, compute, shape, reads);
+std::unique_ptr<KvView> Level::make_view(Device& device, const LevelOptions& options) {
+    const KvShape shape = kv_shape(config_, shard_, options);
+    if (options.view) return options.view(device, *compute_, shape, map_.reads());
+    auto full = std::make_unique<FullView>(device, *compute_, shape, options.residency, map_.reads());
+    full_ = full.get();
+    return full;
 }
-
-}  // namespace
 
 int64_t graph_rows(int64_t rows) {
     // Above 8 rows, less than a third is padding; 18 is for TriForce's verify of 17 rows.
@@ -33,7 +31,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       comm_(comm),
       compute_(device.make_stream(options.name)),
       map_(config_.layer_map),
-      view_(make_view(device, *compute_, kv_shape(config_, shard_, options), options, map_.reads())),
+      view_(make_view(device, options)),
       s_(device, config_, shard_),
       decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
       prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
@@ -41,10 +39,10 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
-                     by_layers() ? prefill_batches(view_->most_prefill()) : 1),
-      hidden_(device, view_->transport(), by_layers() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
+                     by_layers() ? prefill_batches(view_->facts().most_prefill) : 1),
+      hidden_(device, view_->transport(), by_layers() ? view_->facts().most_prefill : 0, config_.dim, kPrefillRows,
               view_->transport() && options.residency.hidden_on_host),
-      block_input_(device, view_->transport(), map_.upward() ? view_->most_prefill() : 0, config_.dim, kPrefillRows,
+      block_input_(device, view_->transport(), map_.upward() ? view_->facts().most_prefill : 0, config_.dim, kPrefillRows,
                    view_->transport() && options.residency.hidden_on_host),
       once_(forward_steps(map_, false)),
       repeated_(forward_steps(map_, true)),
@@ -54,14 +52,14 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     for (LayerIndex l; l < end(); ++l) {
         // A cache of no more tokens than the window (a draft's) shows all that it has.
-        require(!map_.windowed(l) || view_->in_order() || view_->kept(context()) <= config_.sliding_window, Exit::kData,
+        require(!map_.windowed(l) || view_->facts().in_order || view_->kept(context()) <= config_.sliding_window, Exit::kData,
                 "level {}: layer {} has a sliding window of {} tokens that a cache of selected tokens cannot apply",
                 options.name, l, config_.sliding_window);
     }
     groups_.reserve(kMaxRows);
     if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });
-    if (view_->positions() > config_.context) {
-        log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->positions(),
+    if (view_->facts().positions > config_.context) {
+        log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->facts().positions,
                   config_.context);
     }
 }
@@ -97,7 +95,7 @@ void Level::extend(std::span<const Row> rows) {
     }
     // A recorded graph's launches are sized for the whole context. Kernels read the slots and ancestors of a row from
     // the batch, in device memory.
-    BatchMaker::Bounds bounds = {.slots = view_->most_slots(), .staged = kMaxRows};
+    BatchMaker::Bounds bounds = {.slots = view_->facts().most_slots, .staged = kMaxRows};
     if (!graphs_) {
         bounds = {.slots = 0, .staged = view_->staged().size()};
         for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);

@@ -32,7 +32,7 @@ struct LevelOptions {
     int64_t common = 0;  // KvShape::common
     bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, if the device can
     Residency residency = {};
-    ViewMaker view = {};           // makes the view of the KV cache; empty: full_view(residency)
+    ViewMaker view = {};           // makes the view of the KV cache; empty: the full view
     const char* name = "compute";  // the stream's name in traces; a literal
     Passes passes = {};            // passes of prompts, where layers read later ones
 };
@@ -126,10 +126,13 @@ class Level {
     size_t read_bytes(int64_t tokens) const;
     const KvView& view() const { return *view_; }
     KvView& view() { return *view_; }
+    /// The full view; null if LevelOptions::view has made another one.
+    FullView* full() { return full_; }
     Stream& stream() { return *compute_; }
 
   private:
     using Steps = std::vector<ForwardStep>;
+    std::unique_ptr<KvView> make_view(Device& device, const LevelOptions& options);
     int64_t passes_over(std::span<const Row> rows, int32_t first) const;
     void decode(const Batch& batch, int64_t passes);
     void run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end);
@@ -154,7 +157,7 @@ class Level {
     void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
     void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
-    bool by_layers() const { return view_->by_layers() || map_.upward(); }
+    bool by_layers() const { return view_->facts().by_layers || map_.upward(); }
     void output_projection(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
@@ -179,6 +182,7 @@ class Level {
     Comm& comm_;
     std::unique_ptr<Stream> compute_;
     const LayerMap& map_;
+    FullView* full_ = nullptr;
     std::unique_ptr<KvView> view_;
     Scratch s_;
     std::unique_ptr<Kernels> decode_op_, prefill_op_;

@@ -14,8 +14,8 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
             "{} tokens after {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
             context());
     comm_.turn(*compute_);
-    for (int64_t done = 0; done < n; done += view_->most_prefill()) {
-        const int64_t some = std::min(n - done, view_->most_prefill());
+    for (int64_t done = 0; done < n; done += view_->facts().most_prefill) {
+        const int64_t some = std::min(n - done, view_->facts().most_prefill);
         prefill_part(sequence, tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(some)),
                      progress ? Progress([&](int64_t of_part, int64_t) { progress(done + of_part, n); }) : progress,
                      each);

@@ -75,9 +75,8 @@ StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes
 
 FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
                    std::vector<OwnerIndex> reads)
-    : KvView(kv),
+    : KvView(kv, {.in_order = true}),
       compute_(compute),
-      by_layers_(residency.by_layers),
       streamed_(number_streamed(kv.owner_layers, residency.on_chip)),
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
       tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
@@ -102,17 +101,18 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
           kv.context);
     groups_.reserve(kMaxRows);
     readings_.reserve(kMaxRows + 1);
+    facts_.by_layers = residency.by_layers || streaming_;
+    facts_.memory = {.device = tiles_.bytes()};
+    if (streaming_) {
+        facts_.transport = &streaming_->transport;
+        facts_.memory += {.device = streaming_->ring.bytes() + streaming_->tails.bytes(),
+                          .host = streaming_->transport.host_bytes()};
+    }
     place_on_chip(device);
     Upload(device, compute).operator()<int32_t>(zeros_, [](int64_t, int64_t) { return 0; });
 }
 
 FullView::~FullView() = default;
-
-ViewMaker full_view(const Residency& residency) {
-    return [residency](Device& device, Stream& compute, const KvShape& shape, std::vector<OwnerIndex> reads) {
-        return std::make_unique<FullView>(device, compute, shape, residency, std::move(reads));
-    };
-}
 
 /// An owner's tiles are contiguous, in the order of KvShape::tile; so are the owners on chip.
 char* FullView::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const {
@@ -129,12 +129,6 @@ void FullView::place_on_chip(Device& device) {
         if (!on_chip(owner)) continue;
         tables.write(layer(owner).tiles, [&](int64_t sequence, int64_t t) { return tile_on_chip(owner, sequence, t); });
     }
-}
-
-MemoryBytes FullView::memory() const {
-    if (!streaming_) return {.device = tiles_.bytes()};
-    return {.device = tiles_.bytes() + streaming_->ring.bytes() + streaming_->tails.bytes(),
-            .host = streaming_->transport.host_bytes()};
 }
 
 void FullView::begin(std::span<const RowGroup> groups) {

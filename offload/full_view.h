@@ -54,11 +54,6 @@ class FullView final : public KvView {
     const Tensor& staged_v() const { return staged_v_; }
 
     int64_t cached(int64_t sequence) const override { return length(sequence); }
-    bool in_order() const override { return true; }
-    bool by_layers() const override { return by_layers_ || streaming_ != nullptr; }
-    MemoryBytes memory() const override;
-    using KvView::transport;
-    Transport* transport() override { return streaming_ ? &streaming_->transport : nullptr; }
 
     void begin(std::span<const RowGroup> groups) override;
     void end() override;
@@ -113,7 +108,6 @@ class FullView final : public KvView {
     void attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& call);
 
     Stream& compute_;
-    bool by_layers_;
     std::vector<StreamedIndex> streamed_;  // [owner layers] number among the streamed ones; -1: on chip
     int64_t streamed_layers_ = 0;
     Buffer<Space::kDevice> tiles_;         // all tiles of owners on chip
@@ -129,8 +123,5 @@ class FullView final : public KvView {
     std::vector<Reading> readings_;
     Prefill prefill_;
 };
-
-/// Makes full views with this residency.
-ViewMaker full_view(const Residency& residency);
 
 }  // namespace trireme

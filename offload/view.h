@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "kernels/slots.h"
 #include "offload/index.h"
 #include "offload/staged_rows.h"
 #include "runtime/archive.h"
@@ -119,6 +120,24 @@ class KvObserver {
     virtual void prefilled(int64_t /*sequence*/) {}
 };
 
+/// Constants of a view.
+struct CacheFacts {
+    int64_t most_slots = 0;  // every slot that a row of a decode forward sees or occupies is below this
+    // Bound of the RoPE positions of rows, or of their distances to the keys they see. Level warns if it exceeds the
+    // model's trained context. A set's view leaves that check to its full view.
+    int64_t positions = 0;
+    int64_t most_prefill = 0;     // the most tokens that one prefill may append; a longer prompt takes several prefills
+    int64_t visible = INT64_MAX;  // the most tokens that attention sees
+    int64_t prompt_first = INT64_MAX / 2, prompt_last = 0;  // KvView::part_of_prompt of longer prompts
+    bool in_order = false;        // a token's slot is its index in the sequence, so that the last slots form a window
+    bool by_layers = false;       // a prefill must go layer by layer: a layer's last rows before the next layer's first
+    bool sums_attention = false;  // a prefill must attend all of its rows in every layer
+    bool rotates = false;         // write() takes unrotated keys, and attention rotates them when it reads them
+    int64_t rope_text = 0;        // with rotates: the sequence length for dynamic rotary scaling
+    MemoryBytes memory = {};  // tiles on the device and in host memory, and device buffers that tiles pass through
+    Transport* transport = nullptr;  // KvView::transport()
+};
+
 /// The KV cache as a level's attention sees it. Calls come in this order.
 ///
 /// A decode forward: stage() for each row, begin(); for each layer write() where it is an owner, then attend(); end().
@@ -144,38 +163,32 @@ class KvView {
     int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
     /// Slots that these tokens occupy: fewer than length() in a view that retains only some of them.
     virtual int64_t cached(int64_t sequence) const = 0;
-    /// Every slot that a row of a decode forward sees or occupies is below this.
-    virtual int64_t most_slots() const { return shape_.context; }
+    const CacheFacts& facts() const { return facts_; }
     /// Number of tokens visible to attention at this sequence length.
-    virtual int64_t kept(int64_t tokens) const { return tokens; }
-    /// Bound of the RoPE positions of rows, or of their distances to the keys they see. Level warns if it exceeds the
-    /// model's trained context. A set's view leaves that check to its full view.
-    virtual int64_t positions() const { return most_slots(); }
-
+    int64_t kept(int64_t tokens) const { return std::min(tokens, facts_.visible); }
     /// The tokens of a prompt of n tokens that a prefill must be given: its first ones and its last ones. {n, 0}: all.
     struct PromptPart {
         int64_t first = 0, last = 0;
     };
-    virtual PromptPart part_of_prompt(int64_t n) const { return {n, 0}; }
-    /// The most tokens that one prefill may append; a longer prompt takes several prefills.
-    virtual int64_t most_prefill() const { return shape_.context; }
-    /// Whether a token's slot is its index in the sequence, so that the last slots form a window.
-    virtual bool in_order() const { return false; }
-    /// Whether a prefill must go layer by layer: a layer's last rows before the next layer's first.
-    virtual bool by_layers() const { return transport() != nullptr; }
+    PromptPart part_of_prompt(int64_t n) const {
+        return n <= facts_.prompt_first + facts_.prompt_last ? PromptPart{n, 0}
+                                                             : PromptPart{facts_.prompt_first, facts_.prompt_last};
+    }
     /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the view,
     /// or one of its observers, sums attention weights.
-    virtual bool wants_all_rows() const {
-        return std::ranges::any_of(observers_, [](const Observing& o) { return o.observer->wants_all_rows(); });
+    bool wants_all_rows() const {
+        return facts_.sums_attention ||
+               std::ranges::any_of(observers_, [](const Observing& o) { return o.observer->wants_all_rows(); });
     }
-    /// Whether write() takes unrotated keys, and attention rotates them when it reads them.
-    virtual bool rotates() const { return false; }
     /// The RoPE position and the sequence length (for dynamic scaling) to use for a row at `position` of a sequence of
     /// `text` tokens.
     struct Place {
         int64_t position = 0, text = 0;
     };
-    virtual Place rope_position(int64_t /*sequence*/, int64_t position, int64_t text) const { return {position, text}; }
+    Place rope_position(int64_t sequence, int64_t position, int64_t text) const {
+        if (!facts_.rotates) return {position, text};
+        return {cached(sequence) + position - length(sequence), facts_.rope_text};
+    }
     /// Whether truncate(n) is possible. In views that prefills fill, truncate(0) always is.
     virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
@@ -202,11 +215,11 @@ class KvView {
         for (int64_t& n : lengths_) ar.value(n);
     }
 
-    /// Bytes of the tiles on the device and in host memory, and of the device buffers that streamed tiles pass through.
-    virtual MemoryBytes memory() const = 0;
     /// The copy streams of streamed tiles; null if no layer is streamed.
-    virtual Transport* transport() { return nullptr; }
-    const Transport* transport() const { return const_cast<KvView*>(this)->transport(); }
+    Transport* transport() { return facts_.transport; }
+    const Transport* transport() const { return facts_.transport; }
+    /// The retained tokens on the device, for dumps; null in a view that does not evict.
+    virtual const SlotKv* retained() const { return nullptr; }
 
     /// Sets the owners that the attentions of later forwards read, in order. Initially those that the view was made
     /// with.
@@ -255,7 +268,14 @@ class KvView {
     virtual void end_prefill() = 0;
 
   protected:
-    explicit KvView(const KvShape& shape) : shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {}
+    /// `facts`: most_slots, positions and most_prefill of 0 stand for the context. A derived class may complete them in
+    /// its constructor.
+    explicit KvView(const KvShape& shape, const CacheFacts& facts = {})
+        : facts_(facts), shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {
+        if (facts_.most_slots == 0) facts_.most_slots = shape.context;
+        if (facts_.positions == 0) facts_.positions = facts_.most_slots;
+        if (facts_.most_prefill == 0) facts_.most_prefill = shape.context;
+    }
 
     /// Sets the sequence's number of committed tokens and drops its staged rows.
     void commit(int64_t sequence, int64_t tokens) {
@@ -280,6 +300,8 @@ class KvView {
     }
 
     bool provisional() const { return provisional_; }
+
+    CacheFacts facts_;
 
   private:
     bool provisional_ = false;

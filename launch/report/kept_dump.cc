@@ -4,16 +4,15 @@
 
 #include <fmt/ranges.h>
 
-#include "offload/policies/evicting_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
 
 const SlotKv& slots_of(const Engine& engine) {
-    const auto* view = dynamic_cast<const EvictingView*>(&engine.model().view());
-    check(view != nullptr, "--kv-dump: the view is not bounded");
-    return view->slots();
+    const SlotKv* kept = engine.model().view().retained();
+    check(kept != nullptr, "--kv-dump: the cache does not evict");
+    return *kept;
 }
 
 }  // namespace

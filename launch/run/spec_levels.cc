@@ -109,7 +109,7 @@ void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context
         }
         if (wants(Part::kRetrieval)) {
             s.retrieved = std::make_unique<RetrievalSet>(device, target.stream(),
-                                                         dynamic_cast<FullView&>(target.view()), own, slot);
+                                                         *target.full(), own, slot);
             s.retrieving = set_level(Part::kRetrieval, *s.retrieved, device, target, comm, context);
         }
     }

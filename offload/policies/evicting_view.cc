@@ -25,9 +25,19 @@ MemoryBytes EvictingView::memory_for(const KvShape& kv, const EvictionShape& s, 
     return kv.sequences * each + MemoryBytes{.device = EvictingScratch::scratch_bytes(kv, s, readers)};
 }
 
-MemoryBytes EvictingView::memory() const {
-    const MemoryBytes all = memory_for(shape(), shape_, model_.readers);
-    return lent_ ? all - MemoryBytes{.device = EvictingScratch::scratch_bytes(shape(), shape_, model_.readers)} : all;
+/// `lent`: the scratch is another view's.
+CacheFacts EvictingView::facts_of(const KvShape& kv, const EvictionShape& s, const KvReaders& readers, bool lent) {
+    const int64_t of_head = s.most_of_head(kv.owner_layers), asked = s.chunk > 0 ? s.chunk : s.prompt;
+    const MemoryBytes all = memory_for(kv, s, readers);
+    return {.most_slots = of_head + kMaxRows,
+            .positions = s.rolling ? std::max(EvictingMemory::entries(kv, s), of_head + 1) : kv.context,
+            .most_prefill = asked == 0 ? kv.context : std::min(asked, kv.context),
+            .visible = s.budget,
+            .by_layers = true,
+            .sums_attention = s.attentive(),
+            .rotates = s.rolling,
+            .rope_text = of_head + 1,
+            .memory = lent ? all - MemoryBytes{.device = EvictingScratch::scratch_bytes(kv, s, readers)} : all};
 }
 
 int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
@@ -37,10 +47,9 @@ int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
 
 EvictingView::EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& s,
                            EvictingModel model, const EvictingView* first)
-    : KvView(kv),
+    : KvView(kv, facts_of(kv, s, model.readers, first != nullptr)),
       shape_(s),
       model_(std::move(model)),
-      lent_(first != nullptr),
       most_(s.most_tokens(kv.owner_layers)),
       least_(s.budget_of(OwnerIndex(kv.owner_layers - 1), kv.owner_layers)),
       of_head_(s.most_of_head(kv.owner_layers)),
@@ -104,11 +113,6 @@ void EvictingView::upload(Device& device) {
         for (int64_t r = 0; r < m.rows; ++r)
             model_.angles({m.row(r), static_cast<size_t>(m.cols)}, first + r, of_head_ + 1);
     });
-}
-
-KvView::Place EvictingView::rope_position(int64_t sequence, int64_t position, int64_t text) const {
-    if (!shape_.rolling) return {position, text};
-    return {cached(sequence) + position - length(sequence), of_head_ + 1};
 }
 
 LayerKv EvictingView::layer(OwnerIndex owner) const {

@@ -35,24 +35,10 @@ class EvictingView final : public KvView {
     static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
 
     int64_t cached(int64_t) const override { return kept_ + extra_; }
-    int64_t kept(int64_t tokens) const override { return std::min(tokens, shape_.budget); }
-    int64_t most_slots() const override { return of_head_ + kMaxRows; }
-    int64_t positions() const override {
-        return shape_.rolling ? std::max(m_.entry_scores.cols(), of_head_ + 1) : shape().context;
-    }
-    int64_t most_prefill() const override {
-        const int64_t asked = shape_.chunk > 0 ? shape_.chunk : shape_.prompt;
-        return asked == 0 ? shape().context : std::min(asked, shape().context);
-    }
-    bool by_layers() const override { return true; }
-    bool wants_all_rows() const override { return shape_.attentive(); }
-    bool rotates() const override { return shape_.rolling; }
-    Place rope_position(int64_t sequence, int64_t position, int64_t text) const override;
     /// To 0, to its own length, or to the end of the last prefill, if that was saved (EvictionShape::returns).
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || n == saved_tokens_;
     }
-    MemoryBytes memory() const override;
 
     void begin(std::span<const RowGroup> groups) override;
     void end() override {}
@@ -77,7 +63,8 @@ class EvictingView final : public KvView {
     void close_layer(OwnerIndex) override {}
     void end_prefill() override;
 
-    /// The retained tokens on the device, for tests and dumps.
+    const SlotKv* retained() const override { return &m_.kv; }
+    /// The retained tokens on the device, for tests.
     const SlotKv& slots() const { return m_.kv; }
 
   private:
@@ -91,6 +78,7 @@ class EvictingView final : public KvView {
     void addresses(Archive& ar, const Tensor& table);
     int64_t place_of(OwnerIndex owner) const { return model_.readers.place(owner); }
     SlotCall call_of(OwnerIndex owner) const;
+    static CacheFacts facts_of(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers, bool lent);
     void upload(Device& device);
     void attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void clear_sums(int64_t entries);
@@ -106,7 +94,6 @@ class EvictingView final : public KvView {
 
     EvictionShape shape_;
     EvictingModel model_;
-    bool lent_;  // the scratch is another view's
     // Budgets of a head: the largest of all owners, and the smallest; the mean, if heads share slots.
     int64_t most_, least_;
     int64_t of_head_;    // the most tokens that a single head may retain

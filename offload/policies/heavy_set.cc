@@ -42,7 +42,7 @@ HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const Evicti
       places_(static_cast<size_t>(model_.readers.layers()), -1),
       progress_(static_cast<size_t>(kv_.owner_layers)),
       graphs_(device.graphs()) {
-    check(full.by_layers() && s.policy == KvPolicy::kH2o && !s.rolling,
+    check(full.facts().by_layers && s.policy == KvPolicy::kH2o && !s.rolling,
           "heavy hitters: policy {}; want h2o with true positions, and prefills layer by layer", name_of(s.policy));
     check(model_.readers.owners() == kv_.owner_layers, "heavy hitters: {} owners of {}", model_.readers.owners(),
           kv_.owner_layers);

@@ -37,9 +37,9 @@ class HeavySet final : public KvObserver, public KvSet {
     static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
 
     int64_t tokens() const override { return tokens_; }
-    int64_t slots() const override { return seen(tokens_); }
+    int64_t slots() const override { return std::min(tokens_, shape_.budget); }
     int64_t most_slots() const override { return shape_.budget; }
-    int64_t seen(int64_t tokens) const override { return std::min(tokens, shape_.budget); }
+    int64_t visible() const override { return shape_.budget; }
     LayerKv layer(OwnerIndex owner) const override;
     /// From now on follows committed tokens, until a truncation to 0 or to the prompt. Errors: Exit::kInternal if
     /// tokens were committed and not followed.

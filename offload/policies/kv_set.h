@@ -19,8 +19,8 @@ class KvSet {
     virtual int64_t slots() const = 0;
     /// The most that slots() ever is.
     virtual int64_t most_slots() const = 0;
-    /// Number of tokens visible to attention at this sequence length (KvView::kept).
-    virtual int64_t seen(int64_t tokens) const { return tokens; }
+    /// The most tokens that attention sees (CacheFacts::visible).
+    virtual int64_t visible() const { return INT64_MAX; }
     /// An owner's tiles in the set, with the tables that attention requires; the staged rows are the full view's.
     virtual LayerKv layer(OwnerIndex owner) const = 0;
 

@@ -17,13 +17,9 @@ ParallelView::ParallelView(Device& device, Stream& compute, const KvShape& kv, c
     for (int64_t sequence = 0; sequence < kv.sequences; ++sequence) {
         views_.push_back(make(one_sequence(kv), sequence == 0 ? nullptr : views_[0].get()));
     }
+    facts_ = of(0).facts();
+    for (size_t i = 1; i < views_.size(); ++i) facts_.memory += views_[i]->facts().memory;
     groups_.reserve(kMaxRows);
-}
-
-MemoryBytes ParallelView::memory() const {
-    MemoryBytes all;
-    for (const auto& view : views_) all += view->memory();
-    return all;
 }
 
 void ParallelView::set_provisional(bool will_be) {

@@ -23,18 +23,7 @@ class ParallelView final : public KvView {
     static MemoryBytes memory_for();
 
     int64_t cached(int64_t sequence) const override { return of(sequence).cached(0); }
-    int64_t most_slots() const override { return of(0).most_slots(); }
-    int64_t kept(int64_t tokens) const override { return of(0).kept(tokens); }
-    int64_t positions() const override { return of(0).positions(); }
-    int64_t most_prefill() const override { return of(0).most_prefill(); }
-    bool by_layers() const override { return true; }
-    bool wants_all_rows() const override { return of(0).wants_all_rows(); }
-    bool rotates() const override { return of(0).rotates(); }
-    Place rope_position(int64_t sequence, int64_t position, int64_t text) const override {
-        return of(sequence).rope_position(0, position, text);
-    }
     bool can_truncate(int64_t sequence, int64_t n) const override { return of(sequence).can_truncate(0, n); }
-    MemoryBytes memory() const override;
 
     void set_provisional(bool will_be) override;
     void begin(std::span<const RowGroup> groups) override;

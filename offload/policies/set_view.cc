@@ -16,7 +16,10 @@ MemoryBytes SetView::memory_for(const KvShape& s) {
 }
 
 SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
-    : KvView(kv), compute_(compute), set_(set), device_(device, memory_for(kv).device) {
+    : KvView(kv, {.most_slots = std::min(kv.context, set.most_slots() + kMaxRows),
+                  .visible = set.visible(),
+                  .memory = memory_for(kv)}),
+      compute_(compute), set_(set), device_(device, memory_for(kv).device) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         LayerKv& layer = layers_.emplace_back(set.layer(owner));
         layer.staged_k = device_.take(kv.layout.k_type, kv.layout.staged_shape());

@@ -21,10 +21,7 @@ class SetView final : public KvView {
     static MemoryBytes memory_for(const KvShape& shape);
 
     int64_t cached(int64_t) const override { return set_.slots(); }
-    int64_t kept(int64_t tokens) const override { return set_.seen(tokens); }
-    int64_t most_slots() const override { return std::min(shape().context, set_.most_slots() + kMaxRows); }
     int64_t adopt_length() override;
-    MemoryBytes memory() const override { return memory_for(shape()); }
 
     void begin(std::span<const RowGroup>) override { set_.begin_reading(compute_); }
     void end() override { set_.read_until(compute_.record()); }

@@ -45,7 +45,11 @@ MemoryBytes WindowView::memory_for(const KvShape& shape, const WindowShape& wind
 }
 
 WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const WindowShape& window, Rotation rotation)
-    : KvView(kv),
+    : KvView(kv, {.most_slots = window.tokens() + kMaxRows,
+                  .visible = window.tokens(),
+                  .prompt_first = window.sinks,
+                  .prompt_last = window.recent,
+                  .memory = memory_for(kv, window)}),
       window_(window),
       rotation_(std::move(rotation)),
       compute_(compute),

@@ -35,16 +35,10 @@ class WindowView final : public KvView {
     static MemoryBytes memory_for(const KvShape& shape, const WindowShape& window);
 
     int64_t cached(int64_t sequence) const override { return std::min(length(sequence), window_.tokens()); }
-    int64_t kept(int64_t tokens) const override { return std::min(tokens, window_.tokens()); }
-    int64_t most_slots() const override { return window_.tokens() + kMaxRows; }
-    PromptPart part_of_prompt(int64_t n) const override {
-        return n <= window_.tokens() ? PromptPart{n, 0} : PromptPart{window_.sinks, window_.recent};
-    }
     /// A window that has moved cannot be truncated, except to 0 (or to its length, which changes nothing).
     bool can_truncate(int64_t sequence, int64_t n) const override {
         return n == 0 || n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
     }
-    MemoryBytes memory() const override { return memory_for(shape(), window_); }
 
     void begin(std::span<const RowGroup>) override {}
     void end() override {}

@@ -234,7 +234,7 @@ int run(int argc, char** argv) {
         foretold += std::abs(told - 1) <= 0.15;
         std::printf("| %ld | %.2f | %.2f | %.2f | %.2f | %.3f | %.2f | %.1f | %.2f |\n", static_cast<long>(s.on_chip),
                     gbps, copy * 1e3, compute * 1e3, step * 1e3, ratio, busy,
-                    static_cast<double>(kv.memory().device) / (1 << 20), f.step_ms);
+                    static_cast<double>(kv.facts().memory.device) / (1 << 20), f.step_ms);
         std::fflush(stdout);
     }
     std::printf(

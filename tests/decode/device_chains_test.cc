@@ -107,7 +107,7 @@ class Chain {
                 .query_columns = engine_.weights().shard().n_heads * engine_->config().head_dim,
                 .comes_back = true};
             set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
-                                                  dynamic_cast<FullView&>(engine_->view()), shape);
+                                                  *engine_->full(), shape);
             options = over_set(options, *set_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }

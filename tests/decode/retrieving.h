@@ -23,7 +23,7 @@ inline LevelOptions over_set(LevelOptions options, KvSet& set) {
 struct Retrieving {
     Retrieving(Engine& engine, const LevelOptions& target_options, const RetrievalShape& shape)
         : target(engine.device(), engine.comm(), engine.weights(), target_options),
-          set(engine.device(), target.stream(), dynamic_cast<FullView&>(target.view()), shape),
+          set(engine.device(), target.stream(), *target.full(), shape),
           middle(engine.device(), engine.comm(), engine.weights(), over_set(target_options, set)) {}
 
     Level target;

@@ -24,7 +24,7 @@ Remembered remembered(Session& session) {
 std::vector<Remembered> known_of(Chain& chain, Level& model) {
     std::vector<Remembered> all = {remembered(chain)};
     // The level's state is saved for other chains. An evicting view is of no use to them, and the chain's state has it.
-    if (dynamic_cast<FullView*>(&model.view()) != nullptr) all.push_back(remembered(model));
+    if (model.full() != nullptr) all.push_back(remembered(model));
     return all;
 }
 

@@ -53,7 +53,7 @@ std::string difference(const KeyValues& theirs, const KeyValues& mine, const Cou
 }
 
 FullView* full_view_of(Engine& engine) {
-    return dynamic_cast<FullView*>(&engine.model().view());
+    return engine.model().full();
 }
 
 Buffer<Space::kHost> staging_for(Engine& engine) {

@@ -76,7 +76,7 @@ class BoundedProperties : public testing::Test {
             const HostTensor all = level.logits();
             const auto* x = static_cast<const float*>(all.data());
             said.logits.emplace_back(x, x + kVocab);
-            if (const auto* view = dynamic_cast<const EvictingView*>(&level.view())) check(*view, shape, said);
+            if (level.view().retained() != nullptr) check(level.view(), shape, said);
         };
         const std::vector<int32_t> first = {0};
         level.prefill(0, std::span(text).first(static_cast<size_t>(prompt)));
@@ -91,8 +91,8 @@ class BoundedProperties : public testing::Test {
         return said;
     }
     // Checks that every head retains as many tokens as its budget allows, the last ones among them.
-    static void check(const EvictingView& view, const EvictionShape& shape, Result& said) {
-        const SlotKv& kv = view.slots();
+    static void check(const KvView& view, const EvictionShape& shape, Result& said) {
+        const SlotKv& kv = *view.retained();
         const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
         for (int64_t row = 0; row < kv.owners() * kv.layout.kv_heads; ++row) {
             const int64_t n = static_cast<const int32_t*>(kv.counts.data())[row], length = view.length(0);

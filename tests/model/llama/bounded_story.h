@@ -70,7 +70,7 @@ struct Pair {
                  .passes = passes}),
           full(engine.device(), comm, engine.weights(),
                {.k_type = kv, .v_type = kv, .context = kContext, .passes = passes}) {}
-    const EvictingView& view() const { return dynamic_cast<const EvictingView&>(level.view()); }
+    const SlotKv& retained() const { return *level.view().retained(); }
 
     Engine engine;
     Level level, full;
@@ -99,7 +99,7 @@ inline std::vector<std::vector<float>> steps(Level& level, int64_t n) {
 /// The tokens that each KV head of the model retains, by (owner, head).
 using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
 inline Kept kept_by(Level& level, int64_t first_head) {
-    const SlotKv& kv = dynamic_cast<const EvictingView&>(level.view()).slots();
+    const SlotKv& kv = *level.view().retained();
     level.stream().synchronize();
     Kept all;
     const int64_t heads = kv.layout.kv_heads;
