@@ -6,8 +6,8 @@
 #include "model/checkpoint/rope.h"
 #include "model/head_exchange.h"
 #include "model/head_mean.h"
-#include "offload/policies/evicting_view.h"
-#include "offload/policies/parallel_view.h"
+#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/parallel_view.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-/// Evicting views (offload/policies/evicting_view.h) of a model's rank, and heavy hitters of full views. The model
+/// Evicting views (offload/evicting/evicting_view.h) of a model's rank, and heavy hitters of full views. The model
 /// supplies the factor of each query head's attention and the rotations of positions. It also supplies the exchange of
 /// scores, and of keys if heads share slots, between ranks.
 
@@ -10,8 +10,8 @@
 #include "model/checkpoint/config.h"
 #include "model/checkpoint/shard.h"
 #include "model/level.h"
-#include "offload/policies/eviction_shape.h"
-#include "offload/policies/heavy_set.h"
+#include "offload/evicting/eviction_shape.h"
+#include "offload/evicting/heavy_set.h"
 #include "offload/view.h"
 
 namespace trireme {

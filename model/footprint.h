@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/level.h"
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 #include "model/head_mean.h"
 
-#include "offload/policies/upload.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {

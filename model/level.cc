@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/footprint.h"
-#include "offload/policies/upload.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -42,8 +42,8 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
                      by_layers() ? prefill_batches(view_->facts().most_prefill) : 1),
       hidden_(device, view_->transport(), by_layers() ? view_->facts().most_prefill : 0, config_.dim, kPrefillRows,
               view_->transport() && options.residency.hidden_on_host),
-      block_input_(device, view_->transport(), map_.upward() ? view_->facts().most_prefill : 0, config_.dim, kPrefillRows,
-                   view_->transport() && options.residency.hidden_on_host),
+      block_input_(device, view_->transport(), map_.upward() ? view_->facts().most_prefill : 0, config_.dim,
+                   kPrefillRows, view_->transport() && options.residency.hidden_on_host),
       once_(forward_steps(map_, false)),
       repeated_(forward_steps(map_, true)),
       asked_(options.passes),
@@ -52,7 +52,8 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     for (LayerIndex l; l < end(); ++l) {
         // A cache of no more tokens than the window (a draft's) shows all that it has.
-        require(!map_.windowed(l) || view_->facts().in_order || view_->kept(context()) <= config_.sliding_window, Exit::kData,
+        require(!map_.windowed(l) || view_->facts().in_order || view_->kept(context()) <= config_.sliding_window,
+                Exit::kData,
                 "level {}: layer {} has a sliding window of {} tokens that a cache of selected tokens cannot apply",
                 options.name, l, config_.sliding_window);
     }

@@ -19,7 +19,7 @@
 #include "model/passes.h"
 #include "model/scratch.h"
 #include "model/weights.h"
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 #include "offload/stream/row_store.h"
 #include "runtime/device.h"
 

@@ -134,7 +134,7 @@ struct CacheFacts {
     bool sums_attention = false;  // a prefill must attend all of its rows in every layer
     bool rotates = false;         // write() takes unrotated keys, and attention rotates them when it reads them
     int64_t rope_text = 0;        // with rotates: the sequence length for dynamic rotary scaling
-    MemoryBytes memory = {};  // tiles on the device and in host memory, and device buffers that tiles pass through
+    MemoryBytes memory = {};      // tiles on the device and in host memory, and device buffers that tiles pass through
     Transport* transport = nullptr;  // KvView::transport()
 };
 

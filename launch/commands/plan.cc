@@ -13,7 +13,7 @@
 #include "launch/run/weight_type.h"
 #include "model/checkpoint/layer_sharing.h"
 #include "model/checkpoint/weight_source.h"
-#include "offload/step_forecast.h"
+#include "offload/plan/step_forecast.h"
 #include "runtime/log.h"
 #include "runtime/module.h"
 

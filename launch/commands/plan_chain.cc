@@ -7,7 +7,7 @@
 #include "launch/run/chain.h"
 #include "launch/run/eviction.h"
 #include "launch/run/spec_costs.h"
-#include "offload/step_forecast.h"
+#include "offload/plan/step_forecast.h"
 
 namespace trireme {
 

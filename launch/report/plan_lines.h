@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 namespace trireme {
 

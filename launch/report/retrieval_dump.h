@@ -5,7 +5,7 @@
 #include <string>
 
 #include "launch/report/kv_dump.h"
-#include "offload/policies/retrieval_set.h"
+#include "offload/retrieved/retrieval_set.h"
 
 namespace trireme {
 

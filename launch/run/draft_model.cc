@@ -7,7 +7,7 @@
 #include "launch/run/checkpoint.h"
 #include "model/checkpoint/padded_model.h"
 #include "model/footprint.h"
-#include "offload/policies/window_view.h"
+#include "offload/window/window_view.h"
 #include "runtime/log.h"
 
 namespace trireme {

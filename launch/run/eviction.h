@@ -8,7 +8,7 @@
 #include "launch/flags/options.h"
 #include "model/checkpoint/config.h"
 #include "model/checkpoint/shard.h"
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include "launch/run/eviction.h"
 #include "model/evicting_kv.h"
 #include "model/footprint.h"
-#include "offload/policies/set_view.h"
+#include "offload/retrieved/set_view.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -108,8 +108,7 @@ void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context
             s.heavy_level = set_level(Part::kH2o, *s.heavy, device, target, comm, context);
         }
         if (wants(Part::kRetrieval)) {
-            s.retrieved = std::make_unique<RetrievalSet>(device, target.stream(),
-                                                         *target.full(), own, slot);
+            s.retrieved = std::make_unique<RetrievalSet>(device, target.stream(), *target.full(), own, slot);
             s.retrieving = set_level(Part::kRetrieval, *s.retrieved, device, target, comm, context);
         }
     }

@@ -10,8 +10,8 @@
 
 #include "launch/flags/chain_spec.h"
 #include "launch/run/draft_model.h"
-#include "offload/policies/heavy_set.h"
-#include "offload/policies/retrieval_set.h"
+#include "offload/evicting/heavy_set.h"
+#include "offload/retrieved/retrieval_set.h"
 
 namespace trireme {
 

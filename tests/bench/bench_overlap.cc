@@ -17,7 +17,7 @@
 #include "dist/self_comm.h"
 #include "model/footprint.h"
 #include "model/level.h"
-#include "offload/step_forecast.h"
+#include "offload/plan/step_forecast.h"
 #include "offload/stream/raw_bytes.h"
 #include "runtime/trace.h"
 #include "tests/bench/timing.h"

@@ -18,7 +18,7 @@
 #include "dist/make_comm.h"
 #include "dist/rank_env.h"
 #include "model/level.h"
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 #include "offload/stream/raw_bytes.h"
 #include "runtime/module.h"
 #include "runtime/trace.h"

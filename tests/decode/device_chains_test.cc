@@ -18,8 +18,8 @@
 #include "dist/self_comm.h"
 #include "kernels/key_order.h"
 #include "model/checkpoint/rope.h"
-#include "offload/plan.h"
-#include "offload/policies/window_view.h"
+#include "offload/plan/plan.h"
+#include "offload/window/window_view.h"
 #include "tests/decode/retrieving.h"
 #include "tests/model/llama/engine_device.h"
 #include "tests/support/engine.h"
@@ -106,8 +106,7 @@ class Chain {
                 .queries = c.queries,
                 .query_columns = engine_.weights().shard().n_heads * engine_->config().head_dim,
                 .comes_back = true};
-            set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(),
-                                                  *engine_->full(), shape);
+            set_ = std::make_unique<RetrievalSet>(engine_.device(), engine_->stream(), *engine_->full(), shape);
             options = over_set(options, *set_);
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }

@@ -67,8 +67,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
 TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
     for (const int64_t on_chip : {6, 2}) {
         Heavy levels(engine, options(on_chip), Heavy::of(32));
-        RetrievalSet retrieved(engine.device(), levels.target.stream(), *levels.target.full(),
-                               {.budget = 64});
+        RetrievalSet retrieved(engine.device(), levels.target.stream(), *levels.target.full(), {.budget = 64});
         Level retrieving(engine.device(), comm, engine.weights(), over_set(options(on_chip), retrieved));
         Drafter drafter("h2o", engine.device(), levels.middle, request.sampling, 0, 2, 2);
         DraftDistributions held(engine.device(), retrieving, 6);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "decode/speculate.h"
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 #include "tests/decode/kjv_prompt.h"
 
 namespace trireme::test {

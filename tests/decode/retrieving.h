@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "model/evicting_kv.h"
-#include "offload/policies/retrieval_set.h"
-#include "offload/policies/set_view.h"
+#include "offload/retrieved/retrieval_set.h"
+#include "offload/retrieved/set_view.h"
 #include "tests/support/engine.h"
 
 namespace trireme::test {

@@ -9,7 +9,7 @@
 #include "decode/speculate.h"
 #include "decode/tree_drafter.h"
 #include "dist/self_comm.h"
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 #include "tests/decode/retrieving.h"
 #include "tests/support/allocations.h"
 #include "tests/support/golden.h"

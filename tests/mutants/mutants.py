@@ -40,13 +40,13 @@ LAW = "SpeculationDistribution.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
                "decode/decode_state.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
-               "offload/policies/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
-               "offload/policies/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
+               "offload/retrieved/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
+               "offload/retrieved/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
 BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + SHARES + LEVELS, "kernels/cpu/slot_step.cc": SLOTS + LEVELS,
            "kernels/cpu/slot_share.cc": SHARES + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
-           "offload/policies/eviction_shape.cc": ["EvictionShape*", *LEVELS], "offload/policies/evicting_view.cc": LEVELS,
-           "offload/policies/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"],
+           "offload/evicting/eviction_shape.cc": ["EvictionShape*", *LEVELS], "offload/evicting/evicting_view.cc": LEVELS,
+           "offload/evicting/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"],
            "model/head_mean.cc": ["Bounded.*Ranks*", "Bounded.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION, "bounded": BOUNDED}
 FILES = KERNELS | SPECULATION | BOUNDED

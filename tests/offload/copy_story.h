@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 #include "offload/stream/row_store.h"
 #include "tests/offload/kv_kernels.h"
 #include "tests/offload/ordered_device.h"

@@ -1,6 +1,6 @@
 // The budgets of each policy, as docs/background/eviction.md documents them.
 
-#include "offload/policies/eviction_shape.h"
+#include "offload/evicting/eviction_shape.h"
 
 #include <tuple>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "offload/policies/evicting_memory.h"
+#include "offload/evicting/evicting_memory.h"
 #include "runtime/error.h"
 
 namespace trireme::test {

@@ -1,4 +1,4 @@
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 
 #include <cstring>
 #include <vector>

@@ -2,7 +2,7 @@
 // values. Tokens, ranks and scores are bitwise identical, wherever the full view's tiles are stored and whichever rows
 // are rejected.
 
-#include "offload/policies/heavy_set.h"
+#include "offload/evicting/heavy_set.h"
 
 #include <cstring>
 #include <memory>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/key_order.h"
-#include "offload/policies/evicting_view.h"
+#include "offload/evicting/evicting_view.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 #include "tests/support/sanitized.h"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 
 namespace trireme::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "offload/step_forecast.h"
+#include "offload/plan/step_forecast.h"
 #include "runtime/error.h"
 
 namespace trireme::test {

@@ -1,6 +1,6 @@
 // Sums of the queries of the last kept tokens. Each query encodes its token and its owner.
 
-#include "offload/policies/query_history.h"
+#include "offload/retrieved/query_history.h"
 
 #include <memory>
 #include <vector>

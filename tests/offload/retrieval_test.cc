@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/key_order.h"
-#include "offload/policies/retrieval_set.h"
+#include "offload/retrieved/retrieval_set.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 

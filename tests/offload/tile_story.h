@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 #include "tests/offload/kv_kernels.h"
 
 namespace trireme::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/files/store/archive.h"
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 
 #include "dist/self_comm.h"
 #include "model/evicting_kv.h"
-#include "offload/policies/evicting_view.h"
+#include "offload/evicting/evicting_view.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 #include "tests/support/sanitized.h"

@@ -11,7 +11,7 @@
 
 #include "dist/self_comm.h"
 #include "model/evicting_kv.h"
-#include "offload/policies/evicting_view.h"
+#include "offload/evicting/evicting_view.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 

@@ -8,7 +8,7 @@
 #include "decode/decode_state.h"
 #include "dist/self_comm.h"
 #include "model/checkpoint/rope.h"
-#include "offload/policies/window_view.h"
+#include "offload/window/window_view.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 

@@ -1,4 +1,4 @@
-#include "offload/policies/recent_queries.h"
+#include "offload/evicting/recent_queries.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "offload/policies/heavy_memory.h"
+#include "offload/evicting/heavy_memory.h"
 
 #include <algorithm>
 

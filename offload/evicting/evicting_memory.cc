@@ -1,4 +1,4 @@
-#include "offload/policies/evicting_memory.h"
+#include "offload/evicting/evicting_memory.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "offload/policies/heavy_set.h"
+#include "offload/evicting/heavy_set.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "offload/policies/slot_layer.h"
-#include "offload/policies/upload.h"
+#include "offload/evicting/slot_layer.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {

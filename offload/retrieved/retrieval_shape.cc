@@ -1,9 +1,9 @@
-#include "offload/policies/retrieval_shape.h"
+#include "offload/retrieved/retrieval_shape.h"
 
 #include <algorithm>
 
 #include "offload/kept_lists.h"
-#include "offload/policies/query_history.h"
+#include "offload/retrieved/query_history.h"
 #include "runtime/buffer.h"
 
 namespace trireme {

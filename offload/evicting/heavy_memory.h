@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/slots.h"
-#include "offload/policies/eviction_shape.h"
-#include "offload/policies/kv_readers.h"
-#include "offload/policies/wanted_tensors.h"
+#include "offload/evicting/eviction_shape.h"
+#include "offload/evicting/kv_readers.h"
+#include "offload/evicting/wanted_tensors.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/slots.h"
-#include "offload/policies/policies.h"
+#include "offload/evicting/policies.h"
 #include "offload/view.h"
 #include "runtime/archive.h"
 #include "runtime/memory_bytes.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "offload/full_view.h"
-#include "offload/policies/retrieval_shape.h"
+#include "offload/full/full_view.h"
+#include "offload/retrieved/retrieval_shape.h"
 
 namespace trireme {
 

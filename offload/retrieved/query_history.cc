@@ -1,4 +1,4 @@
-#include "offload/policies/query_history.h"
+#include "offload/retrieved/query_history.h"
 
 #include <algorithm>
 #include <numeric>

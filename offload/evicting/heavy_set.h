@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "offload/full_view.h"
-#include "offload/policies/evicting_model.h"
-#include "offload/policies/eviction_shape.h"
-#include "offload/policies/heavy_memory.h"
-#include "offload/policies/kv_set.h"
+#include "offload/evicting/evicting_model.h"
+#include "offload/evicting/eviction_shape.h"
+#include "offload/evicting/heavy_memory.h"
+#include "offload/full/full_view.h"
+#include "offload/retrieved/kv_set.h"
 
 namespace trireme {
 

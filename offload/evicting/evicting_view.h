@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "offload/policies/evicting_memory.h"
-#include "offload/policies/evicting_model.h"
-#include "offload/policies/eviction_shape.h"
-#include "offload/policies/recent_queries.h"
+#include "offload/evicting/evicting_memory.h"
+#include "offload/evicting/evicting_model.h"
+#include "offload/evicting/eviction_shape.h"
+#include "offload/evicting/recent_queries.h"
 #include "offload/view.h"
 #include "runtime/buffer.h"
 

@@ -1,8 +1,8 @@
-#include "offload/policies/parallel_view.h"
+#include "offload/evicting/parallel_view.h"
 
 #include <array>
 
-#include "offload/policies/upload.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "offload/policies/kv_readers.h"
+#include "offload/evicting/kv_readers.h"
 
 #include <algorithm>
 #include <utility>

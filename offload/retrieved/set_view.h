@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "offload/policies/kv_set.h"
+#include "offload/retrieved/kv_set.h"
 #include "runtime/buffer.h"
 
 namespace trireme {

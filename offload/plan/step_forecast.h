@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 namespace trireme {
 

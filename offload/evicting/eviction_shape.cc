@@ -1,4 +1,4 @@
-#include "offload/policies/eviction_shape.h"
+#include "offload/evicting/eviction_shape.h"
 
 #include <algorithm>
 

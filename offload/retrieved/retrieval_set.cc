@@ -1,4 +1,4 @@
-#include "offload/policies/retrieval_set.h"
+#include "offload/retrieved/retrieval_set.h"
 
 #include <algorithm>
 #include <utility>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "offload/policies/eviction_shape.h"
-#include "offload/policies/kv_readers.h"
+#include "offload/evicting/eviction_shape.h"
+#include "offload/evicting/kv_readers.h"
 
 namespace trireme {
 

@@ -1,11 +1,11 @@
-#include "offload/policies/evicting_view.h"
+#include "offload/evicting/evicting_view.h"
 
 #include <algorithm>
 
 #include <fmt/ranges.h>
 
-#include "offload/policies/slot_layer.h"
-#include "offload/policies/upload.h"
+#include "offload/evicting/slot_layer.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {

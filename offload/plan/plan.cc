@@ -1,4 +1,4 @@
-#include "offload/plan.h"
+#include "offload/plan/plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "offload/policies/evicting_view.h"
+#include "offload/evicting/evicting_view.h"
 #include "runtime/buffer.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "offload/policies/window_view.h"
+#include "offload/window/window_view.h"
 
 #include <algorithm>
 

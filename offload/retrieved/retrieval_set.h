@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 #include "offload/kept_lists.h"
-#include "offload/policies/kv_set.h"
-#include "offload/policies/query_history.h"
-#include "offload/policies/retrieval_shape.h"
+#include "offload/retrieved/kv_set.h"
+#include "offload/retrieved/query_history.h"
+#include "offload/retrieved/retrieval_shape.h"
 #include "runtime/buffer.h"
 
 namespace trireme {

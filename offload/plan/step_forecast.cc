@@ -1,4 +1,4 @@
-#include "offload/step_forecast.h"
+#include "offload/plan/step_forecast.h"
 
 #include <algorithm>
 #include <numeric>

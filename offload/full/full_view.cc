@@ -1,11 +1,11 @@
-#include "offload/full_view.h"
+#include "offload/full/full_view.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "offload/policies/upload.h"
 #include "offload/stream/raw_bytes.h"
 #include "offload/stream/table_writer.h"
+#include "offload/upload.h"
 #include "runtime/error.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "offload/policies/set_view.h"
+#include "offload/retrieved/set_view.h"
 
 #include "runtime/error.h"
 
@@ -19,7 +19,9 @@ SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
     : KvView(kv, {.most_slots = std::min(kv.context, set.most_slots() + kMaxRows),
                   .visible = set.visible(),
                   .memory = memory_for(kv)}),
-      compute_(compute), set_(set), device_(device, memory_for(kv).device) {
+      compute_(compute),
+      set_(set),
+      device_(device, memory_for(kv).device) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         LayerKv& layer = layers_.emplace_back(set.layer(owner));
         layer.staged_k = device_.take(kv.layout.k_type, kv.layout.staged_shape());
