@@ -165,7 +165,7 @@ for name, flags in SPECULATION.items():
                                   for n in ("all", "3", "0") for g in ([], ["--no-graphs"])])
 
 for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knorm", "random", "keydiff"):
-    check(f"--kv-policy {policy}", full=policy not in ("h2o", "tova"))(
+    check(f"--kv-policy {policy}", full=policy not in ("h2o", "tova", "keydiff"))(
         lambda gpu, policy=policy: gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96"))
 
 
@@ -235,6 +235,19 @@ def sharing(gpu):
 @check("samples side by side")
 def samples(gpu):
     gpu.same_as_cpu(DRAFT, *WARM, "--num-samples", "3", "-np", "3", gpu_flags=["--kv-on-chip", "1"])
+
+
+@check("parallel samples that speculate, graphs on and off")
+def speculating_samples(gpu):
+    for chain in ("ngram", "triforce"):
+        for more in ([], ["--no-graphs"], ["--kv-on-chip", "2"]):
+            gpu.same_as_cpu(TARGET, *WARM, *SPECULATION[chain], "--num-samples", "3", "-np", "3", gpu_flags=more, n=10)
+
+
+@check("parallel samples that evict")
+def evicting_samples(gpu):
+    for policy in ("h2o", "keydiff"):
+        gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96", "--num-samples", "3", "-np", "2", n=10)
 
 
 @check("f16: graphs and placement change no token")
