@@ -8,9 +8,8 @@
 
 namespace trireme {
 
-/// What a uniform is used for. Two purposes never share a number. Drafters draw kSample, at their level; no code of the
-/// program draws kBonus or kDraft.
-enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kBonus = 3, kDraft = 4, kShuffle = 5 };
+/// What a uniform is used for. Two purposes never share a number. Drafters draw kSample, at their level.
+enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kShuffle = 5 };
 
 /// Identifies a uniform within a run. Every field counts: no two draws of a run have the same key. In a shuffle, sample
 /// and round are the lower and upper half of the index that is filled.

@@ -81,7 +81,7 @@ struct PoolWeights {
 /// Kernels::slot_step. Grid: KV heads, owners. A block has a head, because the slot to evict is the minimum over all of
 /// its slots. Threads stride over these slots, and copy the new token together.
 struct SlotStep {
-    static constexpr int kThreads = 256;
+    static constexpr int kThreads = 256, kBlocksOfSm = 4;
     static_assert(kThreads % kWarp == 0);
     struct Shared {
         uint64_t least[kThreads / kWarp];

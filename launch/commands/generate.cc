@@ -84,11 +84,13 @@ void record_run(const Start& start, const RankGroup& rank_group, const RunReport
 
 void run_generate(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    require_side_by_side(o);
-    require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
-            o.num_samples);
-    require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
-            "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
+    rank_group.phase([&] {
+        require_side_by_side(o);
+        require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
+                o.num_samples);
+        require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
+                "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
+    });
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, rank_group);
     SpecCosts costs;
     if (!o.save_kv.empty()) remember_snapshot_signal();

@@ -107,8 +107,10 @@ std::unique_ptr<Hdf5Image> logits_image(const Engine& engine, int64_t tokens) {
 void run_score(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     if (o.scores_pairs()) return run_score_pairs(start, rank_group);
-    require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
-            "--dump-logits with --window: want one document without windows");
+    rank_group.phase([&] {
+        require(o.dump_logits.empty() || !o.score.in_windows(), Exit::kUsage,
+                "--dump-logits with --window: want one document without windows");
+    });
     rank_group.first_only([&] { probe_score_outputs(o); });
     Engine engine(start, rank_group);
     const int64_t window = window_of(o, engine.longest_context());

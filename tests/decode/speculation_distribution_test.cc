@@ -89,7 +89,7 @@ class ReleasedMiddle final : public Proposer {
         const bool stays = !answer.accepted.empty();
         int32_t next = answer.next;
         if (!stays) {
-            const std::vector<double> u(rows.size(), draw(Purpose::kBonus));
+            const std::vector<double> u(rows.size(), draw(Purpose::kShuffle));
             next = middle.sample(sampling_, u, /*distributions=*/true)[static_cast<size_t>(root)];
         }
         if (stays) take(x.token, root);

@@ -30,7 +30,7 @@ TEST(Uniform, EveryFieldOfTheKeyAndTheSeedTakePart) {
     seen.insert(uniform(7, k));
     k = base, k.node = 5;
     seen.insert(uniform(7, k));
-    k = base, k.purpose = Purpose::kBonus;
+    k = base, k.purpose = Purpose::kShuffle;
     seen.insert(uniform(7, k));
     seen.insert(uniform(8, base));
     seen.insert(uniform(7 + (uint64_t{1} << 32), base));
