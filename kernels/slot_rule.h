@@ -36,6 +36,8 @@ struct SlotRule {
     int32_t window = 0;      // kWindow: number of queries counted
     int32_t pool = 1;        // kWindow: neighbours averaged, odd
 
+    /// Whether scores come from the elements of keys.
+    constexpr bool reads_keys() const { return by == ScoreBy::kKeyNorm || by == ScoreBy::kKeyDiff; }
     /// Whether every call needs the weights of attention.
     constexpr bool counts_all() const { return by == ScoreBy::kSum || by == ScoreBy::kLast; }
 };

@@ -178,8 +178,11 @@ int run(const std::vector<std::string>& words, const std::vector<std::string>& e
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
         });
-        // Commands with chains use random numbers.
-        if (!chains_of(*start.call.command, start.call.options).empty()) draw_seed(start, rank_group);
+        // Commands with chains use random numbers, and so does any command whose policy draws scores.
+        const Options& o = start.call.options;
+        if (!chains_of(*start.call.command, o).empty() || row_of(o.eviction.policy).drawn) {
+            draw_seed(start, rank_group);
+        }
         run_command(start, rank_group);
     });
     if (outcome.status == 0) return 0;

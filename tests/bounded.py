@@ -180,6 +180,7 @@ def combinations():
             one(model, 100, policy="tova", window=16, rolling=rolling)
             one(model, 100, policy="knorm", window=17, rolling=rolling)
             one(model, 100, policy="keydiff", window=17, rolling=rolling)
+            one(model, 100, policy="random", window=17, seed=3, rolling=rolling)
             one(model, 120, policy="snapkv", window=32, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="pyramidkv", window=40, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="adakv", window=32, observe=4, every=16, rolling=rolling)
@@ -197,6 +198,10 @@ def combinations():
         one("gqa2", 120, policy="knorm", window=16, heavy=15, rolling=rolling)
         one("gqa2", 120, policy="keydiff", window=16, heavy=15, rolling=rolling)
         one("heads6", 120, policy="keydiff", window=16, sinks=4, chunk=20, rolling=rolling)
+        one("gqa2", 120, policy="random", window=16, seed=7, rolling=rolling)
+        one("heads6", 120, policy="random", window=16, sinks=0, chunk=20, seed=2**32 - 1, rolling=rolling)
+        one("mha", 120, policy="random", window=8, seed=9, rolling=rolling)
+        one("scaled", 600, policy="random", window=300, chunk=200, rolling=rolling)
         one("mha", 120, policy="knorm", window=16, heavy=3, chunk=20, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=1, every=1, rolling=rolling)
         one("gqa2", 120, policy="snapkv", window=32, observe=16, pool=7, every=5, sinks=4, rolling=rolling)
@@ -237,6 +242,7 @@ def combinations():
         one("scaled", 120, ranks, policy="pyramidkv", window=40, observe=8, every=16, rolling=True)
         one("mha", 120, ranks, policy="knorm", window=16)
         one("mha", 120, ranks, policy="keydiff", window=16)
+        one("heads6", 120, ranks, policy="random", window=16, seed=ranks)
         for model in models:
             one(model, 120, ranks, policy="adakv", window=32, observe=4, every=16, rolling=ranks == 3)
         one("mha", 600, ranks, policy="adakv", window=260, observe=16, every=16, chunk=250)
@@ -244,8 +250,8 @@ def combinations():
     return rows + sharing_combinations()
 
 
-POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("keydiff", {}), ("snapkv", {"observe": 8, "every": 16}),
-            ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
+POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("keydiff", {}), ("random", {}),
+            ("snapkv", {"observe": 8, "every": 16}), ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
 
 
 def sharing_combinations():
@@ -309,6 +315,8 @@ def quick():
         ("gqa2", 100, 1, {"policy": "pyramidkv", "window": 40, "observe": 8, "every": 16}),
         ("heads6", 120, 2, {"policy": "adakv", "window": 32, "observe": 4, "every": 16, "chunk": 50}),
         ("mha", 100, 1, {"policy": "knorm", "window": 16, "rolling": True}),
+        ("heads6", 100, 2, {"policy": "random", "window": 16, "seed": 5}),
+        ("lckv", 70, 1, {"policy": "random", "window": 16, "chunk": 30, "rolling": True}),
         ("gqa2", 100, 4, {"policy": "h2o", "window": 16, "gqa": "max", "rolling": True}),
         ("mqa8", 100, 2, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16}),
         ("cla", 100, 1, {"policy": "h2o", "window": 16, "gqa": "max"}),
@@ -330,7 +338,7 @@ def drawn(first, count):
     for seed in range(first, first + count):
         draw = random.Random(seed)
         model, window = draw.choice(list(SHAPES)), draw.choice((2, 3, 4, 7, 8, 9, 16, 21, 32, 48, 64, 100, 200))
-        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm", "keydiff"))
+        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm", "keydiff", "random"))
         options = {"policy": policy, "window": window, "gqa": draw.choice(bounded_f64.GQA),
                    "rolling": draw.random() < 0.5}
         if draw.random() < 0.5:
@@ -417,8 +425,8 @@ def run_engine(args, model, ids, ranks, options, folder):
             command += ["--kv-positions", "rolling" if value else "true"]
         elif key == "normalise":
             command += ["--kv-normalise"] if value else []
-        elif key == "passes":
-            command += ["--passes", str(value)]
+        elif key in ("passes", "seed"):
+            command += ["--" + key, str(value)]
         else:
             command += ["--kv-" + key.replace("_", "-"), str(value)]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

@@ -38,7 +38,7 @@ void slot_scores(const Tensor& scores, const SlotKv& kv, const LayerKv& from, co
                  const Tensor& weights, const SlotRule& rule, const SlotCall& call) {
     const KvAccess source(from);
     const int64_t heads = kv.layout.kv_heads, entries = call.entries();
-    for_heads(heads, entries * (rule.by >= ScoreBy::kKeyNorm ? kv.layout.head_dim : 4), [&](int64_t head) {
+    for_heads(heads, entries * (rule.reads_keys() ? kv.layout.head_dim : 4), [&](int64_t head) {
         const HeadSlots h(kv, call.owner, head);
         check_tokens("slot_scores", h.count, std::min(call.cached, h.slots));
         const auto* by_rank = static_cast<const int32_t*>(order.data()) + head * kv.slots();

@@ -132,6 +132,7 @@ void run_score(const Start& start, const RankGroup& rank_group) {
     const int64_t positions = window == 0 ? longest : std::min(longest, window);
     engine.load(start, rank_group, positions, positions);
     warn_of_unused_eviction(o, engine.eviction(), positions);
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
 
     std::unique_ptr<Hdf5Image> image;
     rank_group.first_only([&] {

@@ -195,6 +195,7 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     int64_t loaded_for = evicts ? prompt : longest;
     engine.load(start, rank_group, longest, loaded_for);
     warn_of_unused_eviction(o, engine.eviction(), longest);
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     ProgressMeter progress("score", "pairs", stderr_progress(rank_group.first() && !o.no_progress));
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;

@@ -80,19 +80,28 @@ std::string folded(std::string_view text) {
     return s;
 }
 
-/// `text` in lines of at most `width` characters; all but the first are indented. A longer word has a line of its own.
+/// `text` in lines of at most `width` characters; all but the first are indented. A longer word is divided after a '|',
+/// or has a line of its own.
 std::string wrapped(std::string_view text, size_t at, size_t indent, size_t width) {
     std::string out;
     size_t column = at;
     for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find(' ', begin), text.size());
-        const std::string_view word = text.substr(begin, end - begin);
+        std::string_view word = text.substr(begin, end - begin);
         if (column > indent && column + 1 + word.size() > width) {
             out += "\n" + std::string(indent, ' ');
             column = indent;
         } else if (begin > 0) {
             out += ' ';
             ++column;
+        }
+        while (column < width && column + word.size() > width) {
+            const size_t bar = word.rfind('|', width - column - 1);
+            if (bar == std::string_view::npos) break;
+            out += word.substr(0, bar + 1);
+            out += "\n" + std::string(indent, ' ');
+            word.remove_prefix(bar + 1);
+            column = indent;
         }
         out += word;
         column += word.size();

@@ -190,9 +190,9 @@ FlagGroup sampling_flags() {
             {
                 {"seed",
                  {"--seed"},
-                 kDecode,
+                 kDecode | kScore,
                  "N",
-                 "random seed, 0 to 2^64 - 1; -1 picks one and logs it",
+                 "random seed, 0 to 2^64 - 1; -1 picks one and logs it. score: of --kv-policy random",
                  [](O& o, const S& s) {
                      o.seed = s.text == "-1" ? std::nullopt : std::optional(s.any_unsigned(", or -1: one is drawn"));
                  },

@@ -25,8 +25,8 @@ enum class KvPolicy : uint8_t {
     kKeyDiff
 };
 
-/// The last tokens that are retained whatever they score: all that are not selected by score, with H of --kv-heavy; all
-/// but the sinks; the last queries observed; or the newest token alone.
+/// The last tokens that are retained whatever they score: W - H, where H tokens (--kv-heavy) are selected by score; all
+/// but the sinks; the last queries observed; or the newest token alone. Sinks rank above any score.
 enum class RecentBy : uint8_t { kHeavy, kSinks, kObserved, kNewest };
 /// The queries of a call whose attention counts: none, all, the last one, or the last --kv-observe.
 enum class QueriesBy : uint8_t { kNone, kAll, kLast, kObserved };
@@ -79,6 +79,8 @@ inline constexpr std::array kPolicies = {
               .drawn = true},
     PolicyRow{"keydiff", "keys unlike the head's mean key, and recent tokens", ScoreBy::kKeyDiff, RecentBy::kHeavy},
 };
+
+static_assert(kPolicies.size() == static_cast<size_t>(KvPolicy::kKeyDiff) + 1, "a row for each policy, in order");
 
 constexpr const PolicyRow& row_of(KvPolicy policy) {
     return kPolicies[static_cast<size_t>(policy)];

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import llama_f64
-from bounded_f64 import Layer, Model, Options, allot, budgets, pooled, select
+from bounded_f64 import Layer, Model, Options, allot, budgets, drawn, pooled, select
 
 # The worked cases: weights of query i on key j, before they are divided by their sum over the retained keys.
 CASE_WEIGHTS = ((1,), (1, 1), (2, 1, 1), (2, 1, 3, 2), (4, 1, 1, 1, 1), (1, 1, 16, 12, 1, 1), (1, 15, 9, 1, 1, 4, 1),
@@ -92,6 +92,8 @@ def self_test():
             same(f"case G, {gqa}, kept", layer.index[0].tolist(), kept)
     rolled(same)
     same("budgets of pyramidkv", budgets(Options("pyramidkv", 100, observe=20), 3), [(155, 20), (80, 20), (5, 20)])
+    same("random numbers", [int(drawn(*of) * 2**24) for of in ((0, 0, 0, 0), (7, 0, 3, 0), (7, 2, 4, 5))],
+         [0xe220a8, 13969041, 2207386])
     same("pooling", pooled(np.array([[5.0, 10.0, 0.0, 20.0]]), 3).tolist(), [[5.0, 5.0, 10.0, 20 / 3]])
     allotted(same)
     shared(same)

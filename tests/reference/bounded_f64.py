@@ -33,7 +33,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import llama_f64  # noqa: E402
 import sharing_f64  # noqa: E402
 
-POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm", "keydiff")
+POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm", "keydiff", "random")
 GQA = ("first", "mean", "sum", "max")
 NEAR_SCORES = 1e-5  # relative; scores that differ by no more count as equal
 NEAR_LOGITS = 1e-4  # relative to the range of all logits
@@ -44,7 +44,7 @@ class Options:
     """The settings of a run, with the names of the engine's flags."""
     policy: str = "h2o"
     window: int = 256       # W, the number of entries that each KV head retains
-    heavy: int = -1         # h2o, knorm, keydiff: H, the number of entries that are retained by score; -1: W // 2
+    heavy: int = -1         # h2o, knorm, keydiff: H, the entries that are retained by score; -1: W // 2
     sinks: int = -1         # first tokens of the sequence, which rank above every score; -1: streaming 4, others 0
     rolling: bool = False   # positions are ranks among the retained entries, instead of positions in the sequence
     gqa: str = "mean"       # how the weights of the query heads of a KV head are combined
@@ -56,6 +56,7 @@ class Options:
     every: int = 64         # snapkv, pyramidkv, adakv: steps between two updates of the scores
     chunk: int = 0          # tokens per call while the prompt is read; 0: all
     prompt: int = 0         # pyramidkv: tokens of the prompt, the upper limit of any layer's entries; 0: a conversation
+    seed: int = 0           # random: of the scores
     passes: int = 0         # passes over layers that read later ones, per call of the prompt; 0: as in the config
 
     def first_tokens(self):
@@ -93,7 +94,7 @@ def budgets(options, layers):
         heavy = window // 2 if options.heavy < 0 else options.heavy
     elif policy == "streaming":
         heavy = options.first_tokens()
-    elif policy == "tova":
+    elif policy in ("tova", "random"):
         heavy = window - 1
     elif policy in ("snapkv", "adakv"):
         heavy = window - options.observe
@@ -144,6 +145,16 @@ def pooled(scores, width):
     return sum(padded[:, i:i + scores.shape[1]] for i in range(width)) / width
 
 
+def drawn(seed, owner, head, token):
+    """The random score of a token of a head of the model, in [0, 1): 24 bits of splitmix64. owner: 0 is the first layer
+    with keys and values, 1 the second."""
+    mask = 2**64 - 1
+    x = (seed << 32 ^ token) + 0x9e3779b97f4a7c15 * ((owner << 20) + head + 1) & mask
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & mask
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & mask
+    return ((x ^ x >> 31) >> 40) / 2**24
+
+
 class Layer:
     """The cache of one owner layer: per KV head an ascending list of tokens with keys (not rotated), values and scores.
     All heads have the same number of entries. strict: for each reader, True if its tokens do not see themselves."""
@@ -151,6 +162,7 @@ class Layer:
     def __init__(self, options, heavy, recent, heads, kv_heads, dim, strict=(False,)):
         self.options, self.heavy, self.recent, self.strict = options, heavy, recent, strict
         self.group = heads // kv_heads
+        self.owner = 0                                        # the number of this layer among the owners
         self.tokens = 0                                       # processed so far
         self.index = np.zeros((kv_heads, 0), int)             # original indices
         self.keys = np.zeros((kv_heads, 0, dim))
@@ -240,6 +252,9 @@ class Layer:
             units = keys / np.linalg.norm(keys, axis=-1, keepdims=True)
             anchor = units.mean(axis=1, keepdims=True)
             self.scores = -(units * anchor).sum(axis=-1) / np.linalg.norm(anchor, axis=-1)
+        elif policy == "random":
+            self.scores = np.array([[drawn(self.options.seed, self.owner, head, token) for token in tokens]
+                                    for head, tokens in enumerate(self.index.tolist())])
         elif self.options.watches() and not decoding:
             self.scores = self.observed(self.given)
 
@@ -403,9 +418,10 @@ class Model:
         self.owners = self.sharing.owners
         kind = SharedLayer if options.policy == "adakv" else Layer
         self.layers = {}  # the owner layers, by number
-        for owner, (heavy, recent) in zip(self.owners, budgets(options, len(self.owners))):
+        for number, (owner, (heavy, recent)) in enumerate(zip(self.owners, budgets(options, len(self.owners)))):
             strict = [self.sharing.strict[reader] for reader in self.sharing.readers(owner)]
             self.layers[owner] = kind(options, heavy, recent, self.heads, self.kv_heads, self.dim, strict)
+            self.layers[owner].owner = number
 
     def layer(self, number, x, last):
         """Runs a layer for all tokens of a call; returns the new x."""

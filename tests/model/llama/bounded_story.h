@@ -41,16 +41,19 @@ inline std::vector<int32_t> text_of(int64_t n) {
     return ids;
 }
 
-inline constexpr KvPolicy kPolicies[] = {KvPolicy::kH2o,     KvPolicy::kStreaming, KvPolicy::kTova,
-                                         KvPolicy::kSnapKv,  KvPolicy::kPyramidKv, KvPolicy::kAdaKv,
-                                         KvPolicy::kKeyNorm, KvPolicy::kRandom,    KvPolicy::kKeyDiff};
+/// Every policy that evicts.
+inline const std::vector<KvPolicy> kPolicies = [] {
+    std::vector<KvPolicy> all;
+    for (size_t i = 1; i < trireme::kPolicies.size(); ++i) all.push_back(static_cast<KvPolicy>(i));
+    return all;
+}();
 
 inline EvictionShape shape_of(KvPolicy policy, int64_t tokens) {
     return {.policy = policy,
             .budget = tokens,
             .heavy = tokens / 2,
-            .sinks = policy == KvPolicy::kStreaming ? 4 : 0,
-            .one_set = policy == KvPolicy::kTova,
+            .sinks = row_of(policy).sinks,
+            .one_set = row_of(policy).one_set,
             .observe = std::max<int64_t>(1, tokens / 4),
             .pool = 3,
             .every = 7};
