@@ -101,13 +101,14 @@ class Samples {
             if (slots_.size() == 1) break;  // a round belongs to one sample
         }
         if (!round.empty()) {
-            if (first_ns_ == 0) first_ns_ = trace::now();
+            if (first_ns_ == 0 && !loop_.empty()) first_ns_ = trace::now();
             return;
         }
         const int64_t before = loop_.forwards();
         loop_.step(round);
         if (first_ns_ == 0 && !round.empty()) first_ns_ = trace::now();  // a resumed sample continues
         stats_.rounds += loop_.forwards() - before;
+        if (token_ns_ == 0 && !round.empty()) token_ns_ = trace::now();
     }
     void stop() { loop_.stop(); }
     /// Returns all samples that were started.
@@ -116,7 +117,7 @@ class Samples {
         out_.resize(static_cast<size_t>(begun_));
         return std::move(out_);
     }
-    uint64_t first_ns() const { return first_ns_; }  // time of the first token since the clock was stopped; 0: none
+    uint64_t token_ns() const { return token_ns_; }  // time of the run's first token; 0: none
 
   private:
     void begin(int slot, std::vector<int32_t>& round) {
@@ -141,7 +142,9 @@ class Samples {
         loop_.begin(decoder, sample, std::move(text));
         const size_t before = round.size();
         if (!exact || request_.resumed.empty()) loop_.draw_first(decoder, round);
-        if (round.size() > before) ++stats_.rounds;
+        if (round.size() == before) return;
+        ++stats_.rounds;
+        if (token_ns_ == 0) token_ns_ = trace::now();
     }
     void stop_clock() {
         if (first_ns_ != 0) stats_.decode_ms += ms_between(first_ns_, trace::now());
@@ -159,7 +162,8 @@ class Samples {
     std::vector<Continuation> out_;
     std::vector<bool> ready_;  // [slots] the sequence has the prompt
     int64_t begun_ = 0;
-    uint64_t first_ns_ = 0;
+    uint64_t token_ns_ = 0;
+    uint64_t first_ns_ = 0;  // time of the first token since the clock was stopped; 0: none
     Loop loop_;
 };
 
@@ -207,15 +211,15 @@ std::vector<Continuation> continue_prompt(const Slots& slots, const Tokenizer* t
     std::vector<int32_t> round;
     while (!samples.done()) {
         samples.step(round);
-        if (stats.ttft_ms == 0 && !round.empty()) {
-            stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, trace::now());
-        }
         stats.new_tokens += static_cast<int64_t>(round.size());
         if (round.empty() || !interrupt || !interrupt(round)) continue;
         samples.stop();
         break;
     }
     std::vector<Continuation> out = samples.take();
+    if (samples.token_ns() != 0) {
+        stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, samples.token_ns());
+    }
     if (Transport* transport = model.view().transport()) transport->settle();
     stats.decode_link = link_use(model) - link_before;
     per_token(model, static_cast<int64_t>(out.size()), stats);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/trace.h"
 
 namespace trireme {
 
@@ -64,6 +65,7 @@ void Loop::step(std::vector<int32_t>& round) {
 }
 
 void Loop::forward(std::vector<int32_t>& round) {
+    begin_ns_ = trace::now();
     target_.extend(rows_.rows);
     ++forwards_;
     // Sampling parameters are nearly always equal. Where they differ, each set of them draws for all rows, and only its
@@ -76,7 +78,7 @@ void Loop::forward(std::vector<int32_t>& round) {
 /// Settles the continuations with these sampling parameters.
 void Loop::settle(const SamplingParams& sampling, std::vector<int32_t>& round) {
     const SamplingParams now = sampling;  // a continuation that ends may take its decoder along
-    RoundResult result;
+    RoundResult result = {.begin_ns = begin_ns_};
     if (rows_.draws) result.drawn = target_.sample(now, rows_.uniforms, rows_.accepts);
     for (Slot* s : computed_) {
         if (s->settled || s->decoder->sampling() != now) continue;

@@ -17,8 +17,8 @@ namespace trireme {
 
 class Loop {
   public:
-    /// Called by begin(), resume(), step() or stop() when a continuation has ended and its slot is vacant; `id` is the
-    /// one that was passed to begin().
+    /// Called by begin(), draw_first(), step() or stop() when a continuation has ended and its slot is vacant; `id` is
+    /// the one that was passed to begin().
     using Ended = std::function<void(int64_t id, Continuation text)>;
 
     /// Slot s decodes in sequence s of `target`, which must outlive the object. Errors: Exit::kInternal if the model
@@ -62,6 +62,7 @@ class Loop {
     Ended ended_;
     std::vector<Slot> slots_;
     int64_t forwards_ = 0;
+    uint64_t begin_ns_ = 0;  // of the last forward
     // Scratch of one forward.
     RoundRows rows_;
     std::vector<Slot*> computed_;

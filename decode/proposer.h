@@ -74,12 +74,13 @@ struct RoundRows {
 
 /// What that forward computed for one sequence.
 struct RoundResult {
-    int64_t end = 0;                 // its rows are the last ones before this row of the logits
-    std::span<const int32_t> drawn;  // [rows of the forward]: Level::sample's tokens, if its decoder requires them
+    int64_t end = 0;                      // its rows are the last ones before this row of the logits
+    std::span<const int32_t> drawn = {};  // [rows of the forward]: Level::sample's tokens, if its decoder requires them
+    uint64_t begin_ns = 0;                // when the forward began
 };
 
-/// A proposer whose tokens have a model's distribution, as the run loop requires (loop.h). Each decoder uses a sequence
-/// of its own; several may share a sequence, one at a time.
+/// A proposer whose tokens have a model's distribution, as the run loop requires (loop.h). It uses one
+/// sequence of the model; several decoders may use the same sequence, one at a time.
 ///
 /// The run loop calls the three parts of a round instead of propose(): draft() for each sequence, append_rows() for as
 /// many as one forward takes, and after that forward settle() for each of them. Then resolve().

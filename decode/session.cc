@@ -75,11 +75,11 @@ std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, 
     if (said.done) answer->stop(said.stop);
     Loop loop(model_, 1, [&](int64_t, Continuation text) { turn.answer = std::move(text); });
     const bool draws = !answer->done();
-    if (draws && !resumes_) decoder_.begin(turn_);
+    if (draws && stands_ == Stands::kBefore) decoder_.begin(turn_);
     loop.begin(decoder_, 0, std::move(answer));
     std::vector<int32_t> round;
-    if (draws && said.answer.empty()) loop.draw_first(decoder_, round);
-    if (draws) resumes_ = false;
+    if (draws && stands_ != Stands::kInAnswer) loop.draw_first(decoder_, round);
+    if (!said.done) stands_ = Stands::kBefore;
     while (!round.empty() || !loop.empty()) {
         for (const int32_t id : round) {
             said.answer.push_back(id);
@@ -138,17 +138,19 @@ void Session::resume(Restored restored, Plain* plain) {
             Exit::kData, "a conversation of {} tokens in {} turns does not go with a model that has read {}", tokens,
             said_.size(), model_.length());
     if (open == 0) return;
-    resumes_ = true;
+    stands_ = of_answer > 0 ? Stands::kInAnswer : Stands::kBefore;
     const auto turn = static_cast<uint32_t>(said_.size() - 1);
     if (restored == Restored::kDecoder) return;
     if (restored == Restored::kLevel) {
         require(tokens <= model_.length() + 1, Exit::kData, "a conversation of {} tokens, {} of them read", tokens,
                 model_.length());
+        if (of_answer == 0) stands_ = Stands::kAtPrompt;
         return plain->resume(text_, turn, static_cast<uint32_t>(of_answer));
     }
     if (tokens == model_.length()) model_.truncate(0, tokens - 1);
     if (plain != nullptr && of_answer > 0) return plain->resume(text_, turn, static_cast<uint32_t>(of_answer));
     decoder_.read_on(text_, {});
+    stands_ = Stands::kAtPrompt;
     // Other draws than those of the tokens that the turn has: no turn has this number.
     decoder_.begin(of_answer == 0 ? turn : uint32_t{1} << 31 | static_cast<uint32_t>(tokens));
 }

@@ -76,7 +76,9 @@ class Session {
     Level& model_;
     const Tokenizer* tokenizer_;
     std::function<void()> read_;
-    bool resumes_ = false;          // the decoder stands in the turn in progress, after tokens that were drawn before
+    /// Where the decoder stands: the next answer has to begin(); it has begun; or it has tokens of an earlier run.
+    enum class Stands : uint8_t { kBefore, kAtPrompt, kInAnswer };
+    Stands stands_ = Stands::kBefore;
     uint32_t turn_ = 0;             // number of the next turn
     std::vector<TurnRecord> said_;  // turn_ entries, or more in a resumed session
     std::vector<int32_t> text_;

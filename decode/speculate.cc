@@ -234,7 +234,7 @@ void Speculate::settle_round(const RoundResult& result) {
     }
     const uint64_t verified = trace::now();
     stats_.draft_ns += drafted_ns_ - begin_ns_;
-    stats_.verify_ns += verified - drafted_ns_;
+    stats_.verify_ns += verified - std::max(drafted_ns_, result.begin_ns);
 
     path_.clear();
     int64_t place = pending - 1;  // the row whose logits give the next token

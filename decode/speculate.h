@@ -21,10 +21,11 @@ namespace trireme {
 
 /// Statistics of one verifying level.
 struct SpeculationStats {
-    int64_t rounds = 0;                              // verify forwards
-    int64_t asked = 0, off = 0;                      // GammaController's choices: sum of gammas; rounds with gamma 0
-    int64_t proposed = 0, accepted = 0;              // tokens
-    uint64_t draft_ns = 0, verify_ns = 0;            // host time for proposals; for their verification
+    int64_t rounds = 0;                  // verified proposals, also empty ones
+    int64_t asked = 0, off = 0;          // GammaController's choices: sum of gammas; rounds with gamma 0
+    int64_t proposed = 0, accepted = 0;  // tokens
+    // Host time for proposals; for their verification. Parallel sequences each count the forward that they share.
+    uint64_t draft_ns = 0, verify_ns = 0;
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
     bool branched = false;  // some proposal was not a chain

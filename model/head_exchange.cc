@@ -55,11 +55,13 @@ void HeadExchange::exchange(Kernels& op, const Tensor& weights) {
         stream_.copy(rows(part_, o * kv_heads_ + shard_.kv_begin, mine), rows(weights, o * mine, mine));
     }
     if (pool_ == HeadPool::kAdd) {
+        comm_.turn(stream_);
         comm_.all_reduce(stream_, all);
     } else {
         // The largest over ranks: each rank counts as a query head that reads a single KV head.
         const int64_t elements = all.dim(0);
         const Tensor gathered(gathered_.data(), DType::kF32, {shard_.ranks, elements});
+        comm_.turn(stream_);
         comm_.all_gather(stream_, gathered, all);
         op.pool_weights(Tensor(all.data(), DType::kF32, {1, 1, elements}),
                         Tensor(gathered.data(), DType::kF32, {1, shard_.ranks, elements}), {}, {}, nulls_, ones_,

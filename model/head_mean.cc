@@ -42,6 +42,7 @@ void HeadMean::spread(Kernels& op, const Tensor& weights) {
     const Tensor sums(sums_.data(), DType::kF32, {owners, 1, n});
     // Each KV head counts as a query head that reads a single KV head.
     op.pool_weights(sums, weights, {}, {}, nulls_, shares_, {});
+    comm_.turn(stream_);
     comm_.all_reduce(stream_, Tensor(sums.data(), DType::kF32, {owners * n}));
     op.gather_rows(Tensor(weights.data(), DType::kF32, {owners * kv_heads_, n}),
                    Tensor(sums.data(), DType::kF32, {owners, n}), owners_.first_rows(owners * kv_heads_));

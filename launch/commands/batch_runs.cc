@@ -76,6 +76,7 @@ void BatchRuns::load(size_t request) {
     engine_.load(own, rank_group_, context_, loaded_for_, {.texts = parallel_});
     loaded_seed_ = o.seed;
     chains_.resize(static_cast<size_t>(parallel_));
+    texts_.resize(chains_.size());
     if (parallel_ > 1) {
         log_.mode(mode_name(o), parallel_, engine_);
         log_.text(-1, -1);
@@ -114,6 +115,7 @@ void BatchRuns::begin(size_t request, int slot, std::vector<int32_t>& round) {
     const BatchRequest& asked = requests_[request];
     std::unique_ptr<Chain>& chain = chains_[static_cast<size_t>(slot)];
     chain.reset();
+    texts_[static_cast<size_t>(slot)] = asked.index;
     rank_group_.phase([&] {
         chain = std::make_unique<Chain>(o, engine_.model(), engine_.proposing(), engine_.device(), costs_, slot);
     });
@@ -168,9 +170,10 @@ void BatchRuns::finish_round(const std::vector<int32_t>& round) {
         (*decoding_)(decoded_ += std::ssize(round), most_);
     }
     uint64_t digest = 0;
-    for (const auto& chain : chains_) {
-        digest = digest * 0x9e3779b97f4a7c15 + (chain ? chain->digest() : 0);
-        if (chain) log_.checks(chain->take_kept_rounds());
+    for (size_t slot = 0; slot < chains_.size(); ++slot) {
+        Chain* const chain = chains_[slot].get();
+        digest = digest * 0x9e3779b97f4a7c15 + (chain != nullptr ? chain->digest() : 0);
+        if (chain != nullptr) log_.checks(chain->take_kept_rounds(), texts_[slot]);
     }
     status_ = agreed_status(rank_group_, 0, round, digest);
 }

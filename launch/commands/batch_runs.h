@@ -72,6 +72,7 @@ class BatchRuns {
     OnToken unseen_;                       // empty: tokens are not reported one by one
     std::optional<Loop> loop_;
     std::vector<std::unique_ptr<Chain>> chains_;  // [slots]
+    std::vector<int64_t> texts_;                  // [slots] index of the last request
     std::vector<Times> times_;                    // [requests]
     std::map<size_t, BatchDone> waiting_;         // finished requests whose predecessors are not done
     size_t reported_ = 0;                         // number of requests that OnBatchDone has received

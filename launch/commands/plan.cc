@@ -164,7 +164,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
         const EvictionShape eviction =
-            eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/false);
+            eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/o.side_by_side());
         const ChainPlan chain(o, config, weights.type, options, backend, threads);
         require_side_by_side(o);
         PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
@@ -176,7 +176,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             LevelOptions with = options;
             with.context = w.context;
             with.sequences = w.texts;
-            if (w.texts > 1) with.common = common_tokens(o.prefill, w.context);
+            if (w.texts > 1 && !eviction.evicts()) with.common = common_tokens(o.prefill, w.context);
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
             PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
             plan_evicting(in, config, shard, eviction, backend, threads);

@@ -14,9 +14,9 @@ namespace trireme {
 ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& level,
                      std::string_view backend, int threads)
     : options_(o), config_(config), weights_(weights), backend_(backend), threads_(threads), level_(level) {
-    if (o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/false);
+    if (o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/o.side_by_side());
     const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
-    heavy_ = proposing_shape(o, config, context, /*returns=*/false);
+    heavy_ = proposing_shape(o, config, context, /*returns=*/o.side_by_side());
     require(!o.model_draft.empty() || !o.spec.has(Part::kDraft), Exit::kUsage,
             "--spec {}: no draft model; give -md PATH", text_of(o.spec));
     if (o.spec.has(Part::kDraft)) draft_ = open_config(o.model_draft);

@@ -100,6 +100,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     Engine engine(start, rank_group);
     share(costs, rank_group.comm());
     const std::optional<ResumedRun> earlier = resume(start, rank_group, engine.settings(), "session");
+    if (earlier && earlier->exact && !earlier->snapshot.costs().empty()) costs = earlier->snapshot.costs();
     std::vector<std::vector<int32_t>> turns;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) { turns = read_turns(o, engine, waiting); });
     share(turns, rank_group.comm());

@@ -101,12 +101,13 @@ void RunLog::round(std::span<const int32_t> tokens) {
     if (span_rounds_ >= 0 && ++span_rounds_ >= kSpanRounds) end_spans();
 }
 
-void RunLog::checks(const std::vector<std::vector<KeptRound>>& levels) {
+void RunLog::checks(const std::vector<std::vector<KeptRound>>& levels, int64_t text) {
     if (!on_) return;
     for (size_t level = 0; level < levels.size(); ++level) {
         for (const KeptRound& r : levels[level]) {
-            checks_.push_back({mode_, static_cast<int64_t>(level), text_, r.sample, r.asked, r.proposed, r.accepted,
-                               r.length, since_begin(r.begin_ns), static_cast<int64_t>(r.drafted_ns - r.begin_ns),
+            checks_.push_back({mode_, static_cast<int64_t>(level), text < 0 ? text_ : text, r.sample, r.asked,
+                               r.proposed, r.accepted, r.length, since_begin(r.begin_ns),
+                               static_cast<int64_t>(r.drafted_ns - r.begin_ns),
                                static_cast<int64_t>(r.verified_ns - r.drafted_ns)});
         }
     }

@@ -89,8 +89,9 @@ class RunLog {
     void text(int64_t text, int64_t sample, int64_t length = 0);
     /// Logs a round that has just ended with these tokens; without tokens it does nothing.
     void round(std::span<const int32_t> tokens);
-    /// Adds the rounds of the verifying levels, outermost first, in the current text (Chain::take_kept_rounds).
-    void checks(const std::vector<std::vector<KeptRound>>& levels);
+    /// Adds the rounds of the verifying levels, outermost first, in this text; -1: the current one
+    /// (Chain::take_kept_rounds).
+    void checks(const std::vector<std::vector<KeptRound>>& levels, int64_t text = -1);
     /// Adds the row of a finished continuation; sets `row.mode`.
     void done(TextRow row);
     /// The time from the first token of this sample in the current mode to the end of its last round; -1: no round.

@@ -14,6 +14,14 @@
 #include "runtime/trace.h"
 
 namespace trireme {
+namespace {
+
+/// Whether a sequence is truncated to its prompt.
+bool returns(Command command, const Options& o) {
+    return o.num_samples > 1 || command == Command::kBench;
+}
+
+}  // namespace
 
 Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start.threads) {
     const uint64_t begin = trace::now();
@@ -61,9 +69,8 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     if (first) device_comm_ = make_device_comm(rank_group.comm(), device());
     Comm& comm = device_comm_ ? *device_comm_ : rank_group.comm();
     LevelOptions options = level_options(o, context, prompt_tokens, beside);
-    const bool returns = o.num_samples > 1 || *start.call.command == Command::kBench;
     rank_group.phase([&] {
-        eviction_ = eviction_shape(o, config, prompt_tokens, returns);
+        eviction_ = eviction_shape(o, config, prompt_tokens, returns(*start.call.command, o));
         if (proposing_) proposing_->want(chains_of(*start.call.command, o), prompt_tokens);
     });
     if (eviction_.evicts() && beside.texts > 1) {
@@ -118,9 +125,16 @@ int64_t Engine::most_side_by_side(const Start& start, const RankGroup& rank_grou
                                   int64_t prompt_tokens, bool of_one_prompt, int64_t at_most) const {
     const Options& o = start.call.options;
     const LevelOptions options = level_options(o, context, prompt_tokens, {.texts = 2, .of_one_prompt = of_one_prompt});
+    const Command command = *start.call.command;
+    EvictionShape eviction;
+    rank_group.phase([&] {
+        eviction = eviction_shape(o, checkpoint_.config(), prompt_tokens, returns(command, o));
+        if (!proposing_) return;
+        proposing_->unload();
+        proposing_->want(chains_of(command, o), prompt_tokens);
+    });
     return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_,
-                      rank_group, at_most, eviction_shape(o, checkpoint_.config(), prompt_tokens, /*returns=*/true),
-                      proposing_.get());
+                      rank_group, at_most, eviction, proposing_.get());
 }
 
 }  // namespace trireme

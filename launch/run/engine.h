@@ -42,7 +42,7 @@ class Engine {
     void load(const Start& start, const RankGroup& rank_group, int64_t context, int64_t prompt_tokens,
               const SideBySide& beside = {});
     /// The most sequences, up to `at_most`, that load() would have memory for with these arguments; 0: none. The same
-    /// on every rank. Makes control calls.
+    /// on every rank. Unloads the levels that propose. Makes control calls.
     int64_t most_side_by_side(const Start& start, const RankGroup& rank_group, int64_t context, int64_t prompt_tokens,
                               bool of_one_prompt, int64_t at_most) const;
 

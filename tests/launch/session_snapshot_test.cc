@@ -104,6 +104,52 @@ TEST_P(SessionSnapshot, StopsOnSignalsInTheMidstOfAnswers) {
     }
 }
 
+// The answer in progress has more tokens than the resumed run allows: it is complete, and the next turn is answered.
+TEST_P(SessionSnapshot, ContinuesAfterAnAnswerThatIsLongEnough) {
+    const Words how = GetParam().flags;
+    Words stopping = talk(turns(3), how, {"--save-kv", file(), "--checkpoint-every", "3"});
+    if (how.empty() || how[0] == "--spec") stopping = stopping + kSlowly;
+    const ProcessResult stopped = trireme(stopping, {.signal_at_output = SIGUSR1});
+    ASSERT_TRUE(stopped.status == 75 || stopped.status == 0) << stopped.err;
+    const ProcessResult r = trireme(talk(turns(3), how, {"--load-kv", file(), "-n", "1"}));
+    EXPECT_EQ(r.status, 0) << r.err;
+}
+
+// Each moment at which a snapshot is written: after a turn is read, and after every round.
+TEST_P(SessionSnapshot, AKilledConversationOfAnyKindContinues) {
+    const Words how = GetParam().flags;
+    if (!how.empty() && how[0] != "--spec") return;  // an evicting cache is not streamed: it ends too soon
+    const ProcessResult whole = trireme(talk(turns(2), how));
+    const ProcessResult killed = trireme(
+        talk(turns(2), how + kSlowly, {"--save-kv", file(), "--checkpoint-every", "1"}), {.signal_at_output = SIGKILL});
+    EXPECT_EQ(killed.status, 128 + SIGKILL);
+    const ProcessResult r = trireme(talk(turns(2), how, {"--load-kv", file()}));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, whole.out);
+    const ProcessResult read = trireme(talk(turns(2), how + kSlowly, {"--save-kv", folder_ / "read.h5"}),
+                                       {.signal_at_output = SIGKILL});  // written when the first turn had been read
+    EXPECT_EQ(read.status, 128 + SIGKILL);
+    const ProcessResult again = trireme(talk(turns(2), how, {"--load-kv", folder_ / "read.h5"}));
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_EQ(again.out, whole.out);
+}
+
+// A plain conversation that was stopped within an answer continues with a chain; sets of other tokens are not there.
+TEST_F(SessionSnapshot, ContinuesWithAnotherChain) {
+    const Words greedy = {"--temp", "0"}, ngram = {"--spec", "ngram", "--gamma", "4"};
+    const ProcessResult whole = trireme(talk(turns(3), greedy));
+    const ProcessResult stopped =
+        trireme(talk(turns(3), greedy + kSlowly, {"--save-kv", file()}), {.signal_at_output = SIGUSR1});
+    EXPECT_EQ(stopped.status, 75) << stopped.err;
+    const ProcessResult r = trireme(talk(turns(3), greedy + ngram, {"--load-kv", file()}));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, whole.out);
+    const ProcessResult sets =
+        trireme(talk(turns(3), greedy + Words{"--spec", "retrieval", "--budget", "64"}, {"--load-kv", file()}));
+    EXPECT_EQ(sets.status, 78) << sets.err;
+    EXPECT_THAT(error_lines(sets), ElementsAre(HasSubstr("retrieved")));
+}
+
 TEST_F(SessionSnapshot, AKilledConversationContinues) {
     const ProcessResult whole = trireme(talk(turns(3), {}));
     const ProcessResult killed = trireme(talk(turns(3), kSlowly, {"--save-kv", file(), "--checkpoint-every", "2"}),

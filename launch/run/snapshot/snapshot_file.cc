@@ -284,6 +284,14 @@ void SnapshotReader::load_tiles(Engine& engine, const std::vector<Remembered>& k
                                 const RankGroup& rank_group) const {
     rank_group.phase([&] {
         require_full(engine, path_);
+        if (engine.proposing() != nullptr) {
+            for (const auto& [name, set] : engine.proposing()->sets()) {
+                require(set == nullptr, Exit::kConfig,
+                        "--load-kv {}: it has nothing {} for this chain; save it with this --spec, and this number of "
+                        "ranks",
+                        path_, name);
+            }
+        }
         const Buffer<Space::kHost> staging = staging_for(engine);
         fill(engine, staging);
         for (const Remembered& r : known) take(parts_.empty() ? *manifest_ : *parts_[0], r.name, staging, r.state);
