@@ -6,8 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/chunks.h"
+#include "kernels/cpu/head_slots.h"
 #include "kernels/key_order.h"
+#include "runtime/error.h"
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,7 @@ namespace HWY_NAMESPACE {
 
 /// A block of keys as f32, element by element: [dim, kKeyBlock].
 struct WideBlock {
-    alignas(64) float x[kMostHeadDim * kKeyBlock];
+    alignas(64) float x[kMostKeyElements * kKeyBlock];
 
     void load(const char* block, DType type, int64_t dim) {
         const F d;
@@ -48,11 +49,7 @@ struct WideBlock {
     }
     /// A single key, a row, as the first of a block.
     void load_row(const char* row, DType type, int64_t dim) {
-        for (int64_t e = 0; e < dim; ++e) {
-            x[e * kKeyBlock] = type == DType::kF16    ? static_cast<float>(reinterpret_cast<const f16*>(row)[e])
-                               : type == DType::kBF16 ? static_cast<float>(reinterpret_cast<const bf16*>(row)[e])
-                                                      : reinterpret_cast<const float*>(row)[e];
-        }
+        for (int64_t e = 0; e < dim; ++e) x[e * kKeyBlock] = element(type, row, e);
     }
     /// sums[k] = the product of key k with `with`, or with itself.
     void products(int64_t dim, const float* with, float* sums) const {
@@ -70,7 +67,7 @@ struct WideBlock {
 
 float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const char* staged, float* scores) {
     WideBlock block;
-    std::array<float, kMostHeadDim> mean = {};
+    std::array<float, kMostKeyElements> mean = {};
     std::array<float, kKeyBlock> sums = {};
     const int64_t dim = keys.dim, bytes = kKeyBlock * dim * static_cast<int64_t>(size_of(keys.type));
     const auto each_block = [&](const auto& visit) HWY_ATTR {
@@ -125,6 +122,8 @@ namespace trireme {
 HWY_EXPORT(key_differences);
 
 float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const char* staged, float* scores) {
+    check(keys.dim <= kMostKeyElements, "keydiff: keys of {} elements, at most {} are compared", keys.dim,
+          kMostKeyElements);
     return HWY_DYNAMIC_DISPATCH(key_differences)(keys, begin, end, staged, scores);
 }
 
